@@ -21,7 +21,7 @@ ENGINES = ("atheris", "hypothesis")
 # Functions of bytes; `requests` needs root.
 # fmt: off
 BYTES = (
-    "package", "check", "polygon", "dmoj", "cms", "tps", "hydro", "directory",
+    "package", "check", "polygon", "dmoj", "cms", "tps", "hydro", "uoj", "syzoj", "directory",
     "polygon-made", "dmoj-made", "cms-made", "tps-made", "package-generators", "package-script",
     "languages",
     "validator", "results", "settings", "answers", "requests",

@@ -71,6 +71,22 @@ BASES: dict[str, dict[str, bytes]] = {
         "testdata/chk.cc": b'#include "testlib.h"\nint main() {}\n',
         **{f"testdata/{name}": data for name, data in _TESTS.items()},
     },
+    "uoj": {
+        "problem.conf": b"use_builtin_judger on\nn_tests 2\nn_ex_tests 1\nn_sample_tests 1\ninput_pre \ninput_suf in\n"
+        b"output_pre \noutput_suf out\nn_subtasks 2\nsubtask_end_1 1\nsubtask_score_1 40\nsubtask_end_2 2\n"
+        b"subtask_score_2 60\nsubtask_type_2 min\nsubtask_dependence_2 1\n",
+        "chk.cpp": b'#include "testlib.h"\nint main() { quitp(1); }\n',
+        "ex_1.in": b"1\n",
+        "ex_1.out": b"1\n",
+        **_TESTS,
+    },
+    "syzoj": {
+        "data.yml": b"subtasks:\n- {score: 40, type: sum, cases: [1]}\n- {score: 60, type: mul, cases: [1, 2]}\n"
+        b"inputFile: '#.in'\noutputFile: '#.out'\nspecialJudge: {language: cpp, fileName: spj.cpp}\n"
+        b"extraSourceFiles:\n- {language: cpp, files: [{name: spj.cpp, dest: a.h}]}\n",
+        "spj.cpp": b"int main() {}\n",
+        **_TESTS,
+    },
     "directory": {
         **_TESTS,
         "sample1.in": b"3\n",

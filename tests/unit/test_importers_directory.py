@@ -329,7 +329,7 @@ def test_limits_with_units_of_an_unknown_system(tmp_path: Path) -> None:
     with read_package(folder(tmp_path, files)) as package:
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (2, 256 * 1024**2)
         assert any("time limit 2s of config.yaml" in note for note in package.notes)
-        assert any("its points are lost" in note for note in package.notes)
+        assert any("its points and checkers are lost" in note for note in package.notes)
 
 
 @pytest.mark.parametrize("odd", ["time: 700s\nmemory: 1m\n", "time: 0.001ms\nmemory: 99999m\n"])
@@ -337,4 +337,62 @@ def test_limits_that_there_cannot_be_are_not_taken(tmp_path: Path, odd: str) -> 
     files = {"1.in": b"1\n", "1.ans": b"1\n", "config.yaml": odd.encode()}
     with read_package(folder(tmp_path, files), time_limit=1.0) as package:
         assert package.manifest.limits.cpu == 1
-        assert any("its limits and points are lost" in note for note in package.notes)
+        assert any("its limits, points and checkers are lost" in note for note in package.notes)
+
+
+@pytest.mark.parametrize(
+    ("path", "whose"),
+    [
+        ("contest.cdf", "a contest of Lemon"),
+        ("gen/constraints.py", "a system that is not known here"),
+        ("tests.properties", "Kilonova, or a system like it"),
+        ("tests/config.json", "a system that is not known here"),
+        ("data_rule.txt", "a system that is not known here"),
+        ("Config.INI", "a system that is not known here"),
+    ],
+)
+def test_each_file_of_settings_is_named(tmp_path: Path, path: str, whose: str) -> None:
+    beside = {f"{number}.log": b"" for number in range(5)}
+    with read_package(folder(tmp_path, files_of(["1.in", "1.out"], {path: b"x = 1\n", **beside}), "x")) as package:
+        assert any(f"{path}: is of {whose}; its limits" in note for note in package.notes)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "said"),
+    [
+        ("problem.json", '{"time_limit": 1000, "spj": {"language": "C++"}}', 'spj": {'),
+        ("config.yml", "time_limit: 1\nchecker_name: yesno\n", "checker_name: yesno"),
+        (
+            "a.cdf",
+            '{"tasks": [{"specialJudge": "", "comparisonMode": 1}, {"specialJudge": "chk"}]}',
+            'specialJudge": "chk',
+        ),
+        ("judge.json", '{"judgeType": "interactive"}', 'judgeType": "interactive'),
+        ("data/conf.ini", "checker=points.cpp", "checker=points.cpp"),
+    ],
+)
+def test_settings_that_name_a_judge_of_their_own(tmp_path: Path, path: str, text: str, said: str) -> None:
+    where = folder(tmp_path, files_of(["1.in", "1.out"], {path: text.encode()}), "x")
+    with pytest.raises(PackageError) as caught:
+        read_package(where)
+    assert f"x/{path}: says '{said}', which decides verdicts in the system that it is of" in str(caught.value)
+    with read_package(where, asked=Asked(format="directory")) as package:
+        assert len(package.manifest.tests) == 1
+
+
+@pytest.mark.parametrize(
+    "text", ['{"spj": null, "checker": {}}', "checker: default\nspj: false\n", "checker_type: ''", "judge_type = std"]
+)
+def test_settings_that_compare_outputs_only(tmp_path: Path, text: str) -> None:
+    files = files_of(["1.in", "1.out"], {"conf.json": text.replace("{}", "null").encode()})
+    with read_package(folder(tmp_path, files, "x")) as package:
+        assert len(package.manifest.tests) == 1
+
+
+@pytest.mark.parametrize("path", ["gen/GEN", "gen/cases.gen"])
+def test_directory_insists_also_beside_subtasks_of_others(tmp_path: Path, path: str) -> None:
+    where = folder(tmp_path, files_of(["input/1.txt", "output/1.txt"], {path: b"#ST: 100\n"}), "x")
+    with pytest.raises(PackageError, match=f"has {path}, but no task.yaml beside it"):
+        read_package(where)
+    with read_package(where, asked=Asked(format="directory")) as package:
+        assert len(package.manifest.tests) == 1

@@ -230,6 +230,14 @@ def test_points_as_percent(tmp_path, built) -> None:
     assert validator.ask("--points", "20") == 42 and validator.feedback("score.txt") == "5"
 
 
+@pytest.mark.parametrize(("points", "score"), [("0.25", "5"), ("25", "5"), ("1", ""), ("100", "")])
+def test_points_as_a_share(tmp_path, built, points: str, score: str) -> None:
+    validator = Validator(tmp_path, built, (IOA, "-DSHARE"))
+    validator.program("checker", f"echo points {points} >&2; exit 7\n")
+    assert validator.ask("--points", "20") == 42 and (validator.feedback("score.txt") or "") == score
+    assert validator.ask() == (43 if score else 42)
+
+
 def test_an_interactor_and_then_the_checker(tmp_path, built) -> None:
     validator = Validator(tmp_path, built, BOTH)
     validator.program("interactor", 'echo hello; read word; echo "$word" > "$2"; echo talked >&2\n')

@@ -15,15 +15,17 @@ from judge.errors import PackageError, UsageError
 from judge.problems.archives import open_tree
 from judge.problems.importers import bapctools, cms, directory, dmoj, gensh, hydro, polygon, tps
 from judge.problems.importers.draft import Asked, Draft, Report
+from judge.problems.importers.hydro import syzoj, uoj
 from judge.problems.importers.making import MadeTree, UnmadeError
-from judge.problems.importers.pairs import find_pairs
+from judge.problems.importers.pairs import NAMELESS, find_pairs
 from judge.problems.tree import Tree, clean
 
 # The format of everything else here, as `--from` calls it.
 PACKAGE = "package"
 # In the order in which they are tried.
 IMPORTERS: dict[str, ModuleType] = {
-    "polygon": polygon, "dmoj": dmoj, "cms": cms, "tps": tps, "hydro": hydro, "directory": directory,
+    "polygon": polygon, "dmoj": dmoj, "cms": cms, "tps": tps, "hydro": hydro, "uoj": uoj, "syzoj": syzoj,
+    "directory": directory,
 }  # fmt: skip
 FORMATS = (PACKAGE, *IMPORTERS)
 # Folders that nothing but the package format has.
@@ -32,8 +34,6 @@ _PACKAGE_FOLDERS = frozenset({
 })  # fmt: skip
 # A folder with one of these is a package of its own; a tree with such folders is a set of problems.
 _OF_ONE = frozenset({"problem.yaml", "domjudge-problem.ini", "problem.xml", "init.yml", "task.yaml", "problem.json"})
-# Folders of tests, whose names say nothing about the problem.
-_NAMELESS = frozenset({"data", "test", "tests", "testcase", "testcases", "testdata", "test_data", "cases", "io"})
 
 
 @dataclass
@@ -83,7 +83,7 @@ def _open(tree: Tree, asked: Asked) -> Opened:
     while (found := detect(tree)) in {None, "directory"} and (top := tree.only_folder()) is not None:
         # Archives often hold one folder of the package's name; it is looked at from there.
         tree.enter(top)
-        folder = folder if top.lower() in _NAMELESS else top
+        folder = folder if top.lower() in NAMELESS else top
     beside: list[str] = []
     if asked.format != "directory" and found in {None, "directory"} and (inner := _inner(tree)) is not None:
         beside = sorted({path.split("/")[0] for path in tree.files if not path.startswith(inner + "/")})

@@ -14,8 +14,8 @@ from judge.errors import PackageError
 from judge.problems import ini, metadata
 from judge.problems.importers import ioi, packed, testlib
 from judge.problems.importers.cases import Case, write_plain
-from judge.problems.importers.draft import Asked, Draft, Ref, as_number, slug
-from judge.problems.importers.pairs import Pair, find_pairs
+from judge.problems.importers.draft import Asked, Draft, Ref, as_number, decode, slug
+from judge.problems.importers.pairs import NAMELESS, Pair, find_pairs
 from judge.problems.tree import Tree, clean
 
 INI = "domjudge-problem.ini"
@@ -48,8 +48,28 @@ _SECONDS = {"s": 1.0, "ms": 0.001}
 _MIB = {"m": 1.0, "mb": 1.0, "g": 1024.0, "gb": 1024.0}
 # The limits that there can be here; others are left to whoever imports.
 _POSSIBLE = {"time_limit": (0.01, 600.0), "memory": (4.0, 65536.0)}
-# What other systems keep limits and points in, at the root.
-_SETTINGS = re.compile(r"(?:task|config|problem|conf|testdata|subtasks?)\.(?:ya?ml|json|toml|ini|conf)")
+# What other systems keep limits and points in, at the root or with the tests.
+_SETTINGS = re.compile(
+    r"(?:task|config|problem|prob|conf|data|testdata|tests?|testcases?|cases|subtasks?|scor(?:es?|ing)|grad(?:er|ing)"
+    r"|judge|limits?|settings|meta|metadata|info)\.(?:ya?ml|json|toml|ini|conf|cfg|properties)"
+    r"|[\w.-]*\.cdf|[\w.-]+\.properties|data_rule\.txt|\.?timelimit|info"
+)
+# What task-maker makes tests of, and checks them by, in the folder where that is.
+_MAKERS = frozenset({"gen/cases.gen", "gen/constraints.py", "gen/constraints.yaml"})
+# Whose they are, by the endings of their names.
+_OTHERS = {"cdf": "a contest of Lemon", "gen": "task-maker", "properties": "Kilonova, or a system like it"}
+# What says in settings that verdicts are found in another way than by comparing: a word, and its value.
+_JUDGED = re.compile(
+    r"""\b(spj|special_?judge|checker(?:_?(?:name|type|file|path))?|interactor|custom_?judge|judge_?(?:type|mode)"""
+    r"""|problem_?type)["']?[ \t]*[:=][ \t]*["']?([^\s"',}#]*)""",
+    re.IGNORECASE,
+)
+_USUAL = re.compile(
+    r"|default|normal|standard|std|none|null|nil|~|no|off|false|0|diff|tokens?|text|builtin|traditional|batch|wcmp|lcmp"
+    r"|fcmp|white_?diff|ignore_?(?:spaces|trailing_?space)|line|exact",
+    re.IGNORECASE,
+)
+_LOOKED_AT = 65536
 # Programs that decide verdicts in other systems, or that submissions are built with.
 _DECIDES = re.compile(r"(?:manager|grader|stub|checker|interactor|judge)[\w-]*")
 _STATEMENT = re.compile(
@@ -72,35 +92,65 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     programs = _programs(tree)
     pairs, alone = find_pairs(path for path in tree.files if path not in programs.values())
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
-    _check_alone(tree, pairs)
+    _check_alone(tree, pairs, asked)
     cases = [_case(tree, pair) for pair in pairs]
     write_plain(draft, cases)
     samples = sum(case.sample for case in cases)
     draft.report.took(f"{len(cases)} tests, {samples} of them samples by their names")
     used = {path for pair in pairs for path in (pair.input, pair.answer)} | {*programs.values()}
     _put_programs(draft, programs)
-    used |= _put_statement(draft) | _put_solutions(draft, used)
     for path in alone[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
-    unknown = sorted(path for path in tree.files if _SETTINGS.fullmatch(path.lower()) and path not in used)
-    _check_unknown(tree, unknown, used, asked)
+    unknown = sorted(path for path in tree.files if _is_settings(path) and path not in used)
+    used = put_beside(draft, {*used, *alone, *unknown, *settings})
+    _check_unknown(draft, unknown, used, asked)
     for path in unknown:
         taken = _take_limits(draft, path)
-        lost = "points are" if taken else "limits and points are"
-        draft.report.dropped(f"{path}: is of a system that is not known here; its {lost} lost")
-    rest = sorted(path for path in tree.files if path not in {*used, *alone, *unknown, *settings})
-    if rest:
-        more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
-        draft.report.dropped(f"{', '.join(rest[:3])}{more}: nothing says what it is for")
+        lost = "points and checkers are" if taken else "limits, points and checkers are"
+        whose = _OTHERS.get(posixpath.basename(path).lower().rpartition(".")[2], "a system that is not known here")
+        draft.report.dropped(f"{path}: is of {whose}; its {lost} lost")
     if not draft.limits.get("time_limit"):
         draft.report.dropped("the time limit: a directory does not have one; it is inferred, or set by --time-limit")
     return draft
 
 
-def _check_unknown(tree: Tree, unknown: Sequence[str], used: Collection[str | None], asked: Asked) -> None:
-    """PackageError where settings of some system go with a program that decides there; --from directory insists."""
+def put_beside(draft: Draft, used: set[str | None]) -> set[str | None]:
+    """Statements and solutions by their names; says what is left. Returns `used` with what was taken."""
+    used = {*used, *_put_statement(draft)}
+    used |= _put_solutions(draft, used)
+    rest = sorted(draft.tree.files.keys() - used)
+    if rest:
+        more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
+        draft.report.dropped(f"{', '.join(rest[:3])}{more}: nothing says what it is for")
+    return used
+
+
+def _is_settings(path: str) -> bool:
+    """Whether a file is what other systems keep limits and points in, by its name and place."""
+    folder, name = posixpath.split(path.lower())
+    near = not folder or folder in NAMELESS
+    return (near and _SETTINGS.fullmatch(name) is not None) or path.lower() in _MAKERS
+
+
+def _check_unknown(draft: Draft, unknown: Sequence[str], used: Collection[str | None], asked: Asked) -> None:
+    """PackageError where settings of some system decide verdicts, or go with a program that does.
+
+    --from directory insists.
+    """
+    if asked.format == "directory":
+        return
+    tree = draft.tree
+    judged = any(path.startswith("output_validator/") for path in draft.files)
+    for path in () if judged else unknown:
+        text = decode(next(tree.chunks(path), b"")[:_LOOKED_AT])
+        said = next((found[0] for found in _JUDGED.finditer(text) if not _USUAL.fullmatch(found[2])), "")
+        if said:
+            raise PackageError(
+                f"{tree.where(path)}: says '{clean(said, 60)}', which decides verdicts in the system that it is of; "
+                "make a package of it, or have the tests compared alone (--from directory)"
+            )
     left = [path for path, stem in _named(tree, _SOURCES) if _DECIDES.fullmatch(stem) and path not in used]
-    if unknown and left and asked.format != "directory":
+    if unknown and left:
         raise PackageError(
             f"{tree.where(unknown[0])}: is of a system that is not known here, and {clean(left[0], 60)} may decide "
             "verdicts there; make a package of it, or have the tests compared alone (--from directory)"
@@ -150,10 +200,13 @@ def _check_pairs(draft: Draft, pairs: Sequence[Pair], *, custom: bool) -> None:
         draft.report.dropped(f"answers of {len(lacking)} tests: there are none, so the checker gets empty files")
 
 
-def _check_alone(tree: Tree, pairs: Sequence[Pair]) -> None:
+def _check_alone(tree: Tree, pairs: Sequence[Pair], asked: Asked) -> None:
     """PackageError where the tests are of several problems, or where something says how they are scored."""
-    if "gen/GEN" in tree.files:
-        raise PackageError(f"{tree.label}: has gen/GEN, but no task.yaml beside it; add it, or choose --from directory")
+    for path in ("gen/GEN", "gen/cases.gen"):
+        if path in tree.files and asked.format != "directory":
+            raise PackageError(
+                f"{tree.label}: has {path}, but no task.yaml beside it; add it, or choose --from directory"
+            )
     folders = {posixpath.basename(posixpath.dirname(pair.input)).lower() for pair in pairs}
     solved = sorted(folders & {stem for _, stem in _named(tree, _SOURCES)})
     if len(solved) > 1:

@@ -32,6 +32,8 @@ _WORD = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
 _MARK = "\0"
 _SUFFIXES = (".txt", ".dat", ".data", ".t", ".tst", ".test")
 _SAMPLE = re.compile(r"(?:^|/)(?:\d+[_.-])?(?:samples?|examples?|sam|ex|eg|demos?)(?=[\d_.\-/]|$)", re.IGNORECASE)
+# Folders of tests, whose names say nothing about the problem.
+NAMELESS = frozenset({"data", "test", "tests", "testcase", "testcases", "testdata", "test_data", "cases", "io"})
 # Endings of what is no test data, whatever it is called.
 # fmt: off
 _OTHERS = frozenset([

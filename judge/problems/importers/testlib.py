@@ -95,6 +95,8 @@ class Style:
 TESTLIB = Style()
 # 0 is right, 1 is wrong.
 PLAIN = Style(interactor="ia", defines=("PLAIN",))
+# A number of points is a share of them, from 0 to 1, or one above that in percent.
+SHARE = Style(defines=("SHARE",))
 # testlib's exit codes, and `partial X/Y`.
 COCI = Style(defines=("COCI",))
 PEG = Style(checker="oai", interactor="ia", defines=("PLAIN", "PEG"))

@@ -10,6 +10,7 @@
  *   CMS                  "points X" is an outcome from 0 to 1, and a part is written as such. What ends with 0 and prints
  *                        a number is no checker of testlib's, and the judge's fault
  *   PERCENT              "points X" means X percent
+ *   SHARE                "points X" means the share X of them, or X percent where X is more than 1
  *   RUNS                 the submission runs twice: the interactor's record, else what the checker prints, is the second
  *                        input. RUNS is 2 when the interactor is there for both runs, else 1
  * What else ends them is the judge's fault, and so is any other end of this program.
@@ -245,6 +246,9 @@ static void judge(const char *name, int code)
 #ifdef PERCENT
         if (kind == 1)
             give(value / 100, 1);
+#endif
+#ifdef SHARE
+        give(value > 1 ? value / 100 : value, 1);
 #endif
 #ifdef CMS
         if (value > 1)

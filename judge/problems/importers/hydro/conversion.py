@@ -1,4 +1,4 @@
-"""Problems as Hydro exports them: problem.yaml beside testdata/, which may have a config.yaml."""
+"""What Hydro's settings say: config.yaml, or the config.ini of its predecessors, and tests by their names alone."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from typing import Any
 
 from judge.errors import PackageError
 from judge.problems import metadata
-from judge.problems.importers import ioi, testlib
+from judge.problems.importers import directory, ioi, testlib
 from judge.problems.importers.cases import Case, Rule, Subtask, points, write_scored
 from judge.problems.importers.draft import Asked, Draft, Ref, as_number
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.tree import Tree, clean
 
-_PROBLEM, _DATA = "problem.yaml", "testdata"
-_CONFIGS = (f"{_DATA}/config.yaml", f"{_DATA}/config.yml")
-_INI = f"{_DATA}/config.ini"
-_STATEMENT = re.compile(r"problem(?:_([A-Za-z_-]{2,8}))?\.md")
-_PID = re.compile(rb"^(?:pid|owner|nSubmit|tag) *:", re.MULTILINE)
+PROBLEM = "problem.yaml"
+INI = "config.ini"
+STATEMENT = re.compile(r"problem(?:_([A-Za-z_-]{2,8}))?\.md")
 _LIMIT = re.compile(r"([0-9]+(?:\.[0-9]*)?) *([a-z]*)")
 _SECONDS = {"": 1, "s": 1, "m": 0.001, "ms": 0.001, "u": 1e-6, "us": 1e-6, "n": 1e-9, "ns": 1e-9}
 _MIB = {"": 1, "m": 1, "mb": 1, "k": 1 / 1024, "kb": 1 / 1024, "g": 1024, "gb": 1024}
@@ -42,33 +40,15 @@ _REFUSED = {
     "memory_limit_rate": "a language has no memory limit of its own here",
     "template": "no code is put around submissions here",
 }
+KNOWN = _KNOWN | _REFUSED.keys()
 # Languages by the first part of Hydro's names for them: cc.cc17o2 is C++.
-_LANGUAGES = {
+LANGUAGES = {
     "bash": "bash", "c": "c", "cc": "cpp", "cs": "csharp", "d": "d", "go": "go", "hs": "haskell", "java": "java",
     "js": "javascript", "kt": "kotlin", "lua": "lua", "pas": "pascal", "php": "php", "pl": "perl", "py": "python3",
     "py.py2": "python2", "r": "r", "rb": "ruby", "rs": "rust",
 }  # fmt: skip
 _OF_SUBTASKS = frozenset({"id", "score", "type", "if", "time", "memory", "cases"})
 _OF_CASES = frozenset({"id", "score", "time", "memory", "input", "output"})
-
-
-def matches(tree: Tree) -> bool:
-    """Whether tests lie in testdata/, beside a problem.yaml that has no data/."""
-    below = [path.partition("/")[0] for path in tree.files]
-    return _PROBLEM in tree.files and _DATA in below and "data" not in below
-
-
-def lacks_tests(tree: Tree) -> bool:
-    """Whether it is a problem.yaml as Hydro writes it, beside statements, without tests of any kind."""
-    if _PROBLEM not in tree.files or any(path.startswith((f"{_DATA}/", "data/")) for path in tree.files):
-        return False
-    beside = any(_STATEMENT.fullmatch(path) for path in tree.files)
-    return beside and _PID.search(tree.read(_PROBLEM, metadata.YAML_BYTES)) is not None
-
-
-def convert(tree: Tree, asked: Asked) -> Draft:
-    """A package of the problem; PackageError."""
-    return _Conversion(tree, asked).convert()
 
 
 def read_ini(text: str, where: str) -> dict[str, Any]:
@@ -93,7 +73,7 @@ def read_ini(text: str, where: str) -> dict[str, Any]:
     return {"subtasks": subtasks}
 
 
-def _scored(subtasks: list[Subtask]) -> list[Subtask]:
+def scored(subtasks: list[Subtask]) -> list[Subtask]:
     """Subtasks whose points are said, or dealt: what is left of 100 to subtasks, what is left of those to cases."""
     for one, value in zip(subtasks, _dealt([one.points for one in subtasks], Fraction(_WHOLE)), strict=True):
         one.points = value
@@ -112,20 +92,38 @@ def _dealt(given: Sequence[Fraction], whole: Fraction) -> list[Fraction]:
     return [value or next(shares) for value in given]
 
 
-class _Conversion:
-    def __init__(self, tree: Tree, asked: Asked) -> None:
+class Conversion:
+    """A problem in the making. `path` are its settings ("": none), `folder` is where its tests lie, "" at the root."""
+
+    origin = "hydro"
+
+    def __init__(self, tree: Tree, asked: Asked, path: str, folder: str) -> None:
+        """Read the settings; PackageError."""
         self._tree = tree
-        self._draft = Draft(tree, "hydro")
-        self._about = self._yaml(_PROBLEM)
-        path = next((one for one in _CONFIGS if one in tree.files), "")
-        path = path or (_INI if _INI in tree.files else "")
-        self._where = tree.where(path or _DATA)
-        text = self._draft.text(path) if path == _INI else ""
-        self._conf: Mapping[str, Any] = (
-            read_ini(text, self._where) if path == _INI else self._yaml(path) if path else {}
-        )
+        self._draft = Draft(tree, self.origin)
+        self._about = self._yaml(PROBLEM) if PROBLEM in tree.files else {}
+        self._path = path
+        self._base = f"{folder}/" if folder else ""
+        self._where = tree.where(path or folder)
+        self._conf = self._settings()
         self._asked = asked
         self._limits: dict[str, set[float]] = {"time": set(), "memory": set()}
+        # What is shown, where that is not told by the tests' names.
+        self._samples: list[Case] | None = None
+
+    def _settings(self) -> Mapping[str, Any]:
+        """The settings, in Hydro's words."""
+        if posixpath.basename(self._path).lower() != INI:
+            return self._yaml(self._path) if self._path else {}
+        said = read_ini(self._draft.text(self._path), self._where)
+        # It comes from systems where capitals did not count, and files lay in Input/ and Output/.
+        names = [path.removeprefix(self._base) for path in sorted(self._tree.files, reverse=True)]
+        alike = {name.lower(): name for name in names}
+        for case in (one["cases"][0] for one in said["subtasks"]):
+            for key, name in case.items():
+                if name not in names:
+                    case[key] = alike.get(f"{key}/{name.lower()}") or alike.get(name.lower(), name)
+        return said
 
     def _yaml(self, path: str) -> Mapping[str, Any]:
         said: Mapping[str, Any] = metadata.read(
@@ -144,12 +142,12 @@ class _Conversion:
         for key, why in _REFUSED.items():
             if self._conf.get(key):
                 raise PackageError(f"{self._where}: {key}: {why}; remove it if submissions are right without it")
-        draft.check_keys(self._conf, _KNOWN | _REFUSED.keys(), self._where)
+        draft.check_keys(self._conf, KNOWN, self._where)
         flags, partial = self._programs(kind)
         subtasks = self._subtasks(partial=partial)
         for one in subtasks:
             one.settings = {"output_validator_args": flags} if flags else {}
-        write_scored(draft, subtasks, partial=partial)
+        write_scored(draft, subtasks, partial=partial, samples=self._samples)
         draft.report.took(f"{sum(len(one.cases) for one in subtasks)} tests in {len(subtasks)} subtasks")
         if kind == "submit_answer":
             draft.problem["type"] = ["scoring", "submit-answer"]
@@ -206,7 +204,7 @@ class _Conversion:
         names = self._names("langs")
         if not names:
             return
-        rows = {name: _LANGUAGES.get(name) or _LANGUAGES.get(name.partition(".")[0]) for name in names}
+        rows = {name: LANGUAGES.get(name) or LANGUAGES.get(name.partition(".")[0]) for name in names}
         known = sorted({row for row in rows.values() if row is not None})
         unknown = clean(", ".join(name for name, row in rows.items() if row is None), 80)
         if not known:
@@ -224,15 +222,15 @@ class _Conversion:
         listed, cases = self._conf.get("subtasks"), self._conf.get("cases")
         if cases:  # then there are no subtasks for that system
             self._note(self._conf, self._where)
-            return _scored([Subtask("all", self._cases(cases, self._where), rule="each")])
+            return scored([Subtask("all", self._cases(cases, self._where), rule="each")])
         if not listed:
             self._note(self._conf, self._where)
-            return _scored(self._found(partial=partial))
+            return scored(self._found(partial=partial))
         if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
             raise PackageError(f"{self._where}: subtasks: expected a list of mappings")
         if all(type(one.get("id")) is int for one in listed):
             listed = sorted(listed, key=lambda one: int(one["id"]))
-        return _scored([self._subtask(one, number, partial=partial) for number, one in enumerate(listed, 1)])
+        return scored([self._subtask(one, number, partial=partial) for number, one in enumerate(listed, 1)])
 
     def _subtask(self, said: Mapping[str, Any], number: int, *, partial: bool) -> Subtask:
         where = f"{self._where}: subtasks.{number}"
@@ -270,14 +268,14 @@ class _Conversion:
         """A file of testdata/; nothing, or /dev/null, is an empty one."""
         if name is None or str(name) == "/dev/null":
             return None
-        path = posixpath.normpath(f"{_DATA}/{name}")
+        path = posixpath.normpath(f"{self._base}{name}")
         if path not in self._tree.files:
-            raise PackageError(f"{where}: '{clean(str(name), 60)}' is not in {_DATA}/")
+            raise PackageError(f"{where}: '{clean(str(name), 60)}' is not in {self._base or 'the package'}")
         return self._draft.ref(path)
 
     def _found(self, *, partial: bool) -> list[Subtask]:
         """Pairs of files by their names, as nothing lists them: 2 of 2-1.in is the number of its subtask."""
-        pairs, _ = find_pairs(path for path in self._tree.files if path.startswith(f"{_DATA}/"))
+        pairs, _ = find_pairs(path for path in self._tree.files if path.startswith(self._base))
         whole = [(pair, pair.answer) for pair in pairs if pair.answer is not None]
         if not whole:
             raise PackageError(f"{self._where}: has no tests; expected pairs of files as 1.in and 1.out")
@@ -285,7 +283,7 @@ class _Conversion:
             self._draft.report.dropped(f"{len(pairs) - len(whole)} inputs without an answer")
         found: dict[int, Subtask] = {}
         for pair, answer in whole:
-            stem, suffix = posixpath.splitext(pair.input.removeprefix(f"{_DATA}/"))
+            stem, suffix = posixpath.splitext(pair.input.removeprefix(self._base))
             said = _NUMBERED.fullmatch(stem) if suffix.lower() in {".in", ".txt"} else None
             number = (said[1] or "") if said is not None else ""
             rule: Rule = "each" if not number else "min" if partial else "all"
@@ -315,7 +313,7 @@ class _Conversion:
         if style == "testlib" and not named and interactor is None:
             raise PackageError(f"{self._where}: checker: is missing, and checker_type is testlib")
         if sources:
-            testlib.put_checker(draft, checker if style == "testlib" else None, interactor)
+            testlib.put_checker(draft, checker if style == "testlib" else None, interactor, testlib.SHARE)
         if interactor is not None:
             draft.kind("interactive")
         validator = self._source("validator")
@@ -330,7 +328,7 @@ class _Conversion:
         said = self._conf.get("checker")
         name = str((said.get("file") if isinstance(said, dict) else said) or "")
         collection = {**testlib.CHECKERS, **testlib.CLOSE_CHECKERS}
-        if name not in collection or f"{_DATA}/{name}" in self._tree.files or kind == "interactive":
+        if name not in collection or self._base + name in self._tree.files or kind == "interactive":
             return None
         if self._conf.get("checker_type") in _CHECKERS:  # which decides then
             return []
@@ -354,10 +352,13 @@ class _Conversion:
                 if ref is not None:
                     draft.put(f"include/{language}/{posixpath.basename(one)}", ref)
         for path in sorted(self._tree.files):
-            found = _STATEMENT.fullmatch(path)
+            found = STATEMENT.fullmatch(path)
             if found is not None:
                 ioi.put_statement(draft, path, (found[1] or "zh").replace("_", "-"))
         ioi.put_attachments(draft, "additional_file")
+        if PROBLEM not in self._tree.files:
+            used = {content.path for content in draft.files.values() if isinstance(content, Ref)}
+            directory.put_beside(draft, {*used, self._path})
 
     def _names(self, key: str) -> Sequence[str]:
         said = self._conf.get(key) or []

@@ -1,0 +1,143 @@
+"""Problems of SYZOJ: data.yml beside the tests, whose names it gives as patterns."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from judge.errors import PackageError
+from judge.problems import metadata
+from judge.problems.importers import directory, ioi
+from judge.problems.importers.cases import Case, points
+from judge.problems.importers.draft import Asked, Draft, Ref, decode, read
+from judge.problems.importers.hydro import settings_at
+from judge.problems.importers.hydro.conversion import LANGUAGES
+from judge.problems.importers.making import MOST
+from judge.problems.tree import Tree, clean
+
+_NAMES = ("data.yml", "data.yaml")
+_BEGIN = re.compile(r"^(?:inputFile|outputFile|userOutput|specialJudge) *:", re.MULTILINE)
+_KNOWN = frozenset({
+    "subtasks", "inputFile", "outputFile", "userOutput", "specialJudge", "interactor", "extraSourceFiles", "fullScore",
+})  # fmt: skip
+_RULES: dict[str, ioi.Rule] = {"sum": "sum", "min": "min", "mul": "mul"}
+# A checker there may look at the submission itself.
+_ASKS_CODE = re.compile(rb"[\"']code[\"']")
+
+
+def matches(tree: Tree) -> bool:
+    """Whether there is a data.yml that gives names of tests."""
+    path = settings_at(tree, _NAMES)
+    return bool(path) and _BEGIN.search(decode(next(tree.chunks(path), b"")[: metadata.YAML_BYTES])) is not None
+
+
+def convert(tree: Tree, asked: Asked) -> Draft:
+    """A package of the problem; PackageError."""
+    draft, path = Draft(tree, "syzoj"), settings_at(tree, _NAMES)
+    base, where = posixpath.dirname(path), tree.where(path)
+    conf: Mapping[str, Any] = metadata.read(tree.read(path, metadata.YAML_BYTES), where).value
+    draft.check_keys(conf, _KNOWN, where, strict=True)
+    draft.problem["name"] = clean(tree.label)
+    if conf.get("interactor"):
+        raise PackageError(f"{where}: interactor: it speaks as only that system's do; make a package of it")
+    if asked.memory is not None:
+        draft.limits["memory"] = asked.memory
+    _put_checker(draft, conf.get("specialJudge"), base, where)
+    _put_sources(draft, conf.get("extraSourceFiles"), base, where)
+    cases: dict[str, Case] = {}
+    subtasks = [
+        _subtask(draft, conf, one, number, cases, base, where)
+        for number, one in enumerate(_listed(conf.get("subtasks"), f"{where}: subtasks"), 1)
+    ]
+    if conf.get("userOutput"):
+        draft.problem["type"] = ["scoring", "submit-answer"]
+    task = ioi.Task()
+    ioi.write_tests(draft, task, list(cases.values()), subtasks)
+    task.put(draft)
+    draft.report.dropped("the time and memory limit: that system has them elsewhere; see --time-limit and --memory")
+    taken = {content.path for content in draft.files.values() if isinstance(content, Ref)}
+    directory.put_beside(draft, {*taken, path, posixpath.join(base, _file_name(conf.get("specialJudge")))})
+    return draft
+
+
+def _listed(said: Any, where: str) -> list[Mapping[str, Any]]:
+    if not isinstance(said, list) or not said or not all(isinstance(one, dict) for one in said):
+        raise PackageError(f"{where}: expected a list of mappings")
+    return said
+
+
+def _file_name(said: Any) -> str:
+    return str(said.get("fileName") or "") if isinstance(said, dict) else ""
+
+
+def _ref(draft: Draft, base: str, name: Any, where: str) -> Ref:
+    path = posixpath.normpath(posixpath.join(base, str(name)))
+    if path not in draft.tree.files:
+        raise PackageError(f"{where}: '{clean(str(name), 60)}' is not in the package")
+    return draft.ref(path)
+
+
+def _subtask(
+    draft: Draft,
+    conf: Mapping[str, Any],
+    said: Mapping[str, Any],
+    number: int,
+    cases: dict[str, Case],
+    base: str,
+    where: str,
+) -> ioi.Scored:
+    """One subtask; its tests go to `cases` by their names."""
+    where = f"{where}: subtasks.{number}"
+    kind, listed = str(said.get("type")), said.get("cases")
+    if kind not in _RULES:
+        raise PackageError(f"{where}: type: '{clean(kind, 40)}' is none of {', '.join(_RULES)}")
+    if not isinstance(listed, list) or not listed or len(listed) + len(cases) > MOST:
+        raise PackageError(f"{where}: cases: expected a list of up to {MOST} tests")
+    names = list(dict.fromkeys(str(name) for name in listed))
+    for name in names:
+        given, answer = (
+            _ref(draft, base, str(conf[key]).replace("#", name, 1), f"{where}: {key}")
+            if conf.get(key) not in (None, "", "-")
+            else b""
+            for key in ("inputFile", "outputFile")
+        )
+        handed = str(conf.get("userOutput") or "").replace("#", name, 1)
+        title = posixpath.splitext(handed)[0] or name
+        cases.setdefault(
+            name, Case(title if title not in {one.name for one in cases.values()} else name, given, answer)
+        )
+    value = points(said.get("score"), f"{where}: score")
+    return ioi.Scored(str(number), Fraction(value), [cases[name].name for name in names], _RULES[kind])
+
+
+def _put_checker(draft: Draft, said: Any, base: str, where: str) -> None:
+    if said is None:
+        return
+    source = _ref(draft, base, _file_name(said), f"{where}: specialJudge")
+    if _ASKS_CODE.search(read(source)):
+        raise PackageError(f"{source.where}: asks for the submission's code, which checkers do not get here")
+    ioi.put_asked(draft, source, "syzoj_wrapper.sh")
+    draft.report.took(f"specialJudge {source.path}, asked as that system does")
+
+
+def _put_sources(draft: Draft, said: Any, base: str, where: str) -> None:
+    """Files that are there where submissions are compiled, by languages."""
+    for one in _listed(said, f"{where}: extraSourceFiles") if said else ():
+        language = next(_languages(str(one.get("language"))), None)
+        for file in _listed(one.get("files"), f"{where}: extraSourceFiles: files") if language else ():
+            name = str(file.get("dest"))
+            if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,90}", name):
+                raise PackageError(f"{where}: extraSourceFiles: '{clean(name, 40)}' is not the name of a file")
+            if (path := f"include/{language}/{name}") not in draft.files:
+                draft.put(path, _ref(draft, base, file.get("name"), f"{where}: extraSourceFiles"))
+
+
+def _languages(name: str) -> Iterator[str]:
+    """Our language for that system's name of one: cpp11-noilinux is C++."""
+    stem = re.split(r"[0-9-]", name)[0]
+    if stem == "cpp":
+        yield "cpp"
+    yield from (row for row in LANGUAGES.values() if row.rstrip("0123456789") == stem)

@@ -1,0 +1,146 @@
+"""Problems of the Universal OJ and what was made from it (S2OJ, QOJ): problem.conf beside the tests that it numbers."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from judge.errors import PackageError
+from judge.problems.importers import ioi
+from judge.problems.importers.cases import Case, Subtask, points
+from judge.problems.importers.draft import Asked, Draft, decode
+from judge.problems.importers.hydro import settings_at
+from judge.problems.importers.hydro.conversion import Conversion, scored
+from judge.problems.importers.making import MOST
+from judge.problems.tree import Tree, clean
+
+_CONF = ("problem.conf",)
+_BEGIN = re.compile(r"^\s*(?:n_tests|n_subtasks|use_builtin_judger|input_pre)[ \t]+\S", re.MULTILINE)
+_BYTES = 65536
+# What is judged in another way than by running the submission and looking at its output.
+_REFUSED = {
+    "with_implementer": "the package's own program is compiled with submissions",
+    "interaction_mode": "its interactor judges as well, which only that system's do",
+    "token": "it is to stand in the first line of outputs",
+    "polygon_runtwice": "submissions run twice",
+}
+_OFF = frozenset({"", "off", "0", "false", "no"})
+_STANDARDS = ("", "11", "14", "17", "20", "23")
+
+
+def matches(tree: Tree) -> bool:
+    """Whether there is a problem.conf that numbers tests."""
+    path = settings_at(tree, _CONF)
+    return bool(path) and _BEGIN.search(decode(next(tree.chunks(path), b"")[:_BYTES])) is not None
+
+
+def convert(tree: Tree, asked: Asked) -> Draft:
+    """A package of the problem; PackageError."""
+    path = settings_at(tree, _CONF)
+    return _Conversion(tree, asked, path, posixpath.dirname(path)).convert()
+
+
+class _Conversion(Conversion):
+    origin = "uoj"
+
+    def _settings(self) -> Mapping[str, Any]:
+        """The settings in Hydro's words; its own are kept for the tests."""
+        self._own: dict[str, str] = {}
+        for line in self._draft.text(self._path).splitlines():
+            key, *values = re.split(r"\s#", line, maxsplit=1)[0].split(None, 1) or [""]
+            self._own[key] = values[0].strip() if values else ""
+        own = self._own
+        judger = next((name for name in ("judger.cpp", "Makefile") if self._base + name in self._tree.files), "")
+        if own.get("use_builtin_judger", "" if judger else "on") in _OFF:
+            raise PackageError(f"{self._where}: use_builtin_judger: a judger of its own judges there, and not here")
+        for key, why in _REFUSED.items():
+            if own.get(key, "") not in _OFF:
+                raise PackageError(f"{self._where}: {key}: {why}; make a package of it")
+        for key, value in own.items():
+            same = re.fullmatch(r"(time_limit|memory_limit)_[0-9]+", key)
+            if same is not None and value != own.get(same[1]):
+                raise PackageError(f"{self._where}: {key}: a test has no limit of its own here; give one for all")
+        self._draft.limits["output"] = self._number("output_limit", 64, 1024)
+        return {
+            "type": "submit_answer" if own.get("submit_answer", "") not in _OFF else "default",
+            "time": f"{own.get('time_limit') or 1}s",
+            "memory": f"{own.get('memory_limit') or 256}m",
+            "checker": own.get("use_builtin_checker") or self._program("chk") or self._no_checker(),
+            "validator": self._program("val"),
+        }
+
+    def _program(self, stem: str) -> dict[str, str] | None:
+        """A program by its name, which ends in the standard that it is written in."""
+        names = (f"{stem}{standard}.cpp" for standard in _STANDARDS)
+        found = next((name for name in names if self._base + name in self._tree.files), None)
+        return {"file": found, "lang": f"cpp{found[len(stem) : -4] or '14'}"} if found is not None else None
+
+    def _no_checker(self) -> str:
+        raise PackageError(f"{self._where}: has no use_builtin_checker, and there is no chk.cpp, which judges then")
+
+    def _number(self, key: str, usual: int, most: int) -> int:
+        text = self._own.get(key) or str(usual)
+        if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) > most:
+            raise PackageError(f"{self._where}: {key}: '{clean(text, 40)}' is not a whole number up to {most}")
+        return int(text)
+
+    def _case(self, number: int, extra: str = "") -> Case:
+        names = []
+        for key in ("input", "output"):
+            before, after = self._own.get(f"{key}_pre"), self._own.get(f"{key}_suf") or "txt"
+            tried = [f"{extra}{one}{number}.{after}" for one in ((key, "") if before is None else (before,))]
+            names.append(next((one for one in tried if self._base + one in self._tree.files), tried[0]))
+        given, answer = (self._file(name, f"{self._where}: test {number}") or b"" for name in names)
+        stem = posixpath.splitext(names[self._conf["type"] == "submit_answer"])[0]
+        value = self._own.get(f"point_score_{number}")
+        own = points(value, f"{self._where}: point_score_{number}") if value and not extra else None
+        return Case(stem, given, answer, sample=bool(extra), points=own)
+
+    def _subtasks(self, *, partial: bool) -> list[Subtask]:
+        self._note(self._conf, self._where)
+        own, count = self._own, self._number("n_tests", 10, MOST)
+        cases = [self._case(number) for number in range(1, count + 1)]
+        extra, shown = self._number("n_ex_tests", 0, MOST), self._number("n_sample_tests", 0, MOST)
+        self._samples = [self._case(number, "ex_") for number in range(1, min(shown, extra) + 1)]
+        if extra > shown:
+            self._draft.report.dropped(f"{extra - shown} extra tests, which take 3 points away there when they fail")
+        if not cases:
+            raise PackageError(f"{self._where}: n_tests: there are no tests; expected some")
+        several = self._number("n_subtasks", 0, count)
+        if not several:
+            return scored([Subtask("all", cases, rule="each")])
+        found, begin = [], 0
+        for number in range(1, several + 1):
+            where = f"{self._where}: subtask_%s_{number}"
+            kind = own.get(f"subtask_type_{number}") or "packed"
+            end = self._number(f"subtask_end_{number}", 0, count)
+            if kind not in {"packed", "min"}:
+                raise PackageError(f"{where % 'type'}: '{clean(kind, 40)}' is neither packed nor min, which are here")
+            if end <= begin or (number == several and end < count):
+                raise PackageError(f"{where % 'end'}: {end} leaves tests out, or the subtask empty")
+            value = own.get(f"subtask_score_{number}") or "0"
+            found.append(
+                Subtask(
+                    str(number),
+                    cases[begin:end],
+                    points(value, where % "score") if value else Fraction(0),
+                    "min" if kind == "min" and partial else "all",
+                    [value for key, value in own.items() if self._requires(key, value, number)],
+                )
+            )
+            begin = end
+        return scored(found)
+
+    def _requires(self, key: str, value: str, number: int) -> bool:
+        return value != "many" and re.fullmatch(rf"subtask_dependence_{number}(?:_[0-9]+)?", key) is not None
+
+    def _rest(self) -> None:
+        for folder in ("download", "require"):
+            if folder == "download":
+                ioi.put_attachments(self._draft, self._base + folder)
+            elif self._tree.below(self._base + folder):
+                self._draft.report.dropped(f"{folder}/: is for programs that are compiled with submissions")
+        super()._rest()

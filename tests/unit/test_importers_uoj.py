@@ -1,0 +1,231 @@
+"""Tests beside the settings of UOJ, SYZOJ and Hydro, without anything else that says whose they are."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from judge.errors import PackageError
+from judge.problems import importers
+from judge.problems.importers import Asked, open_package_tree
+from judge.problems.package import Package, read_package
+from tests.support.trees import Files, folder
+
+TESTLIB = b'#include "testlib.h"\nint main() {}\n'
+PARTS = b'#include "testlib.h"\nint main() { quitp(0.5); }\n'
+CONF = """use_builtin_judger on
+use_builtin_checker ncmp
+n_tests 3
+n_ex_tests 2
+n_sample_tests 1
+input_pre ab
+input_suf in
+output_pre ab
+output_suf out
+time_limit 2
+memory_limit 128
+output_limit 32
+"""
+SUBTASKS = """n_subtasks 2
+subtask_end_1 1
+subtask_score_1 30
+subtask_end_2 3
+subtask_score_2 70
+subtask_dependence_2 many
+subtask_dependence_2_1 1
+"""
+
+
+def numbered(before: str, after: str, numbers: range, folder: str = "") -> Files:
+    return {f"{folder}{before}{n}.{end}": f"{n}\n".encode() for n in numbers for end in ("in", after)}
+
+
+def uoj(tmp_path: Path, conf: str, more: Files | None = None, base: str = "") -> Package:
+    files = {**numbered("ab", "out", range(1, 4), base), **numbered("ex_ab", "out", range(1, 3), base)}
+    files |= {f"{base}problem.conf": conf.encode(), f"{base}std.cpp": b"int main() {}\n", **(more or {})}
+    return read_package(folder(tmp_path, files, "x"))
+
+
+def groups(package: Package) -> list[tuple[float | None, str, int]]:
+    return [
+        (one.max_score, one.aggregation, len(one.require_pass)) for one in package.manifest.groups if "/" in one.name
+    ]
+
+
+@pytest.mark.parametrize("base", ["", "data/"])
+def test_problem_conf(tmp_path: Path, base: str) -> None:
+    with uoj(tmp_path, CONF + SUBTASKS, {"README.md": b"# X\n"} if base else {}, base) as package:
+        manifest = package.manifest
+        assert (manifest.origin, manifest.limits.cpu, manifest.limits.memory) == ("uoj", 2, 128 * 1024**2)
+        assert manifest.limits.output == 32 * 1024**2 and not package.infer
+        assert groups(package) == [(30, "pass-fail", 0), (70, "pass-fail", 1)]
+        assert [(test.sample, package.read(test.input)) for test in manifest.tests] == [
+            (True, b"1\n"), (False, b"1\n"), (False, b"2\n"), (False, b"3\n"),
+        ]  # fmt: skip
+        assert manifest.validator_flags == [] and set(package.submissions) == {"submissions/accepted/std.cpp"}
+        assert any("1 extra tests, which take 3 points away" in note for note in package.notes)
+
+
+def test_problem_conf_without_subtasks_shares_the_points(tmp_path: Path) -> None:
+    with uoj(tmp_path, CONF + "point_score_1 20\n") as package:
+        assert sorted(one[0] or 0 for one in groups(package)) == [20, 40, 40]
+
+
+def test_a_checker_of_uoj_gives_shares_of_points(tmp_path: Path) -> None:
+    conf = CONF.replace("use_builtin_checker ncmp\n", "") + SUBTASKS + "subtask_type_2 min\n"
+    with uoj(tmp_path, conf, {"chk14.cpp": PARTS, "val.cpp": TESTLIB, "download/a.txt": b""}) as package:
+        assert [one[1] for one in groups(package)] == ["pass-fail", "min"]
+        (program,) = package.manifest.validators
+        assert b"-DSHARE" in package.read(program.files["build"])
+    with closing(open_package_tree(tmp_path / "x").tree) as tree:
+        assert {"input_validators/validator/validator.cpp", "attachments/a.txt"} <= tree.files.keys()
+    with pytest.raises(PackageError, match=r"problem\.conf: has no use_builtin_checker, and there is no chk\.cpp"):
+        uoj(tmp_path / "none", conf)
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("with_implementer on", "with_implementer: the package's own program is compiled with submissions"),
+        ("interaction_mode on", "interaction_mode: its interactor judges as well"),
+        ("token x", "token: it is to stand in the first line"),
+        ("use_builtin_judger off", "use_builtin_judger: a judger of its own"),
+        ("time_limit_2 5", "time_limit_2: a test has no limit of its own here"),
+        ("n_tests 4", "test 4: 'ab4.in' is not in the package"),
+        ("n_tests x", "n_tests: 'x' is not a whole number"),
+        ("n_subtasks 1", "subtask_end_1: 0 leaves tests out, or the subtask empty"),
+        (SUBTASKS + "subtask_type_1 max", "subtask_type_1: 'max' is neither packed nor min"),
+        ("use_builtin_checker odd", "checker: 'odd' is not in the package"),
+    ],
+)
+def test_what_uoj_has_alone_is_refused(tmp_path: Path, line: str, sentence: str) -> None:
+    with pytest.raises(PackageError) as caught:
+        uoj(tmp_path, f"{CONF}{line}\n")
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+    with read_package(tmp_path / "x", asked=Asked(format="directory")) as package:
+        assert package.manifest.tests
+
+
+def test_answers_are_handed_in(tmp_path: Path) -> None:
+    with uoj(tmp_path, CONF.replace("n_ex_tests 2\n", "") + "submit_answer on\n") as package:
+        assert {test.name.rpartition("/")[2] for test in package.manifest.tests} == {"ab1", "ab2", "ab3"}
+
+
+DATA = """
+subtasks:
+- {score: 30, type: sum, cases: [1, 2]}
+- {score: 70, type: min, cases: ['3']}
+inputFile: 'dat#.in'
+outputFile: 'dat#.ans'
+"""
+
+
+def syzoj(tmp_path: Path, data: str, more: Files | None = None) -> Package:
+    files = {**numbered("dat", "ans", range(1, 4)), "data.yml": data.encode(), **(more or {})}
+    return read_package(folder(tmp_path, files, "x"))
+
+
+def test_data_yml(tmp_path: Path) -> None:
+    with syzoj(tmp_path, DATA, {"std.cpp": b"int main() {}\n"}) as package:
+        assert package.manifest.origin == "syzoj" and package.infer
+        assert groups(package) == [(30, "sum", 0), (70, "min", 0)]
+        assert package.manifest.validator_flags == ["case_sensitive"]
+    with syzoj(tmp_path / "shared", DATA.replace("type: min, cases: ['3']", "type: mul, cases: [1, 3]")) as package:
+        task = package.manifest.task
+        assert task is not None and [one.rule for one in task.subtasks] == ["sum", "mul"]
+
+
+def test_data_yml_with_programs(tmp_path: Path) -> None:
+    data = DATA + "specialJudge: {language: cpp11, fileName: spj.cpp}\nextraSourceFiles:\n"
+    data += "- {language: cpp, files: [{name: lib_cpp.h, dest: lib.h}]}\n"
+    with syzoj(tmp_path, data, {"spj.cpp": b"int main() {}\n", "lib_cpp.h": b"\n"}) as package:
+        (program,) = package.manifest.validators
+        assert set(program.files) == {"build", "checker.cpp", "run"}
+    with closing(open_package_tree(tmp_path / "x").tree) as tree:
+        assert "include/cpp/lib.h" in tree.files
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (DATA + "interactor: {language: cpp, fileName: i.cpp}\n", "interactor: it speaks as only"),
+        (DATA + "specialJudge: {language: cpp, fileName: i.cpp}\n", "specialJudge: 'i.cpp' is not in the package"),
+        (DATA + "specialJudge: {language: cpp, fileName: spj.cpp}\n", "asks for the submission's code"),
+        (DATA.replace("type: sum", "type: max"), "subtasks.1: type: 'max' is none of sum, min, mul"),
+        (DATA.replace("[1, 2]", "[1, 9]"), "subtasks.1: inputFile: 'dat9.in' is not in the package"),
+        (DATA.replace("subtasks", "subtask"), "unknown key 'subtask'; did you mean 'subtasks'?"),
+    ],
+)
+def test_what_syzoj_has_alone_is_refused(tmp_path: Path, data: str, sentence: str) -> None:
+    with pytest.raises(PackageError) as caught:
+        syzoj(tmp_path, data, {"spj.cpp": b'int main() { open("code"); }\n'})
+    assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("prints", "code", "part"),
+    [
+        ("echo 100; echo good >&2", 42, ""),
+        ("echo 0; echo bad >&2", 43, ""),
+        ("printf 37.5", 42, "0.375"),
+        ("echo 101", 1, ""),
+        ("true", 1, ""),
+        ("echo -1", 1, ""),
+        ("echo 100; exit 3", 1, ""),
+        ('test "$(cat input user_out answer)" = "$(printf "in\\nout\\nans")" && echo 100', 42, ""),
+    ],
+)
+def test_what_checkers_of_syzoj_say(tmp_path: Path, prints: str, code: int, part: str) -> None:
+    shutil.copy(Path(importers.__file__).with_name("syzoj_wrapper.sh"), tmp_path / "run")
+    (tmp_path / "checker").write_text(f"#!/bin/sh\n{prints}\n")
+    for name in ("checker", "run"):
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "feedback").mkdir()
+    for name in ("in", "ans"):
+        (tmp_path / name).write_text(f"{name}\n")
+    command = [tmp_path / "run", tmp_path / "in", tmp_path / "ans", f"{tmp_path}/feedback/"]
+    assert subprocess.run(command, input=b"out\n", check=False, capture_output=True).returncode == code
+    said = tmp_path / "feedback/score_multiplier.txt"
+    assert (said.read_text().strip() if said.exists() else "") == part
+
+
+INI = b"2\r\nData1.in|Data1.out|1|40|65536\r\nData2.in|Data2.out|1|60|65536\r\n"
+
+
+@pytest.mark.parametrize("name", ["Config.ini", "CONFIG.INI", "config.ini", "testdata/Config.ini"])
+@pytest.mark.parametrize("folders", [("Input/", "Output/"), ("", "")])
+def test_config_ini_in_any_capitals(tmp_path: Path, name: str, folders: tuple[str, str]) -> None:
+    base = name.rpartition("/")[0] + "/" if "/" in name else ""
+    files: Files = {name: INI, "statement.md": b"# X\n", "sol.cpp": b"int main() {}\n"}
+    files |= {f"{base}{folders[0]}data{n}.IN": b"%d\n" % n for n in (1, 2)}
+    files |= {f"{base}{folders[1]}data{n}.OUT": b"%d\n" % -n for n in (1, 2)}
+    with read_package(folder(tmp_path, files, "x")) as package:
+        assert [one[0] for one in groups(package)] == [40, 60]
+        assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (1, 64 * 1024**2)
+        assert [package.read(test.answer) for test in package.manifest.tests] == [b"-1\n", b"-2\n"]
+        assert set(package.submissions) == {"submissions/accepted/sol.cpp"}
+
+
+def test_an_input_and_an_answer_of_one_name_in_two_folders(tmp_path: Path) -> None:
+    files: Files = {"Config.ini": b"1\nd1.txt|d1.txt|1|100\n", "Input/d1.txt": b"1\n", "Output/d1.txt": b"2\n"}
+    with read_package(folder(tmp_path, files, "x")) as package:
+        (test,) = package.manifest.tests
+        assert (package.read(test.input), package.read(test.answer)) == (b"1\n", b"2\n")
+
+
+def test_config_yaml_of_hydro_beside_tests_alone(tmp_path: Path) -> None:
+    said = b"type: default\ntime: 2s\nsubtasks:\n- {score: 40, cases: [{input: 1.in, output: 1.out}]}\n"
+    said += b"- {score: 60, if: [1], cases: [{input: 2.in, output: 2.out}]}\n"
+    with read_package(folder(tmp_path, {**numbered("", "out", range(1, 3)), "config.yaml": said}, "x")) as package:
+        assert [one[0] for one in groups(package)] == [40, 60] and package.manifest.limits.cpu == 2
+
+
+def test_points_of_testlib_are_shares_for_hydro(tmp_path: Path) -> None:
+    said = b"checker_type: testlib\nchecker: chk.cc\n"
+    files = {**numbered("", "out", range(1, 3)), "config.yaml": said, "chk.cc": PARTS}
+    with read_package(folder(tmp_path, files, "x")) as package:
+        assert b"-DSHARE" in package.read(package.manifest.validators[0].files["build"])
