@@ -80,7 +80,7 @@ def test_tests_are_planned_as_they_are_listed(tmp_path: Path) -> None:
         ("solution", "data/secret/6-other.in", "data/secret/6-other.ans"),
     ]
     arguments = [step.args for test in plan.tests for step in test if step.args]
-    assert arguments[0][2:] == ("a b",) and arguments[1][2:] == ("4-random",) and arguments[2:] == [
+    assert arguments[0][2:] == ("a b",) and arguments[1][2:] == ("testcase",) and arguments[2:] == [
         ("1",), ("2",), ("7",),
     ]  # fmt: skip
     assert arguments[0][1].isdecimal() and arguments[0][1] != arguments[1][1]
@@ -137,9 +137,30 @@ def test_what_interacts_has_no_answers(tmp_path: Path) -> None:
     problem = b"name: x\nlimits: {time_limit: 1}\nvalidation: custom interactive\n"
     validator = {"problem.yaml": problem, "output_validators/v.py": b"\n"}
     plan = plan_of(folder(tmp_path, {**with_(text), **validator}))
-    assert [step.output for test in plan.tests for step in test] == ["data/secret/a.in"]
-    assert plan.texts["data/secret/a.ans"] == b""
+    (step,) = plan.tests[0]
+    assert (step.output, step.answer, step.lacking) == ("data/secret/a.in", "data/secret/a.ans", "empty")
     plan.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "lacking", "programs"),
+    [
+        ("data: {secret: {data: {a: gen.py}}}", "later", ["generator gen.py", "solution"]),
+        ("data: {secret: {solution: , data: {a: gen.py}}}", "refused", ["generator gen.py"]),
+    ],
+)
+def test_a_generator_may_write_the_answer(tmp_path: Path, text: str, lacking: str, programs: list[str]) -> None:
+    where = folder(tmp_path, with_(f"solution: /submissions/accepted/sol.cpp\n{text}\n"))
+    plan = plan_of(where)
+    assert [step.program for step in plan.tests[0]] == programs
+    assert (plan.tests[0][0].stem, plan.tests[0][0].lacking) == ("testcase", lacking)
+    assert all(step.spare for step in plan.tests[0][1:])
+    (batch,) = batches(plan)
+    with io.BytesIO() as file:
+        pack(plan, batch, file)
+    assert batch.outputs == ["data/secret/a.in", "data/secret/a.ans"], "each once"
+    with made(where, plan, tmp_path) as package:
+        assert ("secret/a", b"data/secret/a.in\n", b"data/secret/a.ans\n") in contents(package)
 
 
 @pytest.mark.parametrize(
@@ -174,10 +195,13 @@ def test_what_interacts_has_no_answers(tmp_path: Path) -> None:
         ("data: {secret: [1]}", "secret: expected a mapping with 'data'"),
         ("data: {secret: {data: [a]}}", "data: expected a mapping of tests and directories"),
         ("solution: [1]\ndata: {secret: {data: {a: gen.py}}}", "solution: expected the path of a submission"),
-        ("solution: ''\ndata: {secret: {data: {a: gen.py}}}", "solution: is empty, so nothing makes data/secret/a.ans"),
+        (
+            "solution: ''\ndata: {secret: {data: {a: {in: x}}}}",
+            "solution: is empty, so nothing makes data/secret/a.ans",
+        ),
         ("generators: {x: 5}\ndata: {secret: {data: {a: x}}}", "generators: x: expected a list of the program's files"),
         ("include: a\ndata: {secret: {data: {a: gen.py}}}", "include: belongs to a directory below data.secret"),
-        ("data: {secret: {solution: , data: {a: gen.py}}}", "solution: is empty, so nothing makes data/secret/a.ans"),
+        ("data: {secret: {solution: , data: {a: {in: x}}}}", "solution: is empty, so nothing makes data/secret/a.ans"),
         ("solution: /x.cpp\ndata: {secret: {data: {a: gen.py}}}", "solution: '/x.cpp' is not in the package"),
     ],
 )

@@ -348,7 +348,7 @@ def test_too_many_tests_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def run(root: Path, programs: dict[str, Program], wanted: list[Step], files: Files) -> dict[str, bytes] | str:
     """What the script of these steps makes, or what it says; `root` is what an executor has unpacked."""
     folders = {key: f"p/{number}" for number, key in enumerate(programs)}
-    outputs = [path for step in wanted for path in step.made]
+    outputs = list(dict.fromkeys(path for step in wanted for path in step.made))
     places = {path: f"f/{number}" for number, path in enumerate(files)}
     places |= {path: f"out/{number}" for number, path in enumerate(outputs)}
     for path, data in files.items():
@@ -402,6 +402,39 @@ def test_files_in_place_of_streams(tmp_path: Path) -> None:
 def test_what_one_makes_another_reads(tmp_path: Path) -> None:
     first, second = Step("cat.sh", "one", ("3",)), Step("cat.sh", "two", ("4",), "one")
     assert run(tmp_path, PROGRAMS, [first, second], {}) == {"one": b"3\n", "two": b"3\n4\n"}
+
+
+@pytest.mark.parametrize(
+    ("says", "lacking", "expected"),
+    [
+        (b"echo 1", "later", {"in": b"1\n", "ans": b"1\n1\n"}),
+        (b"echo 2 >testcase.in; echo 3 >testcase.hint", "later", {"in": b"2\n", "ans": b"2\n1\n"}),
+        (b"echo 1; echo 2 >testcase.in; echo 9 >testcase.ans", "later", {"in": b"2\n", "ans": b"9\n"}),
+        (b": >testcase.in; : >testcase.ans", "later", {"in": b"", "ans": b""}),
+        (b"echo 1", "empty", {"in": b"1\n", "ans": b""}),
+        (b"echo 1; echo 4 >testcase.ans", "refused", {"in": b"1\n", "ans": b"4\n"}),
+        (
+            b"echo 1",
+            "refused",
+            "in: is made by 'x.sh', which left no testcase.ans, and nothing else makes the answer\n",
+        ),
+        (b"true", "later", "in: is made by 'x.sh', which printed nothing, and left no testcase.in\n"),
+        (
+            b"echo 1; mkdir testcase.files",
+            "later",
+            "which left a file that is not taken from it; give it by hand: ./testcase.files\n",
+        ),
+        (b"echo 1; ln -s /nothing testcase.in", "later", {"in": b"1\n", "ans": b"1\n1\n"}),
+    ],
+)
+def test_a_generator_writes_files_itself(
+    tmp_path: Path, says: bytes, lacking: Any, expected: dict[str, bytes] | str
+) -> None:
+    programs = {**PROGRAMS, "x": Program("x.sh", {"x.sh": says + b"\n"}, "", ("sh", "{}/x.sh"))}
+    first = Step("x", "in", stem="testcase", answer="ans", lacking=lacking)
+    later = [Step("cat.sh", "ans", ("1",), "in", spare=True)] if lacking == "later" else []
+    found = run(tmp_path, programs, [first, *later], {})
+    assert found == expected or (isinstance(expected, str) and str(found).endswith(expected))
 
 
 def test_a_solution_talks_to_the_interactor(tmp_path: Path) -> None:

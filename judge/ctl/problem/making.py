@@ -38,6 +38,8 @@ _COMMAND = "mkdir /tmp/make && cd /tmp/make && tar --no-same-owner -xf - && HOME
 _TOO_MUCH = frozenset({m.Verdict.TLE, m.Verdict.MLE, m.Verdict.OLE})
 # How a shell says that a program was ended for a file longer than the output limit.
 _FILE_TOO_LONG = 153
+# What a generator may leave of a test: what is taken, and what nothing is judged or shown by.
+_KNOWN_LEFT = ("in", "ans", "hint", "desc", "png", "jpg", "jpeg", "svg", "pdf")
 _HEAD = """root=$PWD
 mkdir out
 fail() {
@@ -151,7 +153,7 @@ def _table(rows: Sequence[_Row]) -> Table:
 
 def pack(plan: Plan, batch: Batch, into: IO[bytes]) -> None:
     """The archive for a batch: programs, inputs, and the script; the outputs' names are noted in the batch."""
-    batch.outputs = [path for steps in batch.tests for step in steps for path in step.made]
+    batch.outputs = list(dict.fromkeys(path for steps in batch.tests for step in steps for path in step.made))
     steps = [step for one in batch.tests for step in one]
     used = list(dict.fromkeys(key for step in steps for key in (step.program, step.talks_to) if key))
     given = list(dict.fromkeys(step.input for step in steps if step.input and step.input not in batch.outputs))
@@ -187,7 +189,10 @@ def script(programs: dict[str, Program], steps: Sequence[Step], folders: dict[st
             said = shlex.quote(f"{clean(one.name, 100)}: does not compile")
             lines.append(f'cd "$root/{folder}" && {{ {build}; }} >"$root/log" 2>&1 </dev/null || fail {said}')
     for step in steps:
-        lines += _step(programs, step, folders, places)
+        taken = _step(programs, step, folders, places)
+        if step.spare:
+            taken = [f'if [ ! -e "$root/{places[step.output]}" ]; then', *taken, "fi"]
+        lines += taken
     return "\n".join([*lines, _TAIL])
 
 
@@ -214,6 +219,30 @@ def _step(programs: dict[str, Program], step: Step, folders: dict[str, str], pla
         name = shlex.quote(step.output_name)
         lacking = shlex.quote(f"{_said(programs, step)} left no file {clean(step.output_name, 60)}")
         lines.append(f"{{ [ -f ./{name} ] && cat ./{name} >{output}; }} || fail {lacking}")
+    if step.stem:
+        lines += _left(_said(programs, step), step, output, f'"$root/{places[step.answer]}"' if step.answer else "")
+    return lines
+
+
+def _left(said: str, step: Step, output: str, answer: str) -> list[str]:
+    """What takes the files that a generator may have written itself, and refuses those that would be lost."""
+    given, other = shlex.quote(f"{step.stem}.in"), shlex.quote(f"{step.stem}.ans")
+    nothing = shlex.quote(f"{said} printed nothing, and left no {step.stem}.in")
+    lines = [f"if [ -f ./{given} ]; then cat ./{given} >{output}; elif [ ! -s {output} ]; then fail {nothing}; fi"]
+    if answer:
+        lacking = {
+            "later": ":",
+            "empty": f": >{answer}",
+            "refused": "fail " + shlex.quote(f"{said} left no {step.stem}.ans, and nothing else makes the answer"),
+        }[step.lacking]
+        lines.append(f"if [ -f ./{other} ]; then cat ./{other} >{answer}; else {lacking}; fi")
+    known = "|".join(f"*.{ending}" for ending in _KNOWN_LEFT)
+    lost = shlex.quote(f"{said} left a file that is not taken from it; give it by hand:")
+    lines += [
+        f"for left in ./{shlex.quote(step.stem)}.*; do",
+        f'  case $left in {known}) ;; *) [ ! -e "$left" ] || fail {lost}" $left" ;; esac',
+        "done",
+    ]
     return lines
 
 

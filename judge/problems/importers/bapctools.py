@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from judge.errors import PackageError
 from judge.languages.table import guess, load_table
@@ -26,6 +26,8 @@ from judge.problems.tree import Tree, clean
 SETTINGS = "generators/generators.yaml"
 # In the order in which their tests are numbered.
 _FOLDERS = ("sample", "secret")
+# What each test is called where generators run, and write files themselves.
+_STEM = "testcase"
 # So many tests are looked at for all `include` together: a few lines may name the same thousands over and over.
 _LOOKS = 100 * MOST
 
@@ -292,11 +294,22 @@ class _Planning:
             )
         # An answer that was handed in belongs to an input that was.
         if not plan.has(answer) and (steps or plan.has(given) or answer not in self._tree.files):
-            if not self._answers:
-                plan.texts[answer] = b""
-            else:
-                steps.append(self._answer(test, given, answer))
+            steps = self._answered(test, steps, given, answer)
         plan.add(*steps)
+
+    def _answered(self, test: entries.Test, steps: Sequence[Step], given: str, answer: str) -> list[Step]:
+        """The steps with what makes the answer: the generator if it writes one as well, else a solution."""
+        if not steps:
+            if self._answers:
+                return [self._answer(test, given, answer)]
+            self._plan.texts[answer] = b""
+            return []
+        alone = test.level.solution is None
+        lacking: Literal["later", "empty", "refused"] = (
+            "empty" if not self._answers else "refused" if alone else "later"
+        )
+        first = replace(steps[0], answer=answer, lacking=lacking)
+        return [first, replace(self._answer(test, given, answer), spare=True)] if lacking == "later" else [first]
 
     def _share_all(self) -> None:
         """Have the files of tests in each other group that they are in, and those that are the same as another."""
@@ -335,12 +348,12 @@ class _Planning:
         digest = hashlib.sha512((test.level.salt + test.command).encode()).hexdigest()
         seed = str(int(digest, 16) % 2**31)
         filled = re.sub(r"\{seed(?::[0-9]+)?\}", seed, test.command)
-        filled = filled.replace("{name}", posixpath.basename(test.path))
+        filled = filled.replace("{name}", _STEM)
         name, *arguments = words(filled, test.at)
         key = f"generator {name}"
         if key not in self._plan.programs:
             self._fill(self._plan.program(self._draft, key, self._generator(name, test.at)))
-        return Step(key, given, tuple(arguments))
+        return Step(key, given, tuple(arguments), stem=_STEM)
 
     def _fill(self, key: str) -> str:
         """Put the constants of problem.yaml into a program's files, as it is done with others; returns its key."""

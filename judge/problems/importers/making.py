@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from judge.errors import PackageError
 from judge.languages import table
@@ -49,7 +50,9 @@ class Step:
 
     The file `input` of the package is its standard input (`""`: nothing is), or lies in its working directory as
     `input_name`. What it makes is its standard output, or the file `output_name` there; `errors` is made of its
-    standard error. `talks_to`: a program that it talks to in place of that, called `PROGRAM INPUT RECORD ANSWER`, whose
+    standard error. `stem`: a file of that name with `.in` takes the place of what it prints, and `answer` is made of
+    one with `.ans`; where it leaves none, `lacking` says what becomes of it. `spare`: it only makes what is not there
+    by then. `talks_to`: a program that it talks to in place of that, called `PROGRAM INPUT RECORD ANSWER`, whose
     record is the output.
     """
 
@@ -60,12 +63,16 @@ class Step:
     input_name: str = ""
     output_name: str = ""
     errors: str = ""
+    stem: str = ""
+    answer: str = ""
+    lacking: Literal["later", "empty", "refused"] = "later"
+    spare: bool = False
     talks_to: str = ""
 
     @property
     def made(self) -> tuple[str, ...]:
         """The files that it makes."""
-        return (self.output, self.errors) if self.errors else (self.output,)
+        return tuple(path for path in (self.output, self.errors, self.answer) if path)
 
 
 @dataclass
