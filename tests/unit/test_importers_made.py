@@ -128,6 +128,15 @@ def test_a_header_of_ours_is_said(tmp_path: Path) -> None:
         (without(polygon(TESTS.replace("gen 1", "gen '1")), "tests/02"), "test 2: 'gen '1' is no command"),
         (without(polygon(runs=2), "tests/02.a"), "answers of a solution that runs twice are not made here"),
         (
+            {
+                **without(polygon(), "tests/02.a"),
+                "problem.xml": polygon()["problem.xml"]
+                .replace(b' run-count="1"', b"")
+                .replace(b"</problem>", b'<tags><tag value="run-twice"/></tags></problem>'),
+            },
+            "answers of a solution that runs twice are not made here",
+        ),
+        (
             without(polygon(TESTS.replace('cmd="gen 1"', 'cmd="gen 1" from-file="../1"')), "tests/02"),
             "from-file: '../1' is not the name of a file",
         ),

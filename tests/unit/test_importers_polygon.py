@@ -306,11 +306,15 @@ def test_interactors(tmp_path: Path) -> None:
 
 def test_submissions_that_run_twice(tmp_path: Path) -> None:
     both = INTERACTOR.replace("</inter", "<runs><run>1</run><run>2</run></runs></inter")
-    for interactor, runs in (("", 1), (INTERACTOR, 1), (both, 2)):
+    first = both.replace("<run>2</run>", "")
+    for interactor, runs in (("", 1), (INTERACTOR, 1), (both, 2), (first, 1)):
         with taken(tmp_path / f"{len(interactor)}", polygon(interactor=interactor, more=MORE, runs=2)) as package:
             assert ProblemType.MULTI_PASS in package.manifest.type
             assert (ProblemType.INTERACTIVE in package.manifest.type) == bool(interactor)
             assert f"-DRUNS={runs}" in build_of(package)
+            assert any("answers are the package's, and are there in both runs" in note for note in package.notes)
+    with pytest.raises(PackageError, match="interactor: is there for the second run alone"):
+        taken(tmp_path / "second", polygon(interactor=both.replace("<run>1</run>", ""), more=MORE, runs=2))
 
 
 def test_graders_go_with_submissions(tmp_path: Path) -> None:

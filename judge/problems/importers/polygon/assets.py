@@ -13,7 +13,7 @@ from judge.errors import PackageError
 from judge.languages.table import load_table
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref, slug
-from judge.problems.importers.polygon.document import PROBLEM_XML, number, path_of, source
+from judge.problems.importers.polygon.document import PROBLEM_XML, path_of, runs, source
 
 # A tag, the folder for it, and what its tests may be and what one must be, where the folder does not say just that.
 _ANY = ["AC", "WA", "TLE", "RTE"]
@@ -52,16 +52,13 @@ class Programs:
 
 def put_programs(draft: Draft, root: Element) -> Programs:
     """Checker, interactor and input validators; PackageError when one cannot be used."""
-    judging = root.find("judging")
-    runs = number(
-        None if judging is None else judging.get("run-count"), f"{draft.tree.where(PROBLEM_XML)}: run-count", most=100
-    )
+    count = runs(root, draft.tree.where(PROBLEM_XML))
     element = root.find("assets/checker")
     name = "" if element is None else (element.get("name") or "")
     standard = name.removeprefix("std::").partition(".")[0] if name.startswith("std::") else ""
     found = root.find("assets/interactor")
     interactor = _program(source(draft, found))
-    twice = (runs or 1) > 1 or any((one.get("value") or "") == "run-twice" for one in root.iterfind("tags/tag"))
+    twice = count > 1
     for position, one in enumerate(root.iterfind("assets/validators/validator"), 1):
         _put_validator(draft, one, position)
     if interactor is None and not twice and standard in testlib.CHECKERS:
@@ -72,7 +69,7 @@ def put_programs(draft: Draft, root: Element) -> Programs:
     checker = _checker(draft, element, standard, alone=interactor is None and not twice)
     if checker is None and interactor is None:
         return Programs()
-    style = _style(root, runs or (2 if twice else 1), interactor is not None, draft)
+    style = _style(root, count, interactor is not None, draft)
     draft.kind(*(kind for kind, there in (("interactive", interactor is not None), ("multi-pass", twice)) if there))
     testlib.put_checker(draft, checker, interactor, style)
     for what, program in (("checker", checker), ("interactor", interactor)):
@@ -82,21 +79,27 @@ def put_programs(draft: Draft, root: Element) -> Programs:
     return Programs(partial, interactor is not None)
 
 
-def _style(root: Element, runs: int, interactive: bool, draft: Draft) -> testlib.Style:
+def _style(root: Element, count: int, interactive: bool, draft: Draft) -> testlib.Style:
     """How the programs are asked: points as percents, and submissions that run twice."""
     defines: list[str] = []
     judging = root.find("judging")
     if judging is not None and (judging.get("treat-points-from-checker-as-percent") or "").lower() == "true":
         defines.append("PERCENT")
-    if runs > 1:
-        if runs > 2:
-            where = draft.tree.where(PROBLEM_XML)
+    if count > 1:
+        where = draft.tree.where(PROBLEM_XML)
+        if count > 2:
             raise PackageError(
-                f"{where}: run-count: '{runs}' runs of a submission are more than the two that are known"
+                f"{where}: run-count: '{count}' runs of a submission are more than the two that are known"
             )
-        both = root.find("assets/interactor/runs") is not None or root.find("judging[@run-count]") is None
+        told = root.find("assets/interactor/runs")
+        named = {(one.text or "").strip() for one in told.iterfind("run")} if told is not None else set()
+        if named and "1" not in named:
+            raise PackageError(f"{where}: interactor: is there for the second run alone, which is not done here")
+        both = "2" in named if named else told is not None or root.find("judging[@run-count]") is None
         defines.append(f"RUNS={2 if interactive and both else 1}")
-        draft.report.took("submissions run twice, as a multi-pass problem")
+        draft.report.took(
+            "submissions run twice, as a multi-pass problem; answers are the package's, and are there in both runs"
+        )
     return replace(testlib.TESTLIB, defines=tuple(defines))
 
 

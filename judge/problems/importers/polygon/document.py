@@ -71,3 +71,11 @@ def source(draft: Draft, element: Element | None, *others: str) -> tuple[Ref, st
             return Ref(draft.tree, path), kind
     where = draft.tree.where(PROBLEM_XML)
     raise PackageError(f"{where}: {element.tag}: its source '{named[0][:80]}' is not in the package")
+
+
+def runs(root: Element, where: str) -> int:
+    """How many times a submission runs on a test: `run-count`, else 2 by the tag run-twice, else 1. PackageError."""
+    judging = root.find("judging")
+    said = number(None if judging is None else judging.get("run-count"), f"{where}: run-count", most=100)
+    tagged = any((one.get("value") or "") == "run-twice" for one in root.iterfind("tags/tag"))
+    return said or (2 if tagged else 1)

@@ -11,7 +11,7 @@ from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref
 from judge.problems.importers.making import Plan, Step, UnmadeError, several, words
-from judge.problems.importers.polygon.document import PROBLEM_XML, path_of, source
+from judge.problems.importers.polygon.document import PROBLEM_XML, path_of, runs, source
 from judge.problems.tree import clean
 
 _INTERACTOR = "interactor"
@@ -98,8 +98,7 @@ class _Planning:
     def _answer(self, test: Test) -> Step:
         """By the main solution, which talks to the interactor where there is one."""
         draft = self._draft
-        judging = self._root.find("judging")
-        if judging is not None and (judging.get("run-count") or "1") != "1":
+        if runs(self._root, self._where) > 1:
             raise PackageError(f"{self._where}: answers of a solution that runs twice are not made here; {_FULL}")
         main = next((one for one in self._root.iterfind("assets/solutions/solution") if one.get("tag") == "main"), None)
         found = source(draft, main)
