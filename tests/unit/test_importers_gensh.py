@@ -172,3 +172,60 @@ def test_any_script_is_planned_or_refused(tmp_path_factory: pytest.TempPathFacto
     found = check_package(folder(tmp_path_factory.mktemp("any"), with_("\n".join(lines))))
     if found.plan is not None:
         found.plan.close()
+
+
+# What a copy of gen.sh writes that multiplies the points of a group by what the validator says.
+OWN = """group () {
+  score=$2
+  echo "on_reject: break
+accept_score: $score
+range: 0 ${score}
+grader_flags: min subtask_score=$score
+grading: custom" > "$CURGROUP_DIR/testdata.yaml"
+}
+_setup_dirs () {
+    echo "on_reject: continue
+range: 0 0
+accept_score: 0
+grading: custom
+grader_flags: first_error subtask_score=0" > sample/testdata.yaml
+}
+"""
+
+
+def own(script: str, text: str) -> Files:
+    return {**FILES, "data/gen.sh": text.encode(), "data/generate.sh": f". ./gen.sh\n{script}".encode()}
+
+
+def test_a_gen_of_the_packages_own_writes_other_settings(tmp_path: Path) -> None:
+    plan = plan_of(
+        folder(
+            tmp_path,
+            own("use_solution sol.cpp\nsamplegroup\nsample 1\ngroup g1 40\ntc 1\ntc_manual ../manual/big.in\n", OWN),
+        )
+    )
+    assert plan.texts["data/secret/g1/testdata.yaml"] == (
+        b"on_reject: break\naccept_score: 40\nrange: 0 40\ngrader_flags: min subtask_score=40\ngrading: custom\n"
+    )
+    assert b"grading: custom" in plan.texts["data/sample/testdata.yaml"]
+    plan.close()
+
+
+@pytest.mark.parametrize("text", ["", OWN.replace("range: 0 ${score}", "range: 0 $(cat x)")])
+def test_a_gen_of_the_packages_own_that_is_not_understood(tmp_path: Path, text: str) -> None:
+    with pytest.raises(PackageError, match=r"data/gen\.sh: is a gen\.sh of its own, and what it writes for groups is"):
+        read_package(folder(tmp_path, own("use_solution sol.cpp\ngroup g1 40\ntc_manual ../manual/big.in\n", text)))
+
+
+def test_a_gen_of_the_packages_own_where_there_are_no_points(tmp_path: Path) -> None:
+    files = own("USE_SCORING=0\nuse_solution sol.cpp\ntc_manual ../manual/big.in\n", "# nothing\n")
+    plan = plan_of(folder(tmp_path, {**files, "problem.yaml": b"name: x\nlimits: {time_limit: 1}\n"}))
+    assert "data/secret/testdata.yaml" not in plan.texts
+    plan.close()
+
+
+def test_solutions_elsewhere(tmp_path: Path) -> None:
+    script = "SOLUTION_BASE=$PROBLEM_PATH/data\nuse_solution none.sh\ngroup g1 40\ntc_manual ../manual/big.in\n"
+    plan = plan_of(folder(tmp_path, {**with_(script), "data/none.sh": b"cat >/dev/null\n"}))
+    assert plan.programs["solution"].name == "data/none.sh"
+    plan.close()

@@ -6,6 +6,7 @@ that does more is refused.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 import posixpath
@@ -21,7 +22,12 @@ from judge.problems.importers.draft import Draft, Ref
 from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, several
 from judge.problems.tree import Tree, clean
 
-_SOURCED = re.compile(rb"^[ \t]*(?:\.|source)[ \t]+\S*gen\.sh\b", re.MULTILINE)
+_SOURCED = re.compile(rb"^[ \t]*(?:\.|source)[ \t]+(\S*gen\.sh)\b", re.MULTILINE)
+# What a gen.sh of the package's own writes for a group of tests, and for samples.
+_WRITTEN = re.compile(
+    r"""echo "([^"`\\]*)"[ \t]*>[ \t]*"?"""
+    r"""(\$\{?CURGROUP_DIR\}?|secret/\$\{?(?:1|CURGROUP_NAME)\}?|sample)"?/testdata\.yaml"""
+)
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _LOOP = re.compile(r"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(.*?)[ \t]*(?:;[ \t]*(do)?)?[ \t]*")
 _RANGE = re.compile(r"\{(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})\}")
@@ -93,7 +99,7 @@ class _Script:
         self._draft = Draft(tree, "package")
         self._draft.files |= {one: Ref(tree, one) for one in tree.below("include")}
         self._plan = Plan(tree)
-        self._variables: dict[str, str] = {}
+        self._variables = {"PROBLEM_PATH": "..", "SOLUTION_BASE": "../submissions/accepted"}
         self._programs: dict[str, str] = {}
         self._solution = ""
         self._folder = "secret"
@@ -102,6 +108,33 @@ class _Script:
         # The names in each group, and what is in which folder already.
         self._groups: dict[str, list[str]] = {}
         self._settings: dict[str, list[str]] = {}
+
+    @functools.cached_property
+    def _written(self) -> dict[str, list[str]]:
+        """What is written for groups and samples: by a gen.sh in the package, else by the usual one.
+
+        PackageError for one that writes it in a way that is not understood.
+        """
+        found = {
+            "sample": ["on_reject: continue", "range: 0 0", "accept_score: 0", "grader_flags: first_error"],
+            "group": ["on_reject: break", "accept_score: $score", "range: 0 $score", "grader_flags: min"],
+        }
+        named = _SOURCED.search(self._tree.read(self._path, metadata.YAML_BYTES))
+        path = posixpath.normpath(posixpath.join("data", named[1].decode("utf-8", "replace"))) if named else ""
+        if path not in self._tree.files or path == self._path:
+            return found
+        text = self._tree.read(path, metadata.YAML_BYTES).decode("utf-8", "replace")
+        said = {("sample" if where == "sample" else "group"): lines for lines, where in _WRITTEN.findall(text)}
+        for kind, lines in said.items():
+            found[kind] = lines.splitlines()
+            if any(name not in {"score", "1", "2"} for name in re.findall(r"\$\{?(\w*)", lines)):
+                said = {}
+        if "group" not in said:
+            raise PackageError(
+                f"{self._tree.where(path)}: is a gen.sh of its own, and what it writes for groups is not understood; "
+                "run it first"
+            )
+        return found
 
     def plan(self) -> UnmadeError:
         text = self._tree.read(self._path, metadata.YAML_BYTES).decode("utf-8", "replace").replace("\\\n", " ")
@@ -123,12 +156,7 @@ class _Script:
         """The settings of groups, as gen.sh writes them."""
         if self._scoring:
             whole = f"on_reject: continue\nrange: 0 {self._score}\ngrader_flags: "
-            self._settings["sample"] = [
-                "on_reject: continue",
-                "range: 0 0",
-                "accept_score: 0",
-                "grader_flags: first_error",
-            ]
+            self._settings["sample"] = self._written["sample"]
             self._settings["secret"] = [whole + "first_error accept_if_any_accepted"]
             self._settings[""] = [whole + "ignore_sample"]
         for folder, lines in self._settings.items():
@@ -235,7 +263,7 @@ class _Script:
         return path
 
     def _do_use_solution(self, name: str, _option: str = "") -> None:
-        path = self._file(name, "submissions/accepted")
+        path = self._file(name, posixpath.join("data", self._variables["SOLUTION_BASE"]))
         self._solution = self._plan.solution(self._draft, testlib.Source(Ref(self._tree, path)))
 
     def _do_compile(self, name: str, _option: str = "") -> None:
@@ -258,11 +286,10 @@ class _Script:
             raise PackageError(f"'{clean(score, 20)}' is not a number of points")
         self._folder = f"secret/{name}"
         self._score += int(score)
+        values = {"score": score, "1": name, "2": score}
         self._settings[self._folder] = [
-            "on_reject: break",
-            f"accept_score: {score}",
-            f"range: 0 {score}",
-            "grader_flags: min",
+            re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda found: values[found[1] or found[2]], line)
+            for line in self._written["group"]
         ]
 
     def _flags(self, key: str, words: Sequence[str]) -> None:
