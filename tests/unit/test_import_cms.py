@@ -713,3 +713,25 @@ def test_a_single_file_is_called_as_its_graders_know_it():
         assert started, made
     plain = plan(Submission(language="python3", source="x\n"), Limits(), table, {}, task)
     assert set(plain.files) == {"sums.py"}
+
+
+def test_score_types_of_tps(tmp_path):
+    def groups(kind: str) -> tuple[set[str], list[str]]:
+        with load(tmp_path / kind, json_plus(REPOSITORY, score_type=kind)) as package:
+            assert not any("score_type" in note for note in package.notes)
+            task = package.manifest.task
+            rules = [str(one.rule) for one in task.subtasks] if task is not None else []
+            return {one.aggregation for one in package.manifest.groups if "/" in one.name}, rules
+
+    for kind, rule in (("GroupMin", "min"), ("GroupMul", "mul"), ("GroupSum", "sum")):
+        aggregations, rules = groups(kind)
+        assert aggregations == {rule} or set(rules) == {rule}, (kind, aggregations, rules)
+    with pytest.raises(PackageError, match="score_type: 'Sum' is not one of GroupMin, GroupMul, GroupSum"):
+        groups("Sum")
+
+
+def test_tests_by_other_names_are_pointed_at(tmp_path):
+    names = {f"{folder}/sub1.1.{end}": "1\n" for folder, end in (("input", "in"), ("output", "out"))}
+    bare = {path: data for path, data in PLAIN.items() if not path.startswith(("input/", "output/"))}
+    with pytest.raises(PackageError, match=r"pairs of files such as input/sub1\.1\.in are taken alone by --from"):
+        load(tmp_path, with_(bare, names))

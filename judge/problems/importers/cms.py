@@ -18,6 +18,7 @@ from judge.problems import metadata
 from judge.problems.importers import cms_gen, ioi
 from judge.problems.importers.cases import Case, points
 from judge.problems.importers.draft import Asked, Draft
+from judge.problems.importers.pairs import find_pairs
 from judge.problems.tree import Tree, clean
 
 _SETTINGS = ("task.yaml", "task.yml", "task.json")
@@ -368,7 +369,9 @@ class _Conversion:
         there = {int(path[11:-4]) for path in self._tree.files if re.fullmatch(r"input/input\d{1,4}\.txt", path)}
         if not there and not gen.lines:
             msg = "has no input/input0.txt; tests that generators make must be there (cmsMake, task-maker)"
-            raise PackageError(f"{self._tree.label}: {msg}")
+            pair = next((one.input for one in find_pairs(self._tree.files)[0] if one.answer is not None), "")
+            hint = f"; pairs of files such as {clean(pair, 60)} are taken alone by --from directory" if pair else ""
+            raise PackageError(f"{self._tree.label}: {msg}{hint}")
         if said is not None and (isinstance(said, bool) or not str(said).isdecimal() or not 0 < int(said) <= _MOST):
             raise PackageError(f"{self._where}: n_input: '{clean(str(said), 40)}' is not a number of tests")
         if gen.tests and said is not None and int(said) != gen.tests:

@@ -32,14 +32,18 @@ _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg")
 _KNOWN = frozenset({
     "code", "name", "title", "memory_limit", "time_limit", "task_type", "type", "task_type_parameters",
     "task_type_params", "type_params", "has_grader", "has_checker", "grader_name", "num_processes", "user_io",
+    "score_type",
 })  # fmt: skip
 # Keys that say nothing about how a submission is judged.
 _OTHER = frozenset({
     "description", "difficulty", "web_url", "web-url", "has_manager", "has_markdown_statement", "has_invocations",
     "java_enabled",
     "python_enabled", "solution_compiler_options", "score_precision", "feedback_level", "cpp_enabled", "author",
-    "authors", "cpp_std_opt", "pascal_enabled", "version", "statement_languages", "has_validator",
+    "authors", "cpp_std_opt", "pascal_enabled", "version", "statement_languages", "has_validator", "score_mode",
+    "max_submission_number", "max_user_test_number", "min_submission_interval", "min_user_test_interval",
 })  # fmt: skip
+# How the outcomes of a subtask's tests become its own.
+_SCORES: dict[str, ioi.Rule] = {"GroupMin": "min", "GroupMul": "mul", "GroupSum": "sum"}
 # What a verdict of solutions.json asks of a submission: its folder; nothing where no folder says the same.
 _VERDICTS = {
     "model_solution": "accepted",
@@ -225,6 +229,12 @@ class _Conversion:
         if len(names) > _MOST:
             raise PackageError(f"{tree.label}/tests: has more than {_MOST} tests; join some")
         subtasks = self._subtasks(names)
+        kind = str(self._get("score_type") or "")
+        if kind and kind not in _SCORES:
+            known = ", ".join(_SCORES)
+            raise PackageError(f"{self._where}: score_type: '{clean(kind, 40)}' is not one of {known}")
+        for one in subtasks if kind else ():
+            one.rule = _SCORES[kind]
         first = subtasks[0]
         shown = set() if first.points or len(subtasks) == 1 else set(first.tests)
         # A sample that counts elsewhere as well is still a sample: everybody has it.
