@@ -246,6 +246,16 @@ class ProblemYaml(Section):
     allow_file_writing: bool = False
     constants: Annotated[dict[str, str | int | float] | None, BeforeValidator(_constants)] = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _flags_within(cls, value: Any) -> Any:
+        """`validation: {validator_flags: …}`, as a converter of Polygon's packages writes it, is both keys."""
+        within = value.get("validation") if isinstance(value, dict) else None
+        if not isinstance(within, dict) or "validator_flags" not in within or value.get("validator_flags"):
+            return value
+        said = {key: one for key, one in within.items() if key != "validator_flags"}
+        return {**value, "validation": said or "default", "validator_flags": within["validator_flags"] or ""}
+
     @property
     def legacy(self) -> bool:
         """Whether this is the legacy format."""

@@ -348,6 +348,8 @@ def test_limits_that_there_cannot_be_are_not_taken(tmp_path: Path, odd: str) -> 
         ("tests.properties", "Kilonova, or a system like it"),
         ("tests/config.json", "a system that is not known here"),
         ("data_rule.txt", "a system that is not known here"),
+        ("judge.txt", "a system that is not known here"),
+        ("tests/scores.txt", "a system that is not known here"),
         ("Config.INI", "a system that is not known here"),
     ],
 )

@@ -70,6 +70,12 @@ def test_problem_conf(tmp_path: Path, base: str) -> None:
         assert any("1 extra tests, which take 3 points away" in note for note in package.notes)
 
 
+def test_comments_of_problem_conf(tmp_path: Path) -> None:
+    said = CONF.replace("n_tests 3\n", "n_tests 3   // tests\n").replace("time_limit 2\n", "time_limit\t2 # s\n# 1\n\n")
+    with uoj(tmp_path, said) as package:
+        assert len(package.manifest.tests) == 4 and package.manifest.limits.cpu == 2
+
+
 def test_problem_conf_without_subtasks_shares_the_points(tmp_path: Path) -> None:
     with uoj(tmp_path, CONF + "point_score_1 20\n") as package:
         assert sorted(one[0] or 0 for one in groups(package)) == [20, 40, 40]

@@ -203,6 +203,10 @@ SHAPES: dict[str, Shape] = {
         lambda package: "interactive" in package.manifest.type,
         ["validation: belongs to the legacy format"],
     ),
+    "flags within validation, as converters of Polygon's packages write them": Shape(
+        legacy("validation:\n  validator_flags: float_tolerance 1e-4\n"),
+        lambda package: package.manifest.validator_flags == ["float_tolerance", "1e-4"],
+    ),
     "a draft with static validation": Shape(
         draft("name: X\n")
         | {"static_validator/look.py": CHECK, "data/secret/test_group.yaml": "static_validation: {args: [a, b]}\n"},

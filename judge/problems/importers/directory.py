@@ -53,6 +53,7 @@ _SETTINGS = re.compile(
     r"(?:task|config|problem|prob|conf|data|testdata|tests?|testcases?|cases|subtasks?|scor(?:es?|ing)|grad(?:er|ing)"
     r"|judge|limits?|settings|meta|metadata|info)\.(?:ya?ml|json|toml|ini|conf|cfg|properties)"
     r"|[\w.-]*\.cdf|[\w.-]+\.properties|data_rule\.txt|\.?timelimit|info"
+    r"|(?:judge|config|settings|scor(?:es?|ing)|points|limits?|subtasks?|groups?)\.txt"
 )
 # What task-maker makes tests of, and checks them by, in the folder where that is.
 _MAKERS = frozenset({"gen/cases.gen", "gen/constraints.py", "gen/constraints.yaml"})

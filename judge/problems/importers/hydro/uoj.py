@@ -50,8 +50,9 @@ class _Conversion(Conversion):
         """The settings in Hydro's words; its own are kept for the tests."""
         self._own: dict[str, str] = {}
         for line in self._draft.text(self._path).splitlines():
-            key, *values = re.split(r"\s#", line, maxsplit=1)[0].split(None, 1) or [""]
-            self._own[key] = values[0].strip() if values else ""
+            # What stands behind a value is a comment there.
+            key, value, *_ = [*line.split(), "", ""]
+            self._own[key] = value if not value.startswith("#") else ""
         own = self._own
         judger = next((name for name in ("judger.cpp", "Makefile") if self._base + name in self._tree.files), "")
         if own.get("use_builtin_judger", "" if judger else "on") in _OFF:
