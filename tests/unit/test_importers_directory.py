@@ -344,7 +344,9 @@ def test_limits_that_there_cannot_be_are_not_taken(tmp_path: Path, odd: str) -> 
     ("path", "whose"),
     [
         ("contest.cdf", "a contest of Lemon"),
-        ("gen/constraints.py", "a system that is not known here"),
+        ("gen/constraints.py", "task-maker"),
+        ("valuer.cfg", "ejudge, or a system like it"),
+        ("tests/serve.CFG", "ejudge, or a system like it"),
         ("tests.properties", "Kilonova, or a system like it"),
         ("tests/config.json", "a system that is not known here"),
         ("data_rule.txt", "a system that is not known here"),
@@ -371,6 +373,9 @@ def test_each_file_of_settings_is_named(tmp_path: Path, path: str, whose: str) -
         ),
         ("judge.json", '{"judgeType": "interactive"}', 'judgeType": "interactive'),
         ("data/conf.ini", "checker=points.cpp", "checker=points.cpp"),
+        ("problem.cfg", 'standard_checker = "cmp_double"\n', 'standard_checker = "cmp_double'),
+        ("serve.cfg", '[problem]\ncheck_cmd = "check"\n', 'check_cmd = "check'),
+        ("serve.cfg", '[problem]\nstandard_checker = "cmp_int"\ninteractor_cmd = "i"\n', 'interactor_cmd = "i'),
     ],
 )
 def test_settings_that_name_a_judge_of_their_own(tmp_path: Path, path: str, text: str, said: str) -> None:
@@ -383,7 +388,16 @@ def test_settings_that_name_a_judge_of_their_own(tmp_path: Path, path: str, text
 
 
 @pytest.mark.parametrize(
-    "text", ['{"spj": null, "checker": {}}', "checker: default\nspj: false\n", "checker_type: ''", "judge_type = std"]
+    "text",
+    [
+        '{"spj": null, "checker": {}}',
+        "checker: default\nspj: false\n",
+        "checker_type: ''",
+        "judge_type = std",
+        'standard_checker = "cmp_int_seq"\nvaluer_cmd = "../gvaluer"\n',
+        'standard_checker = "cmp_file_nospace"\ncheck_cmd = ""\n',
+        'standard_checker="cmp_unsigned_long_long"',
+    ],
 )
 def test_settings_that_compare_outputs_only(tmp_path: Path, text: str) -> None:
     files = files_of(["1.in", "1.out"], {"conf.json": text.replace("{}", "null").encode()})

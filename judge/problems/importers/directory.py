@@ -52,22 +52,28 @@ _POSSIBLE = {"time_limit": (0.01, 600.0), "memory": (4.0, 65536.0)}
 _SETTINGS = re.compile(
     r"(?:task|config|problem|prob|conf|data|testdata|tests?|testcases?|cases|subtasks?|scor(?:es?|ing)|grad(?:er|ing)"
     r"|judge|limits?|settings|meta|metadata|info)\.(?:ya?ml|json|toml|ini|conf|cfg|properties)"
-    r"|[\w.-]*\.cdf|[\w.-]+\.properties|data_rule\.txt|\.?timelimit|info"
+    r"|[\w.-]*\.cdf|[\w.-]+\.(?:properties|cfg)|data_rule\.txt|\.?timelimit|info"
     r"|(?:judge|config|settings|scor(?:es?|ing)|points|limits?|subtasks?|groups?)\.txt"
 )
 # What task-maker makes tests of, and checks them by, in the folder where that is.
 _MAKERS = frozenset({"gen/cases.gen", "gen/constraints.py", "gen/constraints.yaml"})
 # Whose they are, by the endings of their names.
-_OTHERS = {"cdf": "a contest of Lemon", "gen": "task-maker", "properties": "Kilonova, or a system like it"}
+_OTHERS = {
+    "cdf": "a contest of Lemon",
+    "cfg": "ejudge, or a system like it",
+    "gen": "task-maker",
+    "properties": "Kilonova, or a system like it",
+}
 # What says in settings that verdicts are found in another way than by comparing: a word, and its value.
 _JUDGED = re.compile(
     r"""\b(spj|special_?judge|checker(?:_?(?:name|type|file|path))?|interactor|custom_?judge|judge_?(?:type|mode)"""
-    r"""|problem_?type)["']?[ \t]*[:=][ \t]*["']?([^\s"',}#]*)""",
+    r"""|problem_?type|standard_checker|(?:check|interactor)_cmd)["']?[ \t]*[:=][ \t]*["']?([^\s"',}#]*)""",
     re.IGNORECASE,
 )
 _USUAL = re.compile(
     r"|default|normal|standard|std|none|null|nil|~|no|off|false|0|diff|tokens?|text|builtin|traditional|batch|wcmp|lcmp"
-    r"|fcmp|white_?diff|ignore_?(?:spaces|trailing_?space)|line|exact",
+    r"|fcmp|white_?diff|ignore_?(?:spaces|trailing_?space)|line|exact"
+    r"|cmp_(?:file(?:_nospace)?|(?:(?:unsigned_)?(?:int|long_long)|huge_int)(?:_seq)?)",
     re.IGNORECASE,
 )
 _LOOKED_AT = 65536
@@ -108,7 +114,8 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     for path in unknown:
         taken = _take_limits(draft, path)
         lost = "points and checkers are" if taken else "limits, points and checkers are"
-        whose = _OTHERS.get(posixpath.basename(path).lower().rpartition(".")[2], "a system that is not known here")
+        ending = "gen" if path.lower() in _MAKERS else path.lower().rpartition(".")[2]
+        whose = _OTHERS.get(ending, "a system that is not known here")
         draft.report.dropped(f"{path}: is of {whose}; its {lost} lost")
     if not draft.limits.get("time_limit"):
         draft.report.dropped("the time limit: a directory does not have one; it is inferred, or set by --time-limit")
