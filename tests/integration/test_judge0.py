@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import importlib.metadata
 import io
 import json
 import os
@@ -15,6 +16,7 @@ import re
 import secrets
 import sqlite3
 import subprocess
+import sys
 import time
 import uuid
 import zipfile
@@ -207,6 +209,80 @@ def test_the_sdk_finds_the_flavour_with_the_language(sdk: judge0.Client, server:
     assert judge0.get_client(judge0.EXTRA_CE).version == "1.14.0-extra"
     for flavour in (judge0.CE, judge0.EXTRA_CE):
         judge0.get_client(flavour).client.close()
+
+
+def _examples() -> dict[str, str]:
+    """The programs of the SDK's own page, by the headings above them."""
+    page = str(importlib.metadata.metadata("judge0").get_payload())
+    found, heading = {}, ""
+    for part in re.finditer(r"(?m)^(?:#+ (?P<heading>.+)|```(?P<kind>\w*)\n(?P<text>(?:.*\n)*?)```)", page):
+        heading = part["heading"] or heading
+        if part["kind"] == "python":
+            assert heading not in found
+            found[heading] = part["text"]
+    return found
+
+
+# What each of them says here; None: which are the languages is said by another test.
+SAID = {
+    "Judge0 Python SDK": "",
+    "Option 2: Implicit Client Object": "hello, world\n\n",
+    "hello, world": "hello, world\n\n",
+    "Running C Programming Language": "hello, world\n\n",
+    "Running Java Programming Language": "hello, world\n\n",
+    "Reading From Standard Input": "8\nHello, Bob!\n\n",
+    "Test Cases": "".join(
+        f"--- Test Case #{n} ---\nHello, {name}!\n\n{judge0.Status.ACCEPTED}\n"
+        for n, name in enumerate(("Bob", "Alice", "Charlie"), 1)
+    ),
+    "Test Cases And Multiple Languages": "".join(
+        f"--- Submission #{of} ---\n"
+        + "".join(
+            f"--- Test Case #{n} ---\nHello, {name}!\n\n{judge0.Status.ACCEPTED}\n"
+            for n, name in enumerate(("Bob", "Alice", "Charlie"), 1)
+        )
+        for of in (1, 2)
+    ),
+    "Asynchronous Execution": "None\nhello, world\n\n",
+    "Get Languages": None,
+    "Filesystem": "hello from my_file.txt\nNone\n",  # row P10: what a run makes is not kept
+    "Custom Judge0 Client": "hello, world\n\n",
+}
+_MODEL = "asks a language model of another company, with its key"
+NOT_TRIED = {
+    "Option 1: Explicit Client Object": "calls Judge0's own service, with its key",
+    "Simple Example With Ollama": _MODEL,
+    "Tool Calling (a.k.a. Function Calling) With Ollama": _MODEL,
+    "Multi-Agent System For Iterative Code Generation, Execution, And Debugging": _MODEL,
+    "Kaggle Dataset Visualization With LLM-Generated Code Using Ollama And Judge0": _MODEL,
+    "Minimal Example Using `smolagents` With Ollama And Judge0": _MODEL,
+    "Generating And Saving An Image File": "needs matplotlib, and a file that its run has made (row P10)",
+}
+
+
+def test_each_example_of_the_sdk_is_tried_or_left_out_with_a_reason() -> None:
+    assert sorted(_examples()) == sorted([*SAID, *NOT_TRIED])
+
+
+@pytest.mark.parametrize("heading", SAID)
+def test_the_sdks_own_examples(heading: str, http: httpx.Client, server: str, tmp_path: Path) -> None:
+    """As they stand on its page, each as a program of its own; the addresses come by the environment."""
+    del http  # her token is known by then
+    text = _examples()[heading].replace("http://127.0.0.1:2358", server.replace("//", f"//ada:{ADA}@"))
+    shell = text.startswith(">>> ")
+    for line, shown in (("result.time", r"\d+\.\d+"), ("result.memory", r"\d+")):  # figures are of that day
+        text = re.sub(rf">>> {re.escape(line)}\n{shown}\n", f">>> {line} > 0\nTrue\n", text)
+    path = tmp_path / "example.py"
+    path.write_text(text)
+    auth = json.dumps({"X-Auth-Token": ADA})
+    env = {"JUDGE0_CE_ENDPOINT": server, "JUDGE0_EXTRA_CE_ENDPOINT": f"{server}/extra", "PATH": os.environ["PATH"]}
+    env |= {"JUDGE0_CE_AUTH_HEADERS": auth, "JUDGE0_EXTRA_CE_AUTH_HEADERS": auth}
+    as_shell = f"import doctest, sys; sys.exit(doctest.testfile({str(path)!r}, False).failed)"
+    command = [sys.executable, "-c", as_shell] if shell else [sys.executable, str(path)]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    said = SAID[heading]
+    assert done.stdout == said if said is not None else "Python (3.8.1)" in done.stdout
 
 
 def test_another_client(http: httpx.Client, server: str) -> None:
