@@ -211,6 +211,20 @@ def test_the_site_is_whole_and_asks_no_other_host(tmp_path: Path) -> None:
         assert FETCHED.findall(path.read_text(errors="replace")) == [], path.name
 
 
+FOR = sorted((ROOT / "docs/for").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", FOR, ids=lambda page: page.stem)
+def test_a_page_for_somebody_begins_with_what_they_do_first(page: Path) -> None:
+    sections = re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)
+    assert sections[0] == "What to do first"
+    assert f"](docs/for/{page.name})" in (ROOT / "README.md").read_text(), "the front page leads there"
+
+
+def test_everybody_has_a_page() -> None:
+    assert [page.stem for page in FOR] == ["author", "contestant", "integrator", "operator", "organiser"]
+
+
 # Submissions, damaged input, pictures, and the page that says the policy.
 NO_PROSE = ("examples/", "tests/fuzz/corpus/", "docs/contributing.md", "docs/pictures/")
 
