@@ -1,4 +1,4 @@
-"""Reading YAML that anybody may have written: a value, or one sentence with file and line, and in linear time.
+"""Reading YAML and JSON that anybody may have written: a value, or one sentence with its place, in linear time.
 
 The library's own loader raises whatever a conversion happens to raise, and aliases let a few lines stand for billions
 of values; both end here.
@@ -6,8 +6,10 @@ of values; both end here.
 
 from __future__ import annotations
 
+import json
 import re
 import reprlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -80,6 +82,27 @@ class Loader(yaml.SafeLoader):
             problem = "has a NUL or half a character, which no file, program or database takes; write it without"
             raise UnreadableError(None, None, problem, node.start_mark)
         return value
+
+
+def from_json(text: str | bytes) -> Any:
+    """A value of JSON; ValueError for what is none, or has a NUL or half of a character in a text; RecursionError."""
+
+    def checked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for pair in pairs:
+            _check_texts(pair)
+        return dict(pairs)
+
+    value = json.loads(text, object_pairs_hook=checked)
+    _check_texts([value])
+    return value
+
+
+def _check_texts(values: Iterable[Any]) -> None:
+    for value in values:
+        if isinstance(value, str) and _NO_TEXT.search(value):
+            raise ValueError("a text has a NUL or half of a character in it")
+        if isinstance(value, list):
+            _check_texts(value)
 
 
 def _joined(halves: re.Match[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from pathlib import Path
@@ -15,6 +16,7 @@ from judge import config, yamltext
 from judge.errors import ConfigError, PackageError
 from judge.gateway import auth
 from judge.problems.metadata import ProblemYaml, parse
+from judge.yamltext import from_json
 from tests.support.gateway import ADMIN, PEOPLE, write_tokens
 
 _LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
@@ -161,3 +163,17 @@ def test_any_text_in_a_package_is_a_value_or_a_sentence(text: str) -> None:
 def _sentence(text: str, start: str) -> None:
     assert re.match(start, text), text
     assert text.isprintable() and len(text) < 1500
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": "\\u0000"}', '{"a": ["\\ud800"]}', '{"\\ud800": 1}', '"\\udc00"', '[[{"a": "b\\u0000"}]]']
+)
+def test_json_has_no_text_that_is_none(text: str) -> None:
+    with pytest.raises(ValueError, match="half of a character"):
+        from_json(text)
+
+
+def test_json_is_read_as_it_is_written() -> None:
+    value = {"a": ["\U0001f600", {"b": None}], "c": 1.5}
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False).encode("utf-8-sig")):
+        assert from_json(text) == value

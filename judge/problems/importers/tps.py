@@ -6,7 +6,6 @@ for the Contest Management System.
 
 from __future__ import annotations
 
-import json
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from judge.problems.importers.cases import Case, points
 from judge.problems.importers.draft import Asked, Draft, decode
 from judge.problems.importers.making import UnmadeError
 from judge.problems.tree import Tree, clean
+from judge.yamltext import from_json
 
 _PROBLEM = "problem.json"
 _MOST = 5000
@@ -80,7 +80,7 @@ def parse(data: bytes, where: str) -> dict[str, Any]:
         depth += (char in "[{") - (char in "]}")
         found = max(found, depth)
     try:
-        value = json.loads(text) if found <= _DEPTH else None
+        value = from_json(text) if found <= _DEPTH else None
     except (ValueError, RecursionError) as exc:
         raise PackageError(f"{where}: is no JSON: {clean(str(exc))}") from None
     if not isinstance(value, dict):

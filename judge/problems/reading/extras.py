@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -14,6 +13,7 @@ from judge.problems.programs import substitute
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.held import Blobs
 from judge.problems.tree import Tree, clean
+from judge.yamltext import from_json
 
 MAX_SOURCE_BYTES = 16 * 1024**2
 # Of all files below submissions/ together: they are held in memory.
@@ -71,9 +71,9 @@ def entries(tree: Tree, sources: Mapping[str, bytes], findings: Findings) -> dic
     if ENTRIES not in tree.files:
         return {}
     try:
-        value = json.loads(tree.read(ENTRIES, YAML_BYTES))
+        value = from_json(tree.read(ENTRIES, YAML_BYTES))
     except (ValueError, RecursionError):
-        findings.warning(f"{tree.where(ENTRIES)}: is not JSON; it is left alone")
+        findings.warning(f"{tree.where(ENTRIES)}: is no JSON, or has no plain texts; it is left alone")
         return {}
     known = {"/".join(PurePosixPath(path).parts[:3]) for path in sources}
     found = {}
