@@ -346,6 +346,7 @@ def test_limits_that_there_cannot_be_are_not_taken(tmp_path: Path, odd: str) -> 
         ("contest.cdf", "a contest of Lemon"),
         ("gen/constraints.py", "task-maker"),
         ("valuer.cfg", "ejudge, or a system like it"),
+        ("tests/config.xml", "a system that is not known here"),
         ("tests/serve.CFG", "ejudge, or a system like it"),
         ("tests.properties", "Kilonova, or a system like it"),
         ("tests/config.json", "a system that is not known here"),
@@ -403,6 +404,14 @@ def test_settings_that_compare_outputs_only(tmp_path: Path, text: str) -> None:
     files = files_of(["1.in", "1.out"], {"conf.json": text.replace("{}", "null").encode()})
     with read_package(folder(tmp_path, files, "x")) as package:
         assert len(package.manifest.tests) == 1
+
+
+def test_settings_of_pcms2_are_named_where_tests_are_compared_alone(tmp_path: Path) -> None:
+    xml = b"<problem><judging><script type='%icpc'><testset/></script></judging></problem>"
+    where = folder(tmp_path, files_of(["tests/01", "tests/01.a"], {"problem.xml": xml}), "x")
+    with read_package(where, asked=Asked(format="directory")) as package:
+        assert len(package.manifest.tests) == 1
+        assert any("problem.xml: is of a system that is not known here" in note for note in package.notes)
 
 
 @pytest.mark.parametrize("path", ["gen/GEN", "gen/cases.gen"])

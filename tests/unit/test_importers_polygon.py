@@ -435,6 +435,10 @@ REFUSED: dict[str, tuple[Files, str]] = {
     "an encoding of its own": (
         polygon(more={"problem.xml": b'<?xml version="1.0" encoding="x-none"?><problem/>'}), "problem.xml"),
     "no tests": (polygon(more={"problem.xml": b"<problem/>"}), "problem.xml: has no <testset>"),
+    "PCMS2": (
+        polygon(more={"problem.xml": b"<problem><judging><script><testset/></script></judging></problem>"}),
+        "problem.xml: is of PCMS2, whose limits, groups and verifiers are not read",
+    ),
     "one file for all": (
         {**polygon(), "problem.xml": polygon()["problem.xml"].replace(b"tests/%02d<", b"tests/one<")},
         "input-path-pattern: 'tests/one' names one file for all tests",

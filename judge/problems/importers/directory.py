@@ -51,7 +51,7 @@ _POSSIBLE = {"time_limit": (0.01, 600.0), "memory": (4.0, 65536.0)}
 # What other systems keep limits and points in, at the root or with the tests.
 _SETTINGS = re.compile(
     r"(?:task|config|problem|prob|conf|data|testdata|tests?|testcases?|cases|subtasks?|scor(?:es?|ing)|grad(?:er|ing)"
-    r"|judge|limits?|settings|meta|metadata|info)\.(?:ya?ml|json|toml|ini|conf|cfg|properties)"
+    r"|judge|limits?|settings|meta|metadata|info)\.(?:ya?ml|json|toml|ini|conf|cfg|properties|xml)"
     r"|[\w.-]*\.cdf|[\w.-]+\.(?:properties|cfg)|data_rule\.txt|\.?timelimit|info"
     r"|(?:judge|config|settings|scor(?:es?|ing)|points|limits?|subtasks?|groups?)\.txt"
 )

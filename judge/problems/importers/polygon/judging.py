@@ -27,6 +27,11 @@ def put_tests(draft: Draft, root: Element, programs: Programs) -> None:
     where = draft.tree.where(PROBLEM_XML)
     judging = root.find("judging")
     sets = [] if judging is None else judging.findall("testset")
+    if judging is not None and not sets and judging.find("script/testset") is not None:
+        raise PackageError(
+            f"{where}: is of PCMS2, whose limits, groups and verifiers are not read; take the problem out of Polygon, "
+            "or have the tests compared alone (--from directory)"
+        )
     if judging is None or not sets:
         raise PackageError(f"{where}: has no <testset>; expected one in <judging>")
     chosen = next((one for one in sets if one.get("name") == _MAIN), None) or max(
