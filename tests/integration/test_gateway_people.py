@@ -468,6 +468,26 @@ def test_a_flood_is_told_when_to_come_back_the_same_at_every_gateway(gateways, a
     assert 0 < int(page.headers["Retry-After"]) <= 60
 
 
+@pytest.mark.parametrize(
+    ("quota", "taken", "words"),
+    [({"waiting": 1}, 1, "no more may wait at once"), ({"stored_bytes": 1}, 0, "bytes")],
+)
+def test_who_has_all_that_they_may_have_is_told_when_to_try_again(app, root, quota, taken, words) -> None:
+    """Not when it will do, which nobody knows: some of their own work has to end first, or go."""
+    name = f"full-{next(iter(quota)).partition('_')[0]}"
+    add(root, name, quota=quota)
+    own = Person(app.test_client(), token_of(root, name))
+    said = [own("POST", "/submissions", json=SOURCE) for _ in range(taken + 1)]
+    assert [one.status_code for one in said] == [201] * taken + [429]
+    last = said[-1]
+    assert last.headers["Retry-After"] == "10" and "RateLimit" not in last.headers
+    assert last.json["code"] == "limit" and words in last.json["error"] and last.json.get("rate") is None
+    page = Browser(app.test_client(), token_of(root, name)).post(
+        "/submit", "/submit", language="c", source="int main(){}", key="k" * 20
+    )
+    assert page.status_code == 429 and page.headers["Retry-After"] == "10" and words in page.text
+
+
 def test_judge0s_api_knows_accounts_and_what_their_tokens_are_for(app, root) -> None:
     add(root, "older")
     reader, submitter = token_of(root, "older", "read"), token_of(root, "older", "submit")

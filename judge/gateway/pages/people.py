@@ -141,7 +141,8 @@ class Pages:
             return self._submit_page(form), exc.http_status
         except JudgeError as exc:
             form.fail(exc)
-            return self._submit_page(form), exc.http_status, paced(rate_of(exc), refused=True)
+            retry = {"Retry-After": "10"} if exc.http_status == 429 else {}  # as the API says it
+            return self._submit_page(form), exc.http_status, retry | paced(rate_of(exc), refused=True)
         if task is None:
             return self._submit_page(form), 400
         return redirect(url_for("submission", task_id=task.id), 303)
