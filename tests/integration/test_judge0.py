@@ -60,7 +60,7 @@ from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root
 
-ADA, BOB, ROOT = "token-of-ada", "token-of-bob", "token-of-root"
+ADA, BOB, EVE, ROOT = "token-of-ada", "token-of-bob", "token-of-eve", "token-of-root"
 PYTHON, C, CPP, JAVA, PROJECT = 71, 50, 54, 62, 89
 T = TypeVar("T")
 
@@ -76,7 +76,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running(directory, "--slots", "2") as found:
         tokens = Path(found.config("gateway")["tokens"])
         rows = yaml.safe_load(tokens.read_text())
-        for user, role, token in (("ada", "user", ADA), ("bob", "user", BOB), ("operator", "admin", ROOT)):
+        people = (("ada", "user", ADA), ("bob", "user", BOB), ("eve", "judge", EVE), ("operator", "admin", ROOT))
+        for user, role, token in people:
             rows["tokens"].append({"user": user, "role": role, "sha256": token_digest(token)})
         tokens.write_text(yaml.safe_dump(rows))
         yield found
@@ -947,6 +948,8 @@ def test_what_there_is(http: httpx.Client) -> None:
 
 @row("M1", "M2")
 def test_pages_of_submissions(http: httpx.Client, server: str) -> None:
+    sent = {"submissions": [{"language_id": PYTHON, "source_code": "print(1)"}] * 5}
+    assert http.post("/submissions/batch", json=sent).status_code == 201
     first = http.get("/submissions", params={"per_page": 2, "fields": "token"}).json()
     second = http.get("/submissions", params={"per_page": 2, "page": 2, "fields": "token"}).json()
     assert len({one["token"] for one in first["submissions"] + second["submissions"]}) == 4
@@ -955,6 +958,9 @@ def test_pages_of_submissions(http: httpx.Client, server: str) -> None:
     assert meta["total_pages"] == -(-meta["total_count"] // 2) and second["meta"]["prev_page"] == 1
     bobs = httpx.get(f"{server}/submissions", headers={"X-Auth-Token": BOB}, trust_env=False).json()
     assert bobs["submissions"] == [] and bobs["meta"]["total_count"] == 0
+    for token in (EVE, ROOT):
+        everybodys = httpx.get(f"{server}/submissions", headers={"X-Auth-Token": token}, trust_env=False).json()
+        assert everybodys["meta"]["total_count"] >= meta["total_count"]
     assert http.get("/submissions", params={"page": 0}).json() == {"error": "invalid page: 0"}
     assert http.get("/submissions", params={"per_page": -1}).json() == {"error": "invalid per_page: -1"}
     assert len(http.get("/submissions", params={"per_page": 1000, "fields": "token"}).json()["submissions"]) > 4
