@@ -5,6 +5,17 @@
   const region = () => document.getElementById("live");
   const typing = (node) => node.contains(document.activeElement) && /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
 
+  // Whoever walks by keyboard stays where they are: what has the focus in a region is found in the next one by what it is for.
+  // What is for another thing never gets it: whoever is about to cancel must not come to apply.
+  function place(from) {
+    const active = document.activeElement;
+    if (!from.contains(active)) return null;
+    const purpose = (node) => node.matches("[tabindex]") ? "read" : [node.getAttribute("href"), node.form?.action, node.textContent].join(" ");
+    const alike = (within) => [...within.querySelectorAll(active.tagName)].filter((node) => node.tabIndex >= 0 && purpose(node) === purpose(active));
+    const nth = alike(from).indexOf(active);
+    return (within) => alike(within)[nth];
+  }
+
   // The server renders; this takes the fresh region out of the same page and keeps what is unfolded.
   async function refresh() {
     const answer = await fetch(location.href, { credentials: "same-origin", cache: "no-store", headers: { "X-Live": "1" } });
@@ -18,7 +29,13 @@
       const twin = fresh.querySelector(`#${CSS.escape(node.id)}`);
       if (twin) twin.open = node.open;
     }
-    if (fresh.outerHTML !== old.outerHTML) old.replaceWith(document.adoptNode(fresh));
+    if (fresh.outerHTML !== old.outerHTML) {
+      const focused = place(old);
+      const scrolled = [...old.querySelectorAll(".scroll, pre")].map((node) => [node.scrollLeft, node.scrollTop]);
+      old.replaceWith(document.adoptNode(fresh));
+      fresh.querySelectorAll(".scroll, pre").forEach((node, n) => { [node.scrollLeft, node.scrollTop] = scrolled[n] || [0, 0]; });
+      focused?.(fresh)?.focus({ preventScroll: true });
+    }
     document.title = page.title;
     return true;
   }
