@@ -23,7 +23,8 @@ def _chromium() -> None:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
     """A real judicator on real servers."""
-    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
+    directory, hooks = tmp_path_factory.mktemp("world"), {"networks": ["127.0.0.0/8"]}
+    with patient_world(directory, etcd_endpoint, mongod_address, webhooks=hooks) as one:
         yield one
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -12,23 +11,12 @@ from judge import clock
 from judge.judicator.figures.series import minute
 from judge.model.base import CoreSpeed
 from judge.model.messages import AddReply
+from tests.support.furnished import busy_minute
 from tests.support.gateway import ADMIN, USER
 from tests.support.judicators import accepted, source
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.browser
-
-
-def busy_minute(begun: datetime.datetime, number: int) -> dict[str, object]:
-    """A minute of a day with a rush in it, as judicators write it."""
-    rush = math.exp(-(((number - 25) / 9) ** 2))
-    done = round(20 + 160 * rush)
-    return {
-        "_id": begun, "begun": begun, "waiting": round(140 * rush**2), "slots": 8 if number > 12 else 6, "looks": 6,
-        "busy": round(6 * min(8, 1 + 9 * rush)), "rejudged": 12 if 40 < number < 48 else 0,
-        "verdicts": {"AC": done // 2, "WA": done // 4, "TLE": done // 9, "RTE": done // 12, "CE": done // 14, "SV": 1},
-        "times": {"-3": done // 2, "1": done // 3, "5": max(1, round(9 * rush))},
-    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +49,11 @@ def test_charts_fit_and_have_no_barriers(chrome, filled, name, look):
     browser.login(ADMIN)
     for page, count in [("/", 2), ("/figures", 5), ("/figures?span=day", 5), ("/executors/e1", 1)]:
         browser.go(page)
-        drawn = browser.driver.find_elements(By.CSS_SELECTOR, ".chart svg")
+        drawn = browser.all(".chart svg")
         assert len(drawn) == count, browser.text()
         if look.get("javascript", True):
             width = browser.driver.execute_script("return document.documentElement.scrollWidth")
             assert width <= browser.width, f"{page} is {width} pixels wide"
-            details = browser.driver.find_elements(By.CSS_SELECTOR, "#all-figures summary")
-            for one in details:
-                one.click()
-            assert browser.barriers() == []
-            for one in details:
-                one.click()
         browser.shot(f"figures-{name}-{page.strip('/').replace('?', '-').replace('/', '-') or 'overview'}")
     if look.get("javascript", True):
         assert browser.complaints() == []

@@ -297,52 +297,6 @@ def test_a_rejudging_from_choice_to_apply(chrome, executor):
     assert [text for text in browser.complaints() if "Failed to load resource" not in text] == []
 
 
-@pytest.fixture(scope="module")
-def judged(executor, world):
-    """A few submissions in all states, so that the pages have something to show."""
-    rpc = world.client()
-    ids = []
-    for verdict in ("AC", "TLE", "MLE", "CE", "WA"):
-        status = {"AC": "success", "CE": "compile_failed"}.get(verdict, "run_failed")
-        one = rpc.call("add", m.Submission(user="ada", language="c", source=PROGRAM), m.AddReply).task.id
-        outcome = result("AC", "AC", verdict)
-        outcome.tests[-1].repeated = m.Repeated(cpu=1.0342, wall=1.0671, exclusive=True)
-        done = accepted(take(executor, one), status=status, verdict=verdict, result=outcome)
-        executor.report(done, vacant=0)
-        ids.append(one)
-    return ids
-
-
-@pytest.mark.parametrize(
-    ("name", "look"),
-    [("desktop", {"width": 1280}), ("dark", {"width": 1280, "dark": True}), ("phone", {"width": 390})],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_every_page_fits_and_the_browser_has_no_complaints(chrome, judged, name, look):
-    browser = chrome(**look)
-    browser.go("/login")
-    browser.shot(f"{name}-login")
-    browser.login(ADMIN)
-    pages = ["/", "/submit", "/submissions", f"/submissions/{judged[-1]}", "/executors", "/judicators", "/problems"]
-    pages += ["/rejudgings?verdict=WA", "/me", "/audit", f"/delete?submission={judged[0]}"]
-    barriers = {}
-    for page in pages:
-        browser.go(page)
-        width = browser.driver.execute_script("return document.documentElement.scrollWidth")
-        assert width <= browser.width, f"{page} is {width} pixels wide"
-        if page.endswith(judged[-1]):
-            assert "first run 1.034 s CPU, 1.067 s wall; repeated" in browser.text()
-        ground = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
-        assert (ground == "rgb(15, 19, 26)") is look.get("dark", False)
-        if found := browser.barriers():
-            barriers[page] = found
-        browser.shot(
-            f"{name}-{page.partition('?')[0].split('/')[1] or 'overview'}{'-one' if page.count('/') > 1 else ''}"
-        )
-    assert not barriers, "\n".join(f"{page}: {text}" for page, found in barriers.items() for text in found)
-    assert browser.complaints() == []
-
-
 def test_the_editor_colours_indents_guesses_and_lets_the_keyboard_go(chrome, executor):
     browser = chrome()
     browser.login(USER)

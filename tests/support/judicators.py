@@ -152,11 +152,11 @@ class World:
 
 
 @contextlib.contextmanager
-def patient_world(directory: Path, etcd: str, mongod: str) -> Iterator[World]:
+def patient_world(directory: Path, etcd: str, mongod: str, **settings: Any) -> Iterator[World]:
     """A world with one judicator, which never holds an executor that says nothing for dead."""
     one = World(directory, etcd, mongod)
     try:
-        one.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
+        one.judicator(executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0, **settings)
         yield one
     finally:
         one.close()

@@ -1,0 +1,121 @@
+"""Every page of the gateway's own table in light, dark and on a phone: width, axe, complaints, keyboard, a picture."""
+
+from __future__ import annotations
+
+import pytest
+
+from judge.gateway.app import create_app
+from tests.support.browser import Chrome
+from tests.support.furnished import FILES, MAIN, PASSWORD, PROGRAM, furnish
+from tests.support.gateway import make_config
+from tests.support.pages import ADMIN, PAGES, PERSON, missing, usual
+from tests.support.servers import wait_for
+
+pytestmark = pytest.mark.browser
+
+# By look: the screen, and which of axe's rules say another thing there; in light all.
+LOOKS = {
+    "light": ({}, ()),
+    "dark": ({"dark": True}, ("color-contrast", "link-in-text-block")),
+    "phone": ({"width": 390}, ("scrollable-region-focusable", "target-size")),
+}
+CUT = """return [...document.querySelectorAll("table")].filter((one) => one.checkVisibility()
+  && one.parentElement.scrollWidth > one.parentElement.clientWidth).map((one) => one.innerText.slice(0, 80))"""
+# A page that refuses answers 400 or so, which the console tells as a failed load.
+OF_STATUS = "Failed to load resource: the server responded with a status of 4"
+
+
+@pytest.fixture(scope="module")
+def named(world):
+    return furnish(world)
+
+
+@pytest.fixture(scope="module")
+def browser(base, named, tmp_path_factory):
+    """One browser for all of them, with the cookies of everybody who has logged in by the form."""
+    one = Chrome(base, tmp_path_factory.mktemp("browser"))
+    one.cookies = {"": []}
+    for name in (ADMIN, PERSON):
+        one.driver.delete_all_cookies()
+        one.enter(name, PASSWORD)
+        one.cookies[name] = one.driver.get_cookies()
+    yield one
+    one.driver.quit()
+
+
+def show(browser, named, page):
+    """Look at a page as who it is for."""
+    browser.driver.delete_all_cookies()
+    for cookie in browser.cookies[page.who]:
+        browser.driver.add_cookie(cookie)
+    browser.look()
+    browser.go(page.path.format_map(named))
+    page.act(browser)
+    browser.sees(page.sees)
+
+
+def test_no_page_is_without_an_entry(world, tmp_path):
+    assert not missing(create_app(make_config(tmp_path, world.etcd_config, world.tls("gateway-2", "gateway"))))
+    assert len({page.name for page in PAGES}) == len(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_fits_and_has_no_barriers(browser, named, page):
+    show(browser, named, page)
+    found = []
+    for look, (screen, rules) in LOOKS.items():
+        browser.look(**screen)
+        browser.shot(f"{page.name}-{look}")
+        width = browser.driver.execute_script("return document.documentElement.scrollWidth")
+        found += [f"{look}: {width} pixels wide"] if width > browser.width else []
+        if look != "phone":
+            found += [f"{look}: a table is cut off: {text}" for text in browser.driver.execute_script(CUT)]
+        found += [f"{look}: {text}" for text in browser.barriers(*rules)]
+        ground = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert (ground == "rgb(15, 19, 26)") is screen.get("dark", False)
+    found += [text for text in browser.complaints() if OF_STATUS not in text]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("page", usual(), ids=lambda page: page.name)
+def test_a_page_is_walked_by_keyboard(browser, named, page):
+    show(browser, named, page)
+    wrong = browser.walk()
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", ["submissions", "me", "executors"])
+def test_a_dark_phone_with_a_keyboard_is_walked_as_well(browser, named, name):
+    show(browser, named, next(page for page in PAGES if page.name == name))
+    browser.look(width=390, dark=True)
+    wrong = browser.walk()
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_comes_in_by_itself_takes_no_place_away(browser, named):
+    """Whoever has walked or scrolled into a list is still there when it has been replaced."""
+    show(browser, named, next(page for page in PAGES if page.name == "rejudgings"))
+    browser.look(width=300)
+    link = f"#live a[href='/rejudgings/{named['rejudging_applied']}']"
+    browser.driver.execute_script(
+        "document.querySelector(arguments[0]).focus({preventScroll: true});"
+        "document.querySelector('#live .scroll').scrollLeft = 7; document.querySelector('#live').dataset.old = 'yes'",
+        link,
+    )
+    wait_for(lambda: not browser.all("#live[data-old]"), what="the next look")
+    assert browser.driver.switch_to.active_element == browser.one(link)
+    assert browser.driver.execute_script("return document.querySelector('#live .scroll').scrollLeft") == 7
+
+
+@pytest.mark.parametrize(
+    ("name", "sources"), [("submission-error", [PROGRAM]), ("submission-files", [FILES["six.h"], FILES[MAIN]])]
+)
+def test_the_lines_of_a_source_have_their_numbers(browser, named, name, sources):
+    """As they are drawn: they are no text of the page, so that nobody copies them."""
+    show(browser, named, next(page for page in PAGES if page.name == name))
+    nodes = browser.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+    drawn = [one["name"]["value"] for one in nodes if one["role"]["value"] == "InlineTextBox"]
+    for text in sources:
+        lines = (text if isinstance(text, str) else text.decode()).splitlines()
+        wanted = [part for number, line in enumerate(lines, 1) for part in (str(number), line, "\n") if part]
+        assert any(drawn[at : at + len(wanted)] == wanted for at in range(len(drawn))), drawn
