@@ -408,9 +408,10 @@ def test_scripts_read_whatever_refuses_them(server: str) -> None:
         assert told == (path, status, "*")
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str) -> Iterator[Prepared]:
-    with Prepared(tmp_path_factory.mktemp("judicator"), etcd_endpoint).serving() as one:
+@pytest.fixture
+def prepared(tmp_path: Path, etcd_endpoint: str) -> Iterator[Prepared]:
+    """Of each test its own: one is registered for a minute."""
+    with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as one:
         yield one
 
 
