@@ -25,7 +25,8 @@ PLAYBOOK = """
   gather_facts: false
   any_errors_fatal: true
   tasks:
-    - ansible.builtin.import_tasks: {root}/playbooks/tasks/lock.yml
+    # As playbooks/tasks/lock.yml, which knows no other path than that of hosts.
+    - ansible.builtin.import_role: {{name: judge_common, tasks_from: lock}}
     - ansible.builtin.wait_for: {{path: "{{{{ until }}}}", timeout: 60}}
       run_once: true
       when: until is defined
