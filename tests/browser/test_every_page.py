@@ -8,7 +8,7 @@ from judge.gateway.app import create_app
 from tests.support.browser import Chrome
 from tests.support.furnished import FILES, MAIN, PASSWORD, PROGRAM, furnish
 from tests.support.gateway import make_config
-from tests.support.pages import ADMIN, PAGES, PERSON, missing, usual
+from tests.support.pages import ADMIN, PAGES, PERSON, Page, missing, usual
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.browser
@@ -119,3 +119,53 @@ def test_the_lines_of_a_source_have_their_numbers(browser, named, name, sources)
         lines = (text if isinstance(text, str) else text.decode()).splitlines()
         wanted = [part for number, line in enumerate(lines, 1) for part in (str(number), line, "\n") if part]
         assert any(drawn[at : at + len(wanted)] == wanted for at in range(len(drawn))), drawn
+
+
+def test_an_account_from_its_adding_to_its_deletion(browser, named):
+    show(browser, named, Page("", "users", "/users"))
+    browser.fill(name="eve", groups="cs101 cs102", password=PASSWORD)
+    browser.press("Add")
+    browser.sees("eve is added.")
+    browser.fill(role="judge", per_minute="5")
+    browser.press("Save")
+    browser.sees("eve is changed.")
+    browser.one("details.more summary").click()
+    browser.fill(label="phone")
+    browser.press("Make a token")
+    browser.sees("shown this once")
+    browser.press("Revoke")
+    browser.sees("Revoked.")
+    browser.driver.delete_all_cookies()
+    browser.enter("eve", PASSWORD)
+    browser.go("/me")
+    browser.sees("Role judge")
+    browser.fill(label="laptop")
+    browser.press("Make a token")
+    browser.sees("shown this once")
+    assert browser.text("#token").startswith("judge_")
+    browser.press("Revoke")
+    browser.sees("What used this token is refused from now on")
+    browser.fill(old=PASSWORD, password=f"{PASSWORD} 2", again=f"{PASSWORD} 2")
+    browser.press("Change the password")
+    browser.sees("Your password is changed.")
+    browser.press("Log out", ".top")
+    browser.sees("You need a name and password")
+    browser.enter("eve", f"{PASSWORD} 2")
+    show(browser, named, Page("", "user", "/users/eve"))
+    for button, said in [
+        ("Disable", "disabled: no log-in"),
+        ("Enable", "may come in again"),
+        ("Delete the account", "eve is deleted."),
+    ]:
+        browser.press(button)
+        browser.sees(said)
+    assert browser.complaints() == []
+
+
+def test_a_webhook_is_tried_and_removed(browser, named):
+    show(browser, named, Page("", "webhooks", "/webhooks"))
+    browser.press("Try")
+    browser.sees("A call about nothing is on its way to")
+    browser.press("Remove")
+    browser.sees("Removed: a-chat")
+    assert browser.complaints() == []

@@ -93,7 +93,7 @@ class Chrome:
             if self.driver.execute_script(_INTO_EDITOR, field, value):
                 continue
             if field.tag_name == "select":
-                Select(field).select_by_value(value)
+                next(one for one in Select(field).options if one.get_property("value") == value).click()
             else:
                 if name != "file":
                     field.clear()
@@ -167,7 +167,8 @@ class Chrome:
     def walk(self) -> list[str]:
         """What is wrong for whoever walks through the page by the tabulator: each control in its turn, seen to have it.
 
-        A ring stands out where it differs from what is around it by 3 to 1 (WCAG 1.4.11) and nothing cuts it off.
+        A ring, and a field's edge, stands out where it differs from what is around by 3 to 1 (WCAG 1.4.11); nothing may
+        cut a ring off.
         """
         count = self.driver.execute_script(_LISTEN)
         # Escape lets an editor give the next tabulator away; elsewhere it does nothing.

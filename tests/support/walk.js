@@ -34,6 +34,12 @@ const look = (target) => {
     if (least < room - 0.5) wrong.add(`a ring that is cut off by ${(room - least).toFixed(1)}: ${named(one)}`);
   }
 };
+for (const one of wanted) {
+  if (!one.matches("select, textarea, input:not([type=checkbox], [type=file])")) continue;
+  const field = one.closest(".CodeMirror") || one, back = ground(field.parentElement);
+  const contrast = ratio(over(parse(getComputedStyle(field).borderTopColor), back), back);
+  if (contrast < 3) wrong.add(`an edge of ${contrast.toFixed(1)} to 1: ${named(one)}`);
+}
 document.addEventListener("focusin", (event) => { seen.push(event.target); look(event.target); });
 // What comes in by itself would take the nodes away that are counted.
 Object.defineProperty(document, "visibilityState", {get: () => "hidden"});
