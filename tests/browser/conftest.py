@@ -21,10 +21,21 @@ def _chromium() -> None:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+def judicator_settings() -> dict[str, Any]:
+    """What a module's judicator has set; a module that wants more has a fixture of this name."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def world(
+    tmp_path_factory: pytest.TempPathFactory,
+    etcd_endpoint: str,
+    mongod_address: str,
+    judicator_settings: dict[str, Any],
+) -> Iterator[World]:
     """A real judicator on real servers."""
-    directory, hooks = tmp_path_factory.mktemp("world"), {"networks": ["127.0.0.0/8"]}
-    with patient_world(directory, etcd_endpoint, mongod_address, webhooks=hooks) as one:
+    directory = tmp_path_factory.mktemp("world")
+    with patient_world(directory, etcd_endpoint, mongod_address, **judicator_settings) as one:
         yield one
 
 

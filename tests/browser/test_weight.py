@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.furnished import PASSWORD, furnish
+from tests.support.furnished import PASSWORD, SETTINGS, furnish
 from tests.support.pages import ADMIN, PAGES, usual
 from tests.support.servers import wait_for
 
@@ -22,6 +22,11 @@ return {
   elsewhere: loaded.map((one) => one.name).filter((name) => !name.startsWith(location.origin)),
 };
 """
+
+
+@pytest.fixture(scope="module")
+def judicator_settings():
+    return SETTINGS
 
 
 @pytest.fixture(scope="module")

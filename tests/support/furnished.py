@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterable
+from typing import Any
 
 from judge import clock
 from judge.allowance import Quota
@@ -26,6 +27,8 @@ from tests.support.servers import wait_for
 from tests.support.statements import interactive, problem
 
 PASSWORD = "correct horse battery staple"
+# What the judicator of such a world has set: it may call a receiver on this host.
+SETTINGS: dict[str, Any] = {"webhooks": {"networks": ["127.0.0.0/8"]}}
 LANGUAGES = ("c", "cpp", "python3")
 PROGRAM = """#include <stdio.h>
 
@@ -54,7 +57,7 @@ def busy_minute(begun: datetime.datetime, number: int) -> dict[str, object]:
 
 
 def furnish(world: World) -> dict[str, str]:
-    """Fill a world (`conftest.world`); names of what the pages are about, as `tests.support.pages` writes them."""
+    """Fill a world with SETTINGS; names of what the pages are about, as `tests.support.pages` writes them."""
     client, executor = world.client(), world.executor("executor-1", slots=4, languages=LANGUAGES)
     executor.report(vacant=0)
     _people(client)
