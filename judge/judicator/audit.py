@@ -24,7 +24,7 @@ from judge import clock
 from judge.errors import JudgeError
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import AuditDocument, TaskDocument, first_id, iso
-from judge.judicator.people.rates import Rates
+from judge.judicator.people.rates import Rates, acts
 from judge.model import messages as m
 from judge.model.audit import Action, AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
 from judge.mongodb.store import Bson
@@ -145,11 +145,11 @@ class Audit:
         if peer.by.role != "user":
             yield True
             return
-        count = await self._rates.take(f"noted {peer.by.actor}", HOURLY, _HOUR)
+        noted, taking = acts(peer.by.actor)
+        count = await self._rates.take(noted, HOURLY, _HOUR)
         if not count.beyond:
             yield True
             return
-        taking = f"taken {peer.by.actor}"
         if act.action in _TAKING:
             count = await self._rates.take(taking, HOURLY, _HOUR)
         if count.beyond:

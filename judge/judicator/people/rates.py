@@ -43,6 +43,11 @@ class Count:
         return error
 
 
+def acts(person: str) -> tuple[str, str]:
+    """The keys under which the audit trail counts what a person does: what is noted, what takes rights away. Pure."""
+    return f"noted {person}", f"taken {person}"
+
+
 class Rates:
     """The counts."""
 

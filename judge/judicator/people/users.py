@@ -22,6 +22,7 @@ from judge.judicator.documents import UserDocument, iso
 from judge.judicator.events import removal
 from judge.judicator.gathering import Gathering
 from judge.judicator.people.passwords import Passwords, check_new
+from judge.judicator.people.rates import acts
 from judge.judicator.people.throttle import Throttle
 from judge.model.messages import Empty
 from judge.model.people import (
@@ -277,7 +278,7 @@ def handing_in(user: str) -> str:
 
 def _counts(user: str) -> list[str]:
     """Under which all that has a person's name is counted: with these, what the audit trail paces; pure."""
-    return [handing_in(user), f"noted {user}", f"taken {user}"]
+    return [handing_in(user), *acts(user)]
 
 
 def new_user(request: UserAdd, peer: Peer) -> UserDocument:
