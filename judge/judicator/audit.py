@@ -24,7 +24,7 @@ from judge import clock
 from judge.errors import JudgeError
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import AuditDocument, TaskDocument, first_id, iso
-from judge.judicator.people.rates import Rates, acts
+from judge.judicator.people.rates import TAKING, Rates, noting, taking
 from judge.model import messages as m
 from judge.model.audit import Action, AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
 from judge.mongodb.store import Bson
@@ -39,8 +39,6 @@ _BATCH: Final = 500
 # Acts of one person of role user within an hour: more than anybody does, and few for what is kept for ever.
 HOURLY: Final = 300
 _HOUR: Final = 3600
-# What takes rights away. Whoever has stolen a token cannot keep its owner from it by doing much.
-_TAKING: Final = frozenset({"token.revoke", "user.password"})
 # Fields of requests from which nothing is derived that is kept.
 _SECRET: Final = frozenset({"password", "old", "secret"})
 
@@ -140,18 +138,19 @@ class Audit:
     async def _paced(self, peer: Peer, act: Act) -> AsyncIterator[bool]:
         """Whether its beginning, and a refusal, are noted: nobody fills the trail, or buries in it what they have done.
 
-        Of what takes rights away, whatever else was done within the hour, only what succeeds counts, and is noted.
+        Whoever has stolen a token cannot keep its owner by doing much from what takes rights away: of that, whatever
+        else was done within the hour, only what succeeds counts, and is noted.
         """
         if peer.by.role != "user":
             yield True
             return
-        noted, taking = acts(peer.by.actor)
-        count = await self._rates.take(noted, HOURLY, _HOUR)
+        count = await self._rates.take(noting(peer.by.actor), HOURLY, _HOUR)
         if not count.beyond:
             yield True
             return
-        if act.action in _TAKING:
-            count = await self._rates.take(taking, HOURLY, _HOUR)
+        key = taking(peer.by.actor, act.action)
+        if act.action in TAKING:
+            count = await self._rates.take(key, HOURLY, _HOUR)
         if count.beyond:
             raise count.refusal(
                 f"'{peer.by.actor}' has had {HOURLY} things done within an hour that are noted; "
@@ -160,7 +159,7 @@ class Audit:
         try:
             yield False
         except JudgeError:
-            await self._rates.give_back(taking, HOURLY)
+            await self._rates.give_back(key, HOURLY)
             raise
 
     async def _write_end(self, peer: Peer, act: Act, outcome: str, details: Mapping[str, Any]) -> None:

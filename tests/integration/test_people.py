@@ -24,14 +24,14 @@ from judge.errors import (
     UnavailableError,
 )
 from judge.judicator import audit
-from judge.judicator.people import throttle
+from judge.judicator.people import rates, throttle
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.audit import AuditQuery, AuditReply, By
 from judge.model.overview import UsageReply, UsageRequest
 from judge.rpc.client import RpcClient
 from judge.rpc.methods import METHODS
-from judge.rpc.session import SessionBegin, SessionRef, SessionState
+from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 from tests.support.judicators import World, accepted, source
 from tests.support.servers import wait_for
 
@@ -652,6 +652,34 @@ def test_nobody_without_rights_can_fill_the_trail(people: RpcClient) -> None:
         people.call("token_revoke", ref, m.Empty, by=ROOT)
     with pytest.raises(NotFoundError):
         people.call("token_revoke", ref, m.Empty, by=By(actor="other", role="user"))
+
+
+def test_whoever_has_done_much_still_ends_their_sessions_and_revokes(world: World, people: RpcClient) -> None:
+    """A thief of a token may have done much, and ends all sessions again and again, which costs nothing."""
+    call(people, "user_add", name="robbed", role="user")
+    stolen = token(people, "robbed", "stolen")
+    by = By(actor="robbed", role="user")
+    later = clock.wall() + datetime.timedelta(hours=1)
+
+    def beyond(key: str) -> None:
+        fields = {"n": audit.HOURLY + 1, "until": later, "now": clock.wall()}
+        world.db.rates.update_one({"_id": key}, {"$set": fields}, upsert=True)
+
+    def log_out() -> None:
+        end = SessionEnd(id="6" * 64, user="robbed", everywhere=True)
+        people.call("session_end", end, m.Empty, by=by)
+
+    beyond(rates.noting("robbed"))
+    people.call("session_begin", SessionBegin(id="5" * 64, user="robbed", account=True), m.Empty, by=by)
+    log_out()
+    live = people.call("session_live", SessionRef(id="5" * 64, user="robbed"), SessionState)
+    assert not live.live
+    last = people.call("audit", AuditQuery(actor="robbed", limit=1), AuditReply).entries[0]
+    assert (last.action, last.outcome, last.details) == ("logout", "done", {"everywhere": True})
+    beyond(rates.taking("robbed", "logout"))
+    with pytest.raises(LimitError):
+        log_out()
+    people.call("token_revoke", p.TokenEnd(id=stolen.id, user="robbed"), m.Empty, by=by)
 
 
 def test_only_gateways_may_ask_about_people(world: World, people: RpcClient) -> None:

@@ -19,6 +19,9 @@ from judge.judicator.database import Database
 from judge.mongodb.store import Bson
 
 MINUTE: Final = 60
+# What takes rights away from whoever may have stolen them. Each has a count of its own, as ending all sessions can be
+# repeated for nothing.
+TAKING: Final = ("logout", "token.revoke", "user.password")
 # Seconds that are told of a window that is about to end.
 _LEAST: Final = 1
 
@@ -43,9 +46,19 @@ class Count:
         return error
 
 
-def acts(person: str) -> tuple[str, str]:
-    """The keys under which the audit trail counts what a person does: what is noted, what takes rights away. Pure."""
-    return f"noted {person}", f"taken {person}"
+def noting(person: str) -> str:
+    """The key under which the audit trail counts what a person does that is noted; pure."""
+    return f"noted {person}"
+
+
+def taking(person: str, action: str) -> str:
+    """The key under which it counts one of TAKING beyond that; pure."""
+    return f"taken {action} {person}"
+
+
+def acts(person: str) -> list[str]:
+    """All keys under which the audit trail counts what a person does; pure."""
+    return [noting(person), *(taking(person, action) for action in TAKING)]
 
 
 class Rates:
