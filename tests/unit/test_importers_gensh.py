@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.errors import PackageError
+from judge.problems.importers import gensh
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
@@ -135,6 +136,29 @@ def test_other_scripts_are_refused(tmp_path: Path, script: str, sentence: str) -
     with pytest.raises(PackageError) as caught:
         read_package(folder(tmp_path, with_(script)))
     assert sentence in str(caught.value) and not isinstance(caught.value, UnmadeError)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "a=xxxxxxxx\n" + "a=$a$a\n" * 40,
+        f"a={'x' * 6000}\nuse_solution sol.cpp\ncompile gen.py\nfor i in {{1..4000}}\ndo\ntc $i gen $a\ndone\n",
+        "for i in {1..4000}\ndo\ngroup $i 1\ndone\n",
+    ],
+)
+def test_a_few_lines_stand_for_no_more_than_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    monkeypatch.setattr(gensh, "_CHARACTERS", 65536)
+    gen = 'echo "' + "x: $score\n" * 2000 + '" > $CURGROUP_DIR/testdata.yaml\n'
+    files = {**FILES, "data/gen.sh": gen.encode(), "data/generate.sh": f". ./gen.sh\n{script}".encode()}
+    with pytest.raises(PackageError, match="come to too much text"):
+        read_package(folder(tmp_path, files))
+
+
+def test_loops_in_loops_have_an_end(tmp_path: Path) -> None:
+    with pytest.raises(PackageError, match="too many loops in loops"):
+        read_package(folder(tmp_path, with_("for i in 1; do\n" * 1200 + "done\n" * 1200)))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tracemalloc
 from contextlib import closing
 from pathlib import Path
 
@@ -116,6 +117,14 @@ def test_what_uoj_has_alone_is_refused(tmp_path: Path, line: str, sentence: str)
         assert package.manifest.tests
 
 
+def test_problem_conf_is_as_long_as_other_settings(tmp_path: Path) -> None:
+    """Each line of it is looked at for many tests."""
+    with uoj(tmp_path, CONF + SUBTASKS + "subtask_dependence_2_2 1\nsubtask_dependence_2_3 x\n") as package:
+        assert [requires for _, _, requires in groups(package)] == [0, 1]
+    with pytest.raises(PackageError, match=r"problem\.conf"):
+        uoj(tmp_path / "longer", CONF + "a 1\n" * 65536)
+
+
 def test_answers_are_handed_in(tmp_path: Path) -> None:
     with uoj(tmp_path, CONF.replace("n_ex_tests 2\n", "") + "submit_answer on\n") as package:
         assert {test.name.rpartition("/")[2] for test in package.manifest.tests} == {"ab1", "ab2", "ab3"}
@@ -170,6 +179,19 @@ def test_what_syzoj_has_alone_is_refused(tmp_path: Path, data: str, sentence: st
     with pytest.raises(PackageError) as caught:
         syzoj(tmp_path, data, {"spj.cpp": b'int main() { open("code"); }\n'})
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_names_of_outputs_are_as_long_as_names_of_files(tmp_path: Path) -> None:
+    """A long pattern and many tests came to gigabytes."""
+    data = f"inputFile: '-'\noutputFile: '-'\nuserOutput: '{'x' * 200_000}#'\n"
+    data += f"subtasks: [{{type: sum, score: 100, cases: {list(range(300))}}}]\n"
+    tracemalloc.start()
+    try:
+        with pytest.raises(PackageError, match="is longer than the name of a file"):
+            syzoj(tmp_path, data)
+        assert tracemalloc.get_traced_memory()[1] < 20 * 1024**2
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

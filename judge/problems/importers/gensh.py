@@ -41,6 +41,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}")
 # What says nothing about the tests.
 _SILENT = frozenset({"set", "echo", "hint", "desc", "cd", "wait", "ulimit"})
 _STEPS = 20 * MOST
+# Characters of all its lines as they are done, with variables and settings of groups written out.
+_CHARACTERS = 2 * 1024**2
 
 
 def _without_comment(line: str, *, ranges: bool) -> str | None:
@@ -104,6 +106,7 @@ class _Script:
         self._solution = ""
         self._folder = "secret"
         self._index, self._steps, self._score = 1, 0, 0
+        self._room = _CHARACTERS
         self._cases: dict[str, _Case] = {}
         # The names in each group, and what is in which folder already.
         self._groups: dict[str, list[str]] = {}
@@ -139,7 +142,10 @@ class _Script:
     def plan(self) -> UnmadeError:
         text = self._tree.read(self._path, metadata.YAML_BYTES).decode("utf-8", "replace").replace("\\\n", " ")
         lines = list(enumerate(text.splitlines(), 1))
-        self._run(lines)
+        try:
+            self._run(lines)
+        except RecursionError:
+            raise PackageError(f"{self._tree.where(self._path)}: has too many loops in loops; run it first") from None
         if not any(step.output.startswith("data/secret/") for test in self._plan.tests for step in test):
             raise PackageError(
                 f"{self._tree.where(self._path)}: makes no secret tests; expected some ('tc NAME GENERATOR')"
@@ -211,7 +217,8 @@ class _Script:
         return found
 
     def _words(self, number: int, line: str, *, ranges: bool = False) -> list[str]:
-        filled = _VARIABLE.sub(lambda found: self._variables.get(found[1] or found[2], found[0]), line)
+        self._say(line)
+        filled = _VARIABLE.sub(lambda found: self._say(self._variables.get(found[1] or found[2], found[0])), line)
         bare = _without_comment(filled, ranges=ranges)
         try:
             if bare is not None:
@@ -219,6 +226,13 @@ class _Script:
         except ValueError:
             pass
         raise self._odd(number, line) from None
+
+    def _say(self, text: str) -> str:
+        """The text, which is counted: a few lines could stand for any number of characters."""
+        self._room -= len(text)
+        if self._room < 0:
+            raise PackageError(f"{self._tree.where(self._path)}: its lines come to too much text; run it first")
+        return text
 
     def _odd(self, number: int, line: str) -> PackageError:
         where = f"{self._tree.where(self._path)}:{number}"
@@ -288,7 +302,7 @@ class _Script:
         self._score += int(score)
         values = {"score": score, "1": name, "2": score}
         self._settings[self._folder] = [
-            re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda found: values[found[1] or found[2]], line)
+            re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda found: values[found[1] or found[2]], self._say(line))
             for line in self._written["group"]
         ]
 

@@ -23,6 +23,7 @@ _BEGIN = re.compile(r"^(?:inputFile|outputFile|userOutput|specialJudge) *:", re.
 _KNOWN = frozenset({
     "subtasks", "inputFile", "outputFile", "userOutput", "specialJudge", "interactor", "extraSourceFiles", "fullScore",
 })  # fmt: skip
+_NAME = 255
 _RULES: dict[str, ioi.Rule] = {"sum": "sum", "min": "min", "mul": "mul"}
 # A checker there may look at the submission itself.
 _ASKS_CODE = re.compile(rb"[\"']code[\"']")
@@ -48,8 +49,9 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     _put_checker(draft, conf.get("specialJudge"), base, where)
     _put_sources(draft, conf.get("extraSourceFiles"), base, where)
     cases: dict[str, Case] = {}
+    titles: set[str] = set()
     subtasks = [
-        _subtask(draft, conf, one, number, cases, base, where)
+        _subtask(draft, conf, one, number, cases, titles, base, where)
         for number, one in enumerate(_listed(conf.get("subtasks"), f"{where}: subtasks"), 1)
     ]
     if conf.get("userOutput"):
@@ -86,10 +88,11 @@ def _subtask(
     said: Mapping[str, Any],
     number: int,
     cases: dict[str, Case],
+    titles: set[str],
     base: str,
     where: str,
 ) -> ioi.Scored:
-    """One subtask; its tests go to `cases` by their names."""
+    """One subtask; its tests go to `cases` by their names there, and what they are called here to `titles`."""
     where = f"{where}: subtasks.{number}"
     kind, listed = str(said.get("type")), said.get("cases")
     if kind not in _RULES:
@@ -104,11 +107,14 @@ def _subtask(
             else b""
             for key in ("inputFile", "outputFile")
         )
+        if name in cases:
+            continue
         handed = str(conf.get("userOutput") or "").replace("#", name, 1)
+        if len(handed) > _NAME:
+            raise PackageError(f"{where}: userOutput: '{clean(handed, 40)}' is longer than the name of a file")
         title = posixpath.splitext(handed)[0] or name
-        cases.setdefault(
-            name, Case(title if title not in {one.name for one in cases.values()} else name, given, answer)
-        )
+        cases[name] = Case(title if title not in titles else name, given, answer)
+        titles.add(cases[name].name)
     value = points(said.get("score"), f"{where}: score")
     return ioi.Scored(str(number), Fraction(value), [cases[name].name for name in names], _RULES[kind])
 

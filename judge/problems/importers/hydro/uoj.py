@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from judge.errors import PackageError
+from judge.problems import metadata
 from judge.problems.importers import ioi
 from judge.problems.importers.cases import Case, Subtask, points
 from judge.problems.importers.draft import Asked, Draft, decode
@@ -49,7 +50,7 @@ class _Conversion(Conversion):
     def _settings(self) -> Mapping[str, Any]:
         """The settings in Hydro's words; its own are kept for the tests."""
         self._own: dict[str, str] = {}
-        for line in self._draft.text(self._path).splitlines():
+        for line in self._draft.text(self._path, limit=metadata.YAML_BYTES).splitlines():
             # What stands behind a value is a comment there.
             key, value, *_ = [*line.split(), "", ""]
             self._own[key] = value if not value.startswith("#") else ""
@@ -113,7 +114,7 @@ class _Conversion(Conversion):
         several = self._number("n_subtasks", 0, count)
         if not several:
             return scored([Subtask("all", cases, rule="each")])
-        found, begin = [], 0
+        found, begin, requires = [], 0, self._requires(several)
         for number in range(1, several + 1):
             where = f"{self._where}: subtask_%s_{number}"
             kind = own.get(f"subtask_type_{number}") or "packed"
@@ -129,14 +130,21 @@ class _Conversion(Conversion):
                     cases[begin:end],
                     points(value, where % "score") if value else Fraction(0),
                     "min" if kind == "min" and partial else "all",
-                    [value for key, value in own.items() if self._requires(key, value, number)],
+                    requires.get(number, []),
                 )
             )
             begin = end
         return scored(found)
 
-    def _requires(self, key: str, value: str, number: int) -> bool:
-        return value != "many" and re.fullmatch(rf"subtask_dependence_{number}(?:_[0-9]+)?", key) is not None
+    def _requires(self, count: int) -> dict[int, list[str]]:
+        """The subtasks that each requires, by their numbers; there are `count`."""
+        found: dict[int, list[str]] = {}
+        names = frozenset(map(str, range(1, count + 1)))
+        for key, value in self._own.items():
+            said = re.fullmatch(r"subtask_dependence_([1-9][0-9]{0,8})(?:_[0-9]+)?", key)
+            if said is not None and value in names and value not in found.setdefault(int(said[1]), []):
+                found[int(said[1])].append(value)
+        return found
 
     def _rest(self) -> None:
         for folder in ("download", "require"):
