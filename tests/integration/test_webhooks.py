@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import time
 from collections import Counter
 
 import pytest
-from bson import Timestamp
+from bson import ObjectId, Timestamp
 
+from judge import clock
 from judge.errors import FieldError, NotFoundError
 from judge.hooks import signing
-from judge.judicator.events.outbox import POSITION
+from judge.judicator.events.outbox import POSITION, delivery
 from judge.model import messages as m
 from judge.model.deleting import Deleted
 from judge.model.webhooks import (
@@ -250,11 +252,17 @@ def test_a_log_that_does_not_reach_back(tmp_path, etcd_endpoint, mongod_address,
         world.judicators.remove(first)
         world.db.deliveries.delete_many({})
         world.db.meta.update_one({"_id": POSITION}, {"$set": {"token": None, "since": Timestamp(1, 1)}})
-        world.judicator("j2", **HOOKS)
+        second = world.judicator("j2", **HOOKS)
         wait_for(lambda: len(receiver.taken()) == 4, what="calls about what has finished")
         done |= set(judge(people, executor, "RTE"))
         wait_for(lambda: len(receiver.taken()) == 5, what="the stream again")
         assert {one.told["data"]["id"] for one in receiver.taken()} == done
+        # As where the log has been cut off, with a webhook that was added after all that.
+        later = {"_id": "later", "since": Timestamp(int(time.time()) + 3600, 1)}
+        world.db.webhooks.insert_one({**world.db.webhooks.find_one({"_id": "h"}), **later})
+        world.db.deliveries.delete_many({})
+        second.do(second.judicator.events.outbox.catch_up())
+        assert Counter(one["hook"] for one in world.db.deliveries.find()) == {"h": 3}
     finally:
         world.close()
 
@@ -289,3 +297,19 @@ def test_what_has_ended_before_it_was_added_is_not_told(shared, people, executor
         assert [one.told["data"]["id"] for one in receiver.got] == [task]
     finally:
         people.call("webhook_remove", WebhookRef(name="new"), m.Empty)
+
+
+def test_what_was_written_for_an_earlier_one_of_its_name_is_not_sent(shared, people, receiver):
+    """A delivery may come into the database just after its webhook was removed."""
+    then = clock.wall() - datetime.timedelta(minutes=1)
+    left = delivery("again", "again/left", "submission.finished", "{}", then)
+    shared.db.deliveries.insert_one({**left, "_id": ObjectId.from_datetime(then)})
+    people.call("webhook_add", WebhookAdd(name="again", url=receiver.url), WebhookAdded)
+    try:
+        people.call("webhook_ping", WebhookRef(name="again"), Delivery)
+        wait_for(receiver.taken, what="a call")
+        assert [one.told.get("type") for one in receiver.got] == ["ping"]
+        people.call("webhook_add", WebhookAdd(name="again", url=receiver.url), WebhookAdded)
+        assert [one.event for one in deliveries(people, webhook="again")] == ["ping"], "a change loses nothing"
+    finally:
+        people.call("webhook_remove", WebhookRef(name="again"), m.Empty)

@@ -68,6 +68,10 @@ class WebhookCalls:
             raise LimitError(f"there are {_MOST} webhooks; remove one first")
         await begin(self._db)
         now = await database_time(self._db)
+        if known is None:
+            # What was being written for an earlier one of this name while that was removed is not for this one.
+            before = ObjectId.from_datetime(now.as_datetime())
+            await self._db.deliveries.delete_many({"hook": request.name, "_id": {"$lt": before}})
         secret = request.secret or (known["secret"] if known is not None else signing.new_secret())
         fields: Bson = {**request.model_dump(mode="json", exclude={"name"}), "secret": secret}
         doc = await self._db.webhooks.find_one_and_update(

@@ -136,9 +136,11 @@ class Outbox:
         if since is None or not hooks:
             return
         late = {"done": True, "finished": {"$gte": since - _MARGIN}, "rerun_of": None}
-        async for doc in self._db.tasks.find(late, {"version": 1, "past": 1}, hint="retention"):
+        async for doc in self._db.tasks.find(late, {"version": 1, "past": 1, "finished": 1}, hint="retention"):
             kind: Event = "submission.rejudged" if doc.get("past") else "submission.finished"
-            mine = [hook for hook in hooks if kind in hook["events"]]
+            # A new verdict may be older than the moment from which it counts.
+            ended = None if doc.get("past") else doc["finished"]
+            mine = [hook for hook in hooks if kind in hook["events"] and _was_there(hook, ended)]
             await self._about(doc["_id"], kind, doc["version"], mine, None)
 
     async def _about(
@@ -194,6 +196,12 @@ async def database_time(database: Database) -> Timestamp:
     hello: dict[str, Any] = await database.client.admin.command("hello")
     moment: Timestamp = hello["operationTime"]
     return moment
+
+
+def _was_there(hook: WebhookDocument, moment: datetime.datetime | None) -> bool:
+    """Whether a webhook may have been added by this moment of a judicator's clock. Pure."""
+    since = hook.get("since")
+    return since is None or moment is None or since.as_datetime() <= moment + _MARGIN
 
 
 def concerns(hook: WebhookDocument, doc: TaskDocument) -> bool:
