@@ -39,6 +39,8 @@ _BATCH: Final = 500
 # Acts of one person of role user within an hour: more than anybody does, and few for what is kept for ever.
 HOURLY: Final = 300
 _HOUR: Final = 3600
+# Judicators' clocks differ by fewer seconds.
+_APART: Final = 60
 # Fields of requests from which nothing is derived that is kept.
 _SECRET: Final = frozenset({"password", "old", "secret"})
 
@@ -119,6 +121,9 @@ class Audit:
             async with self._paced(peer, act) as noted:
                 if noted and not await self.write(peer, act, "begun"):
                     peer = dataclasses.replace(peer, again=True)
+                    if await self._changed_since(peer, act):
+                        act = dataclasses.replace(act, content=f"{act.content}/{uuid.uuid4().hex}")
+                        await self.write(peer, act, "begun")
                 try:
                     reply = await method(request, peer)
                 except Exception as exc:
@@ -133,6 +138,18 @@ class Audit:
                 return reply
 
         return run
+
+    async def _changed_since(self, peer: Peer, act: Act) -> bool:
+        """Whether anything else was done to the same thing since the tries that are noted: then this does it anew."""
+        mine = f"^{re.escape(f'{peer.by.call}/{act.action}/')}.*/{act.content}/"
+        known = await self._col.find({"key": {"$regex": mine}}, {"object": 1}).to_list()
+        if not known:
+            return True
+        # Its beginning may not have known yet what it is about.
+        objects = sorted({one["object"] for one in known} - {""}) or [""]
+        since = first_id(max(one["_id"].generation_time for one in known), -_APART)
+        other: Bson = {"object": {"$in": objects}, "_id": {"$gte": since}, "key": {"$not": {"$regex": mine}}}
+        return await self._col.find_one(other, {"_id": 1}) is not None
 
     @contextlib.asynccontextmanager
     async def _paced(self, peer: Peer, act: Act) -> AsyncIterator[bool]:

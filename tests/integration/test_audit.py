@@ -17,11 +17,13 @@ from judge.gateway.app import create_app
 from judge.gateway.notes import BURST, TokenWatch
 from judge.model import messages as m
 from judge.model.audit import HEADER, AuditEntry, AuditQuery, AuditReply, By, Note, TokenSeen, TokensSeen
+from judge.model.deleting import Deleted, ProblemName
 from judge.model.overview import DrainRequest, ExecutorState
+from judge.model.problem import ProblemInfo
 from judge.rpc.pki import client_context
 from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway, write_tokens
 from tests.support.judicators import World
-from tests.support.problems import imported, manifest
+from tests.support.problems import imported, manifest, upload
 from tests.support.rejudging import judge
 from tests.support.servers import wait_for
 
@@ -167,6 +169,25 @@ def test_an_action_does_not_hide_behind_another_of_the_same_call(world, judicato
         *(("begun", "cleaning"), ("done", "cleaning")),
         *(("begun", "sabotage"), ("done", "sabotage")),
     ]
+
+
+def test_what_was_undone_and_is_done_again_is_noted_again(world, judicator):
+    """Also under the id of the call that had done it first, and where its beginning does not know what it is about."""
+    people, executor = world.client(), world.executor()
+    executor.report()
+    by = By(actor="root", role="admin", call="the-call")
+    for drain in (True, False, True):
+        people.call("drain", DrainRequest(executor="e1", drain=drain), ExecutorState, by=by)
+    acts = [(one.action, one.outcome) for one in trail(world)]
+    names = ("executor.drain", "executor.resume", "executor.drain")
+    assert acts == [(name, outcome) for name in names for outcome in ("begun", "done")]
+    small = upload(people, manifest(people, "small"))
+    people.call("problem_import", small, ProblemInfo, by=by)
+    people.call("delete_problem", ProblemName(name="small"), Deleted, by=by)
+    people.call("problem_import", small, ProblemInfo, by=by)
+    acts = [(one.action, one.outcome) for one in trail(world)][6:]
+    names = ("problem.import", "problem.delete", "problem.import")
+    assert acts == [(name, outcome) for name in names for outcome in ("begun", "done")]
 
 
 def test_only_gateways_say_for_whom_they_ask(world, judicator):
