@@ -47,7 +47,7 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Whether the budget is used up."""
+        """Says whether the budget is used up."""
         return self.left() <= 0.0
 
     def check(self, what: str) -> float:

@@ -60,7 +60,7 @@ class Crowd(Generic[C]):
         self._waiting_of: dict[str, dict[C, None]] = {}
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of all of them."""
         return len(self._all)
 
     def __iter__(self) -> Iterator[C]:
@@ -73,7 +73,7 @@ class Crowd(Generic[C]):
 
     @property
     def waiting(self) -> int:
-        """How many of them wait for their client."""
+        """The number of those that wait for their client."""
         return len(self._waiting)
 
     def enter(self, one: C, stranger: str, *, counted: bool = True) -> tuple[bool, C | None]:

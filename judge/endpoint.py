@@ -1,4 +1,4 @@
-"""Where servers are reached, as people write it: what is wrong with an address or a URL, in words; what it means.
+"""Reads the addresses of servers as people write them: what is wrong with one, in words, and what it means.
 
 Hosts are names or IPv4 addresses. An IPv6 address is taken in the URL of a gateway only, where it goes to one library;
 elsewhere the same text is read by etcd, MongoDB, gRPC and configuration templates, which differ about brackets.

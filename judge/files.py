@@ -70,7 +70,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def is_leftover(name: str) -> bool:
-    """Whether a file of this name is what a killed writer left."""
+    """Says whether a file of this name is what a killed writer left."""
     return _LEFTOVER.fullmatch(name) is not None
 
 
@@ -101,7 +101,7 @@ def in_memory(name: str, *, seals: bool = False) -> int:
 
 
 def beside(sources: Sequence[str], what: str) -> Path | None:
-    """Where a cluster's `secrets` or `bundle` are by default: beside the first inventory of `sources` that is a file.
+    """The default place of a cluster's `secrets` or `bundle`: beside the first inventory of `sources` that is a file.
 
     Of inventory/mine, or inventory/mine/hosts.yml, that is inventory/mine.secrets: within it, Ansible would take what
     is there for hosts. Where inventory/mine/secrets is there from before, it stays. None when no source is a file.

@@ -1,4 +1,4 @@
-"""What a process that lives for long keeps in memory."""
+"""Spares the garbage collector what a long-lived process keeps in memory for good."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ CERTIFICATE_DAYS = 30
 
 
 def expiry(path: Path) -> datetime.datetime | None:
-    """When the certificates of a PEM file have ended, the first of them; None when it cannot be read."""
+    """The time when the first certificate of a PEM file ends; None when it cannot be read."""
     try:
         return min(one.not_valid_after_utc for one in x509.load_pem_x509_certificates(path.read_bytes()))
     except (OSError, ValueError):
@@ -56,7 +56,7 @@ def expiring(paths: Iterable[Path], days: int = CERTIFICATE_DAYS) -> list[str]:
 
 
 class _Certificates(Collector):
-    """When this daemon's certificates end, read at each look: a renewal shows at once."""
+    """The ends of this daemon's certificates, read at each look: a renewal shows at once."""
 
     def __init__(self) -> None:
         self.paths: dict[Path, None] = {}
@@ -132,7 +132,7 @@ class _Secured:
 
 
 def _is_monitor(writer: asyncio.StreamWriter) -> bool:
-    """Whether the client's certificate is of the role that reads metrics; True without TLS, where there is none."""
+    """Says whether the client's certificate is of the role that reads metrics; True without TLS: there is none."""
     if writer.get_extra_info("sslcontext") is None:
         return True
     subject = (writer.get_extra_info("peercert") or {}).get("subject", ())
@@ -140,7 +140,7 @@ def _is_monitor(writer: asyncio.StreamWriter) -> bool:
 
 
 class _Figures:
-    """What is served: who asks while figures are collected shares the next ones, so a crowd costs two collections."""
+    """The figures as served: who asks while they are collected shares the next, so a crowd costs two collections."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()

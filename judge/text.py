@@ -12,7 +12,7 @@ _HIDDEN = re.compile(
 
 
 def shows(text: str) -> bool:
-    """Whether every character of a text is one that people can see, or a plain space."""
+    """Says whether every character of a text is one that people can see, or a plain space."""
     return text.isprintable() and not _HIDDEN.search(text)
 
 

@@ -191,7 +191,7 @@ def _too_deep(source: str) -> ConfigError:
 
 
 def _check(node: yaml.Node, sizes: dict[int, int], above: set[int], source: str) -> int:
-    """How many values a node stands for; ConfigError for too many, for one inside itself and for repeated keys."""
+    """Count the values that a node stands for; ConfigError: too many, one inside itself, or repeated keys."""
     line = node.start_mark.line + 1
     if id(node) in above:
         raise ConfigError(f"{source}:{line}: a value contains itself by a YAML alias; write it out")

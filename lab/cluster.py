@@ -31,7 +31,7 @@ def silent(_: str) -> None:
 
 @dataclasses.dataclass
 class HostState:
-    """What `lab status` tells about one host."""
+    """The state of one host, as `lab status` tells it."""
 
     name: str
     address: str
@@ -140,7 +140,7 @@ class Lab:
             raise LabError("; ".join(faults))
 
     def wait_one(self, host: str, timeout: float, stop: threading.Event) -> str | None:
-        """Why a host is not up after `timeout` seconds, or None. Needs a thread of its own, as it changes namespace."""
+        """The reason why a host is not up after `timeout` seconds, or None. Needs a thread: it changes namespace."""
         slower = uml.SLOWER if own_kernel(host) else 1
         timeout *= slower
         record, end = self.record, time.monotonic() + timeout

@@ -1,4 +1,4 @@
-"""What the lab says when it cannot: one sentence with what to do."""
+"""The error of a lab that cannot do something: one sentence with what to do."""
 
 from __future__ import annotations
 

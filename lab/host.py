@@ -29,12 +29,12 @@ def group(record: Record, host: str) -> str:
 
 
 def running(record: Record, host: str) -> bool:
-    """Whether the host has power: any process of it, or of its keeper, is alive."""
+    """Says whether the host has power: any process of it, or of its keeper, is alive."""
     return bool(cgroups.processes(group(record, host)))
 
 
 def ended(record: Record, host: str) -> bool:
-    """Whether a host that was started is off again: its keeper had begun, and nothing is left."""
+    """Says whether a host that was started is off again: its keeper had begun, and nothing is left."""
     return (record.host_directory(host) / "keeper.pid").exists() and not running(record, host)
 
 
@@ -93,7 +93,7 @@ def power_on(record: Record, host: str) -> None:
 
 
 def plain_environment() -> dict[str, str]:
-    """What a host's keeper gets of this process's environment: nothing that could reach inside."""
+    """The part of this process's environment that a host's keeper gets: nothing that could reach inside."""
     return {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
 
 

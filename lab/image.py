@@ -36,7 +36,7 @@ BUILD_TIMEOUT = 900.0  # seconds that another builder of the same image is waite
 
 
 def path(release: str) -> Path:
-    """Where the image of a release is, or will be; another recipe is another directory."""
+    """The place of a release's image, made or not; another recipe is another directory."""
     recipe = hashlib.sha256(repr((PACKAGES, MASKED, SSHD, RECIPE)).encode()).hexdigest()[:8]
     return state.cache_root() / f"{release}-{recipe}"
 

@@ -21,7 +21,7 @@ def default_directory(name: str) -> Path:
 
 
 def ssh_config(record: Record) -> str:
-    """What lets ssh, scp and Ansible trust exactly this lab's hosts, whatever the user's own configuration says."""
+    """The configuration by which ssh, scp and Ansible trust exactly this lab's hosts, whatever the user's own says."""
     return (
         f"IdentityFile {record.directory / 'id_ed25519'}\nIdentitiesOnly yes\n"
         f"UserKnownHostsFile {record.directory / 'known_hosts'}\nGlobalKnownHostsFile /dev/null\n"
@@ -91,7 +91,7 @@ def remove(directory: Path) -> None:
 
 
 def environment(record: Record) -> dict[str, str]:
-    """What `lab run` adds to a command's environment."""
+    """The variables that `lab run` adds to a command's environment."""
     return {
         "JUDGE_LAB_NAME": record.name,
         "ANSIBLE_INVENTORY": record.inventory,

@@ -1,4 +1,4 @@
-"""What a lab is, on disk: one JSON file per lab, written before anything is made, and the locks around it."""
+"""Keeps a lab's state on disk: one JSON file per lab, written before anything is made, and the locks around it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ LOCK_TIMEOUT = 180.0  # seconds; a base image is built under its lock, hosts are
 
 
 def cache_root() -> Path:
-    """Where base images are kept; $JUDGE_LAB_CACHE overrides it."""
+    """The directory of base images; $JUDGE_LAB_CACHE overrides it."""
     return Path(os.environ.get("JUDGE_LAB_CACHE", "/var/cache/judge-lab"))
 
 
 def state_root() -> Path:
-    """Where labs live; $JUDGE_LAB_STATE overrides it."""
+    """The directory of labs; $JUDGE_LAB_STATE overrides it."""
     return Path(os.environ.get("JUDGE_LAB_STATE", "/var/lib/judge-lab"))
 
 
@@ -99,7 +99,7 @@ def check_name(name: str) -> str:
 
 
 def own_kernel(host: str) -> bool:
-    """Whether a host runs a kernel of its own (user-mode Linux), and is in no inventory group."""
+    """Says whether a host runs a kernel of its own (user-mode Linux), and is in no inventory group."""
     return host[0] == "u"
 
 

@@ -55,7 +55,7 @@ def registers(directory: Path) -> Path:
 
 
 def customise(upper: Path, address: str) -> None:
-    """What such a host has and others have not: an address that it sets itself, a power button."""
+    """Give such a host what others have not: an address that it sets itself, a power button."""
     units = upper / "etc/systemd/system"
     (units / "sysinit.target.wants").mkdir(parents=True)
     (units / "lab-network.service").write_text(NETWORK_UNIT.format(address=address))

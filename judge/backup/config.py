@@ -11,7 +11,7 @@ from judge.config.sections import LogFormat, Model, Name
 
 
 class KeepSection(Model):
-    """How many backups stay in the directory (retention.Keep)."""
+    """The numbers of backups that stay in the directory (retention.Keep)."""
 
     last: int = Field(default=2, ge=1, le=1000)
     daily: int = Field(default=7, ge=0, le=1000)

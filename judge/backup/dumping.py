@@ -52,7 +52,7 @@ _PAGE: Final = 2000
 
 @dataclass
 class Dumped:
-    """What was stored: of each collection its pieces with how many documents they hold, and the digest of all."""
+    """The pieces of each collection that were stored, with the number of their documents, and the digest of all."""
 
     collections: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)

@@ -62,7 +62,7 @@ class Manifest:
 
     @property
     def moment(self) -> datetime.datetime:
-        """When it was begun."""
+        """The time when it was begun."""
         return datetime.datetime.fromisoformat(self.begun)
 
     def sealed_text(self) -> bytes:
@@ -96,7 +96,7 @@ class Manifest:
         return made
 
     def types_are_right(self) -> bool:
-        """Whether each field has its type, as deep as it goes: a manifest may come from anywhere."""
+        """Says whether each field has its type, as deep as it goes: a manifest may come from anywhere."""
         text, number = _of(str), _of(int)
         kinds: dict[str, Callable[[Any], bool]] = {
             "str": text,
@@ -108,7 +108,7 @@ class Manifest:
         return all(kinds[str(field.type)](getattr(self, field.name)) for field in dataclasses.fields(self))
 
     def names_are_plain(self) -> bool:
-        """Whether the files that it names are digests, and no paths to somewhere else."""
+        """Says whether the files that it names are digests, and no paths to somewhere else."""
         names = [self.tree, *self.packs, *([self.secrets] if self.secrets else [])]
         return all(_DIGEST.fullmatch(name) for name in names) and "judge" in self.versions
 

@@ -86,7 +86,7 @@ class PackWriter:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a piece is in its pack: its number, and the bytes from `start` on."""
+    """The place of a piece in its pack: its number, and the bytes from `start` on."""
 
     number: int
     start: int

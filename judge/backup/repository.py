@@ -214,7 +214,7 @@ class Writer(Repository):
         self._notes.execute("COMMIT")
 
     def holds(self, name: bytes) -> bool:
-        """Whether a piece is stored; it then counts as used by this backup."""
+        """Says whether a piece is stored; it then counts as used by this backup."""
         if name in self._fresh:
             return True
         row = self._notes.execute("SELECT pack, size FROM pieces WHERE name = ?", (name,)).fetchone()

@@ -60,7 +60,7 @@ def target(client: Client, database: str) -> Database[Bson]:
 
 
 class State(enum.Enum):
-    """How far the restore of one backup has come in a cluster, in words that begin a sentence about it."""
+    """The state of one backup's restore in a cluster, in words that begin a sentence about it."""
 
     NEW = "restores"
     BEGUN = "goes on with"
@@ -68,7 +68,7 @@ class State(enum.Enum):
 
 
 def state(client: Client, db: Database[Bson], backup: str) -> State:
-    """How far this restore has come; NotEmptyError when the cluster holds anything that is not from it."""
+    """The state of this restore; NotEmptyError when the cluster holds anything that is not from it."""
     begun = db[RESTORING].find_one({"_id": "restore"})
     if begun is not None and begun["backup"] == backup:
         return State.OVER if begun.get("over") else State.BEGUN

@@ -1,4 +1,4 @@
-"""Which backups are kept: the newest of each of the last days, weeks and months that have one. Pure."""
+"""Chooses the backups to keep: the newest of each of the last days, weeks and months that have one. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Keep:
-    """How many: the newest ones at all, and the newest of so many days, ISO weeks and months (UTC)."""
+    """The numbers of backups to keep: of the newest ones, and of so many days, ISO weeks and months (UTC) the last."""
 
     last: int = 2
     daily: int = 7

@@ -36,7 +36,7 @@ _LOG_PREFIX = re.compile(r"^(<\d>|\S+Z [A-Z]+ )")
 
 
 def daemon_command(unit: Unit) -> list[str]:
-    """How a daemon of this installation is started; -P keeps the current directory off the module path."""
+    """The command that starts a daemon of this installation; -P keeps the current directory off the module path."""
     return [sys.executable, "-P", "-m", "judge.cli", unit.spec.kind, "--config", str(unit.config)]
 
 

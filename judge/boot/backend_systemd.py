@@ -161,7 +161,7 @@ class SystemdBackend:
         return self._ended[name][1]
 
     def _end(self, name: str, shown: Shown) -> Seen:
-        """How it ended. A unit that ended well may be forgotten by systemd at once, and then has no invocation."""
+        """The end of a unit. One that ended well may be forgotten by systemd at once, and then has no invocation."""
         if shown.invocation and shown.invocation == self._before.get(name):
             detail = "systemd dropped its start; see journalctl -u " + unit_name(name)
             return Seen(Process.EXITED, code=EXIT_FAILED, detail=detail)
@@ -221,7 +221,7 @@ def _call(*command: str) -> subprocess.CompletedProcess[str] | str:
 
 
 def _host_stops() -> bool:
-    """Whether systemd is shutting the host down."""
+    """Says whether systemd is shutting the host down."""
     done = _call("systemctl", "show", "--property=SystemState", "--value")
     return not isinstance(done, str) and done.stdout.strip() == "stopping"
 

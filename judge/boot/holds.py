@@ -130,7 +130,7 @@ def read_one(run_dir: Path, service: str) -> Hold | None:
 
 
 def take_release(run_dir: Path, service: str) -> bool:
-    """Whether a person released the service since the last call. Called by boot only."""
+    """Says whether a person released the service since the last call. Called by boot only."""
     try:
         (run_dir / f"{service}.release").unlink()
     except FileNotFoundError:

@@ -33,7 +33,7 @@ class Record:
     fingerprint: str = ""
 
     def matches(self, pid: int) -> bool:
-        """Whether the process of this pid is the recorded one, and not a later owner of its pid."""
+        """Says whether the process of this pid is the recorded one, and not a later owner of its pid."""
         return (
             self.incarnation != ""
             and procs.start_time(pid) == self.start
@@ -57,7 +57,7 @@ def try_lock(path: Path) -> int | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether somebody holds the file's lock; False when the file does not exist."""
+    """Says whether somebody holds the file's lock; False when the file does not exist."""
     if not path.exists():
         return False
     descriptor = try_lock(path)

@@ -20,7 +20,7 @@ KILLS = 5  # after so many, an orderly stop leaves it behind and says so
 
 
 class Phase(enum.StrEnum):
-    """Where a service is; what `judgectl status` shows."""
+    """The phase of a service, as `judgectl status` shows it."""
 
     STOPPED = "STOPPED"
     STARTING = "STARTING"
@@ -72,7 +72,7 @@ class State:
 
     @property
     def restarts(self) -> int:
-        """How often it was started after the first time."""
+        """The number of its starts after the first one."""
         return max(0, self.starts - 1)
 
 
@@ -126,7 +126,7 @@ def delay(spec: BootService, failures: int) -> float:
 
 
 def describe_end(code: int | None, detail: str) -> str:
-    """How a service ended, with its last log line: `ended with exit code 2: etcd.yml:3: unknown key 'x'`."""
+    """The end of a service, with its last log line: `ended with exit code 2: etcd.yml:3: unknown key 'x'`."""
     if code is None:
         how = "ended"
     elif code < 0:

@@ -34,7 +34,7 @@ def _stat(pid: int, field: int) -> int | None:
 
 
 def start_time(pid: int) -> int | None:
-    """When the process began, in clock ticks since the machine's start; None when there is no such process."""
+    """The start of the process, in clock ticks since the machine's start; None when there is no such process."""
     return _stat(pid, _START_FIELD)
 
 
@@ -71,7 +71,7 @@ class Handle:
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended yet (a zombie has ended)."""
+        """Says whether it has not ended yet (a zombie has ended)."""
         poller = select.poll()
         poller.register(self.fd, select.POLLIN)
         return not poller.poll(0)
@@ -126,7 +126,7 @@ class Marked:
         self.blank: list[int] = []
 
     def __call__(self, pid: int) -> bool:
-        """Whether the process carries the mark."""
+        """Says whether the process carries the mark."""
         found = environment(pid)
         if not found and Path(f"/proc/{pid}/exe").exists():
             self.blank.append(pid)

@@ -1,4 +1,4 @@
-"""Whether a service serves: a TCP connection, a page that answers 2xx, or its own word through sd_notify.
+"""Checks that a service serves: a TCP connection, a page that answers 2xx, or its own word through sd_notify.
 
 Seeds: `process.working`. The first two are asked from outside; a service without an address of its own (executor)
 says READY=1 once and WATCHDOG=1 from its loop, as it does to systemd.

@@ -45,12 +45,12 @@ class Shown:
 
     @property
     def lives(self) -> bool:
-        """Whether systemd has processes of it, or is about to."""
+        """Says whether systemd has processes of it, or is about to."""
         return self.job or not self.over
 
     @property
     def over(self) -> bool:
-        """Whether systemd has no processes of it; at a shutdown it has a job nevertheless, which waits for boot."""
+        """Says whether systemd has no processes of it; at a shutdown it still has a job, which waits for boot."""
         return self.active in {"inactive", "failed"}
 
 

@@ -142,7 +142,7 @@ def build_source(name: str, version: str, cache: Path) -> Path:
 
 
 def zip_is_whole(path: Path) -> bool:
-    """Whether every member of an archive has the checksum that its index says."""
+    """Says whether every member of an archive has the checksum that its index says."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.testzip() is None

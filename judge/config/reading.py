@@ -84,7 +84,7 @@ def _path(error: Any, lines: dict[tuple[Any, ...], int], overrides: Sequence[Ove
 
 
 def _place(source: str, path: tuple[Any, ...], lines: dict[tuple[Any, ...], int], overrides: Sequence[Override]) -> str:
-    """Where the value at `path` came from: an override, or a line of the file."""
+    """The origin of the value at `path`: an override, or a line of the file."""
     for key, _ in overrides:
         if path[: len(key)] == key:
             return f"{source}: --set {'.'.join(key)}"

@@ -64,7 +64,7 @@ class Tls(Model):
 
 
 class EtcdClient(Model):
-    """How to reach etcd: usually the one local proxy or member, else all members."""
+    """The way to reach etcd: usually the one local proxy or member, else all members."""
 
     endpoints: list[HostPort] = Field(min_length=1)
     tls: Tls | None = None
@@ -73,7 +73,7 @@ class EtcdClient(Model):
 
 
 class MongodbClient(Model):
-    """How to reach the replica set; the driver finds the other members from any seed."""
+    """The way to reach the replica set; the driver finds the other members from any seed."""
 
     seeds: list[HostPort] = Field(min_length=1)
     replica_set: Name = "judge"

@@ -216,7 +216,7 @@ def connect() -> Api:
 
 
 def _trusted(context: Context) -> bytes:
-    """What the CA's file says now; ConfigError."""
+    """The content of the CA's file, read anew; ConfigError."""
     try:
         return context.ca.read_bytes() if context.ca is not None else b""
     except OSError as exc:

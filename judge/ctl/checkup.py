@@ -105,7 +105,7 @@ def problem_check(
 
 
 def _run(package: Package, findings: Findings, *, quiet: bool) -> None:
-    """What the package's validators say of its tests, on an executor."""
+    """Have an executor run the package's validators on its tests, and note what they say."""
     name = package.manifest.name
     if not checking.programs(package.manifest):
         findings.note(f"{name}: has no validator that could look at its tests")

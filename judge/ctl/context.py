@@ -179,7 +179,7 @@ def find(explicit: Path | None, server: str | None, inventory: Sources | None = 
 
 
 def secrets_directory(sources: Sources, hosts: Sequence[Host]) -> Path | None:
-    """Where this inventory's secrets are; None when it has no hosts, or the place cannot be told."""
+    """The directory of this inventory's secrets; None when it has no hosts, or the place cannot be told."""
     if not hosts:
         return None
     try:

@@ -180,7 +180,7 @@ def source_command(
     to: Annotated[Path | None, typer.Option(help="Write into this directory, or this ZIP archive.")] = None,
     output: Output = TABLE,
 ) -> None:
-    """What was handed in, byte by byte: on standard output one file, below a directory or in an archive all of them."""
+    """Write what was handed in, byte by byte: one file on standard output, all into a directory or an archive."""
     with connect() as api:
         found = sources.chosen(api.get(task).submission, file)
     if to is not None:
@@ -260,7 +260,7 @@ def status(output: Output = TABLE) -> None:
 
 @app.command()
 def whoami(output: Output = TABLE) -> None:
-    """Whom the token belongs to, what they may take of the cluster, and what they take now."""
+    """Show whom the token belongs to, what they may take of the cluster, and what they take now."""
     with connect() as api:
         reply = api.call(Whoami, "GET", "/whoami")
     show.tell(output, reply, lambda: show.print_whoami(reply))

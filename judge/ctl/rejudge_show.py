@@ -1,4 +1,4 @@
-"""How judgectl shows rejudgings: lists, previews and comparisons."""
+"""Shows rejudgings in judgectl: lists, previews and comparisons."""
 
 from __future__ import annotations
 

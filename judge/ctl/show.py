@@ -1,4 +1,4 @@
-"""How judgectl shows things: rich tables for people, JSON for programs."""
+"""Shows things in judgectl: rich tables for people, JSON for programs."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def age(seconds: float | None) -> str:
-    """How long ago, with the two largest units: `3d 4h`, `12m 5s`, `0s`; empty when it is not known."""
+    """The time since something, with the two largest units: `3d 4h`, `12m 5s`, `0s`; empty when it is not known."""
     if seconds is None:
         return ""
     rest = max(0, int(seconds))

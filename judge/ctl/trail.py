@@ -33,7 +33,7 @@ def audit(
     before: Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")] = None,
     output: Output = show.Output.TABLE,
 ) -> None:
-    """Who had what done, from where, and what became of it; newest first."""
+    """List who had what done, from where, and what became of it; newest first."""
     now = clock.wall()
     times = {"since": moment("since", since, now), "until": moment("until", until, now)}
     names = {"actor": actor, "action": action, "object": about, "origin": origin, "before": before}

@@ -220,7 +220,7 @@ def free_port(taken: set[int]) -> int:
 
 
 def port_free(port: int) -> bool:
-    """Whether a server could listen on the loopback port now."""
+    """Says whether a server could listen on the loopback port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -79,7 +79,7 @@ class Output(io.TextIOBase):
             self._give_up()
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Says whether it is a terminal."""
         return self._file.isatty()
 
     def fileno(self) -> int:

@@ -1,4 +1,4 @@
-"""Where the cluster's members are: the inventory's list, or a DNS name. Seed: `service.find`, `choose_one`."""
+"""Finds the cluster's members: by the inventory's list, or a DNS name. Seed: `service.find`, `choose_one`."""
 
 from __future__ import annotations
 

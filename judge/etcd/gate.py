@@ -139,7 +139,7 @@ class Gate:
 
     @contextmanager
     def _slot(self, who: Caller) -> Iterator[bool]:
-        """Whether there is room for one more call of this certificate, and of its kind of role."""
+        """Says whether there is room for one more call of this certificate, and of its kind of role."""
         keeper = who.role in _KEEPER_ROLES
         with self._lock:
             free = self._busy[keeper] < _ALL[keeper] and self._busy[who] < _EACH[keeper]

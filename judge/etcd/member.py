@@ -333,7 +333,7 @@ class _MemberDaemon:
         return False
 
     def _classify(self, child: ChildProcess, check: Check, code: int) -> int | None:
-        """Why the server ended by itself: a removed member usually ends with 0, so the code says nothing."""
+        """The reason why the server ended by itself: a removed member usually ends with 0, so the code says nothing."""
         if check.killed:
             return EXIT_FAILED
         if check.failed:

@@ -72,5 +72,5 @@ def _listed(config: EtcdConfig, member: EtcdMember, *, running: bool) -> Listed:
 
 
 def alone(cluster: Membership, member_id: int) -> bool:
-    """Whether the cluster would have no voter left without this member; pure."""
+    """Says whether the cluster would have no voter left without this member; pure."""
     return not any(member.id != member_id and not member.learner for member in cluster.members)

@@ -19,7 +19,7 @@ class Peer:
 
 
 class EntryMode(enum.StrEnum):
-    """How this member came to its cluster; decided once and recorded beside the data."""
+    """The way in which this member came to its cluster; decided once and recorded beside the data."""
 
     INITIALISE = "initialise"
     JOIN = "join"
@@ -356,7 +356,7 @@ def _clash(now: Situation, seen: Quorum) -> Refuse | None:
 
 
 def _is_awaited(now: Situation, mine: Listed) -> bool:
-    """Whether I am a member of the initial cluster that has not started yet."""
+    """Says whether I am a member of the initial cluster that has not started yet."""
     record = now.disk.record
     told = now.bootstrap == "initialise" if record is None else record.decision is EntryMode.INITIALISE
     unused = record is None or not record.member_id
@@ -364,7 +364,7 @@ def _is_awaited(now: Situation, mine: Listed) -> bool:
 
 
 def _is_unused(record: Record | None, mine: Listed) -> bool:
-    """Whether this identity was added for me and no server ever ran under it.
+    """Says whether this identity was added for me and no server ever ran under it.
 
     Only my own record proves that. An identity that ran and lost its log would panic etcd, or lose what it confirmed.
     """

@@ -26,7 +26,7 @@ _TICK = 0.1
 
 
 class _Patience:
-    """Why a proxy that does not serve is not to blame."""
+    """Excuses a proxy that does not serve, as long as it is not to blame."""
 
     def __init__(self, direct: Callable[[], bool]) -> None:
         """`direct`: whether any member answers without the proxy."""

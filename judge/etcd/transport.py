@@ -82,7 +82,7 @@ def classify(code: Any, details: str) -> Failure:
 
 
 def shares(timeout: float, endpoints: int) -> int:
-    """How many tries share a budget of `timeout` seconds; pure. One endpoint is tried twice: it may be a proxy."""
+    """The number of tries that share `timeout` seconds; pure. One endpoint is tried twice: it may be a proxy."""
     return max(1, min(max(2, endpoints), int(timeout / _MIN_SHARE)))
 
 

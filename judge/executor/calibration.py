@@ -1,4 +1,4 @@
-"""How fast each core is, and was when this executor first ran here: two runs of one program must compare."""
+"""Measures each core's speed, and keeps the first measure: two runs of one program must compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the executor's main process and a slot talk: length-prefixed JSON over a socket pair.
+"""Connects the executor's main process and a slot: length-prefixed JSON over a socket pair.
 
 Main sends a Job or a Help to an idle slot, and to a busy one nothing but Cancel: so the slot hands its end to the
 sandbox as the descriptor that becomes readable on cancellation, and the end of main looks the same.
@@ -85,7 +85,7 @@ class Ready(Message):
 
 
 class Progress(Message):
-    """How far a job is; `nearly`: the slot expects to be free within moments."""
+    """The progress of a job; `nearly`: the slot expects to be free within moments."""
 
     kind: Literal["progress"] = "progress"
     claim: str

@@ -47,7 +47,7 @@ class Dispatcher:
     # --- what the report says of this executor -----------------------------------------------------------------
 
     def vacant(self, now: float) -> int:
-        """How many tasks to ask for now."""
+        """The number of tasks to ask for now."""
         if self.stopping or self.languages is None or self._parts.disk.full:
             return 0
         return self._table.vacant(self._parts.slots.working, now)

@@ -48,7 +48,7 @@ class HelperScheduler:
 
     @property
     def recalled(self) -> int:
-        """How many slots were called back and are not free yet."""
+        """The number of slots that were called back and are not free yet."""
         return sum(slot.known.stopping for slot in self._helping())
 
     def offered(self, claim: str) -> None:

@@ -36,7 +36,7 @@ class Timed(Protocol):
     """A part of the main loop that acts by itself when its time has come. Times are monotonic seconds."""
 
     def next_due(self) -> float:
-        """When `step` has something to do, unless an event comes first; infinity for never."""
+        """The time when `step` has something to do, unless an event comes first; infinity for never."""
 
     def step(self, now: float) -> object:
         """Act; called at every turn, also before it is due."""

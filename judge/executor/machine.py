@@ -127,7 +127,7 @@ def spare_cores(slots: Sequence[int], usable: Sequence[int]) -> list[int]:
 
 
 def for_want_of_space(error: BaseException | None) -> bool:
-    """Whether an error, or one that it was made from, says that a disk is full."""
+    """Says whether an error, or one that it was made from, says that a disk is full."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
             return True
@@ -136,7 +136,7 @@ def for_want_of_space(error: BaseException | None) -> bool:
 
 
 class Disk:
-    """Whether the work directory has room for judging. It is told of failures, and looks in every turn of the loop."""
+    """Watches whether the work directory has room for judging: hears of failures, and looks in each turn of a loop."""
 
     def __init__(self, directory: Path, min_free: int) -> None:
         """`min_free` bytes must stay free under `directory`."""

@@ -76,7 +76,7 @@ def clean(outputs: Path, keep: set[str]) -> None:
 
 
 def check_sandbox(findings: Sequence[Finding], *, allow_weak: bool) -> bool:
-    """Whether only a weak sandbox is possible here; RefusedError when that is not allowed."""
+    """Says whether only a weak sandbox is possible here; RefusedError when that is not allowed."""
     failed = next((finding for finding in findings if finding.level is Level.FAIL), None)
     if failed is None:
         return False

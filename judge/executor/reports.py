@@ -1,4 +1,4 @@
-"""When the executor reports, and what follows from the answer (seed: Main)."""
+"""Sends the executor's reports in time, and does what follows from the answers (seed: Main)."""
 
 from __future__ import annotations
 

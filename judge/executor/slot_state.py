@@ -131,5 +131,5 @@ def _down(known: Known, reason: str, now: float) -> Known:
 
 
 def cancels(known: Known, claim: str) -> bool:
-    """Whether cancelling this claim ends what the slot is doing; False when it does something else, or was told."""
+    """Says whether cancelling this claim ends the slot's work; False when it does something else, or was told."""
     return not known.stopping and claim == (known.helps if known.state is SlotState.HELPING else known.claim)

@@ -106,7 +106,7 @@ class Slot:
 
     @property
     def due(self) -> float:
-        """When it is stuck: it has not said or read something that it should have, in monotonic seconds."""
+        """The time (monotonic) when it is stuck: it has not said or read something that it should have."""
         return min(self.known.deadline, self.send_by) if self.unsent else self.known.deadline
 
     def recall(self, now: float) -> None:
@@ -186,17 +186,17 @@ class Slots:
 
     @property
     def working(self) -> int:
-        """How many slots can judge now: idle (or helping, which is as good) or busy."""
+        """The number of slots that can judge now: idle (or helping, which is as good) or busy."""
         return sum(slot.state in {SlotState.IDLE, SlotState.BUSY, SlotState.HELPING} for slot in self.slots)
 
     @property
     def helping(self) -> int:
-        """How many slots run tests of what another slot judges."""
+        """The number of slots that run tests of what another slot judges."""
         return sum(slot.state is SlotState.HELPING for slot in self.slots)
 
     @property
     def busy(self) -> int:
-        """How many slots are judging now."""
+        """The number of slots that judge now."""
         return sum(slot.state is SlotState.BUSY for slot in self.slots)
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ NEARLY = 0.25
 
 
 class TaskPhase(enum.Enum):
-    """Where a task in hand is."""
+    """The phase of a task in hand."""
 
     PREPARING = "its test data is being fetched"
     READY = "waits for a slot"
@@ -197,17 +197,17 @@ class TaskTable:
 
     @property
     def idle(self) -> bool:
-        """Whether no more tasks are taken; those in hand are finished."""
+        """Says whether no more tasks are taken; those in hand are finished."""
         return self.drained or self.resting
 
     @property
     def in_hand(self) -> int:
-        """How many tasks are not off this executor's hands: judged ones too, until a judicator has their result."""
+        """The number of tasks on this executor's hands: judged ones too, until a judicator has their result."""
         return len(self.tasks) + len(self.completions)
 
     @property
     def outside(self) -> int:
-        """How many tasks in hand have no slot yet: their data is on its way, or they wait for one."""
+        """The number of tasks in hand without a slot: their data is on its way, or they wait for one."""
         return sum(entry.phase is not TaskPhase.RUNNING for entry in self.tasks.values())
 
     def overdue(self, now: float) -> list[str]:
@@ -215,21 +215,21 @@ class TaskTable:
         return [claim for claim in self.waiting() if now >= self.tasks[claim].ready_at + NEARLY]
 
     def next_overdue(self) -> float:
-        """When the first of them will be; infinity when nothing waits."""
+        """The time when the first waiting claim is overdue; infinity when nothing waits."""
         return min((self.tasks[claim].ready_at + NEARLY for claim in self.waiting()), default=float("inf"))
 
     def free(self, slots: int) -> int:
-        """How many of `slots` working slots have nothing to do."""
+        """The number of `slots` working slots that have nothing to do."""
         return 0 if self.idle else max(0, slots - len(self.tasks))
 
     def vacant(self, slots: int, now: float) -> int:
-        """How many tasks to ask for: one for each of `slots` working slots that is free, or nearly free."""
+        """The number of tasks to ask for: one for each of `slots` working slots that is free, or nearly free."""
         nearly = sum(entry.nearly_until > now for entry in self.tasks.values())
         return 0 if self.idle else max(0, slots + nearly - len(self.tasks))
 
     @property
     def urgent(self) -> bool:
-        """Whether something finished that was in no report yet."""
+        """Says whether something is finished that was in no report yet."""
         return any(not pending.reported and pending.upload is None for pending in self.completions.values())
 
     def uploads(self) -> list[Pending]:

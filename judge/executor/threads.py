@@ -138,7 +138,7 @@ class JudicatorCalls:
         self._requests.put(request)
 
     def vacant(self, vacant: bool) -> None:
-        """Whether there is a free slot that is worth waiting for (docs/protocol.md, rule 5)."""
+        """Tell whether there is a free slot that is worth waiting for (docs/protocol.md, rule 5)."""
         if vacant:
             self._vacant.set()
         else:

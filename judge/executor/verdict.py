@@ -103,14 +103,14 @@ class _Run:
     checked: Checked = Checked(accepted=True)
 
     def ended(self, reason: Killed, number: signal.Signals | None = None) -> bool:
-        """Whether the sandbox ended it for this reason, or the kernel by this signal."""
+        """Says whether the sandbox ended it for this reason, or the kernel by this signal."""
         if Killed.CANCELLED in self.facts.killed:
             raise ValueError("a cancelled run has no verdict")
         return reason in self.facts.killed or (number is not None and self.facts.signal == number)
 
     @property
     def crashed(self) -> bool:
-        """Whether it ended by a signal, or with an exit code other than 0."""
+        """Says whether it ended by a signal, or with an exit code other than 0."""
         return self.facts.signal is not None or self.facts.exit_code != 0
 
 
@@ -212,7 +212,7 @@ def checked_verdict(checked: Checked) -> Ruling:
 
 
 def near(facts: Facts, limits: Limits) -> bool:
-    """Whether a run is TLE by so little that its test may be repeated.
+    """Says whether a run is TLE by so little that its test may be repeated.
 
     So it is when the run ended before the sandbox ended it for its time (it had GRACE more of that than the limits
     say), unless it passed only its wall limit and was idle (BUSY).
@@ -251,7 +251,7 @@ ACCEPTED, REJECTED = 42, 43
 
 
 def validator_fault(facts: Facts, limits: Limits, what: str = "the output validator") -> str:
-    """Why a validator's run says nothing about the output; empty when it ended with 42 or 43.
+    """The reason why a validator's run says nothing about the output; empty when it ended with 42 or 43.
 
     Every limit that it passes, every signal and any other exit code, 0 included, is the judge's error (Kattis). `what`
     names it in the sentence.

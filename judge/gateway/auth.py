@@ -67,12 +67,12 @@ class Principal:
 
     @property
     def admin(self) -> bool:
-        """Whether they may see and do everything."""
+        """Says whether this person may see and do everything."""
         return self.role == "admin"
 
     @property
     def judges(self) -> bool:
-        """Whether they look after problems, and see all submissions."""
+        """Says whether this person looks after problems, and sees all submissions."""
         return self.role in {"admin", "judge"}
 
     def may(self, scope: str) -> None:
@@ -256,14 +256,14 @@ def token_with(method: str, path: str, judge0: str | None, header: Get, query: G
 
 
 def session_counts(method: str, path: str, judge0: str | None) -> bool:
-    """Whether the cookie of a session says whose a call without a token is; by the API it is good for reading only."""
+    """Says whether a session's cookie counts for a call without a token; in the API it is good for reading only."""
     if path.startswith(_API):
         return method in _READING
     return judge0 is None or not below(path, judge0)
 
 
 def below(path: str, prefix: str) -> bool:
-    """Whether a path is this one, or below it."""
+    """Says whether `path` is `prefix`, or lies below it."""
     return f"{path}/".startswith(f"{prefix}/")
 
 
@@ -295,7 +295,7 @@ def csrf_token() -> str:
 
 
 def csrf_valid(request: Request) -> bool:
-    """Whether a form came from a page of ours and of this session."""
+    """Says whether a form came from a page of ours and of this session."""
     expected = session.get("csrf")
     given = request.form.get("csrf", "")
     return isinstance(expected, str) and hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
@@ -327,7 +327,7 @@ def new_account_token() -> str:
 
 
 def of_account(token: str) -> bool:
-    """Whether this can be a token of an account; nothing else is looked up in the database."""
+    """Says whether a token has the shape of an account's; nothing else is looked up in the database."""
     return _SHAPE.fullmatch(token) is not None
 
 

@@ -123,7 +123,7 @@ class Cluster:
         return names
 
     def has_blob(self, sha: str) -> bool:
-        """Whether the cluster stores this content."""
+        """Says whether the cluster stores this content."""
         with self._sentences():
             return self._client().has_blob(sha)
 

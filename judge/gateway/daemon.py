@@ -64,7 +64,7 @@ class Checker:
         self._thread.join(_CHECK_TIMEOUT + 1)
 
     def serving(self) -> bool:
-        """Whether uWSGI answers one request now (the judicators do not matter here), and the front is awake."""
+        """Says whether uWSGI answers one request now (the judicators do not matter here), and the front is awake."""
         return clock.monotonic() - self._front.beat < _CHECK_TIMEOUT and answers(self._front.uwsgi)
 
     def _run(self) -> None:
@@ -97,7 +97,7 @@ def find_uwsgi(name: str) -> Path:
 
 
 def answers(path: str) -> bool:
-    """Whether the uWSGI behind this socket answers a request within some seconds."""
+    """Says whether the uWSGI behind this socket answers a request within some seconds."""
     question = head.packet(head.Head("GET", ALIVE, "1.1", {}), "127.0.0.1", "http", ("localhost", 0))
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(_CHECK_TIMEOUT)

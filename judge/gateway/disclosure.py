@@ -1,4 +1,4 @@
-"""What a submitter may see of how their submission was judged: the one place that decides it, for every way out.
+"""The rule of what a submitter may see of how their submission was judged: decided here alone, for every way out.
 
 A field reaches people without role admin only when it is listed here; a field that somebody adds to a message is
 withheld until it is. Pure functions; `judge.gateway.api.handlers` and the pages show nothing that has not been through
@@ -105,7 +105,7 @@ LEAST_BYTES: Final = 1024**2
 
 
 def secret(task: m.Task) -> bool:
-    """Whether a task was, or will be, judged with data that its submitter may not see."""
+    """Says whether a task was, or will be, judged with data that its submitter may not see."""
     return task.problem is not None or task.submission.problem is not None
 
 
@@ -149,7 +149,7 @@ def history(reply: HistoryReply) -> HistoryReply:
 
 
 def limit_origin(origin: LimitOrigin | None, *, admin: bool) -> LimitOrigin | None:
-    """How a time limit came about, as this person may see it."""
+    """The origin of a time limit, with as much as this person may see of it."""
     return origin if origin is None or admin else _listed(origin)
 
 
@@ -218,7 +218,7 @@ def _secret_test(test: m.TestResult, result: m.Result) -> m.TestResult:
 
 
 def _reason(result: m.Result, verdict: m.Verdict | None, tests: list[m.TestResult]) -> str:
-    """Why the verdict is what it is, in words that no test's data can have shaped."""
+    """The reason for the verdict, in words that no test's data can have shaped."""
     if verdict is m.Verdict.CE:
         return result.reason  # a compiler runs before any test, where there is no data to quote
     failed = next((test for test in tests if test.name == result.failed_test), None)

@@ -1,4 +1,4 @@
-"""Whose a token is: one of tokens.yml, or one of an account in the database, which the cluster is asked about.
+"""Finds the owner of a token: one of tokens.yml, or of an account in the database, which the cluster is asked about.
 
 A gateway believes a `yes` for two seconds, so a token that is revoked and a user who is disabled are out everywhere
 within that. While no judicator answers, it believes one of up to ten seconds ago, so a fail-over shuts nobody out; what
@@ -65,7 +65,7 @@ class Known:
         self._noted: OrderedDict[str, float] = OrderedDict()
 
     def by_token(self, token: str, origin: str = "") -> Principal | None:
-        """Whose this token is, if anybody's; its use is noted. UnavailableError: no judicator can say.
+        """The owner of this token, if anybody; its use is noted. UnavailableError: no judicator can say.
 
         `origin` is the address it came from.
         """
@@ -80,7 +80,7 @@ class Known:
         return found
 
     def listed(self, name: str) -> bool:
-        """Whether tokens.yml has somebody of this name, however it is capitalised."""
+        """Says whether tokens.yml has somebody of this name, however it is capitalised."""
         return any(one.user.lower() == name.lower() for one in self._tokens.listed())
 
     def _check(self, token: str) -> Principal | None:
@@ -91,7 +91,7 @@ class Known:
             return None
 
     def lets_in(self, listed: Principal) -> bool:
-        """Whether somebody of a file of this gateway is not shut out by an account; the file counts while none can say.
+        """Says whether an account lets in somebody of a gateway's file; while nobody can say, the file counts.
 
         That is tokens.yml, and the config's guest of Judge0's API.
         """
@@ -135,7 +135,7 @@ class Known:
         return found
 
     def _still(self, key: _Key, said: _Said, now: float) -> bool:
-        """Whether what was said of this one holds; UnavailableError: nobody can say.
+        """Says whether the answer about this person still holds; UnavailableError: nobody can say.
 
         From half of its time on somebody asks, and for all whose word is half as old, so that there is one question for
         all before long; meanwhile what was said counts for the others. Once its time is over they wait for the answer.
@@ -166,7 +166,7 @@ class Known:
             self._asking.release()
 
     def _renew(self, due: dict[_Key, _Said], now: float) -> dict[_Key, bool]:
-        """Whether each of these holds, by one call; who does is known for as long again, who does not no more."""
+        """Ask by one call whether these answers hold: one that does is good for as long again, others are forgotten."""
         tokens, names = ([one[1] for one in due if one[0] == kind][:WAYS] for kind in ("tokens", "names"))
         state = self._cluster.call("ways", WaysIn(tokens=tokens, names=names), WaysState, timeout=_PATIENCE)
         keys: list[_Key] = [*(("tokens", one) for one in tokens), *(("names", one) for one in names)]

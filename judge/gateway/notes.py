@@ -33,7 +33,7 @@ class _Kind:
 
 
 class NoteBudget:
-    """How often things of a kind may happen: a bucket for each, of which the oldest are forgotten. For all threads."""
+    """Bounds how often things of a kind happen: a bucket for each kind; the oldest are forgotten. For all threads."""
 
     def __init__(self, *, monotonic: Callable[[], float] = clock.monotonic) -> None:
         """`monotonic` is for tests."""

@@ -1,4 +1,4 @@
-"""What a browser may do with our pages: the headers of every answer that has none of its own."""
+"""The rules of what a browser may do with our pages: the headers of every answer that has none of its own."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class Providers:
         self._all = {one.name: Provider(one, f"{base}/login/with/{one.name}/back") for one in config.oidc}
 
     def titles(self) -> dict[str, str]:
-        """What the log-in page calls each, by name."""
+        """The titles of the providers on the log-in page, by name."""
         return {name: one.title for name, one in self._all.items()}
 
     def get(self, name: str) -> Provider:
@@ -229,7 +229,7 @@ class Provider:
         )
 
     def _metadata(self) -> dict[str, Any]:
-        """What the provider says of itself; UnavailableError, also when that is not what was configured."""
+        """The provider's own description of itself; UnavailableError, also when that is not what was configured."""
         with self._lock:
             when, known = self._metadata_known
             if clock.monotonic() - when < _METADATA_AGE:
@@ -263,7 +263,7 @@ class Provider:
                 raise self._silent(exc) from None
 
     def _told(self, client: OAuth2Client, url: str, subject: str) -> dict[str, Any]:
-        """What else it says of this very subject."""
+        """The claims about this very subject at another of the provider's URLs; empty when it answers about another."""
         if not _safe(url):
             return {}
         try:
@@ -300,7 +300,7 @@ def _object(response: httpx.Response) -> dict[str, Any]:
 
 
 def _safe(url: object) -> bool:
-    """Whether secrets may go there: by TLS, or to this very host."""
+    """Says whether secrets may go to an address: by TLS, or to this very host."""
     parts = urlsplit(url) if isinstance(url, str) else None
     if parts is None or not parts.hostname:
         return False

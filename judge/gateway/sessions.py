@@ -59,7 +59,7 @@ class LiveSessions:
                 self._end(SessionEnd(id=earlier, user=user))
 
     def _user(self) -> str | None:
-        """Whose the cookie of this request says it is."""
+        """The person whose the cookie of this request says it is."""
         listed = self._tokens.by_fingerprint(str(session.get("fp"))) if "fp" in session else None
         user = listed.user if listed is not None else session.get("user")
         return user if isinstance(user, str) else None

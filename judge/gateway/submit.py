@@ -62,7 +62,7 @@ def check_whole(uploads: Sequence[Upload]) -> None:
 
 
 def is_text(data: bytes) -> bool:
-    """Whether a file can be handed in as the text of the form: UTF-8, or what is refused with a sentence, a binary."""
+    """Says whether a file goes in as the form's text: UTF-8, or a binary, which is then refused with a sentence."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:

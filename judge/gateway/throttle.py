@@ -39,7 +39,7 @@ class Throttle:
             self._known.popitem(last=False)
 
     def knows(self, address: str, fingerprint: str) -> bool:
-        """Whether this token has been right from there before."""
+        """Says whether this token has been right from this address before."""
         return (address, fingerprint) in self._known
 
     def _debt(self, address: str, now: float) -> float:

@@ -1,4 +1,4 @@
-"""Where calls may go: nothing but public addresses, and networks that are allowed by name. Pure functions."""
+"""The rule of where calls may go: to public addresses, and to networks that are allowed by name. Pure functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def networks(given: Iterable[str]) -> list[Network]:
 
 
 def may_go_to(address: str, allowed: Iterable[Network] = ()) -> bool:
-    """Whether a call may go to this IP address: a public one, or one of a network that is allowed."""
+    """Says whether a call may go to this IP address: a public one, or one of a network that is allowed."""
     try:
         given = found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -48,7 +48,7 @@ def may_go_to(address: str, allowed: Iterable[Network] = ()) -> bool:
 
 
 def url_fault(url: str, allowed: Iterable[Network] = ()) -> str:
-    """Why nothing can be sent to this URL, as the rest of a sentence about it; empty when it may.
+    """The reason why nothing can be sent to this URL, to end a sentence about it; empty when it may.
 
     A name may stand for another address when it is asked for; that is looked at when a call is made.
     """

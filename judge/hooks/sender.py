@@ -104,7 +104,7 @@ class Sender:
 
 
 def _reason(exc: BaseException) -> str:
-    """Why there was no answer, in a sentence for people."""
+    """The reason why there was no answer, in a sentence for people."""
     inner = getattr(exc, "os_error", None) or exc
     found = [inner, *getattr(inner, "exceptions", ())]
     for one in found:

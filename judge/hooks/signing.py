@@ -53,7 +53,7 @@ def headers(secret: str, identifier: str, moment: int, body: bytes) -> dict[str,
 
 
 def is_genuine(secret: str, given: Mapping[str, str], body: bytes, now: float) -> bool:
-    """Whether headers (lower-case) fit a body and are at most five minutes old, as a receiver checks it."""
+    """Says whether headers (lower-case) fit a body and are at most five minutes old, as a receiver checks it."""
     try:
         identifier, moment = given["webhook-id"], int(given["webhook-timestamp"])
         wanted = signature(secret, identifier, moment, body)

@@ -1,4 +1,4 @@
-"""How long a call is waited for, and when a failed one is tried again; pure functions."""
+"""The patience of calls: how long an answer is waited for, and when a failed one is tried again; pure functions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _GONE: Final = 410
 
 
 def delivered(status: int) -> bool:
-    """Whether an answer says that the receiver has it."""
+    """Says whether an answer says that the receiver has it."""
     return 200 <= status < 300
 
 
 def hopeless(status: int) -> bool:
-    """Whether an answer says that the receiver is gone for good, so that no other try is worth it (RFC 9110)."""
+    """Says whether an answer says that the receiver is gone for good, so that no other try is worth it (RFC 9110)."""
     return status == _GONE
 
 

@@ -17,7 +17,7 @@ _AGAIN: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTT
 
 
 def over(status: int, count: int) -> bool:
-    """Whether try number `count` was the last one; `status` is the answer's, 0 for none."""
+    """Says whether try number `count` was the last one; `status` is the answer's, 0 for none."""
     again = status == 0 or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _AGAIN
     return not again or count >= TRIES
 

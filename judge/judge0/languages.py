@@ -42,7 +42,7 @@ class Row(config.Model):
         return self
 
     def judged(self, offered: Collection[str]) -> bool:
-        """Whether somebody can hand in for it, when the cluster's executors have these languages."""
+        """Says whether somebody can hand in for it, when the cluster's executors have these languages."""
         return self.kind is not None or self.row in offered
 
 
@@ -74,7 +74,7 @@ def command(row: Row) -> tuple[str | None, str | None]:
 
 
 def options_allowed(row: Row) -> bool:
-    """Whether the compiler of this language takes options of people."""
+    """Says whether the compiler of this language takes options of people."""
     known = load_table(None).get(row.row or "")
     return known is not None and known.compiler_options and row.command is None
 
@@ -98,7 +98,7 @@ def without_output(row: Row, options: Sequence[str]) -> list[str]:
 
 
 def compiled(row: Row) -> bool:
-    """Whether anything is compiled before a run, at Judge0's as here."""
+    """Says whether anything is compiled before a run, at Judge0's as here."""
     known = load_table(None).get(row.row or "")
     return known is not None and known.compile is not None and not known.compile_checks and row.command is None
 

@@ -153,7 +153,7 @@ class Audit:
 
     @contextlib.asynccontextmanager
     async def _paced(self, peer: Peer, act: Act) -> AsyncIterator[bool]:
-        """Whether its beginning, and a refusal, are noted: nobody fills the trail, or buries in it what they have done.
+        """Say whether its start and refusals are noted: nobody fills the trail, or buries in it what they have done.
 
         Whoever has stolen a token cannot keep its owner by doing much from what takes rights away: of that, whatever
         else was done within the hour, only what succeeds counts, and is noted.

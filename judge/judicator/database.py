@@ -131,7 +131,7 @@ class Database:
         return [found.get(one) for one in ids]
 
     async def restoring(self) -> str:
-        """Why nobody may use this database yet: a restore was begun and has not brought all back (judge.backup)."""
+        """The reason why nobody may use this database yet: a restore has begun and not ended; or an empty text."""
         found = await self.raw.restoring.find_one({"_id": "restore", "finished": {"$ne": True}})
         return (
             "" if found is None else f"backup {found['backup']} is being restored; run playbooks/restore.yml to its end"

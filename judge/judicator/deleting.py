@@ -321,7 +321,7 @@ def _many(count: int) -> str:
 
 
 def _why_not(doc: TaskDocument) -> str | None:
-    """Why a submission cannot be deleted as it is; pure."""
+    """The reason why a submission cannot be deleted as it is; pure."""
     task = doc["_id"]
     if doc.get("rerun_of") is not None:
         return f"{task} is a run of rejudging {doc['rejudging']}; it goes when that is applied or cancelled"

@@ -26,7 +26,7 @@ class ProblemHash(TypedDict):
 
 
 class HistoryEntry(TypedDict):
-    """How one hand-out of a task has ended."""
+    """The end of one hand-out of a task."""
 
     attempt: int
     executor: str | None
@@ -277,7 +277,7 @@ class TokenDocument(TypedDict):
 
 
 class RateDocument(TypedDict):
-    """How often something was done in the window that ends at `until` (collection `rates`)."""
+    """The count of something in the window that ends at `until` (collection `rates`)."""
 
     _id: str
     n: int
@@ -355,7 +355,7 @@ class UsageDocument(TypedDict):
 
 
 class Count(TypedDict):
-    """How many tasks of a priority wait for a language."""
+    """The number of tasks of a priority that wait for a language."""
 
     priority: str
     needs: str

@@ -112,7 +112,7 @@ class Hub:
 
     @property
     def idle(self) -> bool:
-        """Whether an executor that could take work is parked here."""
+        """Says whether an executor that could take work is parked here."""
         return any(parked.free > 0 for parked in self._parked.values())
 
     def vacant(self, executor: str, report: Report, free: int) -> None:
@@ -125,7 +125,7 @@ class Hub:
             self._parked[executor].free = free
 
     def free(self, executor: str, report: Report) -> int | None:
-        """How many tasks an executor could take after this report; None when it went to another judicator."""
+        """The number of tasks an executor could take after this report; None when it went to another judicator."""
         known = self._free.get(executor)
         return known[1] if known is not None and known[0] == report else None
 
@@ -207,5 +207,5 @@ class Hub:
 
     @property
     def closed(self) -> bool:
-        """Whether nobody may wait any more."""
+        """Says whether nobody may wait any more."""
         return self._closed

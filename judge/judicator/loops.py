@@ -41,7 +41,7 @@ def pause(tries: int) -> float:
 
 
 def away(exc: PyMongoError) -> bool:
-    """Whether the database does not answer now. A call that it refuses is a fault: it will be refused again."""
+    """Says whether the database does not answer now. A call that it refuses is a fault: it will be refused again."""
     return isinstance(translate(exc), UnavailableError)
 
 

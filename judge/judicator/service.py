@@ -464,7 +464,7 @@ class Service:
         return m.WaitReply(wake=await self._hub.park(name, has | {""}, free, timeout, check))
 
     def _free(self, doc: Any) -> int:
-        """How many tasks an executor could take now, as well as this judicator can know."""
+        """The number of tasks that an executor could take now, as well as this judicator can know."""
         # Its last report may have gone to another judicator; then what it said there is as near as we get.
         free = self._hub.free(doc["_id"], (doc["incarnation"], doc["sequence"]))
         return int(doc["vacant"]) if free is None else free

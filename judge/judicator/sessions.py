@@ -61,7 +61,7 @@ class Sessions:
         return Empty()
 
     async def live(self, request: SessionRef) -> SessionState:
-        """Whether a session of this user is in force, and of an account what it may do now."""
+        """Say whether a session of this user is in force, and of an account what it may do now."""
         query = {"_id": request.id, "user": request.user}
         doc = await self._db.find(self._db.sessions, query)
         if doc is None:

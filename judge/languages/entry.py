@@ -1,4 +1,4 @@
-"""Which file name and which class start a program in Java or Kotlin, where both come from the source.
+"""Finds the file name and the class that start a program in Java or Kotlin, where both come from the source.
 
 A scan, not a parser: comments and literals are skipped, braces counted, and what is found at the top level is enough.
 Whatever it gets wrong, the compiler says in its own words. Linear in the source's size, also for hostile sources.

@@ -49,7 +49,7 @@ _COMPOSABLE: Final = 4 * NAME_BYTES
 
 @dataclass(frozen=True)
 class Bounds:
-    """How many files are taken, how many bytes of all of them, and of an archive that they come in."""
+    """The bounds of what is taken: how many files, bytes of all of them, and bytes of an archive that they come in."""
 
     files: int = FILES
     bytes: int = 4 * 1024**2
@@ -69,7 +69,7 @@ def bounds(limits: SubmissionLimits, *, outputs: bool) -> Bounds:
 
 
 def is_archive(name: str, data: bytes) -> bool:
-    """Whether this is a ZIP archive of files, not one of them."""
+    """Says whether this is a ZIP archive of files, not one of them."""
     return name.lower().endswith(".zip") and data.startswith(_MAGIC)
 
 
@@ -105,7 +105,7 @@ def read_directory(directory: Path, bounds: Bounds | None = None) -> dict[str, b
 
 
 def left_out(name: str) -> bool:
-    """Whether tools left this behind, by its name in an archive or a directory: it is no part of what is handed in."""
+    """Says whether tools left this behind, by its name in an archive or directory, so that nobody hands it in."""
     return _hidden(name) or not _LEFT_BEHIND.isdisjoint(name.split("/")) or name.endswith(("~", ".pyc"))
 
 

@@ -51,7 +51,7 @@ class Chosen:
 
 
 def is_source(name: str, row: Row) -> bool:
-    """Whether a file is a source of this language by its suffix, in any case."""
+    """Says whether a file is a source of this language by its suffix, in any case."""
     suffix = PurePosixPath(name).suffix
     known = {*row.suffixes, *row.sources}
     return bool(suffix) and (suffix in known or suffix.lower() in known)
@@ -85,7 +85,7 @@ def stem_named(names: Collection[str], wanted: str) -> str | None:
 
 
 def entry_fault(names: Collection[str], row: Row, entry: str | None) -> str:
-    """Why a program cannot be started so, as the rest of a sentence about the entry; empty when it may be."""
+    """The reason why a program cannot be started so, to end a sentence about the entry; empty when it may be."""
     if entry is None or file_named(names, entry) is not None:
         return ""
     shown = ", ".join(sorted(names)[:5]) + (", …" if len(names) > 5 else "")

@@ -59,7 +59,7 @@ _OWN = ("name", "title", "aliases", "suffixes", "like", "words", "never")
 
 
 class MemoryFull(config.Model):
-    """How a runtime says that it found no more memory, before the sandbox could see it: MLE in place of RTE.
+    """A runtime's sign that it found no more memory, before the sandbox could see it: MLE in place of RTE.
 
     All that is given must hold of a run that failed: the exit code, the words at the end of standard output or standard
     error, and that the run has used at least this part of the problem's memory. Words alone are anybody's.
@@ -158,7 +158,7 @@ class Language(config.Model):
         return row.model_copy(update={field: said or None for field, said in replaced.items()})
 
     def plan(self, source: str, filename: str | None, memory: int) -> Plan:
-        """How to build and start a program of one file; `memory` is the problem's limit in bytes, of runs alone.
+        """The commands that build and start a program of one file; `memory` is the problem's limit in bytes, for runs.
 
         `filename` is what the submitter called it; it never decides a path by itself.
         """
@@ -176,7 +176,7 @@ class Language(config.Model):
         entry: str | None = None,
         options: RunOptions | None = None,
     ) -> Plan:
-        """How to build and start a program of these files, which lie in `/box` under their names; `memory` as above.
+        """The commands that build and start a program of these files, which lie in `/box`; `memory` as above.
 
         `entry` is the file or class to start, where somebody has said, `options` what else a person wants of the
         compiler. The executor calls this once per submission, and takes its commands to the sandbox as they are.
@@ -247,14 +247,14 @@ _LAST_WORDS = 4096
 
 @dataclass(frozen=True)
 class HeapSign:
-    """How one program's runtime says that its heap is full (`MemoryFull`); `least` bytes must have been used."""
+    """The sign of one program's runtime that its heap is full (`MemoryFull`); `least` bytes must have been used."""
 
     exit: int | None
     words: re.Pattern[bytes]
     least: int
 
     def seen(self, exit_code: int | None, memory: int, *outputs: int) -> bool:
-        """Whether a run says so: by its exit code (None: a signal), peak memory, and descriptors of its outputs."""
+        """Says whether a run shows it: by exit code (None: a signal), peak memory, and descriptors of its outputs."""
         if exit_code == 0 or (self.exit is not None and exit_code != self.exit) or memory < self.least:
             return False
         tails = (os.pread(fd, _LAST_WORDS, max(0, os.fstat(fd).st_size - _LAST_WORDS)) for fd in outputs)
@@ -321,7 +321,7 @@ def family(name: str, table: Mapping[str, Language]) -> str:
 
 
 def allows(allowed: Iterable[str], name: str | None, table: Mapping[str, Language]) -> bool:
-    """Whether a problem that takes `allowed` rows only (none: all) takes this one, by its own name or its family's."""
+    """Says whether a problem takes this row; `allowed` (empty: all) has its name or its family's."""
     names = set(allowed)
     return not names or (name is not None and bool(names & {name, family(name, table)}))
 
@@ -335,7 +335,7 @@ class Survey:
 
 
 def survey(table: Mapping[str, Language], timeout: float = 10.0, at_once: int = 4) -> Survey:
-    """Which languages this machine has, each with its version (first line of its version command).
+    """Find the languages of this machine, each with its version (first line of its version command).
 
     Only programs that the sandbox can see count. `timeout` in seconds is for each version command, `at_once` how
     many of them run side by side; a command that fails or hangs hides its row. Nothing is raised: it is a reason.
@@ -459,7 +459,7 @@ def _examine(language: Language, timeout: float) -> tuple[str, str]:
 
 
 def _unusable(program: str, extra: Iterable[str], started: bool) -> str:
-    """Why an absolute path is no file (if `started`: that may be executed) visible inside the sandbox, or ""."""
+    """The reason why a path is no file (`started`: that may be executed) visible inside the sandbox, or ""."""
     if not program.startswith("/"):
         return f"'{program}' is not an absolute path; write the program's full path into the row"
     real = os.path.realpath(program)

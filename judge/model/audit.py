@@ -50,7 +50,7 @@ Outcome = Literal["begun", "done", "refused", "failed"]
 
 
 class By(Message):
-    """Who has a gateway make a call. Empty texts: the gateway itself, or from where is not known."""
+    """The person for whom a gateway makes a call. Empty texts: the gateway itself, or from where is not known."""
 
     actor: str = Field(default="", max_length=64)
     role: str = Field(default="", max_length=16)

@@ -1,4 +1,4 @@
-"""What all messages have in common, kinds of fields that several have, and what is wrong with one, in a sentence."""
+"""The base of all messages, kinds of fields that several have, and the sentence that says what is wrong with one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Message(BaseModel):
 
     @classmethod
     def received(cls, body: bytes) -> Self:
-        """What another host wrote, whose release may know more fields (docs/decisions/012-mixed-releases.md).
+        """Read what another host wrote, whose release may know more fields (docs/decisions/012-mixed-releases.md).
 
         Raises pydantic's ValidationError. For every reply, for executors' reports and for what waits in their spool.
         """
@@ -68,7 +68,7 @@ def first_fault(exc: ValidationError, *, given: bool = False) -> FieldFault:
 
 
 class CoreSpeed(Message):
-    """What the calibration program took on one core at an executor's start, and when it first ran on this machine."""
+    """The calibration program's seconds on one core: at an executor's start, and first on this machine."""
 
     core: int = Field(ge=0)
     seconds: float = Field(gt=0, description="CPU seconds")

@@ -13,7 +13,7 @@ BLOBS: Final = 30_000
 
 
 class BlobsWanted(Message):
-    """Which of these are not stored? Those that are stay for a while, as if each had been asked for."""
+    """A question for blobs that are not stored. Those that are stay for a while, as if each had been asked for."""
 
     blobs: list[Sha256] = Field(max_length=BLOBS)
 

@@ -22,7 +22,7 @@ Moment = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,10}\.[0-9]{1,10}$")
 
 
 class DeletionWanted(Message):
-    """What somebody thinks of deleting: one of these."""
+    """One thing that somebody thinks of deleting."""
 
     submission: TaskId | None = None
     problem: Identifier | None = None
@@ -36,7 +36,7 @@ class DeletionWanted(Message):
 
 
 class DeletionPreview(Message):
-    """What goes and what stays, one sentence each. `refusal`: why it cannot be deleted as things are."""
+    """The effects of a deletion: what goes, what stays, a sentence each. `refusal`: why nothing can be deleted now."""
 
     goes: list[str]
     stays: list[str]
@@ -52,7 +52,7 @@ class ProblemName(Message):
 
 
 class Deleted(Message):
-    """What has gone: so many submissions or problems, and what they took in the database."""
+    """The submissions or problems that have gone, and the bytes that they took in the database."""
 
     deleted: int
     bytes: int = 0
@@ -66,7 +66,7 @@ class PurgeRequest(Message):
 
 
 class Purged(Message):
-    """What one call has deleted. While `left` is not 0 the call is repeated, with its `until`."""
+    """The data that one call has deleted. While `left` is not 0 the call is repeated, with its `until`."""
 
     deleted: int
     bytes: int = 0

@@ -22,7 +22,7 @@ class FiguresRequest(Message):
 
 
 class Point(Message):
-    """What happened in one step. What nobody has looked at is null: no judicator led then."""
+    """The events of one step of time. What nobody has looked at is null: no judicator led then."""
 
     at: str = Field(description="when it began, UTC")
     waiting: int | None = Field(default=None, ge=0, description="the most submissions that waited")
@@ -63,7 +63,7 @@ class Start(Message):
 
 
 class HistoryRequest(Message):
-    """Whose."""
+    """The executor whose history is wanted."""
 
     executor: Identifier
 

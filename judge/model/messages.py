@@ -1,4 +1,4 @@
-"""What travels between hosts, and what the HTTP API speaks: pydantic models only, no behaviour (docs/protocol.md).
+"""The messages between hosts and of the HTTP API: pydantic models only, no behaviour (docs/protocol.md).
 
 Units: seconds, bytes. Blobs are named by the SHA-256 of their content in lower-case hex.
 """
@@ -68,7 +68,7 @@ class LimitsOverride(Message):
 
 
 class RunOptions(Message):
-    """How a program without a problem is built, run and judged, beside what its language's row says."""
+    """The way to build, run and judge a program without a problem, beside what its language's row says."""
 
     compiler: list[str] = Field(
         default_factory=list, max_length=256, description="more arguments of a compiler whose row takes any"
@@ -119,7 +119,7 @@ class SourceFile(Message):
 
 
 class Submission(Message):
-    """What a person hands in: `language` + `source` or `files`, or the seed's plain `command` (with `compile`).
+    """A person's submission: `language` + `source` or `files`, or the seed's plain `command` (with `compile`).
 
     Judged against `problem`, or inline `tests`, or else run once on `stdin`.
     """
@@ -174,7 +174,7 @@ class ProblemRef(Message):
 
 
 class RunUsage(Message):
-    """What one run used."""
+    """The time and memory that one run used, and how it ended."""
 
     cpu: float = 0.0
     wall: float = 0.0
@@ -184,7 +184,7 @@ class RunUsage(Message):
 
 
 class GroupScore(Message):
-    """What one group came to: the verdict of its first test that failed, and its part of the score."""
+    """The result of one group: the verdict of its first test that failed, and its part of the score."""
 
     name: str
     verdict: str
@@ -366,7 +366,7 @@ TOOLS: Final = frozenset({"pandoc", "pdftocairo"})
 
 
 class ExecutorInfo(Message):
-    """What an executor tells about itself."""
+    """An executor's description of itself."""
 
     slots: int = Field(ge=0, le=SLOTS)
     languages: dict[str, str] = Field(default_factory=dict, description="language to version")
@@ -433,7 +433,7 @@ class Empty(Message):
 
 
 class Pong(Message):
-    """Who answered."""
+    """The answer to a ping: the judicator that answered."""
 
     name: str
     version: str
@@ -496,5 +496,5 @@ class ErrorBody(Message):
 
     @classmethod
     def of(cls, error: JudgeError) -> Self:
-        """What is told of an error."""
+        """The body that tells a client of an error."""
         return cls(code=error.code, error=str(error), field=getattr(error, "field", None), rate=rate_of(error))

@@ -17,7 +17,7 @@ _NOWHERE: Final = frozenset('\\:*?"<>|')
 
 
 def name_fault(name: str) -> str:
-    """Why a submission's file may not be called so, as the rest of a sentence; empty when it may.
+    """The reason why a submission's file may not be called so, to end a sentence with; empty when it may.
 
     People name sources in their own alphabets, and browsers number copies, `main (1).cpp`: so more is allowed than in
     a package. A part that begins with `-` could be taken for an option, one with `.` is hidden or leads out.

@@ -56,14 +56,14 @@ class MemberState(Message):
 
 
 class UsageRequest(Message):
-    """Whose; the role is the one that the gateway knows."""
+    """The person whose usage is wanted; the role is the one that the gateway knows."""
 
     user: str = Field(min_length=1, max_length=64)
     role: Role = "user"
 
 
 class UsageReply(Message):
-    """What a person may take of the cluster, and takes now: submissions that wait and run, bytes that are kept."""
+    """The quota of a person and what they take of it now: submissions that wait and run, bytes that are kept."""
 
     allowance: Allowance
     waiting: int = Field(description="submissions that wait")
@@ -73,7 +73,7 @@ class UsageReply(Message):
 
 
 class Whoami(UsageReply):
-    """Whom a token belongs to, what they may take of the cluster, and what they take now."""
+    """The owner of a token, what they may take of the cluster, and what they take now."""
 
     user: str
     role: Role

@@ -44,7 +44,7 @@ def role_within(role: Role, scopes: frozenset[str]) -> Role:
 
 
 class Identity(Message):
-    """Who somebody is at an OpenID Connect provider: `subject` is theirs there for good, unlike name and address."""
+    """A person at an OpenID Connect provider: `subject` is theirs there for good, unlike name and address."""
 
     issuer: str = Field(min_length=1, max_length=300)
     subject: Subject
@@ -82,7 +82,7 @@ class UserAdd(Message):
 
 
 class UserFields(Message):
-    """What to change of an account; what is left out stays."""
+    """The fields to change of an account; what is left out stays."""
 
     role: Role | None = None
     groups: list[GroupName] | None = Field(default=None, max_length=GROUPS)
@@ -99,7 +99,7 @@ class UserChange(UserFields):
 
 
 class UsersQuery(Message):
-    """Which accounts, by name; `after` pages: the `next` of the answer before."""
+    """The accounts that are wanted, by name; `after` pages: the `next` of the answer before."""
 
     group: GroupName | None = None
     role: Role | None = None
@@ -213,7 +213,7 @@ class TokenWanted(Message):
     user: UserName | None = Field(default=None, description="whose; admins only, one's own without")
 
     def end(self, now: datetime.datetime) -> datetime.datetime | None:
-        """When it expires; None: never."""
+        """The time when it expires; None: never."""
         return self.expires if self.days is None else now + datetime.timedelta(days=self.days)
 
 
@@ -249,7 +249,7 @@ class TokenMade(TokenInfo):
 
 
 class TokensQuery(Message):
-    """Whose tokens; newest first. Nobody named: everybody's."""
+    """The owner of the tokens that are wanted; newest first. Nobody named: everybody's."""
 
     user: UserName | None = None
     limit: int = Field(default=100, ge=1, le=500)

@@ -57,7 +57,7 @@ class ProblemType(enum.StrEnum):
 
 
 def takes_program(kind: str) -> bool:
-    """Whether programs are handed in to problems of this `ProblemManifest.kind`."""
+    """Says whether programs are handed in to problems of this `ProblemManifest.kind`."""
     return all(one.has_program for one in ProblemType if one in kind.split(", "))
 
 
@@ -77,7 +77,7 @@ class ProblemProgram(Message):
 
 
 class TestGroup(Message):
-    """How one group of format 2025-09 is scored: `secret`, or a folder in it. A `max_score` of None is unbounded."""
+    """The scoring of one group of format 2025-09: `secret`, or a folder in it. A `max_score` of None is unbounded."""
 
     __test__ = False  # not a pytest class
 
@@ -100,12 +100,12 @@ class StaticTest(Message):
 
     @property
     def name(self) -> str:
-        """What its result is called; no other test can be called so."""
+        """The name of its result; no other test can be called so."""
         return f"{self.group}/(static)"
 
 
 class LegacyGroup(Message):
-    """How a grader of the legacy format treats one folder: `` (the root), `sample`, `secret`, or deeper.
+    """A grader's treatment of one folder of the legacy format: `` (the root), `sample`, `secret`, or deeper.
 
     `custom`: the package's own grader, which gets `flags` (all of `grader_flags`); what the default grader makes of
     them is in the other fields. `own_score`: the folder's own settings have an `accept_score`. In the dialect
@@ -152,7 +152,7 @@ class ProblemTest(Message):
 
 
 class LimitOrigin(Message):
-    """Where the CPU limit comes from. `inferred`: `slowest` (a submission) used `slowest_cpu` seconds of CPU time.
+    """The origin of the CPU limit. `inferred`: `slowest` (a submission) used `slowest_cpu` seconds of CPU time.
 
     The limit is that times `multiplier`, rounded up to a multiple of `resolution` (seconds). `too_slow` are submissions
     that must not keep it and the seconds that they used; `left_out` those that could not be judged.
@@ -199,7 +199,7 @@ class Subtask(Message):
 
 
 class IoiTask(Message):
-    """What an IOI task has beside the package format; `judge.problems.task` reads it from judge.yaml.
+    """An IOI task's settings beside the package format; `judge.problems.task` reads them from judge.yaml.
 
     `input_file`, `output_file`: the program reads and writes files of these names in its working directory (empty:
     standard input and output). `source` is what the submission's file is called without its suffix, `entry` the file
@@ -226,7 +226,7 @@ VALIDATION = Limits(cpu=60, wall=90, memory=2048 * 1024**2, processes=64)
 
 
 class ProblemManifest(Message):
-    """What the executor needs to judge a problem; stored as a blob, whose hash is the problem's content hash."""
+    """All that executors need to judge a problem; stored as a blob, whose hash is the problem's content hash."""
 
     name: Identifier
     title: str = ""
@@ -277,22 +277,22 @@ class ProblemManifest(Message):
 
     @property
     def interactive(self) -> bool:
-        """Whether the output validator runs beside the submission and speaks with it."""
+        """Says whether the output validator runs beside the submission and speaks with it."""
         return ProblemType.INTERACTIVE in self.type
 
     @property
     def needs_validator(self) -> bool:
-        """Whether the output validator judges the submission's behaviour, so that it says nothing of an answer."""
+        """Says whether the output validator judges the submission's behaviour, so that it says nothing of an answer."""
         return any(one.needs_validator for one in self.type)
 
     @property
     def has_program(self) -> bool:
-        """Whether what is handed in is a program."""
+        """Says whether programs are handed in."""
         return all(one.has_program for one in self.type)
 
     @property
     def has_score(self) -> bool:
-        """Whether a submission gets a score."""
+        """Says whether a submission gets a score."""
         return any(one.has_score for one in self.type)
 
     def programs(self, check: Literal["inputs", "answers"] | None = None) -> list[ProblemProgram]:

@@ -1,4 +1,4 @@
-"""How often something may be done within a minute, and how much of that is left: in answers, and with refusals."""
+"""The number of times that something may be done within a minute, and those left: in answers, and with refusals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from judge.errors import JudgeError, LimitError
 
 
 class Rate(BaseModel):
-    """How often something may still be done: `left` times in the next `seconds`, then `limit` times again."""
+    """A limit and what is left of it: `left` times in the next `seconds`, then `limit` times again."""
 
     model_config = ConfigDict(extra="forbid")
 

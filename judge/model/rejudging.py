@@ -10,7 +10,7 @@ from judge.model.messages import Identifier, LanguageName, Message, SearchTime, 
 
 
 class RejudgeFilter(Message):
-    """Which finished submissions to judge again: those that meet every condition given.
+    """The finished submissions to judge again: those that meet every condition given.
 
     A condition with several values is met by any of them.
     """
@@ -36,7 +36,7 @@ class RejudgeStart(Message):
 
 
 class RejudgePreview(Message):
-    """What a start would take: `count` submissions, of them the first few, newest first.
+    """The extent of a rejudging before its start: `count` submissions, of them the first few, newest first.
 
     `skipped`: they match, but are part of an open rejudging already.
     """
@@ -48,7 +48,7 @@ class RejudgePreview(Message):
 
 
 class RejudgeState(enum.StrEnum):
-    """Where a rejudging is. Applied and cancelled are final."""
+    """The state of a rejudging. Applied and cancelled are final."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -118,7 +118,7 @@ class RejudgeDiffRequest(Message):
 
 
 class Outcome(Message):
-    """What one judging of a submission came to."""
+    """The result of one judging of a submission."""
 
     verdict: Verdict | None = None
     cpu: float = 0.0

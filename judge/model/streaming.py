@@ -45,7 +45,7 @@ class ChangesReply(Message):
 
 
 class Wish(Message):
-    """What the app has allowed a listener: changes of one submission, of a user, or of all, and from where on.
+    """The changes that a listener is allowed: of one submission, of a user, or of all, and from where on.
 
     `begin` is sent first: the submission as it is. `after` is a place, of one submission its version.
     """
@@ -59,5 +59,5 @@ class Wish(Message):
     role: Role = Field(default="user", description="in which the listener acts; another one ends the stream")
 
     def same(self, other: Wish | None) -> bool:
-        """Whether another look has allowed the same."""
+        """Says whether another check has allowed the same."""
         return other is not None and (self.submission, self.user) == (other.submission, other.user)

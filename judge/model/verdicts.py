@@ -12,7 +12,7 @@ from typing import Self
 
 
 class Status(enum.StrEnum):
-    """Where a task is (docs/protocol.md)."""
+    """The state of a task (docs/protocol.md)."""
 
     PENDING = "pending"
     COMPILING = "compiling"
@@ -26,7 +26,7 @@ class Status(enum.StrEnum):
 
     @property
     def done(self) -> bool:
-        """Whether this is final."""
+        """Says whether this is final."""
         return self in FINAL
 
 
@@ -39,7 +39,7 @@ _FAULT = "the judge failed, not the submission; admins see why"
 
 @dataclass(frozen=True)
 class About:
-    """What there is to know of a verdict.
+    """All that is known of a verdict.
 
     `title` and `sentence` name it for people: alone, and as the reason that a submitter reads. `severity` orders
     verdicts where the worst of several counts. `package` are the words of the package format that it satisfies.
@@ -60,7 +60,7 @@ class About:
 
 
 class Verdict(enum.StrEnum):
-    """What a finished task, or one test of it, came to (docs/protocol.md)."""
+    """The result of a finished task, or of one test of it, in a word (docs/protocol.md)."""
 
     about: About
 

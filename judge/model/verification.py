@@ -1,4 +1,4 @@
-"""What came of verifying a problem: its package's own submissions, judged and compared with what the package says."""
+"""The outcome of verifying a problem: its package's own submissions, judged and compared with what the package says."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Verification(Message):
 
     @property
     def right(self) -> bool:
-        """Whether everything is as the package says."""
+        """Says whether everything is as the package says."""
         return not self.faults and not any(row.wrong for row in self.rows)
 
 

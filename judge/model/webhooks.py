@@ -22,7 +22,7 @@ def _secret(text: str) -> str:
 
 
 class Told(Message):
-    """What a receiver is told of a submission. Times are UTC, ISO 8601; `cpu` in seconds, `memory` in bytes.
+    """The content of a call about a submission. Times are UTC, ISO 8601; `cpu` in seconds, `memory` in bytes.
 
     `version` grows with every change of the submission, so that a receiver knows the newer of two calls.
     """
@@ -98,7 +98,7 @@ class WebhookRef(Message):
 
 
 class DeliveriesRequest(Message):
-    """Which deliveries; newest first, the next page begins `before` an id."""
+    """The deliveries that are wanted; newest first, the next page begins `before` an id."""
 
     webhook: Identifier | None = None
     state: State | None = None
@@ -139,6 +139,6 @@ class Resend(Message):
 
 
 class Resent(Message):
-    """How many deliveries wait again."""
+    """The number of deliveries that wait again."""
 
     count: int

@@ -1,4 +1,4 @@
-"""How old the newest backup of this host is: what its judicator measures and warns of, as a timer fails silently."""
+"""Tells the age of this host's newest backup: its judicator measures and warns of it, as a timer fails silently."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NEWEST: Final = Gauge(
 
 
 def is_id(text: str) -> bool:
-    """Whether this is how a backup is called: the second it was begun in, and its cluster's and host's own end."""
+    """Says whether a backup can be called so: the second it was begun in, and its cluster's and host's own end."""
     return _ID.fullmatch(text) is not None
 
 
 def newest(directory: Path) -> datetime.datetime | None:
-    """When the newest backup was begun, as its name says; None when there is none."""
+    """The time when the newest backup was begun, as its name says; None when there is none."""
     try:
         found = sorted(path.stem for path in (directory / "backups").glob("*.json") if is_id(path.stem))
         return datetime.datetime.strptime(found[-1][:16], "%Y%m%dT%H%M%S%z") if found else None

@@ -1,4 +1,4 @@
-"""Whether this data directory may be a member of the replica set, and how it becomes, stays and ceases to be one.
+"""Decides whether this data directory may be a member of the replica set; makes, keeps and ends its membership.
 
 Seeds: `MongoDB daemon` (judicator.txt), `Mongodb` register (daemons.txt). Nothing here starts or checks mongod: that is
 member.py, which also makes the passes.

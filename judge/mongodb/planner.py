@@ -101,7 +101,7 @@ def majority(voters: int) -> int:
 
 
 def odd_goal(registered: int) -> int:
-    """How many of this many registered members should vote: the largest odd number, at most 7.
+    """The number of voters among so many registered members: the largest odd number, at most 7.
 
     An even number tolerates no more failures than the odd one below it, and makes each write wait for one more disk.
     """
@@ -114,7 +114,7 @@ def _voters(members: Iterable[SetMember]) -> list[SetMember]:
 
 
 def _quorate(voters: Sequence[SetMember]) -> bool:
-    """Whether the healthy ones among these voters are a majority of them."""
+    """Says whether the healthy ones among these voters are a majority of them."""
     return sum(voter.healthy for voter in voters) >= majority(len(voters))
 
 

@@ -227,7 +227,7 @@ class Replica:
         return users.ensure(self._client, self._config)
 
     def is_member(self) -> bool:
-        """Whether the configuration that this mongod has still lists it; False also before it has any."""
+        """Says whether the configuration that this mongod has still lists it; False also before it has any."""
         try:
             self._client.admin.command("replSetGetStatus")
         except errors.OperationFailure as exc:
@@ -261,7 +261,7 @@ def _member(entry: Bson, state: Bson | None, newest: int) -> SetMember:
 
 
 def blocking_entry(config: MongodbConfig, others: list[str], incarnation: str) -> str | None:
-    """Why an empty data directory must not start mongod yet, or None when it may.
+    """The reason why an empty data directory must not start mongod yet, or None when it may.
 
     Asks the primary, found through the `others`: while its configuration lists my address for another incarnation, a
     mongod with an empty disk would vote under an identity that has acknowledged writes. The configuration is proven

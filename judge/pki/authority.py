@@ -124,7 +124,7 @@ class Authority:
         self.passphrase_file = directory / "ca.passphrase"
 
     def exists(self) -> bool:
-        """Whether there is an authority. CaError when only a part of it is left: a new one would lock out all hosts."""
+        """Says whether there is an authority. CaError when only part of it is left: a new one would lock hosts out."""
         there = [path for path in (self.cert_file, self.key_file) if path.exists()]
         if len(there) == 1:
             lost = self.key_file if there == [self.cert_file] else self.cert_file
@@ -196,7 +196,7 @@ class Authority:
         return key
 
     def problem(self, at: datetime.datetime) -> str:
-        """Why the authority cannot sign now; empty when it can."""
+        """The reason why the authority cannot sign now; empty when it can."""
         try:
             if not self.exists():
                 return ""
@@ -214,7 +214,7 @@ class Authority:
         return ""
 
     def reason_to_issue(self, pem: str, request: x509.CertificateSigningRequest, wanted: Wanted) -> str:
-        """Why a host's certificate has to be replaced; empty when it is right and lasts."""
+        """The reason why a host's certificate has to be replaced; empty when it is right and lasts."""
         if not pem:
             return "there is none"
         try:

@@ -16,7 +16,7 @@ DOCUMENT = "refused"  # in the collection `meta`: {"_id": "refused", "names": [{
 
 
 def reason(refused: Mapping[str, float], name: str, issued: float) -> str:
-    """Why this certificate opens nothing, or an empty text. `refused` and `issued` are seconds since 1970."""
+    """The reason why this certificate opens nothing, or "". `refused` and `issued` are seconds since 1970."""
     before = refused.get(name)
     if before is None or issued >= before:
         return ""

@@ -45,7 +45,7 @@ class Example:
         return f"{self.problem}/submissions/{self.candidate.path}" if self.problem else self.candidate.path
 
     def wrong(self, verdict: Verdict | None, result: Result) -> str:
-        """Why a judged submission is not what it should be; empty when it is."""
+        """The reason why a judged submission is not what it should be; empty when it is."""
         faults = (expectations.check(rule, verdict, result, self.most) for rule in self.candidate.rules)
         return next((fault for fault in faults if fault), "")
 

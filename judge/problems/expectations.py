@@ -227,7 +227,7 @@ def _bounded(rule: Rule, demand: _Demand) -> Rule:
 
 
 def matches(glob: str, path: str) -> bool:
-    """Whether a glob of submissions.yaml matches a path or one of its parents; `*` stays within a name.
+    """Says whether a glob of submissions.yaml matches a path or one of its parents; `*` stays within a name.
 
     PackageError when it stands for too many patterns; `read_rules` has refused those.
     """
@@ -291,7 +291,7 @@ class Candidate:
 
     @property
     def bound(self) -> str:
-        """Whether its times are a bound of the time limit: LOWER, UPPER, or empty.
+        """The bound of the time limit that its times are: LOWER, UPPER, or empty.
 
         A rule that names it and says UNUSED counts before those of its folder. PackageError: it is to be both.
         """
@@ -389,7 +389,7 @@ def folder_of(path: str) -> str:
 
 
 def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | None = None) -> str:
-    """Why a judged submission (in full mode) does not do what a rule requires; empty when it does.
+    """The reason why a judged submission (in full mode) does not do what a rule requires; empty when it does.
 
     `most` is the highest score that there is, where that is known.
     """

@@ -171,7 +171,7 @@ class Section(BaseModel):
 
 
 class TimeMultipliers(Section):
-    """How far the time limit must be from the example submissions; `judgectl problem verify` checks it."""
+    """The margins between the time limit and the example submissions; `judgectl problem verify` checks them."""
 
     DECIDES = frozenset({"ac_to_time_limit", "time_limit_to_tle"})
     ac_to_time_limit: float = Field(default=2.0, ge=1, le=1000, allow_inf_nan=False)
@@ -258,7 +258,7 @@ class ProblemYaml(Section):
 
     @property
     def legacy(self) -> bool:
-        """Whether this is the legacy format."""
+        """Says whether this is the legacy format."""
         return self.format.legacy
 
     @property
@@ -322,7 +322,7 @@ class ProblemYaml(Section):
 
     @property
     def custom(self) -> bool:
-        """Whether `validation` announces a custom output validator."""
+        """Says whether `validation` announces a custom output validator."""
         return self.validation.startswith("custom")
 
     @property
@@ -334,7 +334,7 @@ class ProblemYaml(Section):
 
     @property
     def scoring(self) -> bool:
-        """Whether submissions get a score."""
+        """Says whether submissions get a score."""
         return ProblemType.SCORING in self.type
 
     def title(self) -> str:

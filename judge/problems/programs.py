@@ -129,7 +129,7 @@ class Finder:
         return sorted(found, key=lambda one: one.name)
 
     def _is_one(self, sources: Sequence[str]) -> bool:
-        """Whether sources beside each other must be one program: one alone, or C and C++ with one start among them."""
+        """Says whether sources in one place must be one program: one alone, or C and C++ with one start among them."""
         if len(sources) == 1:
             return True
         if any(guess(path, self._table) not in C_LANGUAGES for path in sources):
@@ -137,7 +137,7 @@ class Finder:
         return sum(bool(_STARTS.search(self._tree.read(path, MAX_PROGRAM_BYTES))) for path in sources) == 1
 
     def _starts(self, path: str) -> bool:
-        """Whether a file is the source of a program, or starts one itself."""
+        """Says whether a file is the source of a program, or starts one itself."""
         return PurePosixPath(path).name in _OWN or guess(path, self._table) is not None
 
     def _program(self, name: str, folder: str, paths: Sequence[str]) -> FoundProgram:
@@ -167,7 +167,7 @@ class Finder:
         return FoundProgram(name, kind, self._main(name, folder, files, sorted(languages), kind), files)
 
     def _main(self, name: str, folder: str, files: Mapping[str, str], sources: Sequence[str], kind: str) -> str:
-        """Which of several sources is started: by its name, else the only one that has what a start looks like."""
+        """The source that is started: the one with the name, else the only one that has what a start looks like."""
         if len(sources) == 1:
             return sources[0]
         wanted = ["__main__", "main", "Main", name]

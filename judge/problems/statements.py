@@ -84,7 +84,7 @@ def find(paths: Iterable[str], *, legacy: bool, only: str | None = None) -> Publ
 
 
 def kind_of(name: str) -> str:
-    """Which of KINDS a statement is, by its main file's name."""
+    """The one of KINDS that a statement is, by its main file's name."""
     suffix = name.rpartition(".")[2].lower()
     return _SUFFIXES.get(suffix, suffix)
 

@@ -129,7 +129,7 @@ class _Reader:
         return self._found
 
     def _hint(self) -> str:
-        """Where the tests of a package probably come from, which has none."""
+        """The probable source of the tests of a package that has none."""
         made = _GENERATORS.search("\n".join(path for path in sorted(self._tree.files)))
         return f"; run its generators first ({clean(made[0], 60)}), which is not done here" if made else ""
 
@@ -258,14 +258,14 @@ class _Reader:
                 yield from self._folder(prefix + name, folders[name], inherited, sample=sample)
 
     def _answers(self, base: str) -> bool:
-        """Whether NAME.out is an answer: NAME.in has no NAME.ans. DOMjudge knows no such thing beside real answers."""
+        """Says whether NAME.out is an answer: without NAME.ans. DOMjudge knows no such thing beside real answers."""
         files = self._tree.files
         if base + ".in" not in files or base + ".ans" in files:
             return False
         return self._rules.dialect != DOMJUDGE or not any(path.endswith(".ans") for path in self._tree.below("data"))
 
     def _fits(self, path: str, name: str) -> bool:
-        """Whether a test may be called so. Format 2025-09 wants others to be treated as if they were not there."""
+        """Says whether a test may be called so. Format 2025-09 wants others to be treated as if they were not there."""
         if _FILE_NAME.fullmatch(name):
             return True
         sentence = f"{self._tree.where(path)}: a test's name should be of letters, digits and _ . -"
@@ -331,7 +331,7 @@ class _Reader:
         return {name: [*flags, *args] for name, flags in inherited.inputs.items()}
 
     def _complete(self, base: str, suffixes: set[str], files: Sequence[str]) -> bool:
-        """Whether there is a test by this name. DOMjudge leaves out what is half a test."""
+        """Says whether there is a test by this name. DOMjudge leaves out what is half a test."""
         if suffixes >= {"in", "ans"}:
             return True
         if "out" in suffixes:

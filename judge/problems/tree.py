@@ -55,7 +55,7 @@ class Tree(ABC):
 
     @abstractmethod
     def local(self, path: str) -> Path | None:
-        """Where the file lies on this machine, if it does."""
+        """The place of the file on this machine, if it is there."""
 
     def close(self) -> None:
         """Let go of what was opened."""
@@ -200,7 +200,7 @@ def clean(text: str, limit: int = 200) -> str:
 
 
 def ignored(name: str) -> bool:
-    """Whether tools left this behind: hidden files, editors' backups, a Mac's resource forks, Python's caches."""
+    """Says whether tools left this behind: hidden files, editors' backups, a Mac's resource forks, Python's caches."""
     return name not in _READ and (name.startswith((".", "-")) or name.endswith("~") or name in _LEFT_BEHIND)
 
 

@@ -41,7 +41,7 @@ class Flags:
 
     @property
     def numbers(self) -> bool:
-        """Whether numbers are compared as numbers."""
+        """Says whether numbers are compared as numbers."""
         return self.relative is not None or self.absolute is not None
 
 
@@ -189,7 +189,7 @@ class _Tokens:
         self.index += count
 
     def locate(self, ahead: int) -> tuple[str, bytes]:
-        """Where the token `ahead` of the next one is ("line 2, token 7"), and the token as it was written."""
+        """The place of the token `ahead` of the next one ("line 2, token 7"), and the token as it was written."""
         words = _WORD.finditer(self._data, self._start, self._end)
         match = next(itertools.islice(words, self._used + ahead, None))
         line = self._data.count(b"\n", 0, match.start()) + 1
@@ -197,7 +197,7 @@ class _Tokens:
 
 
 def _close(ours: bytes, theirs: bytes, rules: Flags) -> bool:
-    """Whether two different tokens are the same number within the tolerances."""
+    """Says whether two different tokens are the same number within the tolerances."""
     if not rules.numbers:
         return False
     expected = number(theirs)

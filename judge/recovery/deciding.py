@@ -1,4 +1,4 @@
-"""Whether a judicator may become all that there is, and what that means. Pure; runs on the controller.
+"""Decides whether a judicator may become all that there is, and says what that means. Pure; runs on the controller.
 
 Standard library only, as the Python that runs Ansible need not have what daemons import.
 """

@@ -191,7 +191,7 @@ class RpcClient:
         raise tries.over()
 
     def has_blob(self, sha: str) -> bool:
-        """Whether the cluster has this blob."""
+        """Says whether the cluster has this blob."""
         tries = _Try(self, "blob", self._timeout, reads=True)
         for endpoint, seconds in tries:
             try:

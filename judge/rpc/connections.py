@@ -105,7 +105,7 @@ class _Connection:
 
     @property
     def fresh(self) -> bool:
-        """Whether it may serve another request: a server that says something unasked says goodbye."""
+        """Says whether it may serve another request: a server that says something unasked says goodbye."""
         return not self._poll.poll(0)
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class Answer:
 
     @property
     def success(self) -> bool:
-        """Whether the server did what it was asked for."""
+        """Says whether the server did what it was asked for."""
         return 200 <= self.status < 300
 
     def read(self) -> bytes:
@@ -166,7 +166,7 @@ class Answer:
         return left
 
     def _send(self, head: bytes, content: bytes | Iterator[bytes], length: int) -> bool:
-        """Whether all was sent: a server may answer and hang up before it has read everything."""
+        """Says whether all was sent: a server may answer and hang up before it has read everything."""
         if isinstance(content, bytes) and len(content) <= _READ:
             return self._write(head + content)
         if not self._write(head):

@@ -21,7 +21,7 @@ def check_values(body: bytes, most: int, what: str) -> None:
 
 
 def _beyond(body: bytes, most: int) -> bool:
-    """Whether more than `most` marks stand outside of texts."""
+    """Says whether more than `most` marks stand outside of texts."""
     bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # now each quote begins a text, or ends one
     found, inside = 0, 0
     for start in range(0, len(bare), _PIECE):

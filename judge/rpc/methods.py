@@ -101,11 +101,11 @@ class Method:
 
     @property
     def in_own_name(self) -> bool:
-        """Whether the request's `executor` must be the name in the certificate: only executors make this call."""
+        """Says whether the request's `executor` must be the name in the certificate: only executors make this call."""
         return self.roles == _EXECUTORS
 
     def seconds(self, request: m.Message) -> float:
-        """How long the server may keep this request before it answers, as the request asks for."""
+        """The seconds for which the server may keep this request before it answers, as the request asks for."""
         return float(getattr(request, self.hold)) if self.hold else 0.0
 
 

@@ -72,7 +72,7 @@ class Group(Protocol):
         """Becomes readable when the memory limit struck; None when the kernel then ends the run by itself."""
 
     def spec(self) -> str:
-        """How the agent is told about `fds`."""
+        """The text that tells the agent about `fds`."""
 
     def begin(self, memory: int, processes: int) -> None:
         """Set the limits (bytes, processes and threads) and start counting; called before each run."""
@@ -81,7 +81,7 @@ class Group(Protocol):
         """CPU seconds of all processes since `begin`."""
 
     def over_memory(self) -> bool:
-        """Whether the memory limit has struck since `begin`."""
+        """Says whether the memory limit has struck since `begin`."""
 
     def finish(self) -> Usage:
         """The counters since `begin`; called when every process of the run is dead."""
@@ -99,7 +99,7 @@ class Tree(Protocol):
 
     @property
     def namespace(self) -> bool:
-        """Whether containers may have a cgroup namespace of their own."""
+        """Says whether containers may have a cgroup namespace of their own."""
 
     def group(self, *, keeps: bool) -> Group:
         """A new group for the runs of one sandbox; `keeps`: files that they make in /box stay, and stay charged."""

@@ -168,7 +168,7 @@ class GroupV1:
         return (int(read(self._cpu)) - self._cpu0) / 1e9
 
     def over_memory(self) -> bool:
-        """Whether the eventfd rang, or the counter moved."""
+        """Says whether the eventfd rang, or the counter moved."""
         with contextlib.suppress(BlockingIOError):
             self._struck = os.eventfd_read(self.event_fd) > 0 or self._struck
         return self._struck or field(read(self._oom), b"oom_kill") > self._oom0

@@ -164,7 +164,7 @@ class GroupV2:
         return self.leaf.cpu()
 
     def over_memory(self) -> bool:
-        """Whether the counter of kills moved."""
+        """Says whether the counter of kills moved."""
         return self.leaf.over_memory()
 
     def finish(self) -> Usage:
@@ -250,7 +250,7 @@ class Leaf:
         return (field(read(self._cpu), b"usage_usec") - self._cpu0) / 1e6
 
     def over_memory(self) -> bool:
-        """Whether the counter of kills moved."""
+        """Says whether the counter of kills moved."""
         return field(read(self._events), b"oom_kill") > self._oom0
 
     def finish(self) -> Usage:

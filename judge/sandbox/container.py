@@ -147,7 +147,7 @@ class Container:
         self._page[:8] = bytes(8)
 
     def began(self) -> float | None:
-        """When the program of this run was executed (clock.monotonic), or None when it was not yet."""
+        """The time when the program of this run was executed (clock.monotonic), or None when it was not yet."""
         nanoseconds: int = _BEGAN.unpack_from(self._page)[0]
         return nanoseconds / 1e9 if nanoseconds else None
 
@@ -191,7 +191,7 @@ class Container:
         self.close()
 
     def _ended(self, timeout: float) -> bool:
-        """Whether bwrap ends within so many seconds (Popen.wait with a timeout would look every few milliseconds)."""
+        """Wait so many seconds for bwrap's end, and say whether it came (Popen.wait looks every few milliseconds)."""
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         return bool(poll.poll(timeout * 1000))

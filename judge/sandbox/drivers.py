@@ -1,4 +1,4 @@
-"""Which kind of control groups this machine has."""
+"""Finds the kind of control groups that this machine has."""
 
 from __future__ import annotations
 

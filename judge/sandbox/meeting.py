@@ -129,7 +129,7 @@ class _Pipe:
         return writer != reader or (self.left and not reader)
 
     def _full(self) -> bool:
-        """Whether who writes has to wait.
+        """Says whether who writes has to wait.
 
         Until then nothing is thrown away: programs may use a pipe in the other direction than they are meant to, and
         what one wrote before its end is for the other, who may not have read it yet.

@@ -12,7 +12,7 @@ from judge.model.messages import Limits
 
 
 class Killed(enum.StrEnum):
-    """Why the sandbox ends a run; NONE while it has no reason to."""
+    """The reason why the sandbox ends a run; NONE while it has none."""
 
     NONE = ""
     CPU = "cpu"

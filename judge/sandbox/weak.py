@@ -94,7 +94,7 @@ class WeakGroup:
         return found
 
     def over_memory(self) -> bool:
-        """Whether any look has shown more memory than the limit."""
+        """Says whether any look has shown more memory than the limit."""
         return self._high > self._memory
 
     def finish(self) -> Usage:

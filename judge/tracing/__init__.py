@@ -64,7 +64,7 @@ def close() -> None:
 
 
 def enabled() -> bool:
-    """Whether spans are made. Where they are not, callers leave out the work for them."""
+    """Says whether spans are made. Where they are not, callers leave out the work for them."""
     return _exporter is not None
 
 

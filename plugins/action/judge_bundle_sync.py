@@ -111,7 +111,7 @@ def _complete(handle: int) -> bool:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Whether the open file is the one that has this name, and not one that was removed since."""
+    """Says whether the open file is the one that has this name, and not one that was removed since."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What is decided and made once for a cluster, on the controller: its token, who initialises it, its secrets.
+"""Decides and makes, once for a cluster and on the controller, its token, who initialises it, its secrets.
 
 `cluster.yml` in the secrets directory records the decision (docs/etcd.md): while `formed` is false, exactly the
 `initial_members` may initialise etcd; afterwards everybody joins. No secret value is ever part of the result.
@@ -178,7 +178,7 @@ class ActionModule(ActionBase):
         return yaml.safe_load(self._plain(path)) if path.exists() else None
 
     def _digest(self, path: Path) -> str:
-        """What gateways store of the admin token: its SHA-256. A planned one has the digest of nothing."""
+        """The digest that gateways store of the admin token: its SHA-256. A planned one has the digest of nothing."""
         text = self._plain(path).strip() if path.exists() else ""
         return hashlib.sha256(text.encode()).hexdigest()
 

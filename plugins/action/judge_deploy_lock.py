@@ -23,12 +23,12 @@ def _text(path: str) -> str:
 
 
 def started(pid: int) -> str:
-    """When a process was started, in ticks since the boot; empty when it does not live, or nobody can tell."""
+    """The start of a process, in ticks since the boot; empty when it does not live, or nobody can tell."""
     return (_text(f"/proc/{pid}/stat").rpartition(")")[2].split() or [""] * (_START + 1))[_START]
 
 
 def controller() -> dict[str, str]:
-    """What tells this machine, and within it this set of processes, from all others."""
+    """The marks that tell this machine, and within it this set of processes, from all others."""
     try:
         processes = str(Path("/proc/self/ns/pid").readlink())
     except OSError:
@@ -42,7 +42,7 @@ def controller() -> dict[str, str]:
 
 
 def record(owner: str, verb: str, pid: int) -> dict[str, Any]:
-    """Who takes the lock: nothing secret. `pid`: of ansible-playbook."""
+    """The record of who takes the lock: nothing secret. `pid`: of ansible-playbook."""
     here = controller()
     return {
         "run": f"{here['host']} {here['boot']} {here['processes']} {pid} {started(pid)}",
@@ -56,7 +56,7 @@ def record(owner: str, verb: str, pid: int) -> dict[str, Any]:
 
 
 def is_over(held: dict[str, Any], here: dict[str, str]) -> bool:
-    """Whether the run that has the lock was one of this controller, and does not live any more."""
+    """Says whether the run that has the lock was one of this controller, and does not live any more."""
     there = held.get("controller") or {}
     if not here["boot"] or any(there.get(key) != here[key] for key in ("host", "machine")):
         return False
@@ -77,7 +77,7 @@ def duration(seconds: float) -> str:
 
 
 def sentence(where: str, held: dict[str, Any]) -> str:
-    """Who has the lock."""
+    """The sentence that says who has the lock."""
     return f"{where}: {held.get('who')} has had the deploy lock for {duration(held.get('age', 0))} ({held.get('verb')})"
 
 

@@ -15,7 +15,7 @@ from judge.pki.authority import Authority, CaError, days_left, now
 
 
 def reader(loader: Any) -> Callable[[Path], bytes]:
-    """How Ansible reads the controller's files, which ansible-vault may have encrypted."""
+    """The function by which Ansible reads the controller's files, which ansible-vault may have encrypted."""
     return lambda path: Path(loader.get_real_file(str(path)) if path.is_file() else path).read_bytes()
 
 

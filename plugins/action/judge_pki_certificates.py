@@ -78,7 +78,7 @@ class ActionModule(ActionBase):
     def _decide(
         self, authority: Authority, held: list[dict[str, str]], wanted: list[Wanted], given: dict[str, Any]
     ) -> list[tuple[str, str]]:
-        """What to issue; in check mode a key that is still to be made counts as a certificate that is missing."""
+        """The certificates to issue; in check mode a key that is still to be made counts as one that is missing."""
         if self._task.check_mode:
             reasons = []
             for have, want in zip(held, wanted, strict=True):

@@ -48,7 +48,7 @@ def _first_line(what: object) -> str:
 
 
 def _clock(text: str, before: float, after: float) -> dict[str, float]:
-    """How far the host's clock is ahead of the controller's, and how much of that may be the way there, in seconds."""
+    """The lead of the host's clock over the controller's, and the part that may be the way there, in seconds."""
     try:
         told = float(text.strip().splitlines()[-1])
     except (ValueError, IndexError):

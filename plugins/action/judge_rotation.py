@@ -57,7 +57,7 @@ def on_hosts(name: str, stage: int, old: str, new: str) -> dict[str, str]:
 
 
 def digests(stage: int, old: str, new: str) -> list[str]:
-    """What gateways store of the admin tokens that are in force."""
+    """The digests that gateways store of the admin tokens in force."""
     return [hashlib.sha256(one.encode()).hexdigest() for one in ([new] if stage == max(STAGES) else [new, old])]
 
 
@@ -184,7 +184,7 @@ class ActionModule(ActionBase):
         return {"changed": True, "secrets": record["secrets"]}
 
     def _foretold(self, args: dict[str, Any]) -> dict[str, Any]:
-        """What check mode says: as if each stage had been entered, and nothing is written."""
+        """The result in check mode: as if each stage had been entered, and nothing is written."""
         found = self._record()
         wanted = self._wanted(args, found) if args["state"] == "begin" or found is None else found
         stage, begins = args["stage"], args["state"] == "begin"

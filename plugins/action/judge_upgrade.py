@@ -1,4 +1,4 @@
-"""What an upgrade goes from and to, on the controller: so that one command, without a version, goes back."""
+"""Finds the releases that an upgrade goes from and to, on the controller: so one command, without one, goes back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run changes, as JSON lines in $JUDGE_CHANGES: for `judgectl drift`, which runs site.yml in check mode."""
+"""Writes what a run changes as JSON lines to $JUDGE_CHANGES: `judgectl drift` runs site.yml in check mode with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What templates need to know of other hosts: from the inventory only, sorted, so that its order means nothing."""
+"""Tells templates about other hosts: from the inventory only, sorted, so that its order means nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def judge_endpoints(addresses: Mapping[str, str], port: int, first: str = "") ->
 
 
 def judge_listen(address: str) -> str:
-    """What a server with this address binds to: the address itself, or everything when it is a name."""
+    """The address that a server binds to: its own, or everything when that is a name."""
     return address if _IPV4.match(address) else "0.0.0.0"
 
 

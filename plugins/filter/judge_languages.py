@@ -1,4 +1,4 @@
-"""Which Debian packages languages need: read from judge's own table, without what the daemons import."""
+"""Names the Debian packages that languages need: from judge's own table, without what the daemons import."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from plugins.module_utils.judge_findings import report
 
 
 class FilterModule:
-    """What Ansible looks for."""
+    """The class that Ansible looks for."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters of this file."""

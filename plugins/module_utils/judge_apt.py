@@ -107,7 +107,7 @@ class Apt:
         return [self._known(name.split("|")) if "|" in name else name for name in names]
 
     def knows(self, name: str) -> bool:
-        """Whether this package can be installed."""
+        """Says whether this package can be installed."""
         return _CANDIDATE.search(self._run("apt-cache", "policy", name)) is not None
 
     def _known(self, names: list[str]) -> str:

@@ -109,7 +109,7 @@ def _system(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
 
 
 def _ability(seen: dict[str, Any], host: dict[str, Any], away: set[str]) -> Iterator[str]:
-    """What the machine and the network between hosts cannot do; `away` are addresses of hosts that are not there."""
+    """Tell what the machine and the network between hosts cannot do; `away`: addresses of hosts that are not there."""
     if host.get("judicator") and not seen.get("mongod_can_run", True):
         yield (
             "its processor lacks AVX (on arm64: ARMv8.2-A), which mongod needs; give a virtual machine the processor "

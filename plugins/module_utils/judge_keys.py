@@ -19,7 +19,7 @@ class KeyPairError(Exception):
 
 
 def _openssl(*arguments: str) -> str:
-    """What openssl prints. Keys go by file, never as an argument or through the output."""
+    """The output of openssl. Keys go by file, never as an argument or through the output."""
     try:
         done = subprocess.run(["openssl", *arguments], capture_output=True, text=True, check=False, umask=0o077)
     except FileNotFoundError:
@@ -37,7 +37,7 @@ def request_for(key: Path) -> str:
 
 
 def is_usable(key: Path) -> bool:
-    """Whether a file is an unencrypted P-256 key that openssl can use."""
+    """Says whether a file is an unencrypted P-256 key that openssl can use."""
     if not key.is_file() or key.is_symlink():
         return False
     try:
@@ -79,7 +79,7 @@ def settle(path: Path, uid: int, gid: int, mode: int, *, write: bool) -> bool:
 
 
 def coming(key: Path) -> Path:
-    """Where a new key waits for its certificate."""
+    """The place where a new key waits for its certificate."""
     return key.with_name(f".{key.name}.coming")
 
 

@@ -1,4 +1,4 @@
-"""Whether the members of a cluster are well, asked with the host's own configs and certificates.
+"""Checks that the members of a cluster are well, with the host's own configs and certificates.
 
 Used by judge_service, which runs under the release's Python: that is where the package `judge` is.
 """
@@ -19,7 +19,7 @@ class UnwellError(Exception):
 
 
 def majority(voters: int) -> int:
-    """How many of so many voters decide."""
+    """The number of voters, of so many, that decides."""
     return voters // 2 + 1
 
 
@@ -75,7 +75,7 @@ class EtcdHealth:
         return f"etcd: all {len(healthy)} members are healthy"
 
     def may_stop(self) -> str:
-        """Why stopping this member would lose the quorum, or an empty text."""
+        """The reason why stopping this member would lose the quorum, or an empty text."""
         return may_stop(self.config.name, *self._states())
 
 
@@ -122,7 +122,7 @@ class MongodbHealth:
         return f"MongoDB: all {len(healthy)} members are in sync, {len(voters)} vote"
 
     def may_stop(self) -> str:
-        """Why stopping this member would lose the majority, or an empty text."""
+        """The reason why stopping this member would lose the majority, or an empty text."""
         return may_stop(self.address, *self._states())
 
 
@@ -151,7 +151,7 @@ class JudicatorHealth:
     all_well = well
 
     def may_stop(self) -> str:
-        """Why nobody would serve without this one; a lone judicator may stop, nothing avoids that."""
+        """The reason why nobody would serve without this one; a lone judicator may stop, nothing avoids that."""
         found, listed = self._registered(), len(self.config.mongodb.seeds)
         if listed > 1 and not found - {self.config.name}:
             return "no other judicator is registered; bring one back first"
@@ -225,7 +225,7 @@ class BootHealth:
     all_well = well
 
     def may_stop(self) -> str:
-        """Why one of this host's services cannot be missed now, or an empty text."""
+        """The reason why one of this host's services cannot be missed now, or an empty text."""
         reasons = (health_of(name).may_stop() for name in self.services)
         return next((reason for reason in reasons if reason), "")
 
@@ -240,5 +240,5 @@ HEALTH: dict[str, Callable[[], Any]] = {
 
 
 def health_of(service: str) -> Any:
-    """What knows whether a service is well; ConfigError when the host's config cannot be read."""
+    """The object that checks a service's health; ConfigError when the host's config cannot be read."""
     return HEALTH.get(service, SilentHealth)()

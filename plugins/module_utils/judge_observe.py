@@ -1,4 +1,4 @@
-"""What a precheck looks at on a host; changes nothing. Runs on hosts: standard library only."""
+"""Looks at a host for a precheck; changes nothing. Runs on hosts: standard library only."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def unit_of(cgroup: str) -> str:
 
 
 def _sockets_of(process: Path) -> Iterator[str]:
-    """What a process's descriptors point to; one that is closed meanwhile must not hide the others."""
+    """Yield what a process's descriptors point to; one that is closed meanwhile must not hide the others."""
     for link in (process / "fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
             yield str(link.readlink())
@@ -70,7 +70,7 @@ def _owners(inodes: Iterable[int]) -> dict[int, tuple[str, str]]:
 
 
 def port_holders(ports: Iterable[int]) -> dict[str, dict[str, str]]:
-    """Who listens on each of these ports now: `program` and `unit`."""
+    """The holder of each of these ports that is listened on now: `program` and `unit`."""
     sockets: dict[int, set[int]] = {}
     for table in ("tcp", "tcp6"):
         path = Path("/proc/net", table)
@@ -87,7 +87,7 @@ def port_holders(ports: Iterable[int]) -> dict[str, dict[str, str]]:
 
 
 def has_address(address: str) -> bool | None:
-    """Whether an address is this host's own; None when its name cannot be resolved here."""
+    """Says whether an address is this host's own; None when its name cannot be resolved here."""
     try:
         found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)
     except OSError:
@@ -134,7 +134,7 @@ def etcd_data(path: Path) -> dict[str, Any]:
 
 
 def mongodb_data(path: Path) -> dict[str, Any]:
-    """Whether there is a database, whether judge made it, and of which replica set it is."""
+    """The database in a directory: whether there is one, judge made it, and of which replica set it is."""
     record = _json(path / "judge-member.json")
     data = any((path / name).is_file() for name in ("storage.bson", "WiredTiger"))
     known = isinstance(record, dict)
@@ -174,19 +174,19 @@ def python_version(program: str = "/usr/bin/python3") -> str:
 
 
 def processor_flags(text: str) -> set[str]:
-    """What the processor can do, out of /proc/cpuinfo; empty when it does not say."""
+    """The processor's features, out of /proc/cpuinfo; empty when it does not say."""
     found = re.findall(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
     return set(found[0].split()) if found else set()
 
 
 def mongod_can_run(machine: str, flags: set[str]) -> bool:
-    """Whether the processor has what MongoDB 5.0 and later are built for: AVX, or ARMv8.2-A (with its atomics)."""
+    """Says whether the processor has what MongoDB 5.0 and later are built for: AVX, or ARMv8.2-A (with its atomics)."""
     needed = {"x86_64": "avx", "aarch64": "atomics"}.get(machine)
     return not needed or not flags or needed in flags
 
 
 def sandbox_lacks(controllers: str, hierarchies: str, namespaces: str) -> list[str]:
-    """What executors need of the kernel and it has not.
+    """The kernel's features that executors need and it lacks.
 
     `controllers`: cgroup.controllers of version 2; `hierarchies`: /proc/cgroups; `namespaces`: max_user_namespaces. A
     text is empty where the file is not there.

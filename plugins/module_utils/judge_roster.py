@@ -1,4 +1,4 @@
-"""Who belongs to a cluster, whom it can do without, and how one name leaves all of it.
+"""Keeps the roster of a cluster: who belongs to it, whom it can do without, and how one name leaves all of it.
 
 Used by judge_roster on a judicator's host, under the release's Python: with that host's own configs and certificates it
 reads and changes etcd's members, MongoDB's registrations, and the database. What may be done is decided by pure
@@ -30,7 +30,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def refusals(roster: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """Why these names may not leave, one sentence per reason; empty when the cluster goes on without them.
+    """The reasons why these names may not leave, a sentence each; empty when the cluster goes on without them.
 
     `roster` is what `Roster.read` returned.
     """
@@ -61,7 +61,7 @@ def refusals(roster: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def outages(roster: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """What the cluster could not do while all of these hosts are stopped, one sentence each; empty when it goes on."""
+    """The failures of a cluster while all of these hosts are stopped, a sentence each; empty when it goes on."""
     found = []
     for what, unit in (("etcd", "etcd"), ("mongodb", "MongoDB")):
         members = {one["name"]: one for one in roster[what]}
@@ -75,7 +75,7 @@ def outages(roster: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def remarks(roster: Mapping[str, Any], name: str) -> list[str]:
-    """What a person should know of the cluster that would be left."""
+    """The remarks for a person about the cluster that would be left."""
     found = []
     voters = [one["name"] for one in roster["etcd"] if one["votes"] and one["name"] != name]
     if any(one["name"] == name for one in roster["etcd"]):
@@ -89,7 +89,7 @@ def remarks(roster: Mapping[str, Any], name: str) -> list[str]:
 
 
 def plan(roster: Mapping[str, Any], name: str, *, again: bool = False) -> list[str]:
-    """What taking this name out would do to the cluster, in order; empty when it has left and is refused.
+    """The changes that taking this name out makes, in order; empty when it has left and is refused.
 
     `again`: it has got new certificates since it was removed for the last time.
     """

@@ -61,22 +61,22 @@ class SystemdUnit:
 
     @property
     def missing(self) -> bool:
-        """Whether systemd knows no such unit."""
+        """Says whether systemd knows no such unit."""
         return self.shown["LoadState"] == "not-found"
 
     @property
     def active(self) -> bool:
-        """Whether it has reached its state; with Type=notify: it has said that it is ready."""
+        """Says whether it has reached its state; with Type=notify: it has said that it is ready."""
         return self.shown["ActiveState"] in {"active", "reloading"}
 
     @property
     def running(self) -> bool:
-        """Whether it is active or on its way."""
+        """Says whether it is active or on its way."""
         return self.active or self.shown["ActiveState"] == "activating"
 
     @property
     def unwanted_here(self) -> bool:
-        """Whether its own conditions keep it from starting on this machine (a container, say)."""
+        """Says whether its own conditions keep it from starting on this machine (a container, say)."""
         return not self.running and self.shown["ConditionResult"] == "no" and self._ran_before()
 
     def _ran_before(self) -> bool:
@@ -107,7 +107,7 @@ class SystemdUnit:
         return digest.hexdigest()
 
     def outdated(self) -> bool:
-        """Whether it runs with other files than there are now."""
+        """Says whether it runs with other files than there are now."""
         if not self.running:
             return False
         try:
@@ -149,5 +149,5 @@ class SystemdUnit:
         return f"; its last words: {' | '.join(lines)}" if lines else ""
 
     def facts(self) -> dict[str, Any]:
-        """What a play may want to show of it."""
+        """The facts that a play may want to show of it."""
         return {"unit": self.name, "state": self.shown["ActiveState"], "status": self.shown["StatusText"]}

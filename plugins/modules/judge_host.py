@@ -55,7 +55,7 @@ _IN_HAND = re.compile(r"drained, (\d+) tasks in hand")
 
 
 def in_hand(status: str) -> int | None:
-    """How many tasks a resting executor has, by the status line of its unit; None when it takes more."""
+    """The number of tasks a resting executor has, by its unit's status line; None when it takes more."""
     found = _IN_HAND.search(status)
     return int(found[1]) if found else None
 

@@ -65,7 +65,7 @@ _FILE_MODE = "0644"
 
 
 class PlaceError(Exception):
-    """What cannot be put into its place; the text is one sentence for the person who runs the playbook."""
+    """An item that cannot be put into its place; the text is one sentence for who runs the playbook."""
 
 
 def owner_ids(item: dict[str, Any]) -> tuple[int, int]:
@@ -80,7 +80,7 @@ def owner_ids(item: dict[str, Any]) -> tuple[int, int]:
 
 
 def attributes_differ(found: os.stat_result, item: dict[str, Any]) -> bool:
-    """Whether owner, group or mode are others than they should be."""
+    """Says whether owner, group or mode are others than they should be."""
     return (found.st_uid, found.st_gid) != owner_ids(item) or stat.S_IMODE(found.st_mode) != int(item["mode"], 8)
 
 
@@ -93,7 +93,7 @@ def looked_at(path: Path) -> os.stat_result | None:
 
 
 def noted(command: str) -> Path:
-    """Where it is noted that a command is due."""
+    """The place where it is noted that a command is due."""
     return RECORDS / f"then-{hashlib.sha256(command.encode()).hexdigest()[:16]}"
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""What a precheck wants to know of a host; changes nothing."""
+"""Looks at a host for a precheck; changes nothing."""
 
 from __future__ import annotations
 

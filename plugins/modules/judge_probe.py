@@ -123,13 +123,13 @@ def let_in(ask: Ask, executor: str) -> bool:
 
 
 def nobody_else(ask: Ask) -> bool:
-    """Whether an executor that `rest` has drained is the only one that could judge."""
+    """Says whether an executor that `rest` has drained is the only one that could judge."""
     alive = [one for one in ask("GET", "/executors", None)["executors"] if one["alive"]]
     return all(one["drain"] for one in alive) and any(one["drain_reason"].startswith(_HELD) for one in alive)
 
 
 def asking(server: str, ca: str, token: str, deadline: float) -> Ask:
-    """What calls the API, and calls again while the cluster cannot answer."""
+    """The function that calls the API, and calls again while the cluster cannot answer."""
     context = ssl.create_default_context(cafile=ca)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Who belongs to the cluster, and how one name leaves it; runs on a judicator's host."""
+"""Shows who belongs to the cluster, and takes one name out of it; runs on a judicator's host."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _SETTLED = 15.0  # seconds in which a member that has just been started, or whos
 
 
 def settled(roster: Roster, names: list[str]) -> dict[str, Any]:
-    """Who belongs to the cluster; looked at again for a while where somebody is missing, who may be starting."""
+    """The roster; looked at again for a while where somebody is missing, who may be starting."""
     end = time.monotonic() + _SETTLED
     while True:
         seen = roster.read()

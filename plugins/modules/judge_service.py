@@ -211,7 +211,7 @@ class Service:
             time.sleep(POLL)
 
     def late(self) -> bool:
-        """Whether there is no more time to wait."""
+        """Says whether there is no more time to wait."""
         return time.monotonic() > self.deadline
 
     def restart(self, health: Any) -> None:
@@ -221,7 +221,7 @@ class Service:
         self.unit.systemctl("restart")
 
     def foretold(self, changing: list[str]) -> bool:
-        """Whether a run that changes these paths would restart it."""
+        """Says whether a run that changes these paths would restart it."""
         return self.unit.outdated() or (self.unit.running and bool(self.unit.uses(changing)))
 
     def apply(self, *, wait: bool) -> tuple[bool, str]:

@@ -77,7 +77,7 @@ _QUIET = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"
 
 
 def mounted(table: str) -> dict[Path, bool]:
-    """Where something is mounted, and whether it is read-only, out of the text of /proc/self/mounts."""
+    """The mount points and whether each is read-only, out of the text of /proc/self/mounts."""
     found = {}
     for line in table.splitlines():
         _, where, _, options, *_ = line.split()
@@ -91,7 +91,7 @@ def _above_mounts(path: Path, mounts: Mapping[Path, bool]) -> bool:
 
 
 def emptied(path: Path, mounts: Mapping[Path, bool]) -> bool:
-    """Whether nothing is left of a directory but what the host itself has mounted in it."""
+    """Says whether nothing is left of a directory but what the host itself has mounted in it."""
     if not _above_mounts(path, mounts):
         return False
     return mounts.get(path, False) or all(emptied(one, mounts) for one in path.iterdir())
@@ -177,12 +177,12 @@ class Wiper:
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything to remove."""
+        """Says whether there is anything to remove."""
         return bool(self.paths or self.users or self.packages or self.left)
 
     @property
     def left(self) -> bool:
-        """Whether there is data, or the record of packages."""
+        """Says whether there is data, or the record of packages."""
         return self.last.exists() and not emptied(self.last, self.mounts)
 
     def wipe(self) -> None:

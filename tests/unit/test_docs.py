@@ -243,6 +243,21 @@ def test_nothing_is_left_to_be_done_later() -> None:
     assert checked > 400
 
 
+def test_a_docstring_begins_with_the_thing() -> None:
+    """A clause without a main clause (Whether, What, Why …) leaves the reader to guess what does it, or is it."""
+    defined = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    texts = [
+        (path.relative_to(ROOT), ast.get_docstring(node) or "")
+        for room in ("judge", "plugins", "lab")
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, defined)
+    ]
+    opening = re.compile(r"(?:What|Who|Whom|Whose|Whoever|Whether|Where|When|Which|Why|How)\b")
+    assert len(texts) > 5000
+    assert [f"{path}: {text.splitlines()[0]}" for path, text in texts if opening.match(text)] == []
+
+
 def test_every_decision_has_a_number_of_its_own() -> None:
     pages = sorted((ROOT / "docs/decisions").glob("*.md"))
     numbers = [page.name[:3] for page in pages]

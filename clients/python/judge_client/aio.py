@@ -160,7 +160,7 @@ class AsyncJudge(AsyncCore):
         return cast("bytes", await self._ask(Ask("GET", address("/api/v1/submissions/{id}/output", id=id), bytes)))
 
     async def source(self, id: str | int, *, file: str | None = None) -> bytes:
-        """What was handed in; several files as a ZIP archive.
+        """The files handed in; several as a ZIP archive.
 
         Role: user.
         """
@@ -222,7 +222,7 @@ class AsyncJudge(AsyncCore):
         return cast("models.StatusReply", await self._ask(Ask("GET", "/api/v1/status", models.StatusReply)))
 
     async def health(self) -> models.Health:
-        """Whether the cluster judges.
+        """The health of the cluster.
 
         Role: none.
         """
@@ -231,7 +231,7 @@ class AsyncJudge(AsyncCore):
         )
 
     async def alive(self) -> models.Alive:
-        """Whether this gateway answers.
+        """A gateway's sign of life.
 
         Role: none.
         """
@@ -264,7 +264,7 @@ class AsyncJudge(AsyncCore):
         )
 
     async def head_blob(self, sha: str | int) -> bool:
-        """Whether a blob is stored.
+        """Ask if a blob is stored.
 
         Role: judge.
         """
@@ -287,7 +287,7 @@ class AsyncJudge(AsyncCore):
         )
 
     async def missing_blobs(self, body: models.BlobsWanted) -> models.BlobsMissing:
-        """Which of many blobs are not stored.
+        """The blobs of a list that it lacks.
 
         Role: judge.
         """
@@ -391,7 +391,7 @@ class AsyncJudge(AsyncCore):
         )
 
     async def verification(self, name: str | int) -> models.VerificationReply:
-        """What came of verifying a problem.
+        """The outcome of verifying a problem.
 
         Role: judge.
         """
@@ -415,7 +415,7 @@ class AsyncJudge(AsyncCore):
         )
 
     async def rejudge_preview(self, body: models.RejudgeFilter | None = None) -> models.RejudgePreview:
-        """What a rejudging with this filter would take.
+        """The extent of a rejudging with this filter.
 
         Role: judge.
         """
@@ -525,7 +525,7 @@ class AsyncJudge(AsyncCore):
         )
 
     async def delete_preview(self, body: models.DeletionWanted | None = None) -> models.DeletionPreview:
-        """What would go with a deletion, and what stays.
+        """The effects of a deletion, none of it done.
 
         Role: admin.
         """
@@ -558,7 +558,7 @@ class AsyncJudge(AsyncCore):
         limit: int | None = None,
         before: str | None = None,
     ) -> models.AuditReply:
-        """Who had what done, newest first.
+        """The trail of acts, newest first.
 
         Role: admin.
         """
@@ -872,14 +872,14 @@ class AsyncJudge(AsyncCore):
         return cast("models.LanguagesReply", await self._ask(Ask("GET", "/api/v1/languages", models.LanguagesReply)))
 
     async def whoami(self) -> models.Whoami:
-        """Whom the token belongs to, and what they may take.
+        """The token's owner, and what they may take.
 
         Role: user.
         """
         return cast("models.Whoami", await self._ask(Ask("GET", "/api/v1/whoami", models.Whoami)))
 
     async def error_kind(self, code: str | int) -> models.ErrorKind:
-        """What a code of an error means.
+        """The meaning of an error's code.
 
         Role: none.
         """

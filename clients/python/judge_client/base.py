@@ -1,4 +1,4 @@
-"""What both clients do alike: requests, answers, what is tried again and what is kept. Nothing here sends anything."""
+"""What both clients do alike: requests, answers, what is tried again and what is kept. Nothing here sends."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def address(template: str, **places: object) -> str:
 
 
 class Base:
-    """Where the gateway is, who asks, and what is kept of its answers."""
+    """The place of the gateway, who asks, and what is kept of its answers."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Base:
         return None if wait > _LONGEST else wait + random.random() * self.pace  # noqa: S311 - no secret
 
     def _read(self, ask: Ask, given: Mapping[str, Any], answer: httpx.Response | httpx.TransportError) -> Any:
-        """What the answer says; JudgeError for a refusal, or when there was none."""
+        """The content of an answer; JudgeError for a refusal, or when there was none."""
         if isinstance(answer, httpx.TransportError):
             raise UnavailableError(f"{self.url} does not answer: {answer}") from answer
         name, content = self._name(given), answer.content

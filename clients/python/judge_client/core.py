@@ -1,4 +1,4 @@
-"""How calls are sent and tried again, once for each of the two clients, and what takes more than one call."""
+"""Sends calls and tries them again, once for each of the two clients; and has what takes more than one call."""
 
 from __future__ import annotations
 

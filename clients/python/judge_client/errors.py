@@ -1,4 +1,4 @@
-"""What a call may fail with: one class a reason that a program would act on."""
+"""The errors of calls: one class for each reason that a program would act on."""
 
 from __future__ import annotations
 

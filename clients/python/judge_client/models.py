@@ -163,7 +163,7 @@ class Batch:
 
 @dataclass(kw_only=True)
 class BatchAnswer:
-    """What came of one submission of a batch: `status` is what the call for it alone would have answered."""
+    """The outcome of one submission of a batch: `status` is what the call for it alone would have answered."""
 
     # 201 taken; 200 taken before under this key; else why not, as in `error`
     status: int
@@ -173,7 +173,7 @@ class BatchAnswer:
 
 @dataclass(kw_only=True)
 class BatchReply:
-    """What came of each submission of a batch, in the order in which they were sent."""
+    """The outcome of each submission of a batch, in the order in which they were sent."""
 
     results: list[BatchAnswer]
 
@@ -198,14 +198,17 @@ class BlobsMissing:
 
 @dataclass(kw_only=True)
 class BlobsWanted:
-    """Which of these are not stored? Those that are stay for a while, as if each had been asked for."""
+    """A question for blobs that are not stored.
+
+    Those that are stay for a while, as if each had been asked for.
+    """
 
     blobs: list[str]
 
 
 @dataclass(kw_only=True)
 class CoreSpeed:
-    """What the calibration program took on one core at an executor's start, and when it first ran on this machine."""
+    """The calibration program's seconds on one core: at an executor's start, and first on this machine."""
 
     core: int
     # CPU seconds
@@ -216,7 +219,7 @@ class CoreSpeed:
 
 @dataclass(kw_only=True)
 class Deleted:
-    """What has gone: so many submissions or problems, and what they took in the database."""
+    """The submissions or problems that have gone, and the bytes that they took in the database."""
 
     deleted: int
     bytes: int = 0
@@ -224,9 +227,9 @@ class Deleted:
 
 @dataclass(kw_only=True)
 class DeletionPreview:
-    """What goes and what stays, one sentence each.
+    """The effects of a deletion: what goes, what stays, a sentence each.
 
-    `refusal`: why it cannot be deleted as things are.
+    `refusal`: why nothing can be deleted now.
     """
 
     goes: list[str]
@@ -238,7 +241,7 @@ class DeletionPreview:
 
 @dataclass(kw_only=True)
 class DeletionWanted:
-    """What somebody thinks of deleting: one of these."""
+    """One thing that somebody thinks of deleting."""
 
     submission: str | None = None
     problem: str | None = None
@@ -280,7 +283,7 @@ class Delivery:
 
 @dataclass(kw_only=True)
 class DrainBody:
-    """Why an executor is drained; shown to people."""
+    """The body of a drain: the reason, which people are shown."""
 
     reason: str = ""
 
@@ -302,7 +305,7 @@ class ErrorBody:
 
 @dataclass(kw_only=True)
 class ErrorKind:
-    """What a code of an error means; its address is the `type` of a Problem."""
+    """The meaning of an error's code; its address is the `type` of a Problem."""
 
     type: str
     code: str
@@ -311,7 +314,7 @@ class ErrorKind:
 
 @dataclass(kw_only=True)
 class ExecutorInfo:
-    """What an executor tells about itself."""
+    """An executor's description of itself."""
 
     slots: int
     # language to version
@@ -360,7 +363,7 @@ class FiguresReply:
 
 @dataclass(kw_only=True)
 class GroupScore:
-    """What one group came to: the verdict of its first test that failed, and its part of the score."""
+    """The result of one group: the verdict of its first test that failed, and its part of the score."""
 
     name: str
     verdict: str
@@ -370,9 +373,9 @@ class GroupScore:
 
 @dataclass(kw_only=True)
 class Health:
-    """Whether the cluster takes and judges submissions.
+    """The health of the cluster.
 
-    `faults` has one sentence for each reason why not.
+    `faults` has a sentence for each reason why it takes or judges no submissions.
     """
 
     healthy: bool
@@ -401,7 +404,7 @@ class HoldNote:
 
 @dataclass(kw_only=True)
 class Identity:
-    """Who somebody is at an OpenID Connect provider: `subject` is theirs there for good, unlike name and address."""
+    """A person at an OpenID Connect provider: `subject` is theirs there for good, unlike name and address."""
 
     issuer: str
     subject: str
@@ -450,7 +453,7 @@ class LanguagesReply:
 
 @dataclass(kw_only=True)
 class LimitOrigin:
-    """Where the CPU limit comes from.
+    """The origin of the CPU limit.
 
     `inferred`: `slowest` (a submission) used `slowest_cpu` seconds of CPU time. The limit is that times
     `multiplier`, rounded up to a multiple of `resolution` (seconds). `too_slow` are submissions that must not keep
@@ -513,7 +516,7 @@ class MemberState:
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What one judging of a submission came to."""
+    """The result of one judging of a submission."""
 
     verdict: Verdict | None = None
     cpu: float = 0.0
@@ -533,7 +536,7 @@ class OwnPasswordBody:
 
 @dataclass(kw_only=True)
 class PackReply:
-    """How many bytes of a pack were taken; its blobs are stored."""
+    """The answer to a pack: the number of bytes that were taken; its blobs are stored."""
 
     bytes: int
 
@@ -569,7 +572,7 @@ class PastVerdict:
 
 @dataclass(kw_only=True)
 class Point:
-    """What happened in one step.
+    """The events of one step of time.
 
     What nobody has looked at is null: no judicator led then.
     """
@@ -673,7 +676,7 @@ class ProblemsReply:
 
 @dataclass(kw_only=True)
 class Purged:
-    """What one call has deleted.
+    """The data that one call has deleted.
 
     While `left` is not 0 the call is repeated, with its `until`.
     """
@@ -703,7 +706,7 @@ class Quota:
 
 @dataclass(kw_only=True)
 class Rate:
-    """How often something may still be done: `left` times in the next `seconds`, then `limit` times again."""
+    """A limit and what is left of it: `left` times in the next `seconds`, then `limit` times again."""
 
     # times in one minute
     limit: int
@@ -714,7 +717,7 @@ class Rate:
 
 @dataclass(kw_only=True)
 class RejudgeBody:
-    """Which judged submissions to judge again, and why."""
+    """The body that starts a rejudging: the judged submissions to judge again, and the reason."""
 
     filter: RejudgeFilter
     # everybody who sees a changed verdict sees it
@@ -754,7 +757,7 @@ class RejudgeDiff:
 
 @dataclass(kw_only=True)
 class RejudgeFilter:
-    """Which finished submissions to judge again: those that meet every condition given.
+    """The finished submissions to judge again: those that meet every condition given.
 
     A condition with several values is met by any of them.
     """
@@ -774,7 +777,7 @@ class RejudgeFilter:
 
 @dataclass(kw_only=True)
 class RejudgePreview:
-    """What a start would take: `count` submissions, of them the first few, newest first.
+    """The extent of a rejudging before its start: `count` submissions, of them the first few, newest first.
 
     `skipped`: they match, but are part of an open rejudging already.
     """
@@ -847,7 +850,7 @@ class Resend:
 
 @dataclass(kw_only=True)
 class Resent:
-    """How many deliveries wait again."""
+    """The number of deliveries that wait again."""
 
     count: int
 
@@ -888,7 +891,7 @@ class Result:
 
 @dataclass(kw_only=True)
 class RunOptions:
-    """How a program without a problem is built, run and judged, beside what its language's row says."""
+    """The way to build, run and judge a program without a problem, beside what its language's row says."""
 
     # more arguments of a compiler whose row takes any
     compiler: list[str] = field(default_factory=list)
@@ -908,7 +911,7 @@ class RunOptions:
 
 @dataclass(kw_only=True)
 class RunUsage:
-    """What one run used."""
+    """The time and memory that one run used, and how it ended."""
 
     cpu: float = 0.0
     wall: float = 0.0
@@ -1041,7 +1044,7 @@ class StatusReply:
 
 @dataclass(kw_only=True)
 class Submission:
-    """What a person hands in: `language` + `source` or `files`, or the seed's plain `command` (with `compile`).
+    """A person's submission: `language` + `source` or `files`, or the seed's plain `command` (with `compile`).
 
     Judged against `problem`, or inline `tests`, or else run once on `stdin`.
     """
@@ -1265,7 +1268,7 @@ class UserAdd:
 
 @dataclass(kw_only=True)
 class UserFields:
-    """What to change of an account; what is left out stays."""
+    """The fields to change of an account; what is left out stays."""
 
     role: Literal["admin", "judge", "user"] | str | None = None
     groups: list[str] | None = None
@@ -1386,7 +1389,7 @@ class WebhooksReply:
 
 @dataclass(kw_only=True)
 class Whoami:
-    """Whom a token belongs to, what they may take of the cluster, and what they take now."""
+    """The owner of a token, what they may take of the cluster, and what they take now."""
 
     allowance: Allowance
     # submissions that wait

@@ -157,7 +157,7 @@ class Judge(Core):
         return cast("bytes", self._ask(Ask("GET", address("/api/v1/submissions/{id}/output", id=id), bytes)))
 
     def source(self, id: str | int, *, file: str | None = None) -> bytes:
-        """What was handed in; several files as a ZIP archive.
+        """The files handed in; several as a ZIP archive.
 
         Role: user.
         """
@@ -219,14 +219,14 @@ class Judge(Core):
         return cast("models.StatusReply", self._ask(Ask("GET", "/api/v1/status", models.StatusReply)))
 
     def health(self) -> models.Health:
-        """Whether the cluster judges.
+        """The health of the cluster.
 
         Role: none.
         """
         return cast("models.Health", self._ask(Ask("GET", "/api/v1/health", models.Health, good=frozenset({503}))))
 
     def alive(self) -> models.Alive:
-        """Whether this gateway answers.
+        """A gateway's sign of life.
 
         Role: none.
         """
@@ -257,7 +257,7 @@ class Judge(Core):
         )
 
     def head_blob(self, sha: str | int) -> bool:
-        """Whether a blob is stored.
+        """Ask if a blob is stored.
 
         Role: judge.
         """
@@ -278,7 +278,7 @@ class Judge(Core):
         return cast("models.PackReply", self._ask(Ask("PUT", "/api/v1/blobs/pack", models.PackReply, content=content)))
 
     def missing_blobs(self, body: models.BlobsWanted) -> models.BlobsMissing:
-        """Which of many blobs are not stored.
+        """The blobs of a list that it lacks.
 
         Role: judge.
         """
@@ -379,7 +379,7 @@ class Judge(Core):
         )
 
     def verification(self, name: str | int) -> models.VerificationReply:
-        """What came of verifying a problem.
+        """The outcome of verifying a problem.
 
         Role: judge.
         """
@@ -399,7 +399,7 @@ class Judge(Core):
         )
 
     def rejudge_preview(self, body: models.RejudgeFilter | None = None) -> models.RejudgePreview:
-        """What a rejudging with this filter would take.
+        """The extent of a rejudging with this filter.
 
         Role: judge.
         """
@@ -505,7 +505,7 @@ class Judge(Core):
         )
 
     def delete_preview(self, body: models.DeletionWanted | None = None) -> models.DeletionPreview:
-        """What would go with a deletion, and what stays.
+        """The effects of a deletion, none of it done.
 
         Role: admin.
         """
@@ -538,7 +538,7 @@ class Judge(Core):
         limit: int | None = None,
         before: str | None = None,
     ) -> models.AuditReply:
-        """Who had what done, newest first.
+        """The trail of acts, newest first.
 
         Role: admin.
         """
@@ -845,14 +845,14 @@ class Judge(Core):
         return cast("models.LanguagesReply", self._ask(Ask("GET", "/api/v1/languages", models.LanguagesReply)))
 
     def whoami(self) -> models.Whoami:
-        """Whom the token belongs to, and what they may take.
+        """The token's owner, and what they may take.
 
         Role: user.
         """
         return cast("models.Whoami", self._ask(Ask("GET", "/api/v1/whoami", models.Whoami)))
 
     def error_kind(self, code: str | int) -> models.ErrorKind:
-        """What a code of an error means.
+        """The meaning of an error's code.
 
         Role: none.
         """

@@ -69,7 +69,7 @@ def setting(variable: str, key: str, section: str = "defaults") -> str:
 
 
 def _anybodys(directory: Path) -> bool:
-    """Whether everybody may write there: Ansible takes no settings from such a directory, so neither does judgectl."""
+    """Says whether everybody may write there: Ansible takes no settings from such a directory, nor does judgectl."""
     return bool(directory.stat().st_mode & stat.S_IWOTH)
 
 
@@ -122,7 +122,7 @@ def _dict(value: Any) -> Mapping[str, Any]:
 
 
 def is_open(value: Any) -> bool:
-    """Whether only Ansible can say what a value of ansible-inventory's list stands for."""
+    """Says whether only Ansible can tell what a value of ansible-inventory's list stands for."""
     if isinstance(value, dict):
         return "__ansible_vault" in value
     return isinstance(value, str) and any(mark in value for mark in ("{{", "{%", "{#"))
@@ -131,7 +131,7 @@ def is_open(value: Any) -> bool:
 def _unfilled(
     host: Host, variables: Sequence[str], wanted: Mapping[str, Sequence[Host]], value: Any, stderr: str
 ) -> str:
-    """Why a host's variables could not be worked out, in one sentence that names the encrypted one if it is one."""
+    """The reason why a host's variables have no value, in one sentence that names the encrypted one if it is one."""
     mine = [name for name in variables if host in wanted[name]]
     encrypted = [name for name in mine if isinstance(host.variables[name], dict)]
     name = (encrypted or mine)[0]

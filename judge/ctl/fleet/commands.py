@@ -161,7 +161,7 @@ def logs(
     as_json: Json = False,
     output: Output = TABLE,
 ) -> None:
-    """What the judge units logged, of all hosts in order of time (UTC): time, host/unit, message.
+    """Print what the judge units logged, of all hosts in order of time (UTC): time, host/unit, message.
 
     With --follow a host that goes away is said so, and its lines go on where they ended once it is back.
     Exit code 1 when a host's journal could not be read, or not to its end.

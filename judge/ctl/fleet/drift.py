@@ -77,7 +77,7 @@ def parse(text: str, host: str) -> list[Difference]:
 
 
 def same(wanted: str, found: str) -> bool:
-    """Whether the kernel has a value: white space between numbers counts as one, and of choices the one in brackets."""
+    """Says whether the kernel has a value: spaces between numbers count as one, and of choices the one in brackets."""
     if "[" in found:
         return f"[{wanted.strip()}]" in found
     return wanted.split() == found.split()

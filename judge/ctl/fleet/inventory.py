@@ -46,7 +46,7 @@ class Host:
 
     @property
     def address(self) -> str:
-        """Where the host is reached: `ansible_host`, else its name."""
+        """The address at which the host is reached: `ansible_host`, else its name."""
         return self.text("ansible_host", "ansible_ssh_host") or self.name
 
 

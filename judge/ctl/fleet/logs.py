@@ -30,7 +30,7 @@ _LATEST = 253_402_300_799_000_000  # the last microsecond of the year 9999
 
 @dataclass(frozen=True)
 class JournalQuery:
-    """Which lines are wanted. `lines`: only the newest; None: all. `since` in journalctl's own words."""
+    """The lines that are wanted. `lines`: only the newest; None: all. `since` in journalctl's own words."""
 
     units: tuple[str, ...]
     lines: int | None = None

@@ -31,7 +31,7 @@ class FleetHost:
 
     @property
     def target(self) -> Target:
-        """How to log in there; raises the ConfigError that says why that cannot be told."""
+        """The way to log in there; raises the ConfigError that says why it cannot be told."""
         if isinstance(self.login, ConfigError):
             raise self.login
         return self.login

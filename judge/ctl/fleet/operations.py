@@ -30,7 +30,7 @@ def drift(
     as_json: Json = False,
     output: Output = TABLE,
 ) -> None:
-    """What differs from the inventory: files and services, as site.yml would change them, and the kernel's values.
+    """Show what differs from the inventory: files and services that site.yml would change, and the kernel's values.
 
     Changes nothing. Exit code 1 when anything differs, 2 or 3 when a host could not be looked at.
     """
@@ -60,7 +60,7 @@ def versions(
     as_json: Json = False,
     output: Output = TABLE,
 ) -> None:
-    """What runs where: release, etcd, mongod, gcc, Python, kernel; and what is installed but not running yet.
+    """Show what runs where: release, etcd, mongod, gcc, Python, kernel; and what is installed but not running yet.
 
     Exit code 1 when something older than what is installed runs, or a host does not answer.
     """

@@ -164,7 +164,7 @@ class Connection:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection still stands, as far as is known."""
+        """Says whether the connection still stands, as far as is known."""
         return self._transport.is_active()
 
     def close(self) -> None:
@@ -312,7 +312,7 @@ class Stream:
         return said
 
     def exit_code(self, timeout: float) -> int:
-        """How the command ended; UnavailableError when the connection ended first."""
+        """The command's exit code, once it has ended; UnavailableError when the connection ended first."""
         if not self._channel.status_event.wait(max(timeout, _STEP)) or self._channel.exit_status < 0:
             self._channel.close()
             raise UnavailableError(f"the connection to {self._target.address} was lost in the middle of an answer")

@@ -1,4 +1,4 @@
-"""Where a host's sshd is, through which jump hosts, and how to log in there. Nothing is connected here.
+"""The way to a host's sshd: its address, jump hosts, and how to log in. Nothing is connected here.
 
 The inventory's variables become the words that Ansible gives ssh, and `ssh -G` says what they and ssh_config mean.
 """
@@ -36,7 +36,7 @@ _PATIENCE = 30  # seconds: ssh_config may run programs (Match exec) and ask for 
 
 @dataclass(frozen=True)
 class Target:
-    """How to log in to one host. `known_as` is its name in known_hosts."""
+    """The way to log in to one host. `known_as` is its name in known_hosts."""
 
     name: str = field(compare=False)  # a jump host of several hosts is one
     address: str

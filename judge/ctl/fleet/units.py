@@ -105,7 +105,7 @@ def _unit(host: str, fields: Mapping[str, str], uptime: float | None, wanted: se
 
 
 def fault(fields: Mapping[str, str], *, expected: bool) -> str:
-    """Why a person should look at a unit; empty when there is no reason to."""
+    """The reason for a person to look at a unit; empty when there is none."""
     active, sub = fields.get("ActiveState", ""), fields.get("SubState", "")
     if fields.get("LoadState") == "not-found" and active in {"", "inactive"}:
         return "missing" if expected else ""

@@ -25,7 +25,7 @@ _SHOWN = 200
 
 @dataclass
 class Checked:
-    """What came of it: how many tests each check has passed, the sentences about tests that were refused.
+    """The outcome of the checks: how many tests each has passed, the sentences about tests that were refused.
 
     `refused` and `broken` (an output validator that cannot judge at all) are faults, `warnings` are not.
     """
@@ -80,7 +80,7 @@ def _asked(manifest: ProblemManifest) -> list[ProblemProgram]:
 
 
 def _built(manifest: ProblemManifest) -> list[ProblemProgram]:
-    """What judges submissions and is asked about no answer: the check of answers builds it."""
+    """The programs that judge submissions and are asked about no answer; the check of answers only builds them."""
     manager = manifest.task.manager if manifest.task is not None else None
     speaks = manifest.validators if manifest.needs_validator else []
     return [*speaks, *(one for one in (manager, manifest.grader) if one is not None)]

@@ -36,7 +36,7 @@ class Tried:
     left_out: dict[str, str] = field(default_factory=dict)
 
     def as_json(self, info: ProblemInfo) -> dict[str, Any]:
-        """What an import has come to, for programs."""
+        """The outcome of an import, for programs."""
         origin = self.manifest.limit_origin
         return {
             **info.model_dump(mode="json"),
@@ -50,7 +50,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a package is read, beside where it lies; see `read_package`."""
+    """The options with which a package is read; see `read_package`."""
 
     name: str | None = None
     time_limit: float | None = None

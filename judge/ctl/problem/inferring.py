@@ -29,7 +29,7 @@ class Inferred:
 
 
 def origin_words(manifest: ProblemManifest) -> str:
-    """Where a problem's time limit comes from, in one line; empty when nobody said."""
+    """The origin of a problem's time limit, in one line; empty when nobody said."""
     origin = manifest.limit_origin
     if origin is None:
         return ""
@@ -181,7 +181,7 @@ def beyond(
 
 
 def slow_warning(row: Row, margins: timing.Margins) -> str:
-    """Why a submission that must be too slow is not slow enough; empty when it is, or another verdict ended it."""
+    """The warning that a too slow submission is not slow enough; empty when it is, or another verdict ended it."""
     if row.beyond is None or row.excess is None or row.beyond.verdict is m.Verdict.TLE:
         return ""
     used = row.excess * row.limit

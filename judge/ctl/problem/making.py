@@ -177,7 +177,7 @@ def _put(archive: tarfile.TarFile, name: str, content: Content) -> None:
 
 
 def script(programs: dict[str, Program], steps: Sequence[Step], folders: dict[str, str], places: dict[str, str]) -> str:
-    """What builds the programs (by key, in these folders), takes the steps, and packs what was made.
+    """The shell script that builds the programs (by key, in these folders), takes the steps, and packs what they make.
 
     `places` are where the package's files lie. Everything of the package in it is quoted.
     """
@@ -225,7 +225,7 @@ def _step(programs: dict[str, Program], step: Step, folders: dict[str, str], pla
 
 
 def _left(said: str, step: Step, output: str, answer: str) -> list[str]:
-    """What takes the files that a generator may have written itself, and refuses those that would be lost."""
+    """The lines that take files which a generator may have written itself, and refuse those that would be lost."""
     given, other = shlex.quote(f"{step.stem}.in"), shlex.quote(f"{step.stem}.ans")
     nothing = shlex.quote(f"{said} printed nothing, and left no {step.stem}.in")
     lines = [f"if [ -f ./{given} ]; then cat ./{given} >{output}; elif [ ! -s {output} ]; then fail {nothing}; fi"]
@@ -306,7 +306,7 @@ def _most(verdict: m.Verdict | None, run: m.TestResult | None) -> str:
 
 
 def fault(task: m.Task, batch: Batch) -> str:
-    """Why a batch was not made."""
+    """The reason why a batch was not made."""
     result = task.result or m.Result()
     run = result.tests[0] if result.tests else None
     if task.verdict in _TOO_MUCH:

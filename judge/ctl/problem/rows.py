@@ -23,14 +23,14 @@ class ExampleRow:
 
     @property
     def wrong(self) -> str:
-        """Why its outcome is not what its folder stands for; empty when it is, or not known yet."""
+        """The reason why its outcome is not what its folder stands for; empty when it is, or not known yet."""
         if not self.task.done:
             return ""
         return self.example.wrong(self.task.verdict, self.task.result or m.Result())
 
     @property
     def right(self) -> bool:
-        """Whether its outcome is what its folder stands for."""
+        """Says whether its outcome is what its folder stands for."""
         return not self.wrong
 
     def as_json(self) -> dict[str, Any]:
@@ -64,7 +64,7 @@ class Row(ExampleRow):
 
     @property
     def margin(self) -> float | None:
-        """How many times its CPU time the limit is; None when it did not run or ran into the limit."""
+        """The limit as a multiple of its CPU time; None when it did not run or ran into the limit."""
         result = self.task.result
         if result is None or not result.cpu or any(test.verdict is m.Verdict.TLE for test in result.tests):
             return None
@@ -72,7 +72,7 @@ class Row(ExampleRow):
 
     @property
     def excess(self) -> float | None:
-        """How many times the limit it took at least; None when that was not measured, or another verdict ended it."""
+        """The time it took at least, as a multiple of the limit; None: not measured, or another verdict ended it."""
         if self.beyond is None or self.beyond.result is None:
             return None
         if self.beyond.verdict is m.Verdict.TLE:  # which may be for its wall time

@@ -114,7 +114,7 @@ def as_json(info: ProblemInfo, manifest: ProblemManifest) -> dict[str, Any]:
 
 
 def print_tried(tried: Tried) -> None:
-    """What is to be said of a package that was imported, on stderr."""
+    """Print the notes and warnings about a package that was imported, on stderr."""
     name = tried.manifest.name
     show.err.say(f"{name}: {tried.uploaded.words}", "dim")
     for note in tried.notes:

@@ -33,17 +33,17 @@ R = TypeVar("R", bound=ExampleRow)
 
 @dataclass(frozen=True)
 class Present:
-    """What the executors that take work now can judge: their languages, and whether there is any of them."""
+    """The abilities of the executors that take work now: their languages, and whether there is any of them."""
 
     languages: frozenset[str] = frozenset()
     any: bool = False
 
     def takes(self, language: str | None) -> bool:
-        """Whether one of them takes a submission in this language; None needs none."""
+        """Says whether one of them takes a submission in this language; None needs none."""
         return self.any and (not language or language in self.languages)
 
     def why(self, language: str | None) -> str:
-        """Why none takes it, for people."""
+        """The reason why none takes it, for people."""
         return f"no executor has {language}" if self.any and language else "no executor takes work"
 
 
@@ -138,7 +138,7 @@ class Trial:
 
 
 class _Lost:
-    """Which rows wait for executors that are gone; looks now and then."""
+    """Finds the rows that wait for executors that are gone; looks now and then."""
 
     def __init__(self, api: Api) -> None:
         self._api = api

@@ -31,7 +31,7 @@ _LINE, _PLACE = 5.0, 120.0
 
 @dataclass(frozen=True)
 class Uploaded:
-    """What was sent, in `seconds`, and how many blobs the cluster had already."""
+    """The blobs that were sent, in `seconds`, and how many the cluster had already."""
 
     blobs: int
     bytes: int

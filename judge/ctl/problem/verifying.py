@@ -49,7 +49,7 @@ class Verified:
 
     @property
     def right(self) -> bool:
-        """Whether everything that was judged is as the package says."""
+        """Says whether everything that was judged is as the package says."""
         return not self.faults and not any(row.wrong for row in self.rows)
 
     @property
@@ -67,7 +67,7 @@ class Verified:
 
 @dataclass(frozen=True)
 class Options:
-    """How to verify. `name`: import the package under it, too; `infer`: set the time limit anew."""
+    """The options of a verification. `name`: import the package under it, too; `infer`: set the time limit anew."""
 
     name: str | None = None
     priority: Priority = "low"
@@ -183,7 +183,7 @@ def _verify(api: Api, package: Package, options: Options) -> Verified:
 def _measure_slow(
     api: Api, package: Package, verified: Verified, there: Present, margins: timing.Margins, options: Options
 ) -> None:
-    """How far beyond the limit those are that must be too slow: those that were, under a raised limit."""
+    """Measure how far beyond the limit those are that must be too slow, and were: judge them under a raised limit."""
     slow = {
         row.example.candidate.path: row
         for row in verified.rows

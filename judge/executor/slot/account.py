@@ -40,12 +40,12 @@ class Account:
 
     @property
     def over(self) -> bool:
-        """Whether its time is used up: judging ends."""
+        """Says whether its time is used up: judging ends."""
         return self.spent >= self.total - _SLACK
 
     @property
     def sentence(self) -> str:
-        """Why judging ended."""
+        """The sentence that says why judging ended."""
         return (
             f"{TOTAL_TIME}: all runs of this submission together may take {self.total:g} s ({self._name}); "
             "later tests are not run"
@@ -61,7 +61,7 @@ class Account:
         self.spent += max(0.0, seconds)
 
     def refusal(self, needs: float) -> str:
-        """Why a test that is near its limit is not repeated; empty when it may be. `needs`: what its first run took."""
+        """The reason why a test near its limit is not repeated, if any. `needs`: what its first run took."""
         if self._repeats >= self._most_repeats:
             return f"{self._most_repeats:g} of its tests have been repeated, which is the limit (repeats)"
         if needs > self.alone_left:
@@ -70,7 +70,7 @@ class Account:
 
     @property
     def no_time_alone(self) -> str:
-        """Why a test is not repeated that would take too long."""
+        """The reason why a test that would take too long is not repeated."""
         return f"its repeated tests may have {self._most_alone:g} s to themselves (alone_seconds)"
 
     def repeated(self, alone: float) -> None:

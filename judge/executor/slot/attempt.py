@@ -149,7 +149,7 @@ class Attempt:
         return job_limits(self.job, self.means.memory, self.means.table)
 
     def program(self, limits: JobLimits) -> Program:
-        """How to build and run the submission here."""
+        """The commands that build and run the submission here."""
         job, manifest = self.job, self.manifest
         submission = job.assignment.submission
         extra = (
@@ -166,7 +166,7 @@ class Attempt:
         return Workshop(self.means.take, self.runner.run, builds, limits.compile, self.runner.wait)
 
     def packaged(self, program: ProblemProgram, limits: JobLimits) -> Program:
-        """How to build and start a program of the package here."""
+        """The commands that build and start a program of the package here."""
         files = self.job.data.files if self.job.data is not None else {}
         contents = {name: Path(files[sha]).read_bytes() for name, sha in program.files.items()}
         return plan_program(program, contents, self.means.table, limits.validation)

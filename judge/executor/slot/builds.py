@@ -102,7 +102,7 @@ class Builds:
 
 
 def _kept(path: Path) -> tuple[float, int, Path]:
-    """When an archive was used last, and its size; another slot may have removed it."""
+    """The time of an archive's last use, and its size; another slot may have removed it."""
     try:
         found = path.stat()
     except FileNotFoundError:

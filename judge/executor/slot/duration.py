@@ -1,4 +1,4 @@
-"""How long jobs of a kind take lately, so that a slot can say ahead of time when it will be free (docs/executor.md)."""
+"""Estimates how long jobs of a kind take, so that a slot can say early when it will be free (docs/executor.md)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DurationEstimator:
         self._seconds: dict[str, float] = {}
 
     def expected(self, kind: str) -> float:
-        """How long such a job should take; infinity when none was judged here yet."""
+        """The seconds that such a job should take; infinity when none was judged here yet."""
         return self._seconds.get(kind, float("inf"))
 
     def record(self, kind: str, seconds: float) -> None:

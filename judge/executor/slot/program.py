@@ -1,4 +1,4 @@
-"""How programs are built and started inside a sandbox: submissions, plain commands, and a package's own programs."""
+"""Builds and starts programs inside a sandbox: submissions, plain commands, and a package's own programs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Box(Protocol):
 
 @dataclass(frozen=True)
 class Program:
-    """How one program is built and started inside the sandbox, whatever kind it is."""
+    """The commands that build and start one program inside the sandbox, whatever kind it is."""
 
     files: Mapping[str, bytes]
     compile: Sequence[str] | None
@@ -71,7 +71,7 @@ class Program:
     executables: frozenset[str] = field(default_factory=frozenset)
 
     def heap_full(self, outcome: Outcome) -> bool:
-        """Whether this program's runtime says that it found no more memory; the outcome's outputs are still open."""
+        """Says whether this program's runtime reports that it found no more memory; its outputs are still open."""
         sign = self.heap
         return sign is not None and sign.seen(outcome.exit_code, outcome.memory, outcome.stdout, outcome.stderr)
 
@@ -83,7 +83,7 @@ def plan(
     include: Mapping[str, bytes] | None = None,
     task: IoiTask | None = None,
 ) -> Program:
-    """How to judge a submission: by its language, or by its own shell commands (the seed's plain task).
+    """The program of a submission: by its language, or its own shell commands (the seed's plain task).
 
     `include` are the package's files that go with it; they take the place of the submission's own of the same name, as
     the format says. With graders (`task.entry`) one of them is started. Raises UsageError for a language that is not in
@@ -182,7 +182,7 @@ def included(
 def plan_program(
     program: ProblemProgram, contents: Mapping[str, bytes], table: Mapping[str, Language], limits: Limits
 ) -> Program:
-    """How to build and start a program of the package; `contents` are its files, `limits` those of its runs.
+    """The program of a package, to build and start; `contents` are its files, `limits` those of its runs.
 
     Raises UsageError when this executor lacks what it needs.
     """

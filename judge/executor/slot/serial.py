@@ -38,7 +38,7 @@ class SerialJudge:
 
     @property
     def open(self) -> int:
-        """How many tests have no result yet; 0 where some have the same name, so that they cannot be told apart."""
+        """The number of tests without a result; 0 where some have the same name, so that they cannot be told apart."""
         return self._count - len(self._noted) if self._count == len(self.names) else 0
 
     @property

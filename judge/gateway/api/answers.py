@@ -1,4 +1,4 @@
-"""What answers of the HTTP API have in common: tags, links to next pages, the two shapes of errors, what will go."""
+"""The parts that all answers of the HTTP API share: tags, links to next pages, two shapes of errors, deprecations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TITLES: Final[Mapping[str, str]] = {
 
 
 class ErrorKind(m.Message):
-    """What a code of an error means; its address is the `type` of a Problem."""
+    """The meaning of an error's code; its address is the `type` of a Problem."""
 
     type: str
     code: str
@@ -73,13 +73,13 @@ class Problem(m.Message):
 
 
 def kind(code: str) -> ErrorKind | None:
-    """What a code means; None for one that the API does not answer."""
+    """The meaning of a code; None for one that the API does not answer."""
     title = TITLES.get(code)
     return None if title is None else ErrorKind(type=f"{PREFIX}/errors/{code}", code=code, title=title)
 
 
 def wants_problem(accept: str) -> bool:
-    """Whether this Accept header names problem+json, and nothing that it would rather have; `*/*` does not. Pure."""
+    """Says whether this Accept header names problem+json and prefers nothing to it; `*/*` does not name it. Pure."""
     given: dict[str, float] = {}
     for media, quality in parse_accept_header(accept, MIMEAccept):
         given.setdefault(media.partition(";")[0].strip().lower(), quality)
@@ -152,7 +152,7 @@ class Deprecation:
     instead: str
 
     def headers(self) -> dict[str, str]:
-        """What its answers say of it (RFC 9745, RFC 8594)."""
+        """The headers with which its answers announce that it will go (RFC 9745, RFC 8594)."""
         since, sunset = (
             datetime.datetime.combine(day, datetime.time(), datetime.UTC) for day in (self.since, self.sunset)
         )

@@ -17,7 +17,7 @@ def _hold(call: Call) -> Reply:
 
 
 ROUTES: list[Route] = [
-    Route("GET", "/audit", "audit", "Who had what done, newest first", None, "admin", AuditReply, query=AuditQuery,
+    Route("GET", "/audit", "audit", "The trail of acts, newest first", None, "admin", AuditReply, query=AuditQuery,
           calls=("audit",)),
     Route("POST", "/audit/holds", "audit_hold", "Note that boot was told to leave a service alone", _hold, "admin",
           models.HoldNote, 201, body=models.HoldNote, calls=("audit_note",)),

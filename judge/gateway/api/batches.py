@@ -46,7 +46,7 @@ class Batch(m.Message):
 
 
 class BatchAnswer(m.Message):
-    """What came of one submission of a batch: `status` is what the call for it alone would have answered."""
+    """The outcome of one submission of a batch: `status` is what the call for it alone would have answered."""
 
     status: int = Field(description="201 taken; 200 taken before under this key; else why not, as in `error`")
     task: m.Task | None = None
@@ -54,13 +54,13 @@ class BatchAnswer(m.Message):
 
 
 class BatchReply(m.Message):
-    """What came of each submission of a batch, in the order in which they were sent."""
+    """The outcome of each submission of a batch, in the order in which they were sent."""
 
     results: list[BatchAnswer]
 
 
 class SeveralQuery(m.Message):
-    """Which submissions."""
+    """The query of a call that reads several submissions."""
 
     ids: str = Field(min_length=1, max_length=MOST * 64, description=f"up to {MOST} ids with commas between")
 
@@ -99,7 +99,7 @@ class _Handing:
         self.retry = 0
 
     def answer(self, place: int, given: m.Submission | ValidationError) -> BatchAnswer:
-        """What came of one."""
+        """Hand in the submission at this place of the batch, and answer its outcome."""
         try:
             return self._add(place, given)
         except JudgeError as exc:

@@ -64,7 +64,7 @@ def _purge(call: Call) -> m.Message:
 
 
 ROUTES: list[Route] = [
-    Route("POST", "/deletions/preview", "delete_preview", "What would go with a deletion, and what stays", None,
+    Route("POST", "/deletions/preview", "delete_preview", "The effects of a deletion, none of it done", None,
           "admin", DeletionPreview, body=DeletionWanted, calls=("delete_preview",)),
     Route("DELETE", "/submissions/<id>", "delete_submission", "Delete a finished submission", _submission, "admin",
           Deleted, calls=("delete_submission",)),

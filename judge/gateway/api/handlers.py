@@ -166,7 +166,7 @@ def _source(call: Call) -> Reply:
 
 
 def _attachment(name: str) -> str:
-    """What makes a browser store an answer under the last part of this name (RFC 6266)."""
+    """The header's value that makes a browser store an answer under the last part of this name (RFC 6266)."""
     last = name.rpartition("/")[2]
     plain = "".join(char if char.isascii() and (char.isalnum() or char in "._+-") else "_" for char in last)
     return f"attachment; filename={plain}; filename*=UTF-8''{quote(last, safe='')}"
@@ -306,7 +306,7 @@ ROUTES: list[Route] = [
           query=models.TaskQuery, calls=("get",)),
     Route("GET", "/submissions/<id>/output", "output", "All that a task without tests printed", _output, "user", BYTES,
           calls=("get",)),
-    Route("GET", "/submissions/<id>/source", "source", "What was handed in; several files as a ZIP archive", _source,
+    Route("GET", "/submissions/<id>/source", "source", "The files handed in; several as a ZIP archive", _source,
           "user", BYTES, query=models.SourceQuery, calls=("get",)),
     Route("POST", "/submissions/<id>/cancel", "cancel", "Cancel a submission", _cancel, "user", m.Task,
           calls=("get", "cancel")),
@@ -319,9 +319,9 @@ ROUTES: list[Route] = [
     Route("GET", "/judicators", "judicators", "The judicators, and the members of etcd and MongoDB", _judicators,
           "user", models.JudicatorsReply, calls=("status",)),
     Route("GET", "/status", "status", "The cluster at a glance", _status, "user", StatusReply, calls=("status",)),
-    Route("GET", "/health", "health", "Whether the cluster judges", _health, "none", models.Health,
+    Route("GET", "/health", "health", "The health of the cluster", _health, "none", models.Health,
           also={503: "The cluster does not judge; faults says why"}, calls=("status",)),
-    Route("GET", "/alive", "alive", "Whether this gateway answers", _alive, "none", models.Alive),
+    Route("GET", "/alive", "alive", "A gateway's sign of life", _alive, "none", models.Alive),
     Route("GET", "/problems", "problems", "All problems", None, "user", ProblemsReply, calls=("problems",)),
     Route("POST", "/problems", "import_problem", "Register a problem whose blobs have been uploaded", _import, "judge",
           ProblemInfo, 201, body=ProblemImport, calls=("problem_import",)),
@@ -329,9 +329,9 @@ ROUTES: list[Route] = [
           201, binary_body=True),
     Route("PUT", "/blobs/pack", "put_pack", "Store a pack of small blobs", _put_pack, "judge", models.PackReply, 201,
           binary_body=True),
-    Route("POST", "/blobs/missing", "missing_blobs", "Which of many blobs are not stored", None, "judge", BlobsMissing,
+    Route("POST", "/blobs/missing", "missing_blobs", "The blobs of a list that it lacks", None, "judge", BlobsMissing,
           body=BlobsWanted, calls=("blobs_missing",)),
-    Route("HEAD", "/blobs/<sha>", "head_blob", "Whether a blob is stored", _head_blob, "judge", BYTES, errors=(400,)),
+    Route("HEAD", "/blobs/<sha>", "head_blob", "Ask if a blob is stored", _head_blob, "judge", BYTES, errors=(400,)),
     Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "judge", BYTES, errors=(400,)),
     *batches.ROUTES,
     *figures.ROUTES,
@@ -344,9 +344,9 @@ ROUTES: list[Route] = [
     *people.ROUTES,
     Route("GET", "/languages", "languages", "The languages that live executors judge", _languages, "user",
           models.LanguagesReply, calls=("executors",)),
-    Route("GET", "/whoami", "whoami", "Whom the token belongs to, and what they may take", _whoami, "user", Whoami,
+    Route("GET", "/whoami", "whoami", "The token's owner, and what they may take", _whoami, "user", Whoami,
           calls=("usage",)),
-    Route("GET", "/errors/<code>", "error_kind", "What a code of an error means", _error_kind, "none",
+    Route("GET", "/errors/<code>", "error_kind", "The meaning of an error's code", _error_kind, "none",
           answers.ErrorKind),
     Route("GET", "/openapi.json", "openapi", "This description", _openapi, "none", OBJECT),
 ]  # fmt: skip

@@ -21,7 +21,7 @@ class Alive(m.Message):
 
 
 class Health(m.Message):
-    """Whether the cluster takes and judges submissions. `faults` has one sentence for each reason why not."""
+    """The health of the cluster. `faults` has a sentence for each reason why it takes or judges no submissions."""
 
     healthy: bool
     faults: list[str] = Field(default_factory=list)
@@ -54,26 +54,26 @@ class JudicatorsReply(m.Message):
 
 
 class SourceQuery(m.Message):
-    """Which file of a submission; without one all of them."""
+    """The query of a call for a submission's files: the name of one; without it the call is for all of them."""
 
     file: str | None = Field(default=None, max_length=255, description="its name, with its folders")
 
 
 class TaskQuery(m.Message):
-    """How long to hold the answer to a get; see GetRequest."""
+    """The query of a get that may wait: how long the answer is held; see GetRequest."""
 
     wait: float = Field(default=0.0, ge=0, le=30, description="seconds to wait for a change past `version`, or the end")
     version: int | None = Field(default=None, description="the version that the caller has seen")
 
 
 class DrainBody(m.Message):
-    """Why an executor is drained; shown to people."""
+    """The body of a drain: the reason, which people are shown."""
 
     reason: str = Field(default="", max_length=500)
 
 
 class PackReply(m.Message):
-    """How many bytes of a pack were taken; its blobs are stored."""
+    """The answer to a pack: the number of bytes that were taken; its blobs are stored."""
 
     bytes: int = Field(ge=0)
 
@@ -86,7 +86,7 @@ class BlobReply(m.Message):
 
 
 class PurgeQuery(m.Message):
-    """How a purge goes on; see PurgeRequest."""
+    """The query of a purge that goes on where an earlier call ended; see PurgeRequest."""
 
     until: Moment | None = Field(default=None, description="the `until` of the answer before, while `left` is not 0")
 
@@ -102,7 +102,7 @@ class HoldNote(m.Message):
 
 
 class RejudgeBody(m.Message):
-    """Which judged submissions to judge again, and why."""
+    """The body that starts a rejudging: the judged submissions to judge again, and the reason."""
 
     filter: RejudgeFilter
     reason: str = Field(min_length=1, max_length=500, description="everybody who sees a changed verdict sees it")
@@ -110,7 +110,7 @@ class RejudgeBody(m.Message):
 
 
 class RejudgeDiffQuery(m.Message):
-    """Which part of a comparison; see RejudgeDiffRequest."""
+    """The part of a comparison that is wanted; see RejudgeDiffRequest."""
 
     all: bool = Field(default=False, description="also those whose verdict stays, or is not known yet")
     limit: int = Field(default=100, ge=1, le=500)

@@ -76,7 +76,7 @@ def _content(schema: Mapping[str, Any], media: str = JSON) -> dict[str, Any]:
 
 
 def _responses(route: Route, good: Mapping[str, Any]) -> dict[str, Any]:
-    """What the call may be answered with, by status; `good` is the content of what it is made for."""
+    """The possible answers to a call, by status; `good` is the content of an answer without error."""
     error = _content({"$ref": "#/components/schemas/ErrorBody"})
     error |= _content({"$ref": "#/components/schemas/Problem"}, PROBLEM)
     also = {http.HTTPStatus.NOT_MODIFIED.value: "If-None-Match names what would be answered"} if route.tagged else {}

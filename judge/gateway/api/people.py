@@ -42,7 +42,7 @@ def change(cluster: Cluster, principal: Principal, name: str, fields: p.UserFiel
 
 
 def givable(principal: Principal) -> list[p.Scope]:
-    """What a token may that this person makes: never what would wait for a role that they may get one day. Pure."""
+    """The scopes that a token of this person may have: never one that would only count under a later role. Pure."""
     roles = {"judge": principal.judges, "admin": principal.admin}
     return [one for one in p.SCOPES if one in principal.scopes and roles.get(one, True)]
 

@@ -71,7 +71,7 @@ class ProblemDetails(ProblemInfo):
 
 
 class StatementQuery(m.Message):
-    """Which statement; without a language the one that Accept-Language asks for."""
+    """The query of a call for a statement: its language; without one, Accept-Language chooses."""
 
     language: str | None = Field(default=None, max_length=20)
     kind: Literal["md", "html", "pdf", "tex", "txt"] | None = None
@@ -214,7 +214,7 @@ def _verified(call: Call) -> m.Message:
 
 
 def verification(cluster: Cluster, name: str) -> VerificationReply:
-    """What came of verifying a problem; for admins. NotFoundError."""
+    """The outcome of a problem's latest verification; for admins. NotFoundError."""
     try:
         asked = ProblemName(name=name)
     except ValidationError:
@@ -233,7 +233,7 @@ ROUTES: list[Route] = [
           StatementReply, query=StatementQuery, calls=("problems",)),
     Route("GET", "/problems/<name>/files/<sha>", "problem_file", "A file of a statement, a sample or an attachment",
           _file, "user", BYTES, also={304: "If-None-Match names this content"}, calls=("problems",)),
-    Route("GET", "/problems/<name>/verification", "verification", "What came of verifying a problem", _verification,
+    Route("GET", "/problems/<name>/verification", "verification", "The outcome of verifying a problem", _verification,
           "judge", VerificationReply, calls=("problem_verification",)),
     Route("POST", "/problems/<name>/verification", "verified", "Keep what came of verifying a problem", _verified,
           "judge", m.Empty, 201, body=Verification, calls=("problem_verified",)),

@@ -103,7 +103,7 @@ def _cancel(call: Call) -> m.Message:
 _HEADERS = {"Idempotency-Key": "1 to 128 characters; the same key again is the same call again"}
 
 ROUTES: list[Route] = [
-    Route("POST", "/rejudgings/preview", "rejudge_preview", "What a rejudging with this filter would take", None,
+    Route("POST", "/rejudgings/preview", "rejudge_preview", "The extent of a rejudging with this filter", None,
           "judge", RejudgePreview, body=RejudgeFilter, calls=("rejudge_preview",)),
     Route("POST", "/rejudgings", "rejudge_start", "Judge submissions again, behind everything live", _start, "judge",
           Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS, calls=("rejudge_start",)),

@@ -155,7 +155,7 @@ class Route:
 
     @property
     def tagged(self) -> bool:
-        """Whether its answers have an ETag, so that who has one asks whether it still holds."""
+        """Says whether answers have an ETag, by which a client can ask whether the one that it has still holds."""
         return self.method == "GET" and not (isinstance(self.reply, Raw) and self.reply.media == EVENTS_MEDIA)
 
     @property

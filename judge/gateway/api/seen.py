@@ -14,7 +14,7 @@ _TASK_ID = TypeAdapter(m.TaskId)
 
 
 def is_id(text: str) -> bool:
-    """Whether a submission may be called this."""
+    """Says whether a submission's id can look like this."""
     try:
         _TASK_ID.validate_python(text)
     except ValidationError:
@@ -23,7 +23,7 @@ def is_id(text: str) -> bool:
 
 
 def may_see(principal: Principal, task: m.Task) -> bool:
-    """Whether this person may see a task. A run of a rejudging is the judges' own until it is applied."""
+    """Says whether this person may see a task. A run of a rejudging is the judges' own until it is applied."""
     return principal.judges or (task.submission.user == principal.user and task.rerun_of is None)
 
 

@@ -24,7 +24,7 @@ _LAST: Final = "Last-Event-ID"
 
 
 class ListenQuery(m.Message):
-    """Whose changes: one's own; for admins everybody's, or one user's."""
+    """The user whose changes are wanted: oneself; for admins everybody, or one user."""
 
     user: str | None = Field(default=None, max_length=64)
     after: str | None = Field(default=None, max_length=40, description="as Last-Event-ID, for who cannot send that")

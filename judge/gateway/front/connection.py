@@ -23,7 +23,7 @@ class Keeper(Protocol):
     buffer: memoryview
 
     def enters(self, client: Client) -> bool:
-        """Whether a new connection may stay."""
+        """A client has connected; the answer says whether it may stay."""
 
     def asks(self, client: Client, head: bytes | None) -> None:
         """The head of a request has come as a whole; None stands for one that is too large."""

@@ -115,7 +115,7 @@ class Gate:
         self._signed = SecureCookieSessionInterface().get_signing_serializer(app)
 
     def proxied(self, peer: str) -> bool:
-        """Whether this peer is the proxy in front, which says for whom it speaks."""
+        """Says whether this peer is the proxy in front, which says for whom it speaks."""
         return self._config.proxied and (group(peer).startswith("127.") or peer == "::1")
 
     def address(self, head: Head, peer: str) -> str:
@@ -148,7 +148,7 @@ class Gate:
         return token_with(head.method, head.path, self._judge0, head.field, head.argument)
 
     def speaks_judge0(self, head: Head) -> bool:
-        """Whether the maker of this request reads answers of Judge0's API."""
+        """Says whether a request is for Judge0's API, so that its client reads answers of that shape."""
         return self._judge0 is not None and below(head.path, self._judge0)
 
     def for_scripts(self, head: Head) -> dict[str, str]:
@@ -156,7 +156,7 @@ class Gate:
         return self._config.judge0.for_scripts(head.fields.get("origin", "")) if self.speaks_judge0(head) else {}
 
     def lets_guests_in(self, head: Head) -> bool:
-        """Whether this request is good without a token."""
+        """Says whether a request without a token is served as the guest of Judge0's API."""
         return bool(self._config.judge0.guest) and self.speaks_judge0(head) and self.token(head) is None
 
     def caller(self, head: Head, peer: str) -> HttpCaller:

@@ -53,7 +53,7 @@ class Head:
 
     @property
     def chunked(self) -> bool:
-        """Whether the length of the body is unknown."""
+        """Says whether the body comes in chunks, its length unknown."""
         return "transfer-encoding" in self.fields
 
     @property

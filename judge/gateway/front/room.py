@@ -33,11 +33,11 @@ class Room:
 
     @property
     def full(self) -> bool:
-        """Whether a connection has to be closed for want of memory."""
+        """Says whether a connection has to be closed for want of memory."""
         return self.memory > self._memory
 
     def fits(self, count: int) -> bool:
-        """Whether so many bytes more of contents may be kept in memory."""
+        """Says whether so many bytes more of contents may be kept in memory."""
         return self.memory + count <= self._memory // 2
 
     def take(self, key: str, count: int, most: int) -> None:
@@ -133,7 +133,7 @@ class Held:
 
 
 def open_files(wanted: int) -> int:
-    """How many files this process may have open, after it has asked for as many as it wants."""
+    """Ask for so many open files, and answer how many this process may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
         soft = min(wanted, hard) if hard != resource.RLIM_INFINITY else wanted

@@ -211,7 +211,7 @@ class Front:
     # --- what connections tell ------------------------------------------------------------------------------------
 
     def enters(self, client: Client) -> bool:
-        """Whether there is room for a new connection; another may have to go for it."""
+        """Says whether there is room for a new connection; another may have to go for it."""
         counted = not self._gate.proxied(client.peer)
         welcome, replaced = self._crowd.enter(client, group(client.peer), counted=counted)
         if replaced is not None:
@@ -484,7 +484,7 @@ class Front:
 
 
 def _away(status: int) -> bool:
-    """Whether the app could not answer the question: the cluster is away, or too much is asked."""
+    """Says whether the app could not answer the question: the cluster is away, or too much is asked."""
     return status == http.HTTPStatus.TOO_MANY_REQUESTS or status >= http.HTTPStatus.INTERNAL_SERVER_ERROR
 
 

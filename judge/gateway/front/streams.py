@@ -77,7 +77,7 @@ def _numbered(data: bytes, number: str) -> bytes:
 
 
 def _look_again() -> float:
-    """When to look whether a listener still may. Random, so that listeners who came together do not ask together."""
+    """The time of a listener's next check. Random, so that listeners who came together do not ask together."""
     return clock.monotonic() + _ALLOWED * random.uniform(0.5, 1.0)  # noqa: S311 - it spreads questions
 
 
@@ -312,7 +312,7 @@ class Streams:
                 loop.call_soon_threadsafe(self._happened, reply)
 
     def _goes_on(self) -> bool:
-        """Whether anybody listens, or did a moment ago. The thread calls it."""
+        """Says whether anybody listens, or did a moment ago. The thread calls it."""
         with self._lock:
             now = clock.monotonic()
             if self._all:

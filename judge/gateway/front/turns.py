@@ -27,7 +27,7 @@ class Turns:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of those who wait."""
         return sum(len(queue) for queue in self._waiting.values())
 
     @contextlib.asynccontextmanager
@@ -149,7 +149,7 @@ class Places:
 
 
 class Pace:
-    """Whether a large transfer is fast enough: in each window, and on the whole. Pure."""
+    """The least speed of a large transfer: in each window, and on the whole. Pure."""
 
     def __init__(self, now: float, length: int, grace: float, rate: float, window: float) -> None:
         """Demand all of `length` bytes in `grace + length / rate` seconds, and half of `rate` in each `window`."""

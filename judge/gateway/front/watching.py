@@ -1,4 +1,4 @@
-"""Whether listeners still may listen. The gateway asks for all of them together each second, so none hears too much.
+"""Checks that listeners still may listen: the gateway asks for all together each second, so none hears too much.
 
 When a listener's way in is not in force any more, or the role has changed, the stream ends. The app looks anew at a
 listener who comes again.

@@ -104,13 +104,13 @@ class Api:
         return languages.table(self.flavour)
 
     def judged(self, row: Row) -> bool:
-        """Whether somebody can hand in for a language now."""
+        """Says whether somebody can hand in for a language now."""
         return row.judged(self.offered.names(self.services))
 
     # --- who -------------------------------------------------------------------------------------------------------
 
     def caller(self, *, in_address: bool = False) -> Principal:
-        """Who makes this call; UnauthorizedError for nobody. `in_address`: it only checks a token."""
+        """The person who makes this call; UnauthorizedError for nobody. `in_address`: it only checks a token."""
         own = self.services.config.judge0
         token = token_with(request.method, request.path, own.prefix, request.headers.get, request.args.get)
         guest = own.guest
@@ -370,7 +370,7 @@ class Api:
         return info.workers(self._status(self.caller())), 200
 
     def statistics(self) -> tuple[Any, int]:
-        """How many submissions there are, as far as the caller may know."""
+        """The numbers of submissions, as far as the caller may know them."""
         who = self.caller()
         cluster = self.services.cluster
         statuses: Counter[int] = Counter()
@@ -388,7 +388,7 @@ class Api:
         return info.statistics(counts, clock.wall()), 200
 
     def about(self) -> tuple[Any, int]:
-        """What this is."""
+        """The version of Judge0 and the maintainer."""
         self.caller()
         return info.about(self.flavour), 200
 
@@ -408,12 +408,12 @@ class Api:
         return wire.plain(info.license_text()), 200
 
     def authenticate(self) -> tuple[Any, int]:
-        """Whether the caller's token is known."""
+        """The check of a token: an empty answer when it is known."""
         self.caller(in_address=True)
         return wire.plain(""), 200
 
     def authorize(self) -> tuple[Any, int]:
-        """Whether the caller may do what operators may."""
+        """The check of an operator's token: an empty answer when the caller may do what operators may."""
         if not self.caller(in_address=True).admin:
             raise ForbiddenError("this takes a token of role admin")
         return wire.plain(""), 200

@@ -1,4 +1,4 @@
-"""What Judge0 tells about itself: its settings and statuses, its workers, the machine. Shown to whoever has a token."""
+"""Judge0's word about itself: its settings and statuses, its workers, the machine. Shown to whoever has a token."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def config_info(config: GatewayConfig, waiting: int | None) -> dict[str, Any]:
 
 
 def about(flavour: Flavour) -> dict[str, str]:
-    """Which Judge0 this is taken for, and what it is."""
+    """The Judge0 that clients take this for, and the software that it is."""
     return {
         "version": VERSIONS[flavour],
         "homepage": "https://judge0.com",
@@ -129,7 +129,7 @@ def system_info(status: StatusReply, meminfo: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many submissions a caller may see: in all, by status, and of the newest by language and day; their bytes."""
+    """The submissions that a caller may see: counted in all, by status, the newest by language and day; their bytes."""
 
     total: int
     statuses: Mapping[int, int]

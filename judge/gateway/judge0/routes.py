@@ -90,7 +90,7 @@ def _answer(api: Api, call: Callable[..., tuple[Any, int]], **params: str) -> Re
 
 
 def _for_scripts(settings: Judge0, response: Response) -> Response:
-    """What lets scripts of other sites read any answer below the prefix, where the config names these.
+    """Let scripts of other sites read any answer below the prefix, where the config names these sites.
 
     No cookie counts here.
     """

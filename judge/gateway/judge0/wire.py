@@ -1,4 +1,4 @@
-"""What comes with a call of Judge0's API and how it is answered: bodies, switches, refusals in Judge0's words."""
+"""The form of calls and answers of Judge0's API: bodies, switches, refusals in Judge0's words."""
 
 from __future__ import annotations
 
@@ -132,12 +132,12 @@ def asked() -> dict[str, str]:
 
 
 def waits(told: Mapping[str, Any]) -> bool:
-    """Whether the caller wants to wait. Whoever does not say so in Judge0's way is served well by more than a token."""
+    """Says whether the caller asks with `wait=true` for the verdict; who does not gets a token, and asks with that."""
     return str(told.get("wait", "")).lower() == "true"
 
 
 def base64(told: Mapping[str, Any] | None = None) -> bool:
-    """Whether contents are Base64, by the address or by what was `given`.
+    """Says whether contents are Base64, by the address or by what was `told`.
 
     Only this very text says so: `True` and the JSON value do not at Judge0, so who sends them sends plain contents.
     """
@@ -145,7 +145,7 @@ def base64(told: Mapping[str, Any] | None = None) -> bool:
 
 
 def fields(told: Mapping[str, Any] | None = None) -> Sequence[str]:
-    """The fields that the caller wants, by the address or by what was `given`; RefusedCallError for unknown ones."""
+    """The fields that the caller wants, by the address or by what was `told`; RefusedCallError for unknown ones."""
     named = (asked() if told is None else told).get("fields")
     wanted, unknown = answers.fields_of(named if isinstance(named, str) else None)
     if unknown:

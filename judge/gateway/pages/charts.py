@@ -164,7 +164,7 @@ def _plural(count: int, word: str) -> str:
 
 
 def waiting(reply: FiguresReply) -> Chart:
-    """How many submissions waited."""
+    """The chart of submissions that waited."""
     values = [one.waiting for one in reply.points]
     top = top_of(_most(values))
     most = int(_most(values))
@@ -178,7 +178,7 @@ def waiting(reply: FiguresReply) -> Chart:
 
 
 def judged(reply: FiguresReply) -> Chart:
-    """How many verdicts came."""
+    """The chart of verdicts, in each step."""
     top = top_of(max((one.judged + one.rejudged for one in reply.points), default=0))
     rows = [
         [
@@ -198,7 +198,7 @@ def judged(reply: FiguresReply) -> Chart:
 
 
 def slots(reply: FiguresReply) -> Chart:
-    """How many slots judged, of those that there were."""
+    """The chart of slots that judged, of those that there were."""
     busy, there = [one.busy for one in reply.points], [one.slots for one in reply.points]
     top = top_of(_most(busy, there))
     pairs = [(one.busy, one.slots) for one in reply.points if one.busy is not None and one.slots]
@@ -212,7 +212,7 @@ def slots(reply: FiguresReply) -> Chart:
 
 
 def times(reply: FiguresReply) -> Chart:
-    """How long people waited for their verdicts."""
+    """The chart of the time from handing in to the verdict."""
     half, most = [one.half for one in reply.points], [one.most for one in reply.points]
     top = top_of(_most(half, most))
     told = (
@@ -227,7 +227,7 @@ def times(reply: FiguresReply) -> Chart:
 
 
 def verdicts(reply: FiguresReply) -> Chart:
-    """Which verdicts came."""
+    """The chart of verdicts by kind."""
     seen = [one for one in Verdict if any(one in point.verdicts for point in reply.points)]
     top = top_of(max((sum(one.verdicts.values()) for one in reply.points), default=0))
     rows = [

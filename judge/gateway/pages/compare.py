@@ -1,4 +1,4 @@
-"""What a program printed beside the answer, line by line with what differs marked. Pure functions for a template."""
+"""The comparison of a program's output with the answer, line by line, differences marked. Pure; for a template."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Row:
 
     @property
     def differs(self) -> bool:
-        """Whether this line decides anything."""
+        """Says whether this line decides anything."""
         return not self.gap and [part.text for part in self.printed] != [part.text for part in self.answer]
 
 
@@ -46,7 +46,7 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Whether every shown line is equal, so that what differs is where nothing is shown, or is space."""
+        """Says whether every shown line is equal, so that what differs is where nothing is shown, or is space."""
         return not any(row.differs for row in self.rows)
 
 

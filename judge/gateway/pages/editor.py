@@ -102,13 +102,13 @@ def _whole(kind: str) -> bytes:
 
 
 def available() -> bool:
-    """Whether the package is installed on this gateway; asked when a page is shown."""
+    """Says whether the package is installed on this gateway; asked when a page is shown."""
     return (HOME / "lib/codemirror.js").is_file()
 
 
 @functools.cache
 def address(kind: str) -> str:
-    """Where a kind ("js" or "css") is; changes with the content, so browsers may keep it."""
+    """The address of a kind ("js" or "css"); it changes with the content, so browsers may keep it."""
     return f"/editor.{kind}?v={hashlib.sha256(_whole(kind)).hexdigest()[:8]}"
 
 

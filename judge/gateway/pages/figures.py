@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def lately(cluster: Cluster, principal: Principal) -> list[charts.Chart]:
-    """What the overview shows of the last hour; nothing when that cannot be had, since the rest of it can."""
+    """The overview's charts of the last hour; none when the figures cannot be had, since the rest of the page can."""
     try:
         reply = api.figures(cluster, principal, FiguresRequest(span="hour"))
     except JudgeError as exc:

@@ -207,7 +207,7 @@ def _asset(name: str) -> str:
 
 
 def _editor() -> dict[str, str]:
-    """What a page with an editor loads; empty on a gateway without one."""
+    """The files that a page with an editor loads; none on a gateway without one."""
     return {kind: editor.address(kind) for kind in ("js", "css")} if editor.available() else {}
 
 

@@ -49,12 +49,12 @@ class Piece:
 
 
 def language_name(code: str) -> str:
-    """What a language is called by those who speak it; the code of one that is not known."""
+    """The name of a language in that language; the code of one that is not known."""
     return _LANGUAGES.get(code) or _LANGUAGES.get(code.partition("-")[0]) or code
 
 
 def limit_words(origin: LimitOrigin | None) -> str:
-    """How a time limit came about, for people; empty when nothing is noted."""
+    """The origin of a time limit, for people; empty when nothing is noted."""
     if origin is None or origin.how == "package":
         return ""
     if origin.how == "hand":

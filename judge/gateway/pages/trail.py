@@ -73,7 +73,7 @@ class TrailPages:
 
 
 def _named(values: Any) -> tuple[str, str]:
-    """Which kind of thing a query or form names, and its name."""
+    """The kind of thing that a query or form names, and its name."""
     for kind in _BACK:
         name = str(values.get(kind, "")).strip()
         if name:

@@ -1,4 +1,4 @@
-"""How values look to people: times, sizes, verdicts. Pure functions, used by the templates as filters."""
+"""The look of values for people: times, sizes, verdicts. Pure functions, used by the templates as filters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["FILTERS", "Look", "ago", "look", "progress", "seconds", "size", "utc
 
 @dataclass(frozen=True)
 class Look:
-    """How a verdict or status is shown: a tone for the colour, an icon for the shape, a code and words for the text."""
+    """The look of a verdict or status: a tone for the colour, an icon for the shape, a code and words for the text."""
 
     tone: str
     icon: str
@@ -39,7 +39,7 @@ _STATUSES = {
 
 
 def look(what: Task | TestResult | Verdict | Status) -> Look:
-    """How a task, a test, a verdict or a status is shown; a finished task by its verdict."""
+    """The look of a task, a test, a verdict or a status; a finished task has that of its verdict."""
     if isinstance(what, Task):
         what = what.verdict if what.done and what.verdict is not None else what.status
     elif isinstance(what, TestResult):
@@ -109,7 +109,7 @@ def progress(task: Task) -> tuple[int, int] | None:
 
 
 def ending(what: TestResult | RunUsage) -> str:
-    """How a program ended, when that says something: `exit code 3`, `SIGSEGV`."""
+    """The end of a program, when that says something: `exit code 3`, `SIGSEGV`."""
     if what.signal:
         return _SIGNALS.get(what.signal, f"signal {what.signal}")
     return f"exit code {what.exit_code}" if what.exit_code else ""

@@ -100,7 +100,7 @@ def from_markup(markup: str) -> str | None:
 
 
 def in_html(text: str) -> Iterator[tuple[int, int]]:
-    """Where the formulas of an HTML text stand: begin and end of each `<math>` element."""
+    """The places of formulas in an HTML text: begin and end of each `<math>` element."""
     for match in _MATH.finditer(text):
         yield match.span()
 

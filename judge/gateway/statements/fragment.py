@@ -48,7 +48,7 @@ Kind = Literal["md", "html", "txt"]
 
 
 class Statement(m.Message):
-    """What to make a fragment of: the text, what kind it is, the problem's title, and its files' addresses by name."""
+    """A statement to make a fragment of: the text, its kind, the problem's title, and its files' addresses by name."""
 
     kind: Kind
     text: str

@@ -54,7 +54,7 @@ class Picture:
 
 
 def look_at(name: str, data: bytes) -> Picture:
-    """What a file of a statement is to a browser; PackageError for an SVG that cannot be made harmless."""
+    """A statement's file as a browser gets it; PackageError for an SVG that cannot be made harmless."""
     if data.startswith(b"%PDF-"):
         return Picture(PDF, data, shown=True)
     if name.lower().endswith(".svg"):

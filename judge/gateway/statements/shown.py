@@ -1,4 +1,4 @@
-"""What people see of a problem: its statements, samples and files, out of its manifest. Never a secret test's data.
+"""The public part of a problem: its statements, samples and files, out of its manifest. Never a secret test's data.
 
 Whatever is handed out is named here first: a file that the manifest does not list as a statement's, an attachment's or
 a sample's cannot be asked for.
@@ -90,12 +90,12 @@ class View:
         return None
 
     def path(self, sha: str) -> str:
-        """Where a file is to be had."""
+        """The address of a file."""
         return f"/api/v1/problems/{self.name}/files/{sha}"
 
 
 def view_of(manifest: ProblemManifest) -> View:
-    """What people see of a problem, by its manifest. Pure."""
+    """The public part of a problem, by its manifest. Pure."""
     statements = sorted(manifest.statements, key=_order)
     samples = _samples(manifest)
     files: dict[str, File] = {}
@@ -127,7 +127,7 @@ def view_of(manifest: ProblemManifest) -> View:
 
 
 def _for_people(statement: Statement, name: str) -> bool:
-    """Whether a file beside a statement is part of what people read, and not of how it was made."""
+    """Says whether a file beside a statement is part of what people read, and not of how it was made."""
     suffix = name.rpartition(".")[2].lower()
     source = kind_of(statement.main) == "tex" and statement.html is None
     return name == statement.main or f".{suffix}" in (*IMAGES, ".pdf") or (source and suffix in {"tex", "sty", "cls"})
@@ -176,7 +176,7 @@ class Shown:
         self._drawings: OrderedDict[str, pictures.Picture | None] = OrderedDict()
 
     def view(self, problem: ProblemInfo) -> View:
-        """What people see of a problem at its present content. Raises what the cluster answers, and PackageError."""
+        """The public part of a problem at its present content. Raises what the cluster answers, and PackageError."""
         with self._lock:
             known = self._views.get(problem.hash)
         if known is None:

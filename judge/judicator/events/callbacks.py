@@ -91,13 +91,13 @@ class Callbacks:
                 await self._db.tasks.update_many({**due, "_id": {"$in": later}}, moved)
 
     def _full(self, host: str, user: str) -> bool:
-        """Whether a host, or a user, has as many calls under way as they may."""
+        """Says whether a host, or a user, has as many calls under way as they may."""
         hosts = Counter(one for one, _ in self._busy.values())
         users = Counter(one for _, one in self._busy.values())
         return hosts[host] >= _EACH or users[user] >= _OF_USER
 
     async def _claim(self, doc: TaskDocument) -> bool:
-        """Whether this try is ours. Once the lease is over, the judicator that leads then may try again."""
+        """Says whether this try is ours. Once the lease is over, the judicator that leads then may try again."""
         mine: Bson = {"_id": doc["_id"], "callback": doc["callback"]}
         change: Bson = {"$set": {"callback": clock.wall() + _LEASE}, "$inc": {"callback_tries": 1}}
         return bool((await self._db.tasks.update_one(mine, change)).matched_count)

@@ -205,7 +205,7 @@ def _was_there(hook: WebhookDocument, moment: datetime.datetime | None) -> bool:
 
 
 def concerns(hook: WebhookDocument, doc: TaskDocument) -> bool:
-    """Whether a webhook is told of this submission."""
+    """Says whether a webhook is told of this submission."""
     problem = doc.get("problem")
     return hook.get("user") in {None, doc["user"]} and hook.get("problem") in {None, problem and problem["name"]}
 

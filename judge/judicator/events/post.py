@@ -107,7 +107,7 @@ class Post:
         self._news.set()
 
     async def _claim(self, doc: DeliveryDocument) -> bool:
-        """Whether this try is ours; an older delivery about the same submission goes first."""
+        """Claim this try, and say whether it is ours; an older delivery about the same submission goes first."""
         if doc["task"] is not None:
             older: Bson = {
                 "hook": doc["hook"],

@@ -61,7 +61,7 @@ def moment(place: str) -> Timestamp:
 
 
 def too_old(after: Timestamp, begin: Timestamp) -> bool:
-    """Whether a place is too far before the beginning of what is in memory to be read from the database's log."""
+    """Says whether a place is too far before the beginning of what is in memory to be read from the database's log."""
     return begin.time - after.time > _REACH
 
 

@@ -71,7 +71,7 @@ class Leader:
 
     @property
     def leading(self) -> bool:
-        """Whether this judicator may act as leader at this moment."""
+        """Says whether this judicator may act as leader at this moment."""
         return self.epoch is not None and self._election.held
 
     async def elect(self) -> None:

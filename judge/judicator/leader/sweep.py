@@ -14,7 +14,7 @@ from judge.judicator.tasks.forms import HandOut
 
 @dataclass(frozen=True)
 class SilenceLimits:
-    """How long silence may last, in observed seconds."""
+    """The bounds of silence, in observed seconds."""
 
     task_expiry: float
     executor_expiry: float

@@ -36,7 +36,7 @@ class Count:
 
     @property
     def beyond(self) -> bool:
-        """Whether it was once too often."""
+        """Says whether it was once too often."""
         return self.left < 0
 
     def refusal(self, sentence: str) -> LimitError:

@@ -106,7 +106,7 @@ class Tokens:
         return TokensReply(tokens=tokens, next=last)
 
     async def _place(self, after: str) -> tuple[datetime.datetime, str]:
-        """When the last token of the page before was made, and its id; FieldError."""
+        """The time when the last token of the page before was made, and its id; FieldError."""
         moment, _, token = after.rpartition("-")
         if moment:
             with contextlib.suppress(OverflowError, ValueError):

@@ -243,7 +243,7 @@ class Users:
             await of_theirs.delete_many({"user": name})
 
     async def _end_all(self, name: str) -> None:
-        """What must not be the next one's of this name."""
+        """Delete what the next person of this name must not inherit."""
         await self._end(name)
         await removal.remove(self._db, await removal.of_user(self._db, name))
         await self._db.deliveries.delete_many({"user": name})
@@ -266,7 +266,7 @@ class Users:
     # --- for gateways ------------------------------------------------------------------------------------------
 
     async def name_state(self, request: NameRef) -> NameState:
-        """Whether somebody who has come in by tokens.yml is shut out by an account of the same name."""
+        """Say whether somebody who has come in by tokens.yml is shut out by an account of the same name."""
         doc = await self._col.find_one({"_id": request.name}, {"disabled": 1})
         return NameState(disabled=doc is not None and doc["disabled"])
 

@@ -1,4 +1,4 @@
-"""Whether ways in are in force: asked by each gateway every second for all who listen there, so for many at once."""
+"""Says which ways in are in force: each gateway asks every second for all who listen there, so for many at once."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class KnownWays:
     alive: frozenset[str] = field(default_factory=frozenset)
 
     def disabled(self, name: str) -> bool:
-        """Whether an account shuts this name out."""
+        """Says whether an account shuts this name out."""
         user = self.users.get(name)
         return user is not None and user["disabled"]
 

@@ -92,7 +92,7 @@ def fair_order(now: int, mine: int | None, last: int | None, flying: Collection[
 
 
 def most_slots(share: float, slots: int) -> int | None:
-    """How many of `slots` one user with this share may hold at once, at least one; None without a limit."""
+    """The most of `slots` that one user with this share may hold at once, at least one; None without a limit."""
     return None if share >= 1 else max(1, math.floor(share * slots))
 
 
@@ -102,12 +102,12 @@ def back_rank(priority: str) -> int:
 
 
 def is_rejudge(rank: int) -> bool:
-    """Whether a task of this rank is a run of a rejudging: every other task goes before it."""
+    """Says whether a task of this rank is a run of a rejudging: every other task goes before it."""
     return rank >= RERUN_GIVEN_BACK
 
 
 def eligible(executor: str, needs: str, failed: Collection[str], others: Mapping[str, frozenset[str]]) -> bool:
-    """Whether an executor may be given a task that came back from the executors in `failed`.
+    """Says whether an executor may be given a task that came back from the executors in `failed`.
 
     `others` maps the other executors that take work to their languages; `needs` is the task's language, or empty.
     An executor that failed a task gets it again only when no other one is left that could try.

@@ -150,7 +150,7 @@ def sorted_out(asked: Mapping[Key, Pipeline], rows: Iterable[Bson]) -> dict[Key,
 
 
 def span(oldest: int | None, newest: int | None) -> int:
-    """How many tasks of one user wait at most in a class, by their orders at both ends: no two have the same."""
+    """The most tasks of one user that can wait in a class, by their orders at both ends: no two have the same."""
     return 0 if oldest is None or newest is None else newest - oldest + 1
 
 
@@ -160,5 +160,5 @@ def end(match: Bson, direction: int) -> Pipeline:
 
 
 def number(match: Bson, most: int) -> Pipeline:
-    """How many match, counted up to `most`; no row when none does."""
+    """The stages that count what matches, up to `most`; no row when nothing does."""
     return [{"$match": match}, {"$limit": most}, {"$count": "n"}]

@@ -1,4 +1,4 @@
-"""How many tasks wait, run and are finished, without reading them all at each look.
+"""Counts the tasks that wait, run and are finished, without reading them all at each look.
 
 A short queue is counted at each look. A long one is counted by the leader alone, over an index and with pauses; all
 judicators show its last count, which is at most twenty times as old as the count takes.
@@ -41,7 +41,7 @@ _RERUNS: Final[Bson] = {"rejudging": {"$gt": 0}, "rerun_of": {"$gte": ObjectId(b
 
 @dataclass
 class Work:
-    """How many tasks wait (by priority, and by language or empty), run (by executor), and are finished."""
+    """The numbers of tasks that wait (by priority, and by language or empty), run (by executor), and are finished."""
 
     queued: dict[str, int] = field(default_factory=lambda: dict.fromkeys(RANKS, 0))
     needs: dict[str, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Work:
 
     @property
     def running(self) -> int:
-        """How many tasks executors have in hand."""
+        """The number of tasks that executors have in hand."""
         return sum(self.holding.values())
 
     def count(self, rows: Iterable[tuple[str, str, int]]) -> None:
@@ -71,7 +71,7 @@ class Tally:
         self._last: MetaDocument | None = None
 
     async def holding(self) -> dict[str, int]:
-        """How many tasks each executor has in hand."""
+        """The number of tasks that each executor has in hand."""
         running = await self._tasks.find(_RUNNING, {"executor": 1, "_id": 0}, hint="hands").to_list()
         return collections.Counter(str(task["executor"]) for task in running)
 
@@ -93,7 +93,7 @@ class Tally:
         return work
 
     async def finished(self, work: Work) -> int:
-        """How many submissions there are that neither wait nor run, after `work`."""
+        """The number of submissions that neither wait nor run, after `work`."""
         total = await self._tasks.estimated_document_count()
         return max(0, total - sum(work.queued.values()) - work.running - work.reruns)
 

@@ -131,7 +131,7 @@ class Usage:
         return size <= most and await self._reserving.ask((user, size, most))
 
     async def _reserve_all(self, wanted: Sequence[tuple[str, int, int]]) -> list[bool | Exception]:
-        """Whether there was room for each of these sizes, by one command."""
+        """Reserve each of these sizes by one command, and say of each whether there was room."""
         rooms = [
             ({"_id": user, "bytes": {"$lte": most - size}}, {"$inc": {"bytes": size}}) for user, size, most in wanted
         ]

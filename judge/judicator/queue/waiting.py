@@ -154,7 +154,7 @@ class Queue:
         return placing.sorted_out(asked, await aggregate(self._newest, placing.union(self._newest.name, asked)))
 
     async def _lengths(self, lane: Lane) -> tuple[int, int]:
-        """How many are in front, up to a few, and whether any is behind: a look at keys, as every hand-out asks."""
+        """The numbers in front, up to a few, and behind, up to one: by keys alone, as every hand-out asks."""
         asked: dict[Key, Pipeline] = {
             (place,): placing.number({**_lane(lane), "waits": place}, most)
             for place, most in ((FRONT, _LOW + 1), (BEHIND, 1))
@@ -169,19 +169,19 @@ class Queue:
             await self.refill(lane)
 
     async def _have_front(self, lanes: Sequence[Lane]) -> list[bool]:
-        """Whether anything is in front, of lanes that may be the same; each is looked at once."""
+        """Says whether anything is in front, of lanes that may be the same; each is looked at once."""
         first = {lane: {**_lane(lane), "waits": FRONT} for lane in lanes}
         looks = (self._tasks.find_one(where, {"needs": 1, "_id": 0}, hint=LANE) for where in first.values())
         found = dict(zip(first, await asyncio.gather(*looks), strict=True))
         return [found[lane] is not None for lane in lanes]
 
     async def waiting(self, user: str, most: int) -> int:
-        """How many tasks of a user wait, counted up to `most`; runs of rejudgings are not the user's."""
+        """The number of a user's tasks that wait, counted up to `most`; runs of rejudgings are not the user's."""
         mine = {"waits": {"$in": OWN}, "user": user}
         return await self._newest.count_documents(mine, limit=most, hint=LANE, comment="waiting")
 
     async def full(self, user: str, cap: int) -> bool:
-        """Whether `cap` tasks of a user wait. Nothing is counted while the ends of their orders prove that fewer do."""
+        """Says whether `cap` tasks of a user wait; counts nothing while the ends of their orders show that fewer do."""
         mine: Bson = {"user": user, "waits": {"$in": OWN}}
         ends: dict[Key, Pipeline] = {
             (rank, way): placing.end({**mine, "rank": rank}, way) for rank in LIVE for way in (1, -1)
@@ -261,7 +261,7 @@ class Queue:
         return allowed
 
     def _most(self, task: TaskDocument, capacity: Capacity) -> int | None:
-        """How many slots the user of a waiting task may hold; None without a limit."""
+        """The most slots that the user of a waiting task may hold; None without a limit."""
         if is_rejudge(task["rank"]):
             return None
         return most_slots(allowance_of(task, self._allowances).slot_share, capacity.slots)

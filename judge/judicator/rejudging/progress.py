@@ -1,4 +1,4 @@
-"""How rejudgings go on: judge finished submissions again, and change their verdicts all at once or not at all.
+"""Takes rejudgings on: judge finished submissions again, and change their verdicts all at once or not at all.
 
 `starting → running → finished → applying → applied`, and `cancelled` from the first three (docs/rejudge.md). A
 person's call moves the state with one compare-and-set (calls.py); what follows from a state is done by `advance`, at

@@ -64,7 +64,7 @@ def runs(number: int) -> Bson:
 
 
 class Cell(TypedDict):
-    """How many runs (`n`) of a rejudging are of one kind. `after` is None for those that are not judged yet."""
+    """The number (`n`) of a rejudging's runs of one kind. `after` is None for those that are not judged yet."""
 
     before: str | None
     after: str | None
@@ -118,11 +118,11 @@ class Reruns:
         await aggregate(self._col, pipeline, hint=_BY_ID)
 
     async def unfinished(self, number: int) -> bool:
-        """Whether a run has no verdict yet."""
+        """Says whether a run has no verdict yet."""
         return await self._col.find_one({**runs(number), "done": False}, {"_id": 1}) is not None
 
     async def cells(self, number: int) -> list[Cell]:
-        """How many runs there are of each kind."""
+        """The number of runs of each kind."""
         group = {
             "before": "$before.verdict",
             "after": {"$cond": ["$done", {"$ifNull": ["$verdict", "$status"]}, None]},

@@ -1,4 +1,4 @@
-"""Which verdict of a task is in force while a rejudging is being applied (docs/rejudge.md).
+"""Decides which verdict of a task is in force while a rejudging is being applied (docs/rejudge.md).
 
 Applying writes each new outcome beside the old one (`staged`), then adds the rejudging's number to one small document:
 that is the moment at which all its verdicts change. Afterwards the staged outcomes are folded in, task by task, while
@@ -42,7 +42,7 @@ _PAST: Final[Mapping[str, tuple[str, Any]]] = {
 
 @dataclass(frozen=True)
 class Generation:
-    """How often the verdicts in force have been switched, and the rejudgings whose staged outcomes count."""
+    """The number of times that the verdicts in force were switched, and the rejudgings whose staged outcomes count."""
 
     number: int
     folding: frozenset[int]
@@ -57,7 +57,7 @@ async def generation(database: Database) -> Generation:
 
 
 def is_staged(doc: TaskDocument) -> bool:
-    """Whether a task has an outcome that may or may not be in force: then the switch decides."""
+    """Says whether a task has an outcome that may or may not be in force: then the switch decides."""
     return "staged" in doc
 
 

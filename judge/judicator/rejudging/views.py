@@ -65,7 +65,7 @@ def counts(cells: Iterable[Cell]) -> dict[str, int]:
 
 
 def matrix(cells: Iterable[Cell]) -> dict[str, dict[str, int]]:
-    """How many went from which verdict to which."""
+    """The number of runs that went from each verdict to each other one."""
     found: dict[str, dict[str, int]] = {}
     for cell in cells:
         row = found.setdefault(cell["before"] or UNKNOWN, {})
@@ -137,6 +137,6 @@ def change_of_task(doc: TaskDocument, number: int) -> RejudgeChange:
 
 
 def differs(change: RejudgeChange) -> bool:
-    """Whether verdict or score are others than before."""
+    """Says whether verdict or score are others than before."""
     after = change.after
     return after is not None and (after.verdict, after.score) != (change.before.verdict, change.before.score)

@@ -81,7 +81,7 @@ class Assigner:
         return taken, False
 
     async def has_work(self, executor: RequestingExecutor, capacity: Capacity) -> bool:
-        """Whether a report of this executor would be handed something now; the same choice as hand_out's."""
+        """Says whether a report of this executor would be handed something now; the same choice as hand_out's."""
         full: set[str] = set()
         while (choice := await self._next(executor, 1, capacity, full)) is not None:
             if choice.tasks:

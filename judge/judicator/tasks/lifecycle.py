@@ -274,7 +274,7 @@ class Tasks:
         return True
 
     async def settled(self, executor: str, completed: Completed) -> bool:
-        """Whether this very completion was committed before (its answer got lost, and it came again)."""
+        """Says whether this very completion was committed before (its answer got lost, and it came again)."""
         doc = await self._db.latest(
             self._tasks, {"_id": ObjectId(completed.id)}, {"done": 1, "judged_by": 1, "attempt": 1, "claim": 1}
         )

@@ -107,7 +107,7 @@ class TaskReader:
         return docs
 
     async def count(self, request: SearchRequest) -> int:
-        """How many tasks a search finds in all, counted up to 10000. UsageError as of `search`."""
+        """The number of tasks that a search finds in all, counted up to 10000. UsageError as of `search`."""
         query = search_query(request, (await verdicts.generation(self._db)).folding)
         try:
             with pymongo.timeout(_PATIENCE):

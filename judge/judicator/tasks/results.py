@@ -58,7 +58,7 @@ def fit(result: Result) -> Dumped:
 
 
 def flaw(completed: Completed) -> str | None:
-    """Why a reported completion cannot be committed as it is; None when it can (or asks to be retried)."""
+    """The reason why a reported completion cannot be committed; None when it can (or asks to be retried)."""
     if completed.retry:
         return None
     if not completed.status.done or completed.status is Status.CANCELLED:

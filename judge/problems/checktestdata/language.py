@@ -434,7 +434,7 @@ def _lookup(name: str, indices: list[Get]) -> Get:
 
 
 def _unique(run: Run, names: list[str]) -> bool:
-    """Whether no two places of these arrays have the same values in all of them."""
+    """Says whether no two places of these arrays have the same values in all of them."""
     arrays = [run.values.get(name, {}) for name in names]
     if any(array.keys() != arrays[0].keys() for array in arrays):
         raise DescriptionError(f"UNIQUE: {', '.join(names)} have not the same places")
@@ -450,7 +450,7 @@ def _arithmetic(sign: str, left: Get, right: Get) -> Get:
 
 
 def check(source: str, text: str) -> str:
-    """Why an input is not as described, "" where it is. DescriptionError."""
+    """The reason why an input is not as described, "" where it is. DescriptionError."""
     getcontext().prec = 60
     try:
         Parser(source).program()(Run(text))

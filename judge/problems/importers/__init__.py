@@ -149,7 +149,7 @@ def _refuse_terry(tree: Tree, asked: Asked, found: str | None) -> None:
 
 
 def _without_data(tree: Tree) -> bool:
-    """Whether there is a domjudge-problem.ini, and tests beside it: old contests, before there was data/."""
+    """Says whether there is a domjudge-problem.ini, and tests beside it: old contests, before there was data/."""
     alone = directory.INI in tree.files and not tree.files.keys() & {"problem.yaml"} and not tree.below("data")
     return alone and directory.matches(tree)
 
@@ -178,7 +178,7 @@ def _is_package(tree: Tree) -> bool:
 
 
 def _unknown(tree: Tree) -> str:
-    """Why nothing can be made of a tree, by what looks closest."""
+    """The reason why nothing can be made of a tree, by what looks closest."""
     task = next((name for name in ("task.yaml", "task.yml", "task.json", "problem.json") if name in tree.files), None)
     if task is not None:
         return (

@@ -66,17 +66,17 @@ class _Plan(Plan):
         return super().made({**{path: files[other] for path, other in self.same.items()}, **files})
 
     def has(self, path: str) -> bool:
-        """Whether a file needs no program."""
+        """Says whether a file needs no program."""
         return path in self.texts or path in self.copies
 
 
 def is_unmade(tree: Tree) -> bool:
-    """Whether there are no secret tests, but settings that say how they are made."""
+    """Says whether there are no secret tests, but settings that say how they are made."""
     return SETTINGS in tree.files and not any(path.endswith(".in") for path in tree.below("data/secret"))
 
 
 def unmade(tree: Tree) -> UnmadeError:
-    """What is raised for such a package. PackageError for what is not understood, or is missing itself."""
+    """The error to raise for such a package. PackageError for what is not understood, or is missing itself."""
     return _Planning(tree).plan()
 
 
@@ -135,7 +135,7 @@ class _Planning:
         where: str,
         more: frozenset[str] = frozenset(),
     ) -> entries.Level:
-        """What a directory says beside its tests; its own settings of the format are written beside them."""
+        """A directory's settings beside its tests; its own settings of the format are written beside them."""
         self._check_keys(content, entries.OF_GROUP | entries.OF_BOTH | more, where)
         for name in sorted(entries.GROUPS & content.keys()):
             if isinstance(content[name], dict) and content[name]:
@@ -252,7 +252,7 @@ class _Planning:
             yield test
 
     def _test(self, entry: Any, above: entries.Level, at: str, *, sample: bool) -> entries.Test:
-        """What one entry says. One without anything is written by hand: it is there."""
+        """The test of one entry. One without anything is written by hand: it is there."""
         if entry is None:
             return entries.Test("", at, above)
         if isinstance(entry, str):
@@ -404,7 +404,7 @@ class _Planning:
         return tuple(Ref(self._tree, path) for path in paths if path != main)
 
     def _answer(self, test: entries.Test, given: str, answer: str) -> Step:
-        """What makes the answer: the submission that is named, with its arguments, or the first that is accepted."""
+        """The step that makes the answer: by the submission that is named, with arguments, or the first accepted."""
         said = test.level.solution
         if said is None:
             raise PackageError(

@@ -1,4 +1,4 @@
-"""What an entry of BAPCtools' generators.yaml says: a test, with its files and how many it stands for, or a group."""
+"""Reads entries of BAPCtools' generators.yaml: a test, with its files and how many it stands for, or a group."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _RANGE = re.compile(r"(-?[0-9]{1,9})\.\.=(-?[0-9]{1,9})")
 
 @dataclass(frozen=True)
 class Level:
-    """What tests have from the directories that they are in; the innermost says it.
+    """The settings that tests get from the directories that they are in; the innermost says it.
 
     `solution` makes the answers: "" is the first accepted one, None says that nothing makes them.
     """
@@ -65,12 +65,12 @@ class Test:
     links: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, *suffixes: str) -> bool:
-        """Whether one of its files stands in the settings."""
+        """Says whether one of its files stands in the settings."""
         return any(suffix in self.texts or suffix in self.links for suffix in suffixes)
 
 
 def is_test(entry: Any) -> bool:
-    """Whether an entry is a test; of mappings the keys say it."""
+    """Says whether an entry is a test; of mappings the keys say it."""
     return entry is None or isinstance(entry, str) or (isinstance(entry, dict) and bool(OF_TEST & entry.keys()))
 
 
@@ -83,7 +83,7 @@ def check_group(entry: Any, at: str) -> None:
 
 
 def has_points(content: Mapping[Any, Any]) -> bool:
-    """Whether the settings of a directory say something of points."""
+    """Says whether the settings of a directory say something of points."""
     return any(key in _POINTS and said for name in GROUPS for key, said in (content.get(name) or {}).items())
 
 
@@ -137,7 +137,7 @@ def values_of(entry: Any, at: str) -> Sequence[int] | None:
 
 
 def numbered(content: Any, deep: int = 0) -> int:
-    """How many tests stand in lists: these are numbered through all directories, all with as many digits."""
+    """The number of tests in lists: these are numbered through all directories, all with as many digits."""
     data = content.get("data") if isinstance(content, dict) and deep <= DEEP + 1 else None
     number = 0
     for part in data if isinstance(data, list) else [data]:

@@ -46,7 +46,7 @@ _MOST = 5000
 
 
 def matches(tree: Tree) -> bool:
-    """Whether there is a task.yaml of that system, and not only one of something else."""
+    """Says whether there is a task.yaml of that system, and not only one of something else."""
     if not any(name in tree.files for name in _SETTINGS):
         return False
     return any(path.startswith(("input/", "gen/", "sol/", "output/", "cor/", "check/", "att/")) for path in tree.files)
@@ -313,7 +313,7 @@ class _Conversion:
                 self._task.keys[other] = name
 
     def _mentions(self, name: str, *, graded: bool) -> bool:
-        """Whether a solution, or its grader, names a file."""
+        """Says whether a solution, or its grader, names a file."""
         for path in self._tree.below("sol"):
             stem, suffix = posixpath.splitext(posixpath.basename(path))
             wanted = stem == "grader" if graded else _SOLUTIONS.match(stem) is not None
@@ -364,7 +364,7 @@ class _Conversion:
         raise cms_gen.unmade(self._draft, {number: gen.lines[number] for number in inputs}, answers, solution, names)
 
     def _count(self, gen: cms_gen.Gen) -> int:
-        """How many tests there are."""
+        """The number of tests."""
         said = self._conf.get("n_input")
         there = {int(path[11:-4]) for path in self._tree.files if re.fullmatch(r"input/input\d{1,4}\.txt", path)}
         if not there and not gen.lines:

@@ -51,7 +51,7 @@ class Gen:
 
     @property
     def tests(self) -> int:
-        """How many there are."""
+        """The number of tests."""
         return len(self.lines)
 
     def members(self, where: str) -> list[list[int]]:
@@ -148,7 +148,7 @@ def listed(raw: Any, where: str) -> list[Listed]:
 def unmade(
     draft: Draft, inputs: Mapping[int, Line], answers: Sequence[int], solution: str, names: tuple[str, str]
 ) -> UnmadeError:
-    """What is raised for a task without some of its inputs (by number) and answers.
+    """The error to raise for a task without some of its inputs (by number) and answers.
 
     `solution` makes the answers, `names` are what it calls input and output, if they are files. PackageError where
     something is missing that nothing makes.

@@ -85,7 +85,7 @@ _STATEMENT = re.compile(
 
 
 def matches(tree: Tree) -> bool:
-    """Whether there is a test in it, a pair of files by their names, or what may hold some."""
+    """Says whether there is a test in it, a pair of files by their names, or what may hold some."""
     return any(pair.answer is not None for pair in find_pairs(tree.files)[0]) or packed.holds_tests(tree)
 
 
@@ -134,7 +134,7 @@ def put_beside(draft: Draft, used: set[str | None]) -> set[str | None]:
 
 
 def _is_settings(path: str) -> bool:
-    """Whether a file is what other systems keep limits and points in, by its name and place."""
+    """Says whether a file is what other systems keep limits and points in, by its name and place."""
     folder, name = posixpath.split(path.lower())
     near = not folder or folder in NAMELESS
     return (near and _SETTINGS.fullmatch(name) is not None) or path.lower() in _MAKERS

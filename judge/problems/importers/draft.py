@@ -1,4 +1,4 @@
-"""What importers make: the files of a package of format 2025-09, as bytes or as references to the files they read.
+"""The drafts that importers make: files of a package of format 2025-09, as bytes or as references to read files.
 
 A conversion is a pure function from a tree to a draft. Test data is never read by it: a draft refers to it, so that a
 package of many GiB takes no memory, and on a disk none of it is copied.
@@ -54,7 +54,7 @@ Content = bytes | Ref
 
 @dataclass
 class Report:
-    """What became of a package of another format (`origin`), in sentences for whoever imports it."""
+    """A report on the import of a package of another format (`origin`), in sentences for whoever imports it."""
 
     origin: str
     carried: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Asked:
-    """What whoever imports says beside the package. `memory` (MiB) is for formats that keep limits elsewhere.
+    """The importer's own words beside the package. `memory` (MiB) is for formats that keep limits elsewhere.
 
     `made`: what has been made of the plan that an earlier conversion of the same package gave (making.py).
     """
@@ -230,7 +230,7 @@ class ConvertedTree(Tree):
             yield content[start : start + CHUNK]
 
     def local(self, path: str) -> Path | None:
-        """Where an unchanged file lies."""
+        """The place of an unchanged file."""
         content = self._draft.files[path]
         return content.tree.local(content.path) if isinstance(content, Ref) else None
 

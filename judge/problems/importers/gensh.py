@@ -86,12 +86,12 @@ def script_of(tree: Tree) -> str:
 
 
 def is_unmade(tree: Tree) -> bool:
-    """Whether there are no secret tests, but a script that makes them."""
+    """Says whether there are no secret tests, but a script that makes them."""
     return bool(script_of(tree))
 
 
 def unmade(tree: Tree) -> UnmadeError:
-    """What is raised for such a package. PackageError for a script that does more than is understood."""
+    """The error to raise for such a package. PackageError for a script that does more than is understood."""
     return _Script(tree, script_of(tree)).plan()
 
 
@@ -114,7 +114,7 @@ class _Script:
 
     @functools.cached_property
     def _written(self) -> dict[str, list[str]]:
-        """What is written for groups and samples: by a gen.sh in the package, else by the usual one.
+        """The lines that are written for groups and samples: by a gen.sh in the package, else by the usual one.
 
         PackageError for one that writes it in a way that is not understood.
         """
@@ -203,7 +203,7 @@ class _Script:
         raise self._odd(number, "for")
 
     def _values(self, text: str, number: int) -> list[str]:
-        """What a loop goes through: words, and ranges of numbers."""
+        """The values that a loop goes through: words, and ranges of numbers."""
         found: list[str] = []
         for word in self._words(number, text, ranges=True):
             numbers = _RANGE.fullmatch(word)

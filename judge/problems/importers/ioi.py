@@ -1,4 +1,4 @@
-"""What packages of IOI tasks have in common, whichever system made them: checkers, managers, graders and subtasks.
+"""Shared parts of importers of IOI tasks, whichever system made them: checkers, managers, graders and subtasks.
 
 The Contest Management System calls `checker INPUT ANSWER OUTPUT` and reads the outcome, a number from 0 to 1, from the
 first line of its standard output, and a sentence for the contestant from that of standard error. cms_wrapper.sh makes
@@ -78,7 +78,7 @@ class Scored:
 
 @dataclass
 class Task:
-    """What becomes judge.yaml, as far as it says anything."""
+    """The content of judge.yaml, as far as it says anything."""
 
     keys: dict[str, Any] = field(default_factory=dict)
 
@@ -131,7 +131,7 @@ def put_manager(draft: Draft, source: Ref) -> None:
 
 
 def asks_eval(text: bytes) -> bool:
-    """Whether a source in C, C++ or Pascal asks if EVAL is defined."""
+    """Says whether a source in C, C++ or Pascal asks if EVAL is defined."""
     return _ASKS_EVAL.search(text) is not None
 
 
@@ -146,13 +146,13 @@ def put_define(draft: Draft, task: Task, folders: Sequence[str]) -> None:
 
 
 def writes_first(source: Ref) -> bool:
-    """Whether a manager opens the first of its pipes to write, and the second to read, as those of old tasks do."""
+    """Says whether a manager opens its first pipe to write, and the second to read, as those of old tasks do."""
     text = read(source)
     return bool(_opens(1, b"w").search(text) and _opens(2, b"r").search(text))
 
 
 def _opens(number: int, way: bytes) -> re.Pattern[bytes]:
-    """What opens an argument: in C, by streams, by the system call, and in Python."""
+    """The pattern of code that opens an argument: in C, by streams, by the system call, and in Python."""
     argument = rb"(?:\w+\.)?\w+\s*\[\s*%d\s*\]" % number
     stream, flag = {b"w": (rb"ofstream", rb"O_WRONLY"), b"r": (rb"ifstream", rb"O_RDONLY")}[way]
     called = rb"open\s*\(\s*" + argument + rb"\s*,\s*(?:[\"']" + way + rb"|" + flag + rb")"
@@ -160,7 +160,7 @@ def _opens(number: int, way: bytes) -> re.Pattern[bytes]:
 
 
 def _is_patched(draft: Draft, source: Ref) -> bool:
-    """Whether the testlib.h of a checker speaks as that system wants it: such packages bring one of their own."""
+    """Says whether the testlib.h of a checker speaks as that system wants it: such packages bring one of their own."""
     beside = posixpath.join(posixpath.dirname(source.path), testlib.HEADER)
     if beside not in draft.tree.files:
         return False
@@ -244,7 +244,7 @@ def _named(name: str) -> bool:
 
 
 def source_stem(name: str) -> str:
-    """What a submission's file is called beside graders: the task's name, if a file of a program can be called so."""
+    """The name of a submission's file beside graders: the task's, if a file of a program can be called so."""
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", name) else ""
 
 
@@ -283,7 +283,7 @@ def write_tests(draft: Draft, task: Task, cases: Sequence[Case], subtasks: Seque
 
 
 def _settings(draft: Draft) -> dict[str, Any]:
-    """What the default validator is told: that system compares words, and a letter's case counts."""
+    """The arguments of the default validator: that system compares words, and a letter's case counts."""
     own = any(path.startswith(("output_validator/", "manager/")) for path in draft.files)
     return {} if own else {"output_validator_args": ["case_sensitive"]}
 

@@ -54,7 +54,7 @@ class PlainEnds(Tree):
             raise PackageError(f"{self.where(path)}: changed while it was read; try again")
 
     def local(self, path: str) -> Path | None:
-        """Where an unchanged file lies."""
+        """The place of an unchanged file."""
         return None if path in self.changed else self._base.local(path)
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class PlainEnds(Tree):
 
 
 def _returns(chunks: Iterator[bytes]) -> int | None:
-    """How many line ends are CR LF; 0 when one is not, after which nothing more is read; None when some were before."""
+    """The number of line ends if all are CR LF; 0 at the first that is not; None when some were before."""
     count = 0
     for piece in _whole(chunks):
         both = piece.count(b"\r\n")

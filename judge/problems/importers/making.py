@@ -77,7 +77,7 @@ class Step:
 
 @dataclass
 class Plan:
-    """What is to be made. Each of `tests` are the steps of one test, in order; others do not need what they make.
+    """The plan of what is to be made. Each of `tests` has one test's steps, in order; no test needs what others make.
 
     `copies` are files of the package under other names; `texts` are small files, which go before copies of their names.
     Neither needs a program. `notes` are told with the conversion (True: carried over).
@@ -125,7 +125,7 @@ class Plan:
         return self.texts[path] if path in self.texts else b"".join(self.tree.chunks(self.copies.get(path, path)))
 
     def refuse(self, message: str) -> UnmadeError:
-        """What is raised: `message` says what is missing."""
+        """The error to raise: `message` says what is missing."""
         steps = [step for test in self.tests for step in test]
         for what, found in (
             ("input", [step for step in steps if step.program != SOLUTION]),
@@ -146,7 +146,7 @@ class Plan:
         return Made({**empty, **self.copies, **self.texts}, tuple(self.notes), stand_ins=True)
 
     def made(self, files: Mapping[str, Path]) -> Made:
-        """What was made, with all that needs no program."""
+        """The outcome, with all that needs no program."""
         return Made({**files, **self.copies, **self.texts}, tuple(self.notes))
 
 
@@ -198,7 +198,7 @@ class MadeTree(Tree):
                 yield chunk
 
     def local(self, path: str) -> Path | None:
-        """Where the file lies on this machine, if it does."""
+        """The place of the file on this machine, if it is there."""
         content = self._made.get(path, path)
         if isinstance(content, str):
             return self._base.local(content)
@@ -280,7 +280,7 @@ def _compiled(draft: Draft, source: testlib.Source, suffix: str) -> Program:
 
 
 def _asks_eval(draft: Draft, files: Mapping[str, Content]) -> bool:
-    """Whether some source is written for the Contest Management System, which defines EVAL, and is from there."""
+    """Says whether some source is written for the Contest Management System, which defines EVAL, and is from there."""
     return draft.report.origin in ioi.DEFINING and any(
         ioi.asks_eval(read(content)) for name, content in files.items() if name != "testlib.h"
     )

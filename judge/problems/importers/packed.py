@@ -31,7 +31,7 @@ _MOST_ARCHIVES = 20
 
 
 def holds_tests(tree: Tree) -> bool:
-    """Whether there seem to be tests in what is compressed, and none beside it."""
+    """Says whether there seem to be tests in what is compressed, and none beside it."""
     return not _has_pairs(list(tree.files)) and bool(_archives(tree) or _has_pairs(_unzipped_names(tree)))
 
 
@@ -111,7 +111,7 @@ class Packed(Tree):
             yield from self._base.chunks(path)
 
     def local(self, path: str) -> Path | None:
-        """Where the file lies, if it was not compressed: what was unpacked goes when the tree is closed."""
+        """The place of the file, if it was not compressed: what was unpacked goes when the tree is closed."""
         return None if path in self._inner or path in self._unpacked else self._base.local(path)
 
     def close(self) -> None:

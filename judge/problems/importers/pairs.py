@@ -1,4 +1,4 @@
-"""Which files of a directory are the inputs of tests, and which their answers, by nothing but their names.
+"""Finds the inputs of tests among a directory's files, and their answers, by nothing but their names.
 
 In a file's path the words that stand for input or output are found (`in`, `output`, `ans`, …) and replaced by one mark:
 an input and an answer that are then called the same are a pair. So `1.in` goes with `1.ans`, `input/input00.txt` with
@@ -57,7 +57,7 @@ class Pair:
 
 
 def is_data(path: str) -> bool:
-    """Whether a file may be one of a test's, by its ending."""
+    """Says whether a file may be one of a test's, by its ending."""
     name = path.rpartition("/")[2].lower()
     return name.rpartition(".")[2] not in _OTHERS
 
@@ -94,7 +94,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def is_sample(path: str) -> bool:
-    """Whether a name says sample or example: `sample1`, `samples/1`, `ex2`. A leading 0 does not: many count from 0."""
+    """Says whether a name says sample: `sample1`, `samples/1`, `ex2`. A leading 0 does not: many count from 0."""
     return _SAMPLE.search(path) is not None
 
 
@@ -114,7 +114,7 @@ def _loose(key: str) -> str:
 
 
 def _role(path: str) -> tuple[bool | None, str]:
-    """Whether a path is an input's (True), an answer's (False) or neither's, and the path with marks for its words."""
+    """The role of a path: an input's (True), an answer's (False) or none; and the path with marks for its words."""
     role: bool | None = None
     parts = path.split("/")
     for number, part in enumerate(parts[:-1]):

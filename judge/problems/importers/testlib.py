@@ -74,18 +74,18 @@ class Source:
 
 
 def uses_testlib(source: Ref) -> bool:
-    """Whether a source includes testlib.h."""
+    """Says whether a source includes testlib.h."""
     return any(posixpath.basename(name) == HEADER.encode() for name in _INCLUDE.findall(read(source)))
 
 
 def gives_points(source: Ref) -> bool:
-    """Whether a checker or interactor may give a part of the points."""
+    """Says whether a checker or interactor may give a part of the points."""
     return _PARTIAL.search(read(source)) is not None
 
 
 @dataclass(frozen=True)
 class Style:
-    """How checkers and interactors are called, and what their end means: what wrapper.c is compiled by."""
+    """The way in which checkers and interactors are called, and what their end means: how wrapper.c is compiled."""
 
     checker: str = "ioa"
     interactor: str = "ioa"

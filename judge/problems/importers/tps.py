@@ -60,7 +60,7 @@ _VERDICTS = {
 
 
 def matches(tree: Tree) -> bool:
-    """Whether there is a problem.json, and what goes with it there."""
+    """Says whether there is a problem.json, and what goes with it there."""
     folders = ("tests/", "subtasks/", "gen/", "grader/", "graders/", "checker/", "solution/")
     return _PROBLEM in tree.files and (
         "subtasks.json" in tree.files or any(path.startswith(folders) for path in tree.files)
@@ -212,7 +212,7 @@ class _Conversion:
             self._task.keys["writes_first"] = True
 
     def _unmade(self) -> UnmadeError:
-        """What is raised where only gen/data says which tests there are to be."""
+        """The error to raise where only gen/data says which tests there are to be."""
         said = self._json("solutions.json") if "solutions.json" in self._tree.files else {}
         verdicts = {name: str(one.get("verdict")) for name, one in said.items() if isinstance(one, dict)}
         keys = self._task.keys
@@ -291,7 +291,7 @@ class _Conversion:
         return found
 
     def _mapping(self, known: frozenset[str]) -> dict[str, list[str]]:
-        """Which tests each subtask has, by tests/mapping: lines `SUBTASK TEST`."""
+        """The tests of each subtask, by tests/mapping: lines `SUBTASK TEST`."""
         if "tests/mapping" not in self._tree.files:
             return {}
         found: dict[str, dict[str, None]] = {}

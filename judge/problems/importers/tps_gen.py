@@ -22,7 +22,7 @@ _RIGHT = re.compile(r"(?:ac|correct|sol|solution|model|main|std|official)(?:[\W_
 
 @dataclass
 class Listed:
-    """What gen/data lists: each test with its command, and which tests each subtask or other set of tests has."""
+    """The lists in gen/data: each test with its command, and the tests of each subtask or other set."""
 
     commands: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def read_data(text: str, where: str) -> Listed:
 
 
 def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], *, answers: bool) -> UnmadeError:
-    """What is raised for a repository without tests. PackageError where something is missing that nothing makes.
+    """The error to raise for a repository without tests. PackageError where something is missing that nothing makes.
 
     `solutions` are verdicts of solutions.json by file, `names` what input and output are called in a program's
     working directory, if they are files; `answers`: tests have any.

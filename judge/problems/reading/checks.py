@@ -167,7 +167,7 @@ class _About:
 
     @property
     def findings(self) -> Findings:
-        """Where to say it."""
+        """The findings to add to."""
         return self.reader.findings
 
     def several(self, paths: list[str], sentence: str) -> None:

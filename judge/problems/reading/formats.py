@@ -86,7 +86,7 @@ class Seen:
     validators: int = 0
 
     def below(self, *folders: str) -> bool:
-        """Whether one of the folders is there."""
+        """Says whether one of the folders is there."""
         return any(path.startswith(tuple(f"{folder}/" for folder in folders)) for path in self.paths)
 
     def words(self, key: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How groups of tests are scored, out of what their files say: pure functions (docs/problems.md)."""
+"""Works out how groups of tests are scored, from what their files say: pure functions (docs/problems.md)."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _default_grader(flags: Sequence[str], where: str, say: Callable[[str], None]
 
 
 def decisive(graders: Sequence[LegacyGroup]) -> bool:
-    """Whether the graders of a pass-fail problem can make a difference to the first failing test's verdict."""
+    """Says whether the graders of a pass-fail problem can make a difference to the first failing test's verdict."""
     return any(
         group.custom
         or group.verdict == "always_accept"

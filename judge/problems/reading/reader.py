@@ -221,7 +221,7 @@ class Reader:
                 self.findings.warning(f"{exc}; it is left alone, as DOMjudge does")
 
     def _detect(self) -> Dialect:
-        """Which of two ways a legacy package is read in; the reason is noted."""
+        """The dialect, one of two, in which a legacy package is read; the reason is noted."""
         if not self.yaml.settings.legacy:
             if self._given.dialect:
                 name = self.yaml.settings.format.name

@@ -24,7 +24,7 @@ __all__ = ["Grade", "Judged", "Standing", "judging_order", "standing"]
 def standing(
     problem: ProblemManifest | Sequence[str], results: Mapping[str, Judged], grade: Grade | None = None
 ) -> Standing:
-    """Where a submission stands after these results; see the module's text. Called by the executor.
+    """The standing of a submission after these results; see the module's text. Called by the executor.
 
     `problem` is a manifest, or the names of the tests in judging order where there is none. `grade` asks the package's
     own grader: the same question has the same answer.

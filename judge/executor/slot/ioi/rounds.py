@@ -1,4 +1,4 @@
-"""How a submission to an IOI task is run on one test: by files, in two steps, or as processes with a manager."""
+"""Runs a submission to an IOI task on one test: by files, in two steps, or as processes with a manager."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Rounds:
         ]
 
     def _ended_badly(self, outcome: Outcome) -> bool:
-        """Whether a process has decided the matter by its end."""
+        """Says whether a process has decided the matter by its end."""
         limits = self.program.limits.model_copy(update={"wall": _MOST})
         cancelled = Killed.CANCELLED in outcome.killed
         return not cancelled and run_fault(outcome, limits, heap_full=self.program.heap_full(outcome)) is not None
@@ -225,7 +225,7 @@ class Rounds:
         return self._ruled(outcomes[1:], heard, said, forsaken)
 
     def _over(self, number: int, outcome: Outcome) -> bool:
-        """Whether an end settles the matter: a process that did wrong, or a manager that does not say yes."""
+        """Says whether an end settles the matter: a process that did wrong, or a manager that does not say yes."""
         if number > 0:
             return self._ended_badly(outcome)
         heard = self.manager.found(outcome, scoring=self.scoring) if self.manager is not None else None

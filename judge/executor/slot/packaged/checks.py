@@ -31,7 +31,7 @@ DESCRIPTIONS = (".ctd", ".viva", ".cue")
 
 
 def is_program(program: ProblemProgram) -> bool:
-    """Whether a validator is a program, and no description in another tool's language."""
+    """Says whether a validator is a program, and no description in another tool's language."""
     return PurePosixPath(program.main).suffix.lower() not in DESCRIPTIONS
 
 

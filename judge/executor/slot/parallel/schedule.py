@@ -46,7 +46,7 @@ class Schedule:
 
     @property
     def over(self) -> bool:
-        """Whether nothing is left to run."""
+        """Says whether nothing is left to run."""
         return self._at == len(self._todo)
 
     @property
@@ -56,7 +56,7 @@ class Schedule:
 
     @property
     def stops_at_failure(self) -> bool:
-        """Whether the first failing test ends the judging, so that nothing after it is of use."""
+        """Says whether the first failing test ends the judging, so that nothing after it is of use."""
         if self._full:
             return False
         problem = self._problem

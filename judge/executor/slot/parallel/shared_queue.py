@@ -214,12 +214,12 @@ class Sharing:
         os.pwrite(self._fd, _NUMBER.pack(idle), 0)
 
     def idle(self) -> int:
-        """How many were idle lately; 0 when nobody has said."""
+        """The number of slots that were idle lately; 0 when nobody has said."""
         data = os.pread(self._fd, _NUMBER.size, 0)
         return int(_NUMBER.unpack(data)[0]) if len(data) == _NUMBER.size else 0
 
     def queue(self, claim: str) -> Path:
-        """Where the queue of a claim is."""
+        """The directory of a claim's queue."""
         return self.directory / claim
 
 

@@ -27,7 +27,7 @@ _KNOWN = _QUIET | {
 
 
 def matches(tree: Tree) -> bool:
-    """Whether there is an init.yml."""
+    """Says whether there is an init.yml."""
     return INIT in tree.files
 
 
@@ -64,7 +64,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
 
 
 def _output_only(draft: Draft, said: dict[str, Any], where: str) -> None:
-    """What is handed in is a file for each test, called as its answer: as sites have it that were made from DMOJ."""
+    """Have a file handed in for each test, called as its answer: as sites have it that were made from DMOJ."""
     for key in ("signature_grader", "interactive"):
         if said.get(key):
             raise PackageError(f"{where}: output_only: there is no program that {key} could be for; remove one of them")

@@ -16,7 +16,7 @@ RIGHT, WRONG = 42, 43
 
 
 def plain(data: bytes) -> bytes:
-    """What the site makes of test data: its own line ends, and one at the end."""
+    """The test data as the site has it: with its own line ends, and one at the end."""
     data = data.replace(b"\r\n", b"\r").replace(b"\r", b"\n")
     return data if not data or data.endswith(b"\n") else data + b"\n"
 

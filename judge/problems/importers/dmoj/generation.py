@@ -33,7 +33,7 @@ class Generation:
         self._plan = Plan(draft.tree)
 
     def wanted(self, keys: Mapping[str, Any]) -> bool:
-        """Whether a case with these keys is made by one."""
+        """Says whether a case with these keys is made by one."""
         return bool(keys.get("generator")) and (keys.get("in") is None or keys.get("out") is None)
 
     def files(self, keys: Mapping[str, Any], name: str, given: Content) -> tuple[Content, Content]:

@@ -79,7 +79,7 @@ def _check_one(said: Mapping[str, Any], where: str) -> None:
 
 
 def _check_keys(args: Mapping[str, Any], known: Collection[str], what: str, where: str) -> None:
-    """What is not known, and is not empty, may decide what is right; PackageError."""
+    """Refuse arguments that are not known and not empty, as they may decide what is right; PackageError."""
     for key, value in args.items():
         if key not in known and value not in (None, "", [], {}):
             raise PackageError(f"{where}: {what}: '{clean(str(key), 40)}' cannot be converted; leave it out")
@@ -214,7 +214,7 @@ def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) ->
 
 
 def _is_literal(value: Any, depth: int = 0) -> bool:
-    """Whether Python can read a value from what it prints of it."""
+    """Says whether Python can read a value from what it prints of it."""
     if isinstance(value, float):
         return math.isfinite(value)
     if value is None or type(value) in {str, bool, int}:
@@ -226,7 +226,7 @@ def _is_literal(value: Any, depth: int = 0) -> bool:
 
 
 def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
-    """What a checker is told by DMOJ's judge alone, as far as it looks at that: as a parameter, or in its **kwargs.
+    """The arguments that a checker looks at and DMOJ's judge alone has: as parameters, or in its **kwargs.
 
     Many name all that they are told, and use little of it: checker_main.py gives the others an empty value.
     """
@@ -256,7 +256,7 @@ def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
 
 
 def _why_not(text: str) -> str:
-    """Why a checker in Python cannot be asked here; empty when it can."""
+    """The reason why a checker in Python cannot be asked here; empty when it can."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

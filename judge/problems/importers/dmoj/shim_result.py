@@ -1,10 +1,10 @@
-"""What checkers for DMOJ's judge import as dmoj.result. Goes into converted packages."""
+"""The names that checkers for DMOJ's judge import as dmoj.result. Goes into converted packages."""
 
 from typing import Any
 
 
 class CheckerResult:
-    """Whether a case passed, and with how many points."""
+    """The result of a case: passed or not, and its points."""
 
     def __init__(self, passed: bool, points: float, feedback: Any = None, extended_feedback: Any = None) -> None:
         self.passed = bool(passed)

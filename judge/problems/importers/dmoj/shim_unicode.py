@@ -1,4 +1,4 @@
-"""What checkers for DMOJ's judge import as dmoj.utils.unicode. Goes into converted packages."""
+"""The names that checkers for DMOJ's judge import as dmoj.utils.unicode. Goes into converted packages."""
 
 
 def utf8text(value: bytes | str | None, errors: str = "strict") -> str | None:

@@ -44,7 +44,7 @@ _OF_PATTERNS = frozenset({"input_format", "output_format", "case_points"})
 
 @dataclass
 class _Source:
-    """Where the files of tests are: beside init.yml, else in the archive, or in `folder` where it was unpacked."""
+    """The place of the tests' files: beside init.yml, else in the archive, or in `folder` where it was unpacked."""
 
     draft: Draft
     archive: Tree | None
@@ -178,7 +178,7 @@ def _case(keys: Mapping[str, Any], name: str, source: _Source) -> Case:
 
 
 def _name_by_answers(cases: Iterable[Case]) -> None:
-    """Where outputs are handed in, their files are called as the answers: the tests must be, too."""
+    """Name tests as their answers, where outputs are handed in: their files are called so."""
     for case in cases:
         if isinstance(case.answer, Ref):
             case.name = posixpath.splitext(posixpath.basename(case.answer.path))[0]

@@ -1,4 +1,4 @@
-"""What Hydro's settings say: config.yaml, or the config.ini of its predecessors, and tests by their names alone."""
+"""Converts Hydro's settings: config.yaml, or the config.ini of its predecessors, and tests by their names alone."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def scored(subtasks: list[Subtask]) -> list[Subtask]:
 
 
 def _dealt(given: Sequence[Fraction], whole: Fraction) -> list[Fraction]:
-    """What is left of `whole` goes to those that have nothing, as whole numbers, one more to the last of them."""
+    """Deal what is left of `whole` to those that have nothing, as whole numbers, one more to the last of them."""
     left, silent = max(whole - sum(given), Fraction(0)), sum(not value for value in given)
     each, more = divmod(left, silent) if silent else (0, Fraction(0))
     shares = iter(Fraction(each + (number >= silent - more)) for number in range(silent))

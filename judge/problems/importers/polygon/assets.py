@@ -44,7 +44,7 @@ _OWN_FILES = frozenset({"olymp.sty", "problem.tex", "statements.ftl", "testlib.h
 
 @dataclass(frozen=True)
 class Programs:
-    """What scoring needs to know of the programs: whether a test's points may be given in part."""
+    """The programs' part in scoring: says whether a test's points may be given in part."""
 
     partial: bool = False
     interactive: bool = False
@@ -80,7 +80,7 @@ def put_programs(draft: Draft, root: Element) -> Programs:
 
 
 def _style(root: Element, count: int, interactive: bool, draft: Draft) -> testlib.Style:
-    """How the programs are asked: points as percents, and submissions that run twice."""
+    """The way in which programs are asked: points as percents, and submissions that run twice."""
     defines: list[str] = []
     judging = root.find("judging")
     if judging is not None and (judging.get("treat-points-from-checker-as-percent") or "").lower() == "true":
@@ -189,7 +189,7 @@ def _place(draft: Draft, folder: str, path: str, kind: str) -> str:
 
 
 def _extra(solution: Element) -> dict[str, Any]:
-    """What a solution is expected to do in single groups, as submissions.yaml says it."""
+    """The outcome that is expected of a solution in single groups, as submissions.yaml says it."""
     found: dict[str, Any] = {}
     for one in solution.iterfind("extra-tags/extra-tag"):
         group, words = one.get("group"), _WORDS.get((one.get("tag") or "").lower())

@@ -74,7 +74,7 @@ def source(draft: Draft, element: Element | None, *others: str) -> tuple[Ref, st
 
 
 def runs(root: Element, where: str) -> int:
-    """How many times a submission runs on a test: `run-count`, else 2 by the tag run-twice, else 1. PackageError."""
+    """The number of a submission's runs on a test: `run-count`, else 2 by the tag run-twice, else 1. PackageError."""
     judging = root.find("judging")
     said = number(None if judging is None else judging.get("run-count"), f"{where}: run-count", most=100)
     tagged = any((one.get("value") or "") == "run-twice" for one in root.iterfind("tags/tag"))

@@ -31,7 +31,7 @@ class Test:
 
     @property
     def sample(self) -> bool:
-        """Whether it is shown in the statement."""
+        """Says whether it is shown in the statement."""
         return (self.element.get("sample") or "").lower() == "true"
 
 

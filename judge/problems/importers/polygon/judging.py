@@ -188,7 +188,7 @@ def _subtask(draft: Draft, name: str, element: Element | None, cases: list[Case]
 
 
 def _shown_samples(draft: Draft, tests: Sequence[Test], *, interactive: bool) -> None:
-    """What statements show in place of a sample, where that differs from the test."""
+    """Write what statements show in place of a sample, where that differs from the test."""
     samples = [test for test in tests if test.sample]
     written = sorted(path for path in draft.files if path.startswith("data/sample/") and path.endswith(".in"))
     for test, path in zip(samples, written, strict=False):
@@ -212,7 +212,7 @@ def _example(tree: Tree, index: int, ending: str) -> str | None:
 
 
 def _same(tree: Tree, one: str, other: str) -> bool:
-    """Whether two files are the same but for their line ends; big ones are never an example."""
+    """Says whether two files are the same but for their line ends; big ones are never an example."""
     if max(tree.files[one], tree.files[other]) > 256 * 1024:
         return tree.files[one] == tree.files[other]
     texts = [tree.read(path, 256 * 1024).replace(b"\r\n", b"\n").rstrip() for path in (one, other)]
