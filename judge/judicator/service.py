@@ -42,7 +42,7 @@ from judge.model import messages as m
 from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.deleting import ProblemName
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
-from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, takes_program
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, together
 from judge.model.rate import Rate
 from judge.model.verification import Verification, VerificationReply
 from judge.rpc.methods import METHODS
@@ -196,7 +196,7 @@ class Service:
             known = await self._problem(submission.problem, submission)
             problem, source_bytes = m.ProblemRef(name=known["_id"], hash=known["hash"]), known["source_bytes"]
             allowed = known.get("languages", [])
-            answers = not takes_program(known["kind"])
+            answers = not together(known["kind"].split(", ")).has_program
         quota = await self._people.users.quota(submission.user)
         allowance = self._config.allowances.of(submission.role, quota)
         submission, table = await self._in_table(submission)

@@ -6,6 +6,7 @@ Shapes only: `judge.problems.package` fills a manifest from a package, `judge.pr
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
@@ -19,46 +20,53 @@ Argument = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 
 @dataclass(frozen=True)
 class Traits:
-    """The traits of one type of problems.
+    """The traits of one type of problems, or of all types of a problem together.
 
-    `legacy` is the word behind `validation: custom` that says the same. `needs_validator`: the default output validator
-    cannot judge such a problem, and the problem's own one speaks with the submission, so that it says nothing of an
-    answer. `has_program`: what is handed in is a program; if not, it is the output for each test. `has_score`: a
-    submission gets a score.
+    `legacy` is the word behind `validation: custom` that says the same, `apart` are the types that it excludes.
+    `needs_validator`: the default output validator cannot judge such a problem, and the problem's own one speaks with
+    the submission, so that it says nothing of an answer; `interactive`: while that runs. `has_program`: what is handed
+    in is a program; if not, it is the output for each test. `has_score`: a submission gets a score. `passes`: how often
+    a submission runs on one test at most, where the package does not say it.
     """
 
     legacy: str = ""
+    apart: tuple[str, ...] = ()
     needs_validator: bool = False
+    interactive: bool = False
     has_program: bool = True
     has_score: bool = False
+    passes: int = 1
 
 
 class ProblemType(enum.StrEnum):
     """The types of problems, by the format's words; a problem has one of the first two and any of the others."""
 
-    legacy: str
-    needs_validator: bool
-    has_program: bool
-    has_score: bool
+    traits: Traits
 
     def __new__(cls, word: str, traits: Traits) -> Self:
         """A row of the table."""
         one = str.__new__(cls, word)
-        one._value_ = word
-        one.legacy, one.needs_validator = traits.legacy, traits.needs_validator
-        one.has_program, one.has_score = traits.has_program, traits.has_score
+        one._value_, one.traits = word, traits
         return one
 
     PASS_FAIL = "pass-fail", Traits()
-    SCORING = "scoring", Traits(has_score=True)
-    INTERACTIVE = "interactive", Traits("interactive", needs_validator=True)
-    MULTI_PASS = "multi-pass", Traits("multi-pass", needs_validator=True)
-    SUBMIT_ANSWER = "submit-answer", Traits(has_program=False)
+    SCORING = "scoring", Traits(apart=("pass-fail",), has_score=True)
+    INTERACTIVE = "interactive", Traits("interactive", needs_validator=True, interactive=True)
+    MULTI_PASS = "multi-pass", Traits("multi-pass", needs_validator=True, passes=2)
+    SUBMIT_ANSWER = "submit-answer", Traits(apart=("interactive", "multi-pass"), has_program=False)
 
 
-def takes_program(kind: str) -> bool:
-    """Says whether programs are handed in to problems of this `ProblemManifest.kind`."""
-    return all(one.has_program for one in ProblemType if one in kind.split(", "))
+def together(types: Iterable[str]) -> Traits:
+    """The traits of a problem of all of these types."""
+    rows = [one.traits for one in ProblemType if one in types]
+    return Traits(
+        apart=tuple(word for one in rows for word in one.apart),
+        needs_validator=any(one.needs_validator for one in rows),
+        interactive=any(one.interactive for one in rows),
+        has_program=all(one.has_program for one in rows),
+        has_score=any(one.has_score for one in rows),
+        passes=max((one.passes for one in rows), default=1),
+    )
 
 
 class ProblemProgram(Message):
@@ -276,24 +284,9 @@ class ProblemManifest(Message):
         return ", ".join(self.type)
 
     @property
-    def interactive(self) -> bool:
-        """Says whether the output validator runs beside the submission and speaks with it."""
-        return ProblemType.INTERACTIVE in self.type
-
-    @property
-    def needs_validator(self) -> bool:
-        """Says whether the output validator judges the submission's behaviour, so that it says nothing of an answer."""
-        return any(one.needs_validator for one in self.type)
-
-    @property
-    def has_program(self) -> bool:
-        """Says whether programs are handed in."""
-        return all(one.has_program for one in self.type)
-
-    @property
-    def has_score(self) -> bool:
-        """Says whether a submission gets a score."""
-        return any(one.has_score for one in self.type)
+    def traits(self) -> Traits:
+        """The traits of its types together."""
+        return together(self.type)
 
     def programs(self, check: Literal["inputs", "answers"] | None = None) -> list[ProblemProgram]:
         """The programs of the package that judging runs, or a check of its inputs or answers."""

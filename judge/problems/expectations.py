@@ -20,7 +20,6 @@ from judge.errors import PackageError
 from judge.languages.table import Language, find, guess
 from judge.model.base import first_fault
 from judge.model.messages import Result, TestResult, Verdict
-from judge.model.problem import ProblemType
 from judge.problems import metadata
 from judge.problems.package import Package
 from judge.problems.reading.annotations import expected
@@ -327,7 +326,7 @@ def candidates(package: Package, table: Mapping[str, Language]) -> list[Candidat
     """The package's submissions in name order, with what is required of them. PackageError for submissions.yaml."""
     rules = read_rules(package)
     found = [_candidate(name, files, rules, table, package.entries) for name, files in _programs(package).items()]
-    if ProblemType.SUBMIT_ANSWER in package.manifest.type:  # outputs of tests, in no language
+    if not package.manifest.traits.has_program:  # outputs of tests, in no language
         return [replace(one, language="", skipped="" if one.rules else one.skipped) for one in found]
     return found
 

@@ -29,7 +29,7 @@ from pydantic import (
 from judge import config, yamltext
 from judge.config.reading import check, explain
 from judge.errors import ConfigError, PackageError
-from judge.model.problem import ProblemType
+from judge.model.problem import ProblemType, Traits, together
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import CURRENT, DOMJUDGE, FORMATS, SPELLINGS, Format
 from judge.problems.tree import clean
@@ -37,7 +37,7 @@ from judge.problems.tree import clean
 YAML_BYTES = 256 * 1024
 
 # What the legacy format may say after `validation: custom`. A validator that scores makes no problem a scoring one.
-_CUSTOM = ("score", *(one.legacy for one in ProblemType if one.legacy))
+_CUSTOM = ("score", *(one.traits.legacy for one in ProblemType if one.traits.legacy))
 # Keys that belong to the legacy format, and what they are in the newer ones.
 _OLD_KEYS = {
     "validation": "the folder output_validator/ and 'type' say it",
@@ -46,12 +46,6 @@ _OLD_KEYS = {
     "author": "it is 'credits'",
     "source_url": "it is 'source.url'",
 }
-# Types that cannot go together.
-_APART = (
-    (ProblemType.PASS_FAIL, ProblemType.SCORING),
-    (ProblemType.SUBMIT_ANSWER, ProblemType.INTERACTIVE),
-    (ProblemType.SUBMIT_ANSWER, ProblemType.MULTI_PASS),
-)
 # What compilers get unless a package asks for something else: the format's own "typical system default".
 _COMPILE_SECONDS = 60
 _COMPILE_MIB = 2048
@@ -282,7 +276,7 @@ class ProblemYaml(Section):
         for kind in value or [""]:
             if kind not in known:
                 raise ValueError(f"type: '{kind[:40]}' is not a type of problem; expected some of {', '.join(known)}")
-        if any(set(pair) <= set(value) for pair in _APART):
+        if set(value) & set(together(value).apart):
             raise ValueError(
                 f"type: '{', '.join(value)}' contradicts itself; choose one of those that exclude each other"
             )
@@ -316,7 +310,7 @@ class ProblemYaml(Section):
     @model_validator(mode="after")
     def _together(self) -> Self:
         said = self.types
-        if any(set(pair) <= set(said) for pair in _APART):
+        if set(said) & set(self.traits.apart):
             raise config.fault(f"type: {', '.join(said)} contradict each other", "validation", "type")
         return self
 
@@ -328,14 +322,19 @@ class ProblemYaml(Section):
     @property
     def types(self) -> list[ProblemType]:
         """The types by `type` and the legacy `validation` together, in the order of the table."""
-        said = {*self.type, *(one for one in ProblemType if one.legacy and one.legacy in self.validation.split())}
-        said.add(ProblemType.SCORING if self.scoring else ProblemType.PASS_FAIL)
-        return [one for one in ProblemType if one in said]
+        words = self.validation.split()
+        said = {*self.type, *(one for one in ProblemType if one.traits.legacy in words)}
+        return [one for one in ProblemType if one in said or (one is ProblemType.PASS_FAIL and not self.scoring)]
+
+    @property
+    def traits(self) -> Traits:
+        """The traits of its types together."""
+        return together(self.types)
 
     @property
     def scoring(self) -> bool:
         """Says whether submissions get a score."""
-        return ProblemType.SCORING in self.type
+        return together(self.type).has_score
 
     def title(self) -> str:
         """The problem's name for people: the English one, else the first by language; empty when there is none."""
@@ -467,7 +466,7 @@ def review(source: Source[ProblemYaml], findings: Findings) -> None:
     for key in ("memory", "output"):
         if getattr(yaml.limits, key) == 0:
             findings.warning(f"{source.at('limits', key)}: limits.{key}: is 0; the usual limit counts, as in DOMjudge")
-    if yaml.limits.validation_passes is not None and ProblemType.MULTI_PASS not in yaml.types:
+    if yaml.limits.validation_passes is not None and yaml.traits.passes == 1:
         findings.warning(
             f"{source.at('limits', 'validation_passes')}: limits.validation_passes: belongs to multi-pass problems; "
             "it is left alone, as 'type' does not say multi-pass"

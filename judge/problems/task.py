@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from judge import config
 from judge.errors import PackageError
 from judge.languages.table import Language
-from judge.model.problem import PROCESSES, IoiTask, ProblemProgram, ProblemType, Subtask
+from judge.model.problem import PROCESSES, IoiTask, ProblemProgram, ProblemType, Subtask, together
 from judge.problems import metadata
 from judge.problems.tree import Tree
 
@@ -127,13 +127,13 @@ def read_task(
 
 def _check_types(said: JudgeYaml, types: Collection[ProblemType], where: str, *, validated: bool) -> None:
     """PackageError when a task's type contradicts problem.yaml."""
-    other = [one for one in types if one not in {ProblemType.PASS_FAIL, ProblemType.SCORING}]
+    other = [one for one in types if one.traits.needs_validator or not one.traits.has_program]
     if other and (said.kind != "batch" or said.input_file or said.output_file):
         key = "kind" if said.kind != "batch" else ("input_file" if said.input_file else "output_file")
         raise PackageError(f"{where}: {key}: a problem of type {other[0]} cannot have it")
     if said.kind == "communication" and validated:
         raise PackageError(f"{where}: kind: a communication task's manager decides; remove the output validator")
-    if said.subtasks and ProblemType.SCORING not in types:
+    if said.subtasks and not together(types).has_score:
         raise PackageError(f"{where}: subtasks: are for scoring problems; say type: scoring in problem.yaml")
 
 

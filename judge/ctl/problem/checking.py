@@ -75,14 +75,14 @@ def _asked(manifest: ProblemManifest) -> list[ProblemProgram]:
 
     An output validator is one of them where an answer is such an output as submissions print.
     """
-    output = [] if manifest.needs_validator or not manifest.has_program else manifest.validators
+    output = [] if manifest.traits.needs_validator or not manifest.traits.has_program else manifest.validators
     return [*manifest.answer_validators, *output]
 
 
 def _built(manifest: ProblemManifest) -> list[ProblemProgram]:
     """The programs that judge submissions and are asked about no answer; the check of answers only builds them."""
     manager = manifest.task.manager if manifest.task is not None else None
-    speaks = manifest.validators if manifest.needs_validator else []
+    speaks = manifest.validators if manifest.traits.needs_validator else []
     return [*speaks, *(one for one in (manager, manifest.grader) if one is not None)]
 
 

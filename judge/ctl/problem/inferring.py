@@ -58,7 +58,7 @@ def infer(api: Api, package: Package, there: Present, *, quiet: bool) -> Inferre
     The package's blobs are uploaded. PackageError when there is nothing to infer from, or no limit fits; nothing is
     registered. What is under way is cancelled when it ends early.
     """
-    if not package.manifest.has_program:  # nothing of what is handed in runs
+    if not package.manifest.traits.has_program:  # nothing of what is handed in runs
         return Inferred(with_limit(package.manifest, 1.0))
     found = [one for one in candidates(package, load_table()) if not one.skipped]
     name, margins = package.manifest.name, timing.margins(package.yaml)

@@ -186,7 +186,7 @@ class Attempt:
         """The problem's output validator, which may be several programs; None: the default one."""
         workshop, several = self.workshop(limits), manifest.validators
         if len(several) > 1:
-            if manifest.interactive:
+            if manifest.traits.interactive:
                 raise BuildError(f"an interactive problem has one output validator; this one has {len(several)}")
             named = [(f"the output validator '{one.name}'", self.packaged(one, limits)) for one in several]
             return SeveralValidators(named, workshop)
@@ -223,7 +223,7 @@ class Attempt:
             run=self.runner.run,
             meet=self.runner.meet,
             manager=None if made is None else Manager(self.packaged(made, limits), self.workshop(limits)),
-            scoring=self.manifest.has_score,
+            scoring=self.manifest.traits.has_score,
         )
 
     @contextlib.contextmanager
@@ -252,7 +252,7 @@ class Attempt:
             run=lambda command: self.runner.run(box, command),
             pair=lambda mine, judge, its, most: self.runner.pair((box, judge.box()), (mine, its), most),
             judges=judges,
-            interactive=manifest is not None and manifest.interactive,
+            interactive=manifest is not None and manifest.traits.interactive,
             passes=manifest.passes if manifest is not None else 1,
             keep=keep,
             left=self.left,

@@ -68,7 +68,7 @@ def _content(text: str | None, blob: str | None, files: Mapping[str, str]) -> by
 
 
 def _of_problem(manifest: ProblemManifest, files: Mapping[str, str], submission: Submission) -> list[Case]:
-    handed_in = {} if manifest.has_program else handed_in_for(manifest, submission)
+    handed_in = {} if manifest.traits.has_program else handed_in_for(manifest, submission)
     tests = {test.name: test for test in manifest.tests}
     statics = {static.name: static for static in manifest.static_tests}
     return [
@@ -110,7 +110,7 @@ def handed_in_for(manifest: ProblemManifest, submission: Submission) -> dict[str
 
 def judged_part(manifest: ProblemManifest, submission: Submission) -> ProblemManifest:
     """The problem without the tests that are not judged: samples for which nobody has handed in an output."""
-    if manifest.has_program or submission.check is not None:
+    if manifest.traits.has_program or submission.check is not None:
         return manifest
     given = handed_in_for(manifest, submission)
     tests = [test for test in manifest.tests if not test.sample or test.name in given]

@@ -68,7 +68,7 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
     manifest = job.data.manifest if job.data is not None else None
     if manifest is not None and manifest.task is not None and manifest.task.kind != "batch":
         return _several(run, compiling, validation, share, manifest.task)
-    if manifest is None or not manifest.interactive:
+    if manifest is None or not manifest.traits.interactive:
         checked = manifest is not None and bool(manifest.programs(submission.check))
         told = validation.within(share) if checked else validation.limits
         return JobLimits(run.within(share), compiling.within(share), told)

@@ -102,7 +102,7 @@ class Judging:
             return self._ruled(Checking(attempt, self._result).run(self._job.data.manifest))
         limits = attempt.limits()
         try:
-            if attempt.manifest is not None and not attempt.manifest.has_program:
+            if attempt.manifest is not None and not attempt.manifest.traits.has_program:
                 return self._judge_answers(limits)
             return self._judge_program(limits)
         except BuildError as exc:

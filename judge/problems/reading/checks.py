@@ -17,7 +17,6 @@ from typing import Any
 
 from judge.errors import PackageError
 from judge.languages.table import load_table
-from judge.model.problem import ProblemType
 from judge.problems import expectations, statements
 from judge.problems.importers.draft import Asked
 from judge.problems.importers.making import Plan, UnmadeError
@@ -247,7 +246,7 @@ def _samples(about: _About) -> None:
     """Files that say what is shown of a sample, against each other."""
     tree = about.tree
     found = statements.find(tree.files, legacy=about.yaml.settings.legacy).samples
-    talks = {ProblemType.INTERACTIVE, ProblemType.MULTI_PASS} & set(about.yaml.settings.types)
+    talks = about.yaml.settings.traits.needs_validator
     for name, files in sorted(found.items()):
         where = tree.where(f"data/{name}")
         if "out" in files and "ans.statement" in files:
@@ -273,7 +272,7 @@ def _samples(about: _About) -> None:
 
 def _interaction(about: _About, path: str) -> None:
     """The lines of a sample interaction."""
-    multi = ProblemType.MULTI_PASS in about.yaml.settings.types
+    multi = about.yaml.settings.traits.passes > 1
     data = about.tree.read(path, YAML_BYTES)
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         if line and line[0] not in "<>" and not (multi and line.strip() == "---"):
@@ -313,7 +312,7 @@ def _contents(about: _About) -> None:
         if len(names) > 1:
             where = about.tree.where("data")
             about.findings.warning(f"{where}: {', '.join(names[:_NAMED])} have the same input")
-    if not {ProblemType.INTERACTIVE, ProblemType.MULTI_PASS} & set(manifest.type):
+    if not manifest.traits.needs_validator:
         most = manifest.limits.output
         about.several(
             sorted(path for path, size in content.sizes.items() if path.endswith(".ans") and 2 * size > most),
@@ -326,7 +325,7 @@ def _submissions(about: _About) -> None:
     package = about.package
     inner = [path.removeprefix("submissions/") for path in about.tree.below("submissions") if path.count("/") > 1]
     if "accepted" not in {expectations.folder_of(path) for path in inner}:
-        limitless = package and package.infer and ProblemType.SUBMIT_ANSWER not in package.manifest.type
+        limitless = package and package.infer and package.manifest.traits.has_program
         text = (
             "has no accepted submission, so the time limit cannot be inferred; give it with --time-limit"
             if limitless

@@ -19,7 +19,6 @@ from judge.model.problem import (
     LimitOrigin,
     ProblemManifest,
     ProblemProgram,
-    ProblemType,
 )
 from judge.problems import checktestdata, ini, metadata, testdata
 from judge.problems.metadata import ProblemYaml
@@ -38,7 +37,6 @@ MIB = 1024**2
 MAX_SOURCE_BYTES = 16 * MIB
 # The format's "typical system default"; a host with less memory gives what it has.
 DEFAULT_MEMORY = 2048 * MIB
-PASSES = 2
 _DOMJUDGE_SECONDS = 10.0  # of a problem there that says nothing
 MAX_VALIDATORS = 10
 
@@ -143,7 +141,7 @@ class Reader:
 
     def _check_counts(self, manifest: ProblemManifest) -> None:
         """PackageError when no secret test counts in DOMjudge's reading: all that is handed in would be accepted."""
-        if self.dialect != DOMJUDGE or ProblemType.SCORING not in manifest.type:
+        if self.dialect != DOMJUDGE or not manifest.traits.has_score:
             return
         samples = {test.name for test in manifest.tests if test.sample}
         if set(standing(manifest, {}).used) <= samples:
@@ -161,7 +159,7 @@ class Reader:
         rules = testdata.Rules(
             yaml=said,
             dialect=self.dialect,
-            interactive=any(kind.needs_validator for kind in said.types),
+            interactive=said.traits.needs_validator,
             names={PurePosixPath(one.main).name: one.name for one in inputs},
             blob=self._blobs.of,
         )
@@ -274,7 +272,7 @@ class Reader:
             if self.ini.get(key, "") not in _DEFAULT_PROGRAMS and not found:
                 where = self.tree.where(INI)
                 self.findings.error(f"{where}: {key}: programs outside the package cannot be run here")
-        needing = [kind for kind in said.types if kind.needs_validator]
+        needing = [kind for kind in said.types if kind.traits.needs_validator]
         if found and said.legacy and not said.custom and not needing:
             where = self.tree.where(folder)
             if self.dialect != DOMJUDGE:
@@ -322,7 +320,7 @@ class Reader:
                 group = self.tree.where(f"data/{data.statics[0].group}/test_group.yaml")
                 self.findings.error(f"{group}: static_validation_score: there is no static_validator/ to run")
             return None
-        if ProblemType.SUBMIT_ANSWER in self.yaml.settings.types:
+        if not self.yaml.settings.traits.has_program:
             self.findings.error(f"{where}: submit-answer problems have no source that it could look at; remove it")
         if not data.statics:
             self.findings.warning(f"{where}: is not run, as no test_group.yaml has a static_validation_score")
@@ -402,7 +400,7 @@ class Reader:
             "memory_is_default": given.memory is None,
             "validation_memory_is_default": "validation_memory" not in given.model_fields_set,
             "type": said.types,
-            "passes": (given.validation_passes or PASSES) if ProblemType.MULTI_PASS in said.types else 1,
+            "passes": (given.validation_passes or said.traits.passes) if said.traits.passes > 1 else 1,
         }
         if given.code is not None:
             extras["source_bytes"] = max(1, int(given.code * 1024))

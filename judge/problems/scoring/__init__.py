@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from judge.model.messages import Verdict
-from judge.model.problem import ProblemManifest, ProblemType
+from judge.model.problem import ProblemManifest
 from judge.problems.scoring.base import Grade, Judged, ScoringError, Standing, judging_order
 from judge.problems.scoring.current import Current
 from judge.problems.scoring.domjudge import Domjudge
@@ -33,7 +33,7 @@ def standing(
     if not isinstance(problem, ProblemManifest):
         _first_failing(problem, results, found)
         return found
-    scoring = ProblemType.SCORING in problem.type
+    scoring = problem.traits.has_score
     try:
         if problem.task is not None and problem.task.subtasks:
             Subtasks(problem, results, found).evaluate(problem.task)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from judge.errors import PackageError
 from judge.model.messages import GroupScore, Verdict
-from judge.model.problem import LegacyGroup, ProblemManifest, ProblemType
+from judge.model.problem import LegacyGroup, ProblemManifest
 from judge.problems.scoring.base import (
     ROOT,
     SAMPLE,
@@ -37,7 +37,7 @@ class Legacy(Evaluation):
         self._groups = {group.name: group for group in manifest.graders}
         self._children = children_of(self.names)
         self._tests = frozenset(self.names)
-        self._scoring = ProblemType.SCORING in manifest.type
+        self._scoring = manifest.traits.has_score
 
     def evaluate(self) -> None:
         """Fill `found`."""

@@ -39,7 +39,7 @@ class Checking:
             built = BuiltProgram(f"{what} '{program.name}'", attempt.packaged(program, limits), workshop)
             return DataValidator(program.name, built)
 
-        asks = self._answers and not manifest.needs_validator
+        asks = self._answers and not manifest.traits.needs_validator
         judges = attempt.judges(limits) if asks else None
         check = DataCheck([validator(one) for one in runnable], judges, attempt.left, answers=self._answers)
         with contextlib.closing(check):

@@ -60,7 +60,7 @@ class Schedule:
         if self._full:
             return False
         problem = self._problem
-        return not (isinstance(problem, ProblemManifest) and (problem.graders or problem.has_score))
+        return not (isinstance(problem, ProblemManifest) and (problem.graders or problem.traits.has_score))
 
     def note(self, name: str, judged: Judged) -> None:
         """Take in a result; it counts when it is `due`."""
