@@ -26,16 +26,15 @@ class TooManyLookupsError(OSError):
 class Lookups(AbstractResolver):
     """The lookups of one event loop. None that is still under way keeps the process from ending."""
 
-    def __init__(self, most: int = MOST) -> None:
-        """`most` at once."""
-        self._most = most
+    def __init__(self) -> None:
+        """None is under way."""
         self._under_way = 0
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """The addresses of a name; OSError for none, TooManyLookupsError."""
-        if self._under_way >= self._most:
+        if self._under_way >= MOST:
             raise TooManyLookupsError(errno.EAGAIN, "too many names are being looked up; it is tried again")
         loop = asyncio.get_running_loop()
         found: asyncio.Future[list[Any]] = loop.create_future()

@@ -115,17 +115,12 @@ class Database:
         doc = await collection.find_one(query, projection)
         return doc if doc is not None else await self.latest(collection, query, projection)
 
-    async def find_all(
-        self, collection: AsyncCollection[D], ids: Sequence[str], projection: Bson | None = None
-    ) -> list[D | None]:
-        """The documents of these ids as a majority has them, by one command; as `find` for what seems not to be there.
-
-        The projection keeps `_id`.
-        """
-        docs = collection.find({"_id": {"$in": sorted(set(ids))}}, projection)
+    async def find_all(self, collection: AsyncCollection[D], ids: Sequence[str]) -> list[D | None]:
+        """The documents of these ids as a majority has them, by one command; `latest` for what seems to be missing."""
+        docs = collection.find({"_id": {"$in": sorted(set(ids))}})
         found: dict[str, D] = {doc["_id"]: doc async for doc in docs}
         for one in set(ids) - set(found):
-            latest = await self.latest(collection, {"_id": one}, projection)
+            latest = await self.latest(collection, {"_id": one})
             if latest is not None:
                 found[one] = latest
         return [found.get(one) for one in ids]

@@ -65,22 +65,21 @@ class _Fault:
 class Loops:
     """The faults of one judicator's loops."""
 
-    def __init__(self, database: Database, judicator: str, *, monotonic: Callable[[], float] = clock.monotonic) -> None:
-        """`judicator` is its name, for people; `monotonic` is for tests."""
+    def __init__(self, database: Database, judicator: str) -> None:
+        """`judicator` is its name, for people."""
         self._db = database
         self._judicator = judicator
-        self._monotonic = monotonic
         self._faults: dict[tuple[str, str], _Fault] = {}
 
     async def forever(self, loop: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run an endless loop, begun again after every unforeseen error; ends when `run` returns."""
         FAULTS.labels(loop)  # an alert hears of no first fault when the series begins with it
         while True:
-            began = self._monotonic()
+            began = clock.monotonic()
             try:
                 await run()
             except Exception as exc:  # noqa: BLE001 - whatever it is, the other loops must go on
-                if self._monotonic() - began > 2 * _MOST:
+                if clock.monotonic() - began > 2 * _MOST:
                     await self._over(loop, "")
                 await asyncio.sleep(await self._failed(loop, "", exc))
             else:
@@ -93,7 +92,7 @@ class Loops:
         """
         name = str(item)
         known = self._faults.get((loop, name))
-        if known is not None and self._monotonic() < known.until:
+        if known is not None and clock.monotonic() < known.until:
             return False
         try:
             await work()
@@ -113,7 +112,7 @@ class Loops:
         """Log, count and tell; the seconds until the next try."""
         tries = self._faults[loop, item].tries + 1 if (loop, item) in self._faults else 1
         wait = pause(tries)
-        now = self._monotonic()
+        now = clock.monotonic()
         self._faults = {key: one for key, one in self._faults.items() if now - one.until < 10 * _MOST}
         self._faults[loop, item] = _Fault(tries, now + wait)
         FAULTS.labels(loop).inc()

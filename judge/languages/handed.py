@@ -91,9 +91,9 @@ def gather(
     return found.files
 
 
-def read_directory(directory: Path, bounds: Bounds | None = None) -> dict[str, bytes]:
+def read_directory(directory: Path) -> dict[str, bytes]:
     """The files below a directory by their names in it, in name order; what tools leave behind is left out."""
-    found = _Gathered(bounds or Bounds())
+    found = _Gathered(Bounds())
     root = directory.resolve()
     for path in _below(directory):
         name = path.relative_to(directory).as_posix()

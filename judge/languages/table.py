@@ -334,14 +334,14 @@ class Survey:
     missing: dict[str, str]
 
 
-def survey(table: Mapping[str, Language], timeout: float = 10.0, at_once: int = 4) -> Survey:
+def survey(table: Mapping[str, Language], timeout: float = 10.0) -> Survey:
     """Find the languages of this machine, each with its version (first line of its version command).
 
-    Only programs that the sandbox can see count. `timeout` in seconds is for each version command, `at_once` how
-    many of them run side by side; a command that fails or hangs hides its row. Nothing is raised: it is a reason.
+    Only programs that the sandbox can see count. `timeout` in seconds is for each version command,
+    of which a few run side by side; a command that fails or hangs hides its row. Nothing is raised: it is a reason.
     An executor calls this once at its start, in a thread.
     """
-    with ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="languages") as pool:
+    with ThreadPoolExecutor(max_workers=4, thread_name_prefix="languages") as pool:
         answers = list(pool.map(lambda language: _examine(language, timeout), table.values()))
     found: dict[str, str] = {}
     missing: dict[str, str] = {}

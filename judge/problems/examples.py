@@ -66,12 +66,12 @@ class CommandTask(config.Model):
     submission: Submission
 
 
-def load_examples(directory: Path, table: Mapping[str, Language] | None = None) -> ExampleSet:
+def load_examples(directory: Path) -> ExampleSet:
     """Read a folder of examples, as `judgectl examples` judges them.
 
     Raises PackageError for a package, ConfigError for a task that cannot be used, UsageError when there is nothing.
     """
-    languages = load_table() if table is None else table
+    languages = load_table()
     packages = [read_package(path) for path in _entries(directory / "problems") if path.is_dir()]
     examples = [example for package in packages for example in package_examples(package, languages)]
     for path in _entries(directory / "commands"):

@@ -266,8 +266,8 @@ def _blank(byte: bytes) -> str:
     return names.get(byte, f"byte {byte[0] if byte else 0}")
 
 
-def excerpt(token: bytes, limit: int = _EXCERPT) -> str:
+def excerpt(token: bytes) -> str:
     """The beginning of a token, safe to print: cut, with everything but printable characters escaped."""
-    text = token[: limit * 4].decode("utf-8", "backslashreplace")
-    safe = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[: limit + 1])
-    return safe[:limit] + "…" if len(safe) > limit else safe
+    text = token[: _EXCERPT * 4].decode("utf-8", "backslashreplace")[: _EXCERPT + 1]
+    safe = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return safe[:_EXCERPT] + "…" if len(safe) > _EXCERPT else safe

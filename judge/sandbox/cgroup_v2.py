@@ -63,9 +63,9 @@ class DriverV2:
         return own / root
 
 
-def own_path(pid: int | str = "self") -> str:
-    """The path of a process in the unified hierarchy."""
-    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+def own_path() -> str:
+    """The path of this process in the unified hierarchy."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
         if line.startswith("0::"):
             return line[3:]
     return "/"

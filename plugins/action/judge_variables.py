@@ -19,10 +19,10 @@ ROLES = Path(__file__).resolve().parents[2] / "roles"
 PREFIX = "judge_"
 
 
-def documented(roles: Path = ROLES) -> dict[str, tuple[str, dict[str, Any]]]:
+def documented() -> dict[str, tuple[str, dict[str, Any]]]:
     """By name every documented variable: the role that documents it, and its option."""
     found: dict[str, tuple[str, dict[str, Any]]] = {}
-    for path in sorted(roles.glob("*/meta/argument_specs.yml")):
+    for path in sorted(ROLES.glob("*/meta/argument_specs.yml")):
         specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
         for entry in specs.values():
             found |= {name: (path.parents[1].name, option) for name, option in entry.get("options", {}).items()}

@@ -93,12 +93,12 @@ TIMEOUTS = {"boot": 180, "etcd": 300, "mongodb": 300}
 TIMEOUT = 120
 
 
-def program_of(name: str, etc: Path = ETC) -> str:
+def program_of(name: str) -> str:
     """The program that a service runs besides its daemon, by its config; empty for none."""
     if name not in _PROGRAMS:
         return ""
     try:
-        text = (etc / f"{name}.yml").read_text(encoding="utf-8")
+        text = (ETC / f"{name}.yml").read_text(encoding="utf-8")
     except OSError:
         return ""
     found = re.search(r"^binary: (.+)$", text, re.MULTILINE)

@@ -121,6 +121,6 @@ def register(api: Api, manifest: ProblemManifest) -> ProblemInfo:
     return api.call(ProblemInfo, "POST", "/problems", body=body)
 
 
-def import_package(api: Api, package: Package, *, check: bool = False, quiet: bool = True) -> ProblemInfo:
+def import_package(api: Api, package: Package) -> ProblemInfo:
     """Bring a package into the cluster; errors as `try_out`. Nothing is registered on a failure."""
-    return register(api, try_out(api, package, check=check, quiet=quiet).manifest)
+    return register(api, try_out(api, package, check=False, quiet=True).manifest)

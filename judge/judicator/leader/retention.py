@@ -95,18 +95,14 @@ class Retention:
         tasks: Tasks,
         days: float,
         *,
-        period: float = _PERIOD,
-        grace: datetime.timedelta = _GRACE,
         more: Sequence[tuple[str, Step]] = (),
     ) -> None:
-        """`days` 0 keeps every submission; `period` in seconds between two passes; `more` are further phases."""
+        """`days` 0 keeps every submission; `more` are further phases."""
         self._db = database
         self._batch = database.batch
         self._tasks = tasks
         self._days = days
-        self._period = period
-        self._grace = grace
-        self._next = clock.monotonic() + period
+        self._next = clock.monotonic() + _PERIOD
         self._barred = 0.0
         self._files = database.files
         self._chunks = database.chunks
@@ -137,7 +133,7 @@ class Retention:
 
     async def once(self, may: Callable[[], bool]) -> bool:
         """Go on to the end of a pass; `may` is asked before each step. False when it ended before."""
-        self._next = clock.monotonic() + self._period
+        self._next = clock.monotonic() + _PERIOD
         if not await self._clocks_agree():
             self._barred = self._next
             return False
@@ -160,7 +156,7 @@ class Retention:
                 await asyncio.sleep(min(max(clock.monotonic() - began, _REST[0]), _REST[1]))
             following = names.index(name) + 1
             await self._moved(names[following] if following < len(names) else None, None)
-        self._next = clock.monotonic() + self._period
+        self._next = clock.monotonic() + _PERIOD
         if any(gone.values()):
             log.info("retention: %s", ", ".join(f"{name} {count}" for name, count in gone.items() if count))
         return True
@@ -192,7 +188,7 @@ class Retention:
         unused = [row["_id"] for row in rows if not row["used"] and not row["marked"]]
         used = [row["_id"] for row in rows if row["used"] and row["marked"]]
         if unused:
-            await collection.update_many({"_id": {"$in": unused}, "unused": None}, mark(self._grace))
+            await collection.update_many({"_id": {"$in": unused}, "unused": None}, mark(_GRACE))
         if used:
             await unmark(collection, {"_id": {"$in": used}})
         return [row["_id"] for row in rows if row["due"] and not row["used"]]
