@@ -19,19 +19,11 @@ from judge.ctl.options import Output
 from judge.ctl.text import UNITS
 from judge.errors import EmptyError, FieldError, UsageError
 from judge.model import messages as m
+from judge.model import rejudging as r
 from judge.model.base import first_fault
-from judge.model.rejudging import (
-    RejudgeDiff,
-    RejudgeFilter,
-    RejudgePreview,
-    RejudgeStart,
-    RejudgeState,
-    Rejudging,
-    RejudgingsReply,
-)
 
 POLL = 1.0
-_STABLE = frozenset({RejudgeState.FINISHED, RejudgeState.APPLIED, RejudgeState.CANCELLED})
+_STABLE = frozenset({r.RejudgeState.FINISHED, r.RejudgeState.APPLIED, r.RejudgeState.CANCELLED})
 
 app = typer.Typer(
     help="Judge submissions again, at low priority; their verdicts change all at once, or not at all.",
@@ -65,23 +57,23 @@ def moment(option: str, text: str | None, now: datetime.datetime) -> datetime.da
     return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment
 
 
-def filter_of(now: datetime.datetime, **conditions: Any) -> RejudgeFilter:
+def filter_of(now: datetime.datetime, **conditions: Any) -> r.RejudgeFilter:
     """The filter of the command line's options; UsageError for a value that no submission can have."""
     for name in ("since", "until"):
         conditions[name] = moment(name, conditions[name], now)
     try:
-        return RejudgeFilter.model_validate({name: value for name, value in conditions.items() if value})
+        return r.RejudgeFilter.model_validate({name: value for name, value in conditions.items() if value})
     except ValidationError as exc:
         fault = first_fault(exc, given=True)
         option = fault.field.partition(".")[0]
         raise FieldError("ID" if option == "ids" else f"--{option}", f"{fault.text}, not '{fault.given}'") from None
 
 
-def follow(api: Api, number: int, until: Callable[[Rejudging], bool], *, quiet: bool) -> Rejudging:
+def follow(api: Api, number: int, until: Callable[[r.Rejudging], bool], *, quiet: bool) -> r.Rejudging:
     """Look again and again until it is as wanted; on a terminal with a line that says how far it is."""
 
-    def get() -> Rejudging:
-        return api.call(Rejudging, "GET", f"/rejudgings/{number}")
+    def get() -> r.Rejudging:
+        return api.call(r.Rejudging, "GET", f"/rejudgings/{number}")
 
     one = get()
     if quiet or not show.err.is_terminal:
@@ -97,7 +89,7 @@ def follow(api: Api, number: int, until: Callable[[Rejudging], bool], *, quiet: 
     return one
 
 
-def _judged(one: Rejudging) -> bool:
+def _judged(one: r.Rejudging) -> bool:
     return one.state in _STABLE
 
 
@@ -139,17 +131,17 @@ def start(
         raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
     with connect() as api:
         if dry_run or not yes:
-            preview = api.call(RejudgePreview, "POST", "/rejudgings/preview", body=wanted)
+            preview = api.call(r.RejudgePreview, "POST", "/rejudgings/preview", body=wanted)
             show.tell(output, preview, lambda: rejudge_show.print_preview(preview))
             if dry_run:
                 return
             if not preview.count:
                 raise EmptyError("nothing to judge again")
             typer.confirm("Judge them again?", abort=True)
-        body = RejudgeStart(filter=wanted, reason=reason)
+        body = r.RejudgeStart(filter=wanted, reason=reason)
         call = body.model_dump(mode="json", include={"filter", "reason"}, exclude_none=True)
         answer = api.request("POST", "/rejudgings", json=call, headers={"Idempotency-Key": uuid.uuid4().hex})
-        one = Rejudging.received(answer.content)
+        one = r.Rejudging.received(answer.content)
         if wait:
             one = follow(api, one.id, _judged, quiet=json)
     rejudge_show.print_one(one, output)
@@ -179,7 +171,7 @@ def list_command(
 ) -> None:
     """List rejudgings, newest first."""
     with connect() as api:
-        listed = api.call(RejudgingsReply, "GET", "/rejudgings", params={"limit": limit}).rejudgings
+        listed = api.call(r.RejudgingsReply, "GET", "/rejudgings", params={"limit": limit}).rejudgings
     show.tell(output, listed, lambda: show.out.print(rejudge_show.table_of(listed)))
 
 
@@ -201,10 +193,10 @@ def diff(
     """Compare old verdicts with new ones: how many went from which to which, and the changed submissions."""
     with connect() as api:
         params: dict[str, Any] = {"all": str(everything).lower(), "limit": min(limit, 500)}
-        diff = api.call(RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params=params)
+        diff = api.call(r.RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params=params)
         changes = list(diff.changes)
         while diff.next is not None and len(changes) < limit:
-            diff = api.call(RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params={**params, "after": diff.next})
+            diff = api.call(r.RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params={**params, "after": diff.next})
             changes += diff.changes
     more = diff.next is not None or len(changes) > limit
     diff = diff.model_copy(update={"changes": changes[:limit]})
@@ -223,8 +215,8 @@ def diff(
 
 def _act(number: int, verb: str, output: show.Output) -> None:
     with connect() as api:
-        one = api.call(Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
-        if verb == "apply" and one.state != RejudgeState.APPLIED:
+        one = api.call(r.Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
+        if verb == "apply" and one.state != r.RejudgeState.APPLIED:
             one = follow(api, number, lambda one: one.settled, quiet=output == show.Output.JSON)
     rejudge_show.print_one(one, output)
 

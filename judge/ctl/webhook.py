@@ -12,19 +12,9 @@ from judge.ctl import show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
 from judge.errors import FieldError, UsageError
+from judge.model import webhooks as w
 from judge.model.base import first_fault
 from judge.model.messages import Empty
-from judge.model.webhooks import (
-    EVENTS,
-    DeliveriesReply,
-    Delivery,
-    Resend,
-    Resent,
-    State,
-    WebhookAdd,
-    WebhookAdded,
-    WebhooksReply,
-)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,7 +27,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The webhook's name.")
 def add(
     name: Name,
     url: Annotated[str, typer.Argument(metavar="URL", help="Where calls go; http or https.")],
-    event: Annotated[list[str] | None, typer.Option(help=f"{' or '.join(EVENTS)}; both unless given.")] = None,
+    event: Annotated[list[str] | None, typer.Option(help=f"{' or '.join(w.EVENTS)}; both unless given.")] = None,
     user: Annotated[str | None, typer.Option(help="Only of this user's submissions.")] = None,
     problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only of submissions to this problem.")] = None,
     output: Output = show.Output.TABLE,
@@ -45,12 +35,12 @@ def add(
     """Add a webhook, or change what it says. Its secret, by which the receiver knows a call, is shown this once."""
     fields = {"name": name, "url": url, "user": user, "problem": problem, **({"events": event} if event else {})}
     try:
-        wanted = WebhookAdd.model_validate({key: value for key, value in fields.items() if value is not None})
+        wanted = w.WebhookAdd.model_validate({key: value for key, value in fields.items() if value is not None})
     except ValidationError as exc:
         fault = first_fault(exc)
         raise FieldError(fault.field or "webhook", fault.text) from None
     with connect() as api:
-        added = api.call(WebhookAdded, "POST", "/webhooks", body=wanted)
+        added = api.call(w.WebhookAdded, "POST", "/webhooks", body=wanted)
     show.tell(output, added, lambda: show.out.say(f"secret: {added.secret}"))
 
 
@@ -58,7 +48,7 @@ def add(
 def list_command(output: Output = show.Output.TABLE) -> None:
     """All webhooks, and how they go."""
     with connect() as api:
-        reply = api.call(WebhooksReply, "GET", "/webhooks")
+        reply = api.call(w.WebhooksReply, "GET", "/webhooks")
     show.tell(output, reply, lambda: show.out.print(_webhooks(reply)))
 
 
@@ -73,14 +63,14 @@ def remove(name: Name) -> None:
 def ping(name: Name, output: Output = show.Output.TABLE) -> None:
     """Send a call that is about nothing; `judgectl webhook deliveries` shows what became of it."""
     with connect() as api:
-        made = api.call(Delivery, "POST", f"/webhooks/{quote(name, safe='')}/ping")
+        made = api.call(w.Delivery, "POST", f"/webhooks/{quote(name, safe='')}/ping")
     show.tell(output, made, lambda: show.out.say(made.id))
 
 
 @app.command("deliveries")
 def deliveries(
     webhook: Annotated[str | None, typer.Option(help="Of this webhook.")] = None,
-    state: Annotated[str | None, typer.Option(help=", ".join(get_args(State)))] = None,
+    state: Annotated[str | None, typer.Option(help=", ".join(get_args(w.State)))] = None,
     submission: Annotated[str | None, typer.Option(help="About this submission.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50,
     before: Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")] = None,
@@ -90,7 +80,7 @@ def deliveries(
     given = {"webhook": webhook, "state": state, "submission": submission, "before": before}
     params = {name: value for name, value in given.items() if value is not None}
     with connect() as api:
-        reply = api.call(DeliveriesReply, "GET", "/deliveries", params={**params, "limit": limit})
+        reply = api.call(w.DeliveriesReply, "GET", "/deliveries", params={**params, "limit": limit})
     show.tell(output, reply, lambda: show.out.print(_deliveries(reply)))
     if reply.next and output == show.Output.TABLE:
         show.err.say(f"more with --before {reply.next}", "dim")
@@ -106,15 +96,15 @@ def resend(
     if (delivery is None) == (webhook is None):
         raise UsageError("give the ID of a delivery, or --webhook NAME")
     try:
-        wanted = Resend(delivery=delivery, webhook=webhook)
+        wanted = w.Resend(delivery=delivery, webhook=webhook)
     except ValidationError:
         raise UsageError(f"'{delivery or webhook}' is no id of a delivery and no name of a webhook") from None
     with connect() as api:
-        done = api.call(Resent, "POST", "/deliveries/resend", body=wanted)
+        done = api.call(w.Resent, "POST", "/deliveries/resend", body=wanted)
     show.tell(output, done, lambda: show.out.say(f"{done.count} sent again"))
 
 
-def _webhooks(reply: WebhooksReply) -> Table:
+def _webhooks(reply: w.WebhooksReply) -> Table:
     table = show.grid("name", "url…", "events", "of", "waiting>", "given up>", "last try…")
     for one in reply.webhooks:
         of = ", ".join(filter(None, [one.user and f"user {one.user}", one.problem and f"problem {one.problem}"]))
@@ -123,7 +113,7 @@ def _webhooks(reply: WebhooksReply) -> Table:
     return table
 
 
-def _deliveries(reply: DeliveriesReply) -> Table:
+def _deliveries(reply: w.DeliveriesReply) -> Table:
     table = show.grid("id", "webhook", "event", "submission", "state", "tries>", "at (UTC)", "answer…")
     for one in reply.deliveries:
         at = one.ended or one.next or one.created

@@ -14,26 +14,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
-from judge.judicator.documents import (
-    AuditDocument,
-    ChunkDocument,
-    DeliveryDocument,
-    ExecutorDocument,
-    FileDocument,
-    MachineDocument,
-    ManifestDocument,
-    MetaDocument,
-    MinuteDocument,
-    ProblemDocument,
-    RateDocument,
-    RejudgingDocument,
-    SessionDocument,
-    TaskDocument,
-    TokenDocument,
-    UsageDocument,
-    UserDocument,
-    WebhookDocument,
-)
+from judge.judicator import documents
 from judge.mongodb.store import Bson
 
 D = TypeVar("D", bound=Mapping[str, Any])
@@ -84,27 +65,27 @@ class Database:
             write_concern=MAJORITY,
             read_concern=ReadConcern("majority"),
         )
-        self.tasks: AsyncCollection[TaskDocument] = self.raw.tasks
-        self.executors: AsyncCollection[ExecutorDocument] = self.raw.executors
-        self.machines: AsyncCollection[MachineDocument] = self.raw.machines
-        self.minutes: AsyncCollection[MinuteDocument] = self.raw.minutes
-        self.problems: AsyncCollection[ProblemDocument] = self.raw.problems
-        self.manifests: AsyncCollection[ManifestDocument] = self.raw.manifests
-        self.meta: AsyncCollection[MetaDocument] = self.raw.meta
-        self.rejudgings: AsyncCollection[RejudgingDocument] = self.raw.rejudgings
-        self.sessions: AsyncCollection[SessionDocument] = self.raw.sessions
-        self.users: AsyncCollection[UserDocument] = self.raw.users
-        self.tokens: AsyncCollection[TokenDocument] = self.raw.tokens
+        self.tasks: AsyncCollection[documents.TaskDocument] = self.raw.tasks
+        self.executors: AsyncCollection[documents.ExecutorDocument] = self.raw.executors
+        self.machines: AsyncCollection[documents.MachineDocument] = self.raw.machines
+        self.minutes: AsyncCollection[documents.MinuteDocument] = self.raw.minutes
+        self.problems: AsyncCollection[documents.ProblemDocument] = self.raw.problems
+        self.manifests: AsyncCollection[documents.ManifestDocument] = self.raw.manifests
+        self.meta: AsyncCollection[documents.MetaDocument] = self.raw.meta
+        self.rejudgings: AsyncCollection[documents.RejudgingDocument] = self.raw.rejudgings
+        self.sessions: AsyncCollection[documents.SessionDocument] = self.raw.sessions
+        self.users: AsyncCollection[documents.UserDocument] = self.raw.users
+        self.tokens: AsyncCollection[documents.TokenDocument] = self.raw.tokens
         # No wait for the majority: some counts that are lost with a primary harm nobody.
-        self.rates: AsyncCollection[RateDocument] = self.raw.rates.with_options(
+        self.rates: AsyncCollection[documents.RateDocument] = self.raw.rates.with_options(
             write_concern=WriteConcern(w=1, j=False), read_concern=ReadConcern("local")
         )
-        self.audit: AsyncCollection[AuditDocument] = self.raw.audit
-        self.webhooks: AsyncCollection[WebhookDocument] = self.raw.webhooks
-        self.deliveries: AsyncCollection[DeliveryDocument] = self.raw.deliveries
-        self.usage: AsyncCollection[UsageDocument] = self.raw.usage
-        self.files: AsyncCollection[FileDocument] = self.raw["fs.files"]
-        self.chunks: AsyncCollection[ChunkDocument] = self.raw["fs.chunks"]
+        self.audit: AsyncCollection[documents.AuditDocument] = self.raw.audit
+        self.webhooks: AsyncCollection[documents.WebhookDocument] = self.raw.webhooks
+        self.deliveries: AsyncCollection[documents.DeliveryDocument] = self.raw.deliveries
+        self.usage: AsyncCollection[documents.UsageDocument] = self.raw.usage
+        self.files: AsyncCollection[documents.FileDocument] = self.raw["fs.files"]
+        self.chunks: AsyncCollection[documents.ChunkDocument] = self.raw["fs.chunks"]
 
     async def find(self, collection: AsyncCollection[D], query: Bson, projection: Bson | None = None) -> D | None:
         """One document as a majority has it; None only when it really is not there.

@@ -7,20 +7,7 @@ import os
 from pathlib import Path
 
 from judge.errors import SandboxError
-from judge.sandbox.cgroup import (
-    Usage,
-    cache,
-    field,
-    freed,
-    kept,
-    make,
-    owned_name,
-    programs,
-    read,
-    remove,
-    remove_abandoned,
-    write,
-)
+from judge.sandbox import cgroup
 
 CONTROLLERS = ("memory", "pids", "cpuacct")
 # Used where it is mounted: then all processes of a group share the core as one. Else the kernel gives each session its
@@ -56,12 +43,12 @@ class TreeV1:
 
     def __init__(self, roots: dict[str, Path], name: str) -> None:
         self._roots = roots
-        self._dirs = {key: root / owned_name(name) for key, root in roots.items()}
+        self._dirs = {key: root / cgroup.owned_name(name) for key, root in roots.items()}
         self._count = 0
         try:
             for key, root in roots.items():
-                remove_abandoned(root)
-                make(self._dirs[key])
+                cgroup.remove_abandoned(root)
+                cgroup.make(self._dirs[key])
         except OSError as exc:
             msg = f"cgroup {exc.filename or root} cannot be used: {exc.strerror}; run as root or delegate it"
             raise SandboxError(msg) from None
@@ -79,7 +66,7 @@ class TreeV1:
     def close(self) -> None:
         """Remove the pool's directories, and the root when nobody else uses it."""
         for key, directory in self._dirs.items():
-            remove(directory)
+            cgroup.remove(directory)
             with contextlib.suppress(OSError):
                 self._roots[key].rmdir()
 
@@ -125,7 +112,7 @@ class GroupV1:
         """An eventfd that the kernel rings when the limit strikes (cgroup-v1/memory.rst, OOM control)."""
         fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._open.append(fd)
-        write(memory / "cgroup.event_control", f"{fd} {self._oom}")
+        cgroup.write(memory / "cgroup.event_control", f"{fd} {self._oom}")
         return fd
 
     def watch(self, pid: int) -> None:
@@ -140,9 +127,9 @@ class GroupV1:
         directory, pids = self._dirs["memory"], self._dirs["pids"]
         names = ["memory.memsw.limit_in_bytes", "memory.limit_in_bytes"] if self._swap else ["memory.limit_in_bytes"]
         for name in names if memory > self._limits[0] else reversed(names):
-            write(directory / name, str(memory))
+            cgroup.write(directory / name, str(memory))
         if processes != self._limits[1]:
-            write(pids / "pids.max", str(processes + _PARENT))
+            cgroup.write(pids / "pids.max", str(processes + _PARENT))
         self._limits = (memory, processes)
 
     def begin(self, memory: int, processes: int) -> None:
@@ -151,8 +138,8 @@ class GroupV1:
         Page cache does not: the kernel gives it up before it kills for the limit.
         """
         if (kernel := self._kernel) is not None:
-            self._stays = freed(lambda: int(read(kernel)), self._stays, memory)
-        self._files, self._cached = kept(self._stat, keeps=self._keeps)
+            self._stays = cgroup.freed(lambda: int(cgroup.read(kernel)), self._stays, memory)
+        self._files, self._cached = cgroup.kept(self._stat, keeps=self._keeps)
         limit = memory + self._files
         if (limit, processes) != self._limits:
             self._set(limit, processes)
@@ -160,26 +147,26 @@ class GroupV1:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.event_fd)
         self._struck = False
-        self._oom0 = field(read(self._oom), b"oom_kill")
-        self._cpu0 = int(read(self._cpu))
+        self._oom0 = cgroup.field(cgroup.read(self._oom), b"oom_kill")
+        self._cpu0 = int(cgroup.read(self._cpu))
 
     def cpu(self) -> float:
         """From cpuacct: living, dead and unreaped alike."""
-        return (int(read(self._cpu)) - self._cpu0) / 1e9
+        return (int(cgroup.read(self._cpu)) - self._cpu0) / 1e9
 
     def over_memory(self) -> bool:
         """Says whether the eventfd rang, or the counter moved."""
         with contextlib.suppress(BlockingIOError):
             self._struck = os.eventfd_read(self.event_fd) > 0 or self._struck
-        return self._struck or field(read(self._oom), b"oom_kill") > self._oom0
+        return self._struck or cgroup.field(cgroup.read(self._oom), b"oom_kill") > self._oom0
 
-    def finish(self) -> Usage:
+    def finish(self) -> cgroup.Usage:
         """The account of the run."""
         cpu, oom = self.cpu(), self.over_memory()
-        cached = (self._cached, cache(read(self._stat)))
-        used = programs(int(read(self._peak)), self._limits[0], self._files, cached)
-        processes = int(read(self._procs_peak)) - _PARENT if self._procs_peak is not None else 0
-        return Usage(cpu, used, processes, oom)
+        cached = (self._cached, cgroup.cache(cgroup.read(self._stat)))
+        used = cgroup.programs(int(cgroup.read(self._peak)), self._limits[0], self._files, cached)
+        processes = int(cgroup.read(self._procs_peak)) - _PARENT if self._procs_peak is not None else 0
+        return cgroup.Usage(cpu, used, processes, oom)
 
     def close(self) -> None:
         """Close the descriptors and remove the directories."""
@@ -187,4 +174,4 @@ class GroupV1:
             os.close(fd)
         self._open.clear()
         for directory in self._dirs.values():
-            remove(directory)
+            cgroup.remove(directory)

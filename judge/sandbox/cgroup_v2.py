@@ -7,20 +7,7 @@ import os
 from pathlib import Path
 
 from judge.errors import SandboxError
-from judge.sandbox.cgroup import (
-    Usage,
-    cache,
-    field,
-    freed,
-    kept,
-    make,
-    owned_name,
-    programs,
-    read,
-    remove,
-    remove_abandoned,
-    write,
-)
+from judge.sandbox import cgroup
 
 CONTROLLERS = ("cpu", "memory", "pids")
 LEAF = "daemon"
@@ -56,7 +43,7 @@ class DriverV2:
             leaf.mkdir(exist_ok=True)
             for pid in (own / "cgroup.procs").read_text().split():
                 with contextlib.suppress(ProcessLookupError):
-                    write(leaf / "cgroup.procs", pid)
+                    cgroup.write(leaf / "cgroup.procs", pid)
         else:
             own = self._mount  # a login session or a container's root: nothing is delegated, so only root gets on
         _control(own)
@@ -73,7 +60,7 @@ def own_path() -> str:
 
 def _control(directory: Path) -> None:
     """Hand the controllers down to the children of a group."""
-    write(directory / "cgroup.subtree_control", " ".join(f"+{key}" for key in CONTROLLERS))
+    cgroup.write(directory / "cgroup.subtree_control", " ".join(f"+{key}" for key in CONTROLLERS))
 
 
 class TreeV2:
@@ -89,10 +76,10 @@ class TreeV2:
 
     def __init__(self, base: Path, name: str) -> None:
         self._base = base
-        self._dir = base / owned_name(name)
+        self._dir = base / cgroup.owned_name(name)
         self._count = 0
-        remove_abandoned(base)
-        make(self._dir / "agent")
+        cgroup.remove_abandoned(base)
+        cgroup.make(self._dir / "agent")
         _control(base)
         _control(self._dir)
         (self._dir / "cgroup.procs").chmod(0o666)
@@ -109,7 +96,7 @@ class TreeV2:
 
     def close(self) -> None:
         """Remove the pool's directory, and the base when nobody else uses it."""
-        remove(self._dir)
+        cgroup.remove(self._dir)
         with contextlib.suppress(OSError):
             self._base.rmdir()
 
@@ -167,7 +154,7 @@ class GroupV2:
         """Says whether the counter of kills moved."""
         return self.leaf.over_memory()
 
-    def finish(self) -> Usage:
+    def finish(self) -> cgroup.Usage:
         """As for version 1."""
         return self.leaf.finish()
 
@@ -198,7 +185,7 @@ class Leaf:
         self._procs_peak = self._optional(directory / "pids.peak", os.O_RDONLY)  # since 6.11
         for name, value in (("memory.swap.max", "0"), ("memory.oom.group", "1")):
             if (directory / name).exists():
-                write(directory / name, value)
+                cgroup.write(directory / name, value)
         self._limits = (0, 0)
         self._cpu0 = self._files = self._cached = self._oom0 = self._high = self._stays = 0
 
@@ -224,49 +211,51 @@ class Leaf:
 
     def _kernel(self) -> int:
         """Bytes that the kernel cannot give back for want of memory (0 before 5.18)."""
-        text = read(self._stat)
-        return max(0, field(text, b"kernel") - field(text, b"slab_reclaimable"))
+        text = cgroup.read(self._stat)
+        return max(0, cgroup.field(text, b"kernel") - cgroup.field(text, b"slab_reclaimable"))
 
     def begin(self, memory: int, processes: int) -> None:
         """Set what changed, note where the counters stand."""
         if not self._keeps:
-            self._stays = freed(self._kernel, self._stays, memory)
-        self._files, self._cached = kept(self._stat, keeps=self._keeps)
+            self._stays = cgroup.freed(self._kernel, self._stays, memory)
+        self._files, self._cached = cgroup.kept(self._stat, keeps=self._keeps)
         limits = (memory + self._files, processes)
         if limits[0] != self._limits[0]:
-            write(self._dir / "memory.max", str(limits[0]))
+            cgroup.write(self._dir / "memory.max", str(limits[0]))
         if limits[1] != self._limits[1]:
-            write(self._dir / "pids.max", str(limits[1]))
+            cgroup.write(self._dir / "pids.max", str(limits[1]))
         self._limits = limits
         self._high = 0
         self._reset()
-        self._oom0 = field(read(self._events), b"oom_kill")
-        self._cpu0 = field(read(self._cpu), b"usage_usec")
+        self._oom0 = cgroup.field(cgroup.read(self._events), b"oom_kill")
+        self._cpu0 = cgroup.field(cgroup.read(self._cpu), b"usage_usec")
 
     def cpu(self) -> float:
         """CPU seconds. Each call also notes the memory in use, for kernels without memory.peak (before 5.19)."""
         if self._peak is None:
-            self._high = max(self._high, int(read(self._current)))
-        return (field(read(self._cpu), b"usage_usec") - self._cpu0) / 1e6
+            self._high = max(self._high, int(cgroup.read(self._current)))
+        return (cgroup.field(cgroup.read(self._cpu), b"usage_usec") - self._cpu0) / 1e6
 
     def over_memory(self) -> bool:
         """Says whether the counter of kills moved."""
-        return field(read(self._events), b"oom_kill") > self._oom0
+        return cgroup.field(cgroup.read(self._events), b"oom_kill") > self._oom0
 
-    def finish(self) -> Usage:
+    def finish(self) -> cgroup.Usage:
         """The account of the run."""
         cpu, oom = self.cpu(), self.over_memory()
-        peak = int(read(self._peak)) if self._peak is not None else self._high
-        used = programs(peak, self._limits[0], self._files, (self._cached, cache(read(self._stat))))
-        processes = int(read(self._procs_peak)) if self._procs_peak is not None else 0
-        return Usage(cpu, used, processes, oom)
+        peak = int(cgroup.read(self._peak)) if self._peak is not None else self._high
+        used = cgroup.programs(
+            peak, self._limits[0], self._files, (self._cached, cgroup.cache(cgroup.read(self._stat)))
+        )
+        processes = int(cgroup.read(self._procs_peak)) if self._procs_peak is not None else 0
+        return cgroup.Usage(cpu, used, processes, oom)
 
     def close(self) -> None:
         """Close the descriptors and remove the directory."""
         for fd in self._open:
             os.close(fd)
         self._open.clear()
-        remove(self._dir)
+        cgroup.remove(self._dir)
 
 
 def _new(directory: Path) -> None:

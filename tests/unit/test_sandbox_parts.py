@@ -127,7 +127,7 @@ def kernel(monkeypatch, work):
             (directory / name).write_text(text)
 
     monkeypatch.setattr(cgroup_v2, "_new", new)
-    monkeypatch.setattr(cgroup_v2, "remove", lambda directory: directory.rename(directory.with_suffix(".gone")))
+    monkeypatch.setattr(cgroup, "remove", lambda directory: directory.rename(directory.with_suffix(".gone")))
     return work
 
 
@@ -179,15 +179,15 @@ def test_version_2_trees_lie_below_the_service_or_the_root(work, monkeypatch):
     service.mkdir(parents=True)
     (service / "cgroup.procs").write_text("")
     monkeypatch.setattr(cgroup_v2, "own_path", lambda: "/system.slice/judge-executor.service")
-    monkeypatch.setattr(cgroup_v2, "remove", lambda directory: None)
+    monkeypatch.setattr(cgroup, "remove", lambda directory: None)
     driver = cgroup_v2.DriverV2(work)
-    real = cgroup_v2.make
+    real = cgroup.make
 
     def make(path: Path) -> None:
         real(path)
         (path.parent / "cgroup.procs").touch()
 
-    monkeypatch.setattr(cgroup_v2, "make", make)
+    monkeypatch.setattr(cgroup, "make", make)
     tree = driver.tree("judge", "e-0")
     assert [path.name for path in tree.joins] == ["cgroup.procs"] and not tree.namespace
     assert tree.joins[0].is_relative_to(service / "judge") and (service / "daemon").is_dir()

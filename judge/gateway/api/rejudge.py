@@ -14,18 +14,7 @@ from judge.gateway.api.routes import Call, Reply, Route
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
-from judge.model.rejudging import (
-    RejudgeAct,
-    RejudgeDiff,
-    RejudgeDiffRequest,
-    RejudgeFilter,
-    RejudgePreview,
-    RejudgeStart,
-    Rejudging,
-    RejudgingRef,
-    RejudgingsReply,
-    RejudgingsRequest,
-)
+from judge.model import rejudging as r
 
 log = logging.getLogger(__name__)
 
@@ -43,24 +32,24 @@ def number_of(text: str) -> int:
     return int(text)
 
 
-def start(cluster: Cluster, principal: Principal, body: models.RejudgeBody, key: str | None) -> Rejudging:
+def start(cluster: Cluster, principal: Principal, body: models.RejudgeBody, key: str | None) -> r.Rejudging:
     """Start one; the caller has checked the role. Without a key it gets one, so that the RPC may repeat it."""
-    wanted = RejudgeStart(
+    wanted = r.RejudgeStart(
         filter=body.filter,
         reason=body.reason,
         idempotency_key=key or body.idempotency_key or uuid.uuid4().hex,
         user=principal.user,
         trace=trace.current(),
     )
-    new = cluster.call("rejudge_start", wanted, Rejudging)
+    new = cluster.call("rejudge_start", wanted, r.Rejudging)
     log.info("%s started rejudging %d of %d submissions, trace %s", principal.user, new.id, new.total, new.trace)
     return new
 
 
-def act(cluster: Cluster, principal: Principal, number: int, *, apply: bool, key: str | None) -> Rejudging:
+def act(cluster: Cluster, principal: Principal, number: int, *, apply: bool, key: str | None) -> r.Rejudging:
     """Apply or cancel one; the caller has checked the role."""
-    wanted = RejudgeAct(id=number, key=key or uuid.uuid4().hex, user=principal.user)
-    rejudging = cluster.call("rejudge_apply" if apply else "rejudge_cancel", wanted, Rejudging)
+    wanted = r.RejudgeAct(id=number, key=key or uuid.uuid4().hex, user=principal.user)
+    rejudging = cluster.call("rejudge_apply" if apply else "rejudge_cancel", wanted, r.Rejudging)
     done = "applied" if apply else "cancelled"
     log.info("%s %s rejudging %d, trace %s", principal.user, done, number, rejudging.trace)
     return rejudging
@@ -82,14 +71,14 @@ def _start(call: Call) -> Reply:
 
 
 def _one(call: Call) -> m.Message:
-    return call.cluster.call("rejudging", RejudgingRef(id=number_of(call.params["id"])), Rejudging)
+    return call.cluster.call("rejudging", r.RejudgingRef(id=number_of(call.params["id"])), r.Rejudging)
 
 
 def _diff(call: Call) -> m.Message:
     query = call.query
     number = number_of(call.params["id"])
-    wanted = RejudgeDiffRequest(id=number, all=query.all, limit=query.limit, after=query.after)
-    return call.cluster.call("rejudge_diff", wanted, RejudgeDiff)
+    wanted = r.RejudgeDiffRequest(id=number, all=query.all, limit=query.limit, after=query.after)
+    return call.cluster.call("rejudge_diff", wanted, r.RejudgeDiff)
 
 
 def _apply(call: Call) -> m.Message:
@@ -104,17 +93,17 @@ _HEADERS = {"Idempotency-Key": "1 to 128 characters; the same key again is the s
 
 ROUTES: list[Route] = [
     Route("POST", "/rejudgings/preview", "rejudge_preview", "The extent of a rejudging with this filter", None,
-          "judge", RejudgePreview, body=RejudgeFilter, calls=("rejudge_preview",)),
+          "judge", r.RejudgePreview, body=r.RejudgeFilter, calls=("rejudge_preview",)),
     Route("POST", "/rejudgings", "rejudge_start", "Judge submissions again, behind everything live", _start, "judge",
-          Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS, calls=("rejudge_start",)),
-    Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", None, "judge", RejudgingsReply,
-          query=RejudgingsRequest, calls=("rejudgings",)),
-    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _one, "judge", Rejudging,
+          r.Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS, calls=("rejudge_start",)),
+    Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", None, "judge", r.RejudgingsReply,
+          query=r.RejudgingsRequest, calls=("rejudgings",)),
+    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _one, "judge", r.Rejudging,
           calls=("rejudging",)),
     Route("GET", "/rejudgings/<id>/diff", "rejudge_diff", "Old verdicts against new ones", _diff, "judge",
-          RejudgeDiff, query=models.RejudgeDiffQuery, calls=("rejudge_diff",)),
+          r.RejudgeDiff, query=models.RejudgeDiffQuery, calls=("rejudge_diff",)),
     Route("POST", "/rejudgings/<id>/apply", "rejudge_apply", "Let all new verdicts count, at once", _apply, "judge",
-          Rejudging, headers=_HEADERS, calls=("rejudge_apply",)),
+          r.Rejudging, headers=_HEADERS, calls=("rejudge_apply",)),
     Route("POST", "/rejudgings/<id>/cancel", "rejudge_cancel", "Drop it as a whole; no verdict changes", _cancel,
-          "judge", Rejudging, headers=_HEADERS, calls=("rejudge_cancel",)),
+          "judge", r.Rejudging, headers=_HEADERS, calls=("rejudge_cancel",)),
 ]  # fmt: skip

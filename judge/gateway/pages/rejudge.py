@@ -15,21 +15,14 @@ from judge.errors import JudgeError, UnavailableError
 from judge.gateway import auth
 from judge.gateway.api import models, rejudge
 from judge.gateway.api.routes import Services, field_error
-from judge.model.rejudging import (
-    RejudgeDiff,
-    RejudgeDiffRequest,
-    RejudgeFilter,
-    RejudgePreview,
-    RejudgingsReply,
-    RejudgingsRequest,
-)
+from judge.model import rejudging as r
 
 _PER_PAGE = 50
 LISTS = ("ids", "user", "problem", "language", "verdict", "executor")
 TIMES = ("since", "until")
 
 
-def filter_of(values: Mapping[str, str]) -> RejudgeFilter:
+def filter_of(values: Mapping[str, str]) -> r.RejudgeFilter:
     """The filter that a form asks for: words apart by commas or blanks, times as browsers write them, in UTC.
 
     ValidationError names the field at fault.
@@ -41,10 +34,10 @@ def filter_of(values: Mapping[str, str]) -> RejudgeFilter:
         text = values.get(name, "").strip()
         if text:
             wanted[name] = text if re.search(r"(Z|[+-]\d\d:?\d\d)$", text) else f"{text}Z"
-    return RejudgeFilter.model_validate(wanted)
+    return r.RejudgeFilter.model_validate(wanted)
 
 
-def words(wanted: RejudgeFilter) -> str:
+def words(wanted: r.RejudgeFilter) -> str:
     """A filter as people say it."""
     parts = []
     for name in LISTS:
@@ -74,14 +67,14 @@ class RejudgePages:
         preview = None
         if any(given[name] for name in (*LISTS, *TIMES)):
             try:
-                preview = self._cluster.call("rejudge_preview", filter_of(given), RejudgePreview)
+                preview = self._cluster.call("rejudge_preview", filter_of(given), r.RejudgePreview)
             except ValidationError as exc:
                 error = error or str(field_error(exc, "the filter"))
             except UnavailableError:
                 raise
             except JudgeError as exc:
                 error = error or str(exc)
-        listed = self._cluster.call("rejudgings", RejudgingsRequest(limit=_PER_PAGE), RejudgingsReply).rejudgings
+        listed = self._cluster.call("rejudgings", r.RejudgingsRequest(limit=_PER_PAGE), r.RejudgingsReply).rejudgings
         return render_template("rejudgings.html", listed=listed, given=given, preview=preview, error=error, words=words)
 
     def start(self) -> Any:
@@ -106,10 +99,10 @@ class RejudgePages:
         whole = request.args.get("all", "") == "yes"
         after = request.args.get("after") or None
         try:
-            wanted = RejudgeDiffRequest(id=rejudge.number_of(number), all=whole, limit=_PER_PAGE, after=after)
+            wanted = r.RejudgeDiffRequest(id=rejudge.number_of(number), all=whole, limit=_PER_PAGE, after=after)
         except ValidationError as exc:
             raise field_error(exc, "the query") from None
-        diff = self._cluster.call("rejudge_diff", wanted, RejudgeDiff)
+        diff = self._cluster.call("rejudge_diff", wanted, r.RejudgeDiff)
         columns = sorted({after for row in diff.matrix.values() for after in row})
         more = urlencode({**({"all": "yes"} if whole else {}), "after": diff.next}) if diff.next else ""
         return render_template(

@@ -14,19 +14,7 @@ from judge.errors import FieldError, JudgeError, LimitError, NotFoundError, Usag
 from judge.gateway import auth
 from judge.gateway.api.routes import Services, field_error
 from judge.model import messages as m
-from judge.model.webhooks import (
-    EVENTS,
-    DeliveriesReply,
-    DeliveriesRequest,
-    Delivery,
-    Resend,
-    Resent,
-    State,
-    WebhookAdd,
-    WebhookAdded,
-    WebhookRef,
-    WebhooksReply,
-)
+from judge.model import webhooks as w
 
 log = logging.getLogger(__name__)
 
@@ -50,23 +38,23 @@ class WebhookPages:
         auth.admins_only(g.principal, "this page")
         return self._page()
 
-    def _page(self, *, added: WebhookAdded | None = None, error: str = "", status: int = 200) -> tuple[str, int]:
+    def _page(self, *, added: w.WebhookAdded | None = None, error: str = "", status: int = 200) -> tuple[str, int]:
         given = {name: request.args.get(name, "").strip() for name in _CONDITIONS}
         wanted = {name: value for name, value in given.items() if value}
-        reply, search = DeliveriesReply(deliveries=[]), ""
+        reply, search = w.DeliveriesReply(deliveries=[]), ""
         try:
-            asked = DeliveriesRequest.model_validate({**wanted, "limit": _PER_PAGE})
-            reply = self._cluster.call("deliveries", asked, DeliveriesReply)
+            asked = w.DeliveriesRequest.model_validate({**wanted, "limit": _PER_PAGE})
+            reply = self._cluster.call("deliveries", asked, w.DeliveriesReply)
         except ValidationError as exc:
             search, status = str(field_error(exc, "the search")), 400
         rest = {name: value for name, value in wanted.items() if name != "before"}
         page = render_template(
             "webhooks.html",
-            hooks=self._cluster.call("webhooks", m.Empty(), WebhooksReply).webhooks,
+            hooks=self._cluster.call("webhooks", m.Empty(), w.WebhooksReply).webhooks,
             deliveries=reply.deliveries,
             given=given,
-            states=get_args(State),
-            events=EVENTS,
+            states=get_args(w.State),
+            events=w.EVENTS,
             added=added,
             error=error,
             search=search,
@@ -82,8 +70,8 @@ class WebhookPages:
         fields = {name: request.form.get(name, "").strip() for name in ("name", "url", "user", "problem")}
         given = {name: value for name, value in fields.items() if value}
         try:
-            wanted = WebhookAdd.model_validate({**given, "events": request.form.getlist("events")})
-            added = self._cluster.call("webhook_add", wanted, WebhookAdded)
+            wanted = w.WebhookAdd.model_validate({**given, "events": request.form.getlist("events")})
+            added = self._cluster.call("webhook_add", wanted, w.WebhookAdded)
         except ValidationError as exc:
             return self._page(error=str(field_error(exc, "the webhook")), status=400)
         except (FieldError, LimitError) as exc:
@@ -105,17 +93,17 @@ class WebhookPages:
         return redirect(url_for("webhooks"), 303)
 
     def _ping(self, form: Mapping[str, str]) -> str:
-        ref = WebhookRef(name=form.get("name", ""))
-        self._cluster.call("webhook_ping", ref, Delivery)
+        ref = w.WebhookRef(name=form.get("name", ""))
+        self._cluster.call("webhook_ping", ref, w.Delivery)
         return f"A call about nothing is on its way to {ref.name}; what became of it is in the list below."
 
     def _resend(self, form: Mapping[str, str]) -> str:
-        wanted = Resend(delivery=form.get("delivery") or None, webhook=form.get("name") or None)
-        count = self._cluster.call("webhook_resend", wanted, Resent).count
+        wanted = w.Resend(delivery=form.get("delivery") or None, webhook=form.get("name") or None)
+        count = self._cluster.call("webhook_resend", wanted, w.Resent).count
         return f"Sent again: {count}."
 
     def _remove(self, form: Mapping[str, str]) -> str:
-        ref = WebhookRef(name=form.get("name", ""))
+        ref = w.WebhookRef(name=form.get("name", ""))
         self._cluster.call("webhook_remove", ref, m.Empty)
         log.info("%s removed webhook '%s'", g.principal.user, ref.name)
         return f"Removed: {ref.name}, and what waited for it."

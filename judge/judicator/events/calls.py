@@ -16,20 +16,8 @@ from judge.judicator.audit import Act, Describe, of
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import DeliveryDocument, WebhookDocument, iso, iso_or_none
 from judge.judicator.events.outbox import begin, database_time, delivery
+from judge.model import webhooks
 from judge.model.messages import Empty, Message
-from judge.model.webhooks import (
-    DeliveriesReply,
-    DeliveriesRequest,
-    Delivery,
-    Payload,
-    Resend,
-    Resent,
-    Webhook,
-    WebhookAdd,
-    WebhookAdded,
-    WebhookRef,
-    WebhooksReply,
-)
 from judge.mongodb.store import Bson
 from judge.rpc.server import Handler, Peer
 
@@ -58,7 +46,7 @@ class WebhookCalls:
             "webhook_resend": (self.resend, _resent),
         }
 
-    async def add(self, request: WebhookAdd, _: Peer) -> WebhookAdded:
+    async def add(self, request: webhooks.WebhookAdd, _: Peer) -> webhooks.WebhookAdded:
         """Add a webhook, or change it; FieldError for an address to which nothing may be sent."""
         fault = url_fault(request.url, self._allowed)
         if fault:
@@ -82,9 +70,9 @@ class WebhookCalls:
         )
         if doc is None:  # mongod answers an upsert with its document
             raise NotFoundError(f"webhook '{request.name}' is gone again; add it once more")
-        return WebhookAdded(webhook=_shown(doc, {}), secret=secret)
+        return webhooks.WebhookAdded(webhook=_shown(doc, {}), secret=secret)
 
-    async def remove(self, request: WebhookRef, _: Peer) -> Empty:
+    async def remove(self, request: webhooks.WebhookRef, _: Peer) -> Empty:
         """Remove a webhook and what waits for it. Repeating it is NotFoundError."""
         gone = await self._db.webhooks.delete_one({"_id": request.name})
         await self._db.deliveries.delete_many({"hook": request.name})
@@ -92,7 +80,7 @@ class WebhookCalls:
             raise _missing(request.name)
         return Empty()
 
-    async def all(self, _: Empty) -> WebhooksReply:
+    async def all(self, _: Empty) -> webhooks.WebhooksReply:
         """All webhooks."""
         counts: dict[str, dict[str, int]] = {}
         pipeline: list[Bson] = [
@@ -102,20 +90,20 @@ class WebhookCalls:
         for row in await aggregate(self._db.deliveries, pipeline, hint="state"):
             counts.setdefault(row["_id"]["hook"], {})[row["_id"]["state"]] = row["count"]
         docs = self._db.webhooks.find({}, sort=[("_id", 1)])
-        return WebhooksReply(webhooks=[_shown(doc, counts.get(doc["_id"], {})) async for doc in docs])
+        return webhooks.WebhooksReply(webhooks=[_shown(doc, counts.get(doc["_id"], {})) async for doc in docs])
 
-    async def ping(self, request: WebhookRef, _: Peer) -> Delivery:
+    async def ping(self, request: webhooks.WebhookRef, _: Peer) -> webhooks.Delivery:
         """Send a call that is about nothing, as a test."""
         if await self._db.find(self._db.webhooks, {"_id": request.name}, {"_id": 1}) is None:
             raise _missing(request.name)
         now = clock.wall()
-        body = Payload(type="ping", timestamp=iso(now), data={"webhook": request.name}).model_dump_json()
+        body = webhooks.Payload(type="ping", timestamp=iso(now), data={"webhook": request.name}).model_dump_json()
         doc = delivery(request.name, f"{request.name}/ping/{uuid.uuid4().hex}", "ping", body, now)
         await self._db.deliveries.insert_one(doc)
         self._wake()
         return _listed(doc)
 
-    async def deliveries(self, request: DeliveriesRequest) -> DeliveriesReply:
+    async def deliveries(self, request: webhooks.DeliveriesRequest) -> webhooks.DeliveriesReply:
         """Deliveries, newest first."""
         wanted: Bson = {"hook": request.webhook, "state": request.state}
         query: Bson = {name: value for name, value in wanted.items() if value is not None}
@@ -125,9 +113,9 @@ class WebhookCalls:
             query["_id"] = {"$lt": ObjectId(request.before)}
         docs = await self._db.deliveries.find(query, {"body": 0}, sort=[("_id", -1)], limit=request.limit + 1).to_list()
         shown = [_listed(doc) for doc in docs[: request.limit]]
-        return DeliveriesReply(deliveries=shown, next=shown[-1].id if len(docs) > request.limit else None)
+        return webhooks.DeliveriesReply(deliveries=shown, next=shown[-1].id if len(docs) > request.limit else None)
 
-    async def resend(self, request: Resend, _: Peer) -> Resent:
+    async def resend(self, request: webhooks.Resend, _: Peer) -> webhooks.Resent:
         """Let deliveries wait again: one, whatever became of it, or all of a webhook that were given up."""
         if (request.delivery is None) == (request.webhook is None):
             raise FieldError("delivery", "or 'webhook' must be given, one of the two")
@@ -139,10 +127,10 @@ class WebhookCalls:
         again: Bson = {"$set": {"state": "waiting", "tries": 0, "next": clock.wall()}, "$unset": {"ended": ""}}
         done = await self._db.deliveries.update_many(query, again)
         self._wake()
-        return Resent(count=done.matched_count)
+        return webhooks.Resent(count=done.matched_count)
 
 
-async def _resent(request: Resend, _: Peer) -> Act:
+async def _resent(request: webhooks.Resend, _: Peer) -> Act:
     """About a webhook, or one delivery."""
     return Act("webhook.resend", request.webhook or str(request.delivery), {"delivery": request.delivery})
 
@@ -151,8 +139,8 @@ def _missing(name: str) -> NotFoundError:
     return NotFoundError(f"there is no webhook '{name}'; `judgectl webhook list` lists them")
 
 
-def _shown(doc: WebhookDocument, counts: Mapping[str, int]) -> Webhook:
-    return Webhook(
+def _shown(doc: WebhookDocument, counts: Mapping[str, int]) -> webhooks.Webhook:
+    return webhooks.Webhook(
         name=doc["_id"],
         url=doc["url"],
         events=doc["events"],
@@ -165,8 +153,8 @@ def _shown(doc: WebhookDocument, counts: Mapping[str, int]) -> Webhook:
     )
 
 
-def _listed(doc: DeliveryDocument) -> Delivery:
-    return Delivery(
+def _listed(doc: DeliveryDocument) -> webhooks.Delivery:
+    return webhooks.Delivery(
         id=str(doc["_id"]),
         webhook=doc["hook"],
         event=doc["event"],

@@ -13,17 +13,8 @@ from judge import clock
 from judge.errors import ConflictError, FieldError, ForbiddenError, NotFoundError, UnauthorizedError
 from judge.judicator.database import Database
 from judge.judicator.documents import TokenDocument, UserDocument, iso, iso_or_none
+from judge.model import people as p
 from judge.model.messages import Empty
-from judge.model.people import (
-    Person,
-    TokenEnd,
-    TokenInfo,
-    TokenNew,
-    TokenRef,
-    TokensQuery,
-    TokensReply,
-    TokenUsed,
-)
 from judge.mongodb.store import Bson
 from judge.rpc.server import Peer
 
@@ -42,7 +33,7 @@ class Tokens:
         self._db = database
         self._col = database.tokens
 
-    async def create(self, request: TokenNew) -> TokenInfo:
+    async def create(self, request: p.TokenNew) -> p.TokenInfo:
         """Store a new token's digest. NotFoundError: no such user; ConflictError: they have too many.
 
         One that was made with another ends with that at the latest; ForbiddenError when that is not in force. Repeating
@@ -78,7 +69,7 @@ class Tokens:
         log.info("user '%s' has a new token %s", request.user, doc["_id"])
         return to_info(doc)
 
-    async def _bound(self, maker: str, request: TokenNew) -> Any:
+    async def _bound(self, maker: str, request: p.TokenNew) -> Any:
         """The fields of a token that is made with another: else a stolen token would outlive its end."""
         made_with = await self._db.find(self._col, {"_id": maker, "user": request.user})
         if made_with is None or await self.owner(made_with) is None:
@@ -92,7 +83,7 @@ class Tokens:
         if not done.deleted_count:
             raise ConflictError(f"user '{user}' has {MOST} tokens, and no more are given; revoke some")
 
-    async def all(self, request: TokensQuery) -> TokensReply:
+    async def all(self, request: p.TokensQuery) -> p.TokensReply:
         """Tokens, newest first."""
         query: Bson = {} if request.user is None else {"user": request.user}
         if request.after is not None:
@@ -103,7 +94,7 @@ class Tokens:
         more = len(docs) > request.limit
         tokens = [to_info(doc) for doc in docs[: request.limit]]
         last = f"{round(docs[request.limit - 1]['created'].timestamp() * 1000)}-{tokens[-1].id}" if more else None
-        return TokensReply(tokens=tokens, next=last)
+        return p.TokensReply(tokens=tokens, next=last)
 
     async def _place(self, after: str) -> tuple[datetime.datetime, str]:
         """The time when the last token of the page before was made, and its id; FieldError."""
@@ -116,7 +107,7 @@ class Tokens:
             raise FieldError("after", "names no place in this list; begin again without it")
         return last["created"], token
 
-    async def revoke(self, request: TokenEnd, peer: Peer) -> Empty:
+    async def revoke(self, request: p.TokenEnd, peer: Peer) -> Empty:
         """Forget a token, with the sessions that were begun and the tokens that were made with it.
 
         NotFoundError: none such, or another's.
@@ -138,13 +129,13 @@ class Tokens:
 
     # --- for gateways ------------------------------------------------------------------------------------------
 
-    async def check(self, request: TokenRef) -> Person:
+    async def check(self, request: p.TokenRef) -> p.Person:
         """The person with this token. UnauthorizedError: nobody has it, it has expired, or the account is disabled."""
         doc = await self._db.find(self._col, {"digest": request.digest})
         user = None if doc is None else await self.owner(doc)
         if doc is None or user is None:
             raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
-        return Person(
+        return p.Person(
             user=user["_id"],
             role=user["role"],
             groups=user["groups"],
@@ -163,16 +154,16 @@ class Tokens:
         user = await self._db.users.find_one({"_id": doc["user"]})
         return None if user is None or user["disabled"] else user
 
-    async def used(self, request: TokenUsed) -> Empty:
+    async def used(self, request: p.TokenUsed) -> Empty:
         """Note a use; a hint for people, so no majority is waited for."""
         fields = {"used": clock.wall(), "used_from": request.origin}
         await self._col.update_one({"_id": request.id}, {"$set": fields})
         return Empty()
 
 
-def to_info(doc: TokenDocument) -> TokenInfo:
+def to_info(doc: TokenDocument) -> p.TokenInfo:
     """The message for people."""
-    return TokenInfo(
+    return p.TokenInfo(
         id=doc["_id"],
         user=doc["user"],
         label=doc["label"],

@@ -24,19 +24,8 @@ from judge.judicator.gathering import Gathering
 from judge.judicator.people.passwords import Passwords, check_new
 from judge.judicator.people.rates import acts
 from judge.judicator.people.throttle import Throttle
+from judge.model import people as p
 from judge.model.messages import Empty
-from judge.model.people import (
-    Identity,
-    NameRef,
-    NameState,
-    PasswordSet,
-    User,
-    UserAdd,
-    UserChange,
-    UserRef,
-    UsersQuery,
-    UsersReply,
-)
 from judge.mongodb.store import Bson
 from judge.rpc.server import Peer
 
@@ -104,7 +93,7 @@ class Users:
 
     # --- for admins --------------------------------------------------------------------------------------------
 
-    async def add(self, request: UserAdd, peer: Peer) -> User:
+    async def add(self, request: p.UserAdd, peer: Peer) -> p.User:
         """Make an account; ConflictError when the name, however it is capitalised, or the identity is taken."""
         doc = new_user(request, peer)
         if request.password is not None:
@@ -127,14 +116,14 @@ class Users:
             raise ConflictError("this identity belongs to another user already") from None
         return doc
 
-    async def one(self, request: UserRef) -> User:
+    async def one(self, request: p.UserRef) -> p.User:
         """One account; NotFoundError."""
         doc = await self._db.find(self._col, {"_id": request.name})
         if doc is None:
             raise _unknown(request.name)
         return to_user(doc, await self._tokens(doc["_id"]))
 
-    async def all(self, request: UsersQuery) -> UsersReply:
+    async def all(self, request: p.UsersQuery) -> p.UsersReply:
         """Accounts by name, those that meet the conditions."""
         query: Bson = {}
         if request.group is not None:
@@ -154,13 +143,13 @@ class Users:
         docs = docs[: request.limit]
         tokens = await asyncio.gather(*(self._tokens(doc["_id"]) for doc in docs))
         users = [to_user(doc, count) for doc, count in zip(docs, tokens, strict=True)]
-        return UsersReply(users=users, next=users[-1].name if more else None)
+        return p.UsersReply(users=users, next=users[-1].name if more else None)
 
     async def _tokens(self, user: str) -> int:
         alive = {"user": user, "$or": [{"expires": None}, {"expires": {"$gt": clock.wall()}}]}
         return await self._db.tokens.count_documents(alive, limit=100)
 
-    async def change(self, request: UserChange) -> User:
+    async def change(self, request: p.UserChange) -> p.User:
         """Change an account; who is disabled has no session any more. NotFoundError, ConflictError (identity)."""
         given = request.model_dump(mode="json", exclude_none=True, exclude={"name", "unlink"})
         if "quota" in given:
@@ -169,7 +158,7 @@ class Users:
         if request.unlink and request.identity is None:
             update["$unset"] = {"identity": ""}
         if not update:
-            return await self.one(UserRef(name=request.name))
+            return await self.one(p.UserRef(name=request.name))
         try:
             doc = await self._col.find_one_and_update(
                 {"_id": request.name}, update, return_document=ReturnDocument.AFTER
@@ -184,7 +173,7 @@ class Users:
         log.info("user '%s' changed: %s", request.name, ", ".join(sorted({*given, *update.get("$unset", ())})))
         return to_user(doc, await self._tokens(request.name))
 
-    async def password(self, request: PasswordSet) -> Empty:
+    async def password(self, request: p.PasswordSet) -> Empty:
         """Set a password; all sessions of the user end, but the one to `keep`.
 
         `own`: by who knows the old one, else UnauthorizedError; that is throttled as log-ins are. NotFoundError.
@@ -207,7 +196,7 @@ class Users:
         log.info("user '%s' has a new password", request.name)
         return Empty()
 
-    async def _proved(self, doc: UserDocument, request: PasswordSet) -> bool:
+    async def _proved(self, doc: UserDocument, request: p.PasswordSet) -> bool:
         async with self._throttle.trying(doc["_id"], request.origin) as attempt:
             stored = doc.get("password")
             attempt.right = await self._passwords.verify(stored, request.old or "")
@@ -215,7 +204,7 @@ class Users:
                 attempt.right = await self._passwords.verify(stored, request.password)
         return attempt.right
 
-    async def delete(self, request: UserRef, peer: Peer) -> Empty:
+    async def delete(self, request: p.UserRef, peer: Peer) -> Empty:
         """Forget an account with its tokens, sessions and the webhooks about it alone; NotFoundError.
 
         ConflictError while submissions of it are stored: whoever got the name next would find them theirs.
@@ -265,10 +254,10 @@ class Users:
 
     # --- for gateways ------------------------------------------------------------------------------------------
 
-    async def name_state(self, request: NameRef) -> NameState:
+    async def name_state(self, request: p.NameRef) -> p.NameState:
         """Say whether somebody who has come in by tokens.yml is shut out by an account of the same name."""
         doc = await self._col.find_one({"_id": request.name}, {"disabled": 1})
-        return NameState(disabled=doc is not None and doc["disabled"])
+        return p.NameState(disabled=doc is not None and doc["disabled"])
 
 
 def handing_in(user: str) -> str:
@@ -281,7 +270,7 @@ def _counts(user: str) -> list[str]:
     return [handing_in(user), *acts(user)]
 
 
-def new_user(request: UserAdd, peer: Peer) -> UserDocument:
+def new_user(request: p.UserAdd, peer: Peer) -> UserDocument:
     """The document of a new account, without a password; pure but for the time."""
     doc: UserDocument = {
         "_id": request.name,
@@ -300,16 +289,16 @@ def new_user(request: UserAdd, peer: Peer) -> UserDocument:
     return doc
 
 
-def to_user(doc: UserDocument, tokens: int = 0) -> User:
+def to_user(doc: UserDocument, tokens: int = 0) -> p.User:
     """The message for people."""
     identity: dict[str, Any] | None = doc.get("identity")
-    return User(
+    return p.User(
         name=doc["_id"],
         role=doc["role"],
         groups=doc["groups"],
         disabled=doc["disabled"],
         password="password" in doc,
-        identity=Identity.stored(identity) if identity else None,
+        identity=p.Identity.stored(identity) if identity else None,
         quota=Quota.model_validate(doc.get("quota") or {}),
         created=iso(doc["created"]),
         tokens=tokens,

@@ -15,32 +15,12 @@ from judge import clock, failpoint
 from judge.errors import ConflictError, EmptyError, NotFoundError
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import MetaDocument, RejudgingDocument
+from judge.judicator.rejudging import views
 from judge.judicator.rejudging.progress import ENDED, Rejudgings
 from judge.judicator.rejudging.reruns import Cell, Reruns
-from judge.judicator.rejudging.views import (
-    OPEN,
-    change_of_run,
-    change_of_task,
-    counts,
-    differs,
-    matrix,
-    selection,
-    to_rejudging,
-)
 from judge.judicator.tasks import forms
 from judge.model import messages as m
-from judge.model.rejudging import (
-    RejudgeAct,
-    RejudgeDiff,
-    RejudgeDiffRequest,
-    RejudgeFilter,
-    RejudgePreview,
-    RejudgeStart,
-    Rejudging,
-    RejudgingRef,
-    RejudgingsReply,
-    RejudgingsRequest,
-)
+from judge.model import rejudging as r
 from judge.model.rejudging import RejudgeState as State
 from judge.mongodb.store import Bson
 
@@ -76,23 +56,23 @@ class RejudgingCalls:
             "rejudge_cancel": self.cancel,
         }
 
-    async def preview(self, wanted: RejudgeFilter) -> RejudgePreview:
+    async def preview(self, wanted: r.RejudgeFilter) -> r.RejudgePreview:
         """The submissions that a start with this filter would take; nothing is stored."""
         query = await self._checked(wanted)
         free = {**query, "rejudging": None}
         found = self._tasks.find(free, forms.BRIEF, sort=[("_id", -1)], limit=PREVIEW)
         groups = await aggregate(self._tasks, [{"$match": free}, {"$group": {"_id": "$verdict", "n": {"$sum": 1}}}])
         by_verdict = {row["_id"]: row["n"] for row in groups}
-        return RejudgePreview(
+        return r.RejudgePreview(
             count=sum(by_verdict.values()),
             skipped=await self._tasks.count_documents({**query, "rejudging": {"$gt": 0}}),
             verdicts=dict(sorted(by_verdict.items())),
             tasks=[forms.to_task(doc) async for doc in found],
         )
 
-    async def _checked(self, wanted: RejudgeFilter) -> Bson:
+    async def _checked(self, wanted: r.RejudgeFilter) -> Bson:
         """The filter's query; ids that are named must exist and be judged (NotFoundError, ConflictError)."""
-        query = selection(wanted)
+        query = views.selection(wanted)
         own, fields = {"rerun_of": None}, {"done": 1, "verdict": 1, "status": 1}
         if wanted.ids:
             known = {str(doc["_id"]): doc async for doc in self._tasks.find({"_id": query["_id"], **own}, fields)}
@@ -106,7 +86,7 @@ class RejudgingCalls:
                     )
         return query
 
-    async def start(self, request: RejudgeStart) -> Rejudging:
+    async def start(self, request: r.RejudgeStart) -> r.Rejudging:
         """Judge again what the filter finds now; the same idempotency key gives the same rejudging.
 
         EmptyError: it finds nothing; ConflictError: the key was used for another one, or too many are found.
@@ -126,7 +106,7 @@ class RejudgingCalls:
             raise ConflictError(f"the idempotency key was used for rejudging {doc['_id']}, which is another one")
         return doc
 
-    async def _insert(self, request: RejudgeStart, key: str | None, digest: str) -> RejudgingDocument:
+    async def _insert(self, request: r.RejudgeStart, key: str | None, digest: str) -> RejudgingDocument:
         query = await self._checked(request.filter)
         free = self._tasks.find({**query, "rejudging": None}, {"_id": 1}, sort=[("_id", 1)], limit=MOST + 1)
         ids = [doc["_id"] async for doc in free]
@@ -180,7 +160,7 @@ class RejudgingCalls:
         )
         return cast("MetaDocument", doc)["last"]
 
-    async def _one(self, request: RejudgingRef) -> Rejudging:
+    async def _one(self, request: r.RejudgingRef) -> r.Rejudging:
         return await self.get(request.id)
 
     async def _read(self, number: int) -> RejudgingDocument:
@@ -189,26 +169,26 @@ class RejudgingCalls:
             raise NotFoundError(f"there is no rejudging {number}; `judgectl rejudge list` lists them")
         return doc
 
-    async def _seen(self, doc: RejudgingDocument) -> Rejudging:
-        counted = None if doc["counts"] is not None else counts(await self._reruns.cells(doc["_id"]))
-        return to_rejudging(doc, counted)
+    async def _seen(self, doc: RejudgingDocument) -> r.Rejudging:
+        counted = None if doc["counts"] is not None else views.counts(await self._reruns.cells(doc["_id"]))
+        return views.to_rejudging(doc, counted)
 
-    async def get(self, number: int) -> Rejudging:
+    async def get(self, number: int) -> r.Rejudging:
         """One rejudging with its counts; NotFoundError."""
         doc = await self._read(number)
         if doc["state"] == State.RUNNING and await self._rejudgings.note_finished(doc):
             doc = await self._read(number)
         return await self._seen(doc)
 
-    async def all(self, request: RejudgingsRequest) -> RejudgingsReply:
+    async def all(self, request: r.RejudgingsRequest) -> r.RejudgingsReply:
         """The newest rejudgings, newest first."""
         query = {} if request.before is None else {"_id": {"$lt": request.before}}
         docs = await self._col.find(query, _BRIEF, sort=[("_id", -1)], limit=request.limit + 1).to_list()
         more = len(docs) > request.limit
         shown = [await self._seen(doc) for doc in docs[: request.limit]]
-        return RejudgingsReply(rejudgings=shown, next=shown[-1].id if more else None)
+        return r.RejudgingsReply(rejudgings=shown, next=shown[-1].id if more else None)
 
-    async def diff(self, request: RejudgeDiffRequest) -> RejudgeDiff:
+    async def diff(self, request: r.RejudgeDiffRequest) -> r.RejudgeDiff:
         """Old verdicts against new ones, before it is applied and after; of a cancelled one the matrix is left."""
         number = request.id
         seen = await self.get(number)
@@ -216,20 +196,20 @@ class RejudgingCalls:
         after = None if request.after is None else ObjectId(request.after)
         if rejudging["state"] == State.APPLIED:
             docs = await self._reruns.applied_page(number, after=after, limit=request.limit + 1)
-            changes = [change_of_task(doc, number) for doc in docs]
+            changes = [views.change_of_task(doc, number) for doc in docs]
         else:
             docs = await self._reruns.page(number, every=request.all, after=after, limit=request.limit + 1)
-            changes = [change_of_run(doc) for doc in docs]
+            changes = [views.change_of_run(doc) for doc in docs]
         more = len(changes) > request.limit
         changes = changes[: request.limit]
         last = changes[-1].id if more else None
         cells = rejudging["matrix"]
         if cells is None:
-            cells = matrix(await self._reruns.cells(number))
-        shown = [change for change in changes if request.all or differs(change)]
-        return RejudgeDiff(rejudging=seen, matrix=cells, changes=shown, next=last)
+            cells = views.matrix(await self._reruns.cells(number))
+        shown = [change for change in changes if request.all or views.differs(change)]
+        return r.RejudgeDiff(rejudging=seen, matrix=cells, changes=shown, next=last)
 
-    async def apply(self, request: RejudgeAct) -> Rejudging:
+    async def apply(self, request: r.RejudgeAct) -> r.Rejudging:
         """Let the new verdicts count, all at once. ConflictError unless it is finished."""
         number = request.id
         seen = await self.get(number)  # notes a running one as finished when it is
@@ -243,13 +223,13 @@ class RejudgingCalls:
         await self._rejudgings.push(number)
         return await self.get(number)
 
-    async def cancel(self, request: RejudgeAct) -> Rejudging:
+    async def cancel(self, request: r.RejudgeAct) -> r.Rejudging:
         """Drop it as a whole: no verdict changes. ConflictError when it is being applied, or over."""
         number = request.id
         seen = await self.get(number)
         cells = await self._reruns.cells(number)
         fields: RejudgingDocument = {"state": State.CANCELLED.value, **_ended(request, cells)}
-        states = [state.value for state in OPEN]
+        states = [state.value for state in views.OPEN]
         done = await self._col.update_one({"_id": number, "state": {"$in": states}}, {"$set": fields})
         if done.matched_count:
             ENDED.labels("cancelled").inc()
@@ -260,24 +240,24 @@ class RejudgingCalls:
         await self._rejudgings.push(number)
         return await self.get(number)
 
-    async def _same_call(self, request: RejudgeAct) -> bool:
+    async def _same_call(self, request: r.RejudgeAct) -> bool:
         """Says whether this very call was answered before, and the answer got lost."""
         doc = await self._db.latest(self._col, {"_id": request.id}, {"call": 1})
         return doc is not None and doc["call"] == request.key
 
 
-def _ended(request: RejudgeAct, cells: list[Cell]) -> RejudgingDocument:
+def _ended(request: r.RejudgeAct, cells: list[Cell]) -> RejudgingDocument:
     """The fields that are kept of a rejudging when somebody ends it."""
     return {
         "ended": clock.wall(),
         "ended_by": request.user,
         "call": request.key,
-        "counts": counts(cells),
-        "matrix": matrix(cells),
+        "counts": views.counts(cells),
+        "matrix": views.matrix(cells),
     }
 
 
-def _why_not_apply(seen: Rejudging) -> str:
+def _why_not_apply(seen: r.Rejudging) -> str:
     """One sentence for a rejudging that cannot be applied as it is."""
     if seen.state in {State.STARTING, State.RUNNING}:
         return (
