@@ -18,29 +18,8 @@ from pydantic import Field
 
 import judge
 from judge import clock, files
+from judge import config as settings
 from judge.boot import pidfile
-from judge.config import (
-    BootConfig,
-    BootService,
-    Check,
-    Daemon,
-    EtcdClient,
-    EtcdCluster,
-    EtcdConfig,
-    EtcdPeer,
-    ExecutorConfig,
-    GatewayConfig,
-    JudicatorConfig,
-    Model,
-    MongodbClient,
-    MongodbConfig,
-    Name,
-    Port,
-    Tls,
-    WebhookSettings,
-    dump,
-    load,
-)
 from judge.errors import RefusedError, UsageError
 from judge.rpc import pki
 
@@ -56,23 +35,23 @@ _PORT_WAIT = 3.0  # seconds that a server of the last run may need to leave its 
 _LISTENERS = {"etcd": "etcd", "etcd_peer": "etcd", "mongodb": "mongodb", "judicator": "judicator", "gateway": "gateway"}
 
 
-class Ports(Model):
+class Ports(settings.Model):
     """The loopback ports of a cluster, chosen once."""
 
-    etcd: Port
-    etcd_peer: Port
-    mongodb: Port
-    judicator: Port
-    gateway: Port
+    etcd: settings.Port
+    etcd_peer: settings.Port
+    mongodb: settings.Port
+    judicator: settings.Port
+    gateway: settings.Port
 
 
-class ClusterFile(Model):
+class ClusterFile(settings.Model):
     """cluster.yml: what makes this directory the cluster that it is."""
 
     format: int
     version: str
     token: str = Field(min_length=8)
-    name: Name
+    name: settings.Name
     ports: Ports
     initialised: bool = False
 
@@ -132,7 +111,7 @@ class Directory:
         if not path.exists():
             cluster = self._new_cluster(DEFAULT_PORT if port is None else port or free_port(set()))
         else:
-            cluster = load(ClusterFile, path)
+            cluster = settings.load(ClusterFile, path)
             self._check_cluster(cluster)
         if port and port != cluster.ports.gateway:
             cluster = cluster.model_copy(update={"ports": cluster.ports.model_copy(update={"gateway": port})})
@@ -141,7 +120,7 @@ class Directory:
 
     def save(self, cluster: ClusterFile) -> None:
         """Write cluster.yml."""
-        files.replace(self.path / "cluster.yml", dump(cluster), durable=True)
+        files.replace(self.path / "cluster.yml", settings.dump(cluster), durable=True)
 
     def _new_cluster(self, port: int) -> ClusterFile:
         chosen = {port}
@@ -203,7 +182,7 @@ class Directory:
             files.replace(tokens, yaml.safe_dump({"tokens": [entry]}, sort_keys=False), durable=True)
         return new
 
-    def tls(self, name: str, role: str) -> Tls:
+    def tls(self, name: str, role: str) -> settings.Tls:
         """The certificate of one service on loopback."""
         return pki.issue(self.pki, name, role, [HOST, "localhost"])
 
@@ -245,10 +224,10 @@ def mongod_program() -> str:
 # Long, since it is a table: one config per service, field by field.
 def configs(
     directory: Directory, cluster: ClusterFile, *, slots: int | None, cores: list[int], weak: bool
-) -> dict[str, Daemon]:
+) -> dict[str, settings.Daemon]:
     """The config of every service by its name, in start order; timings are snappy since all is on one machine."""
     ports, data, name = cluster.ports, directory.data, cluster.name
-    check = Check(interval=0.5, tries=60)
+    check = settings.Check(interval=0.5, tries=60)
     member, server, judicator = (directory.tls(role, role) for role in ("etcd", "mongodb", "judicator"))
     executor = directory.tls(EXECUTOR, "executor")
     gateway = directory.tls(name, "gateway")
@@ -256,28 +235,28 @@ def configs(
     client, peer = f"https://{endpoint}", f"https://{HOST}:{ports.etcd_peer}"
     mongod = f"{HOST}:{ports.mongodb}"
     return {
-        "etcd": EtcdConfig(
+        "etcd": settings.EtcdConfig(
             name="etcd",
             data_dir=data / "etcd",
             client=client,
             peer=peer,
-            cluster=EtcdCluster(
+            cluster=settings.EtcdCluster(
                 token=cluster.token,
                 # Never a second time: `_check_cluster` refuses a cluster that has served and lost its data.
                 bootstrap="initialise",
-                members=[EtcdPeer(name="etcd", peer=peer, client=client)],
+                members=[settings.EtcdPeer(name="etcd", peer=peer, client=client)],
             ),
             check=check,
             accept_known_bugs=True,
             tls=member,
             peer_tls=member,
         ),
-        "mongodb": MongodbConfig(
+        "mongodb": settings.MongodbConfig(
             name="mongodb",
             binary=mongod_program(),
             data_dir=data / "mongodb",
             address=mongod,
-            etcd=EtcdClient(endpoints=[endpoint], tls=server),
+            etcd=settings.EtcdClient(endpoints=[endpoint], tls=server),
             check=check,
             reconcile_interval=1.0,
             username=MONGODB_USER,
@@ -285,37 +264,37 @@ def configs(
             key_file=directory.mongodb_key,
             tls=server,
         ),
-        "judicator": JudicatorConfig(
+        "judicator": settings.JudicatorConfig(
             name="judicator",
             listen=f"{HOST}:{ports.judicator}",
             address=f"{HOST}:{ports.judicator}",
             tls=judicator,
-            etcd=EtcdClient(endpoints=[endpoint], tls=judicator),
-            mongodb=MongodbClient(
+            etcd=settings.EtcdClient(endpoints=[endpoint], tls=judicator),
+            mongodb=settings.MongodbClient(
                 seeds=[mongod], username=MONGODB_USER, password_file=directory.mongodb_password, tls=judicator
             ),
             task_expiry=8.0,
             executor_expiry=8.0,
             # Who tries a receiver has it on this machine, too.
-            webhooks=WebhookSettings(networks=["127.0.0.0/8", "::1/128"]),
+            webhooks=settings.WebhookSettings(networks=["127.0.0.0/8", "::1/128"]),
         ),
-        "executor": ExecutorConfig(
+        "executor": settings.ExecutorConfig(
             name=EXECUTOR,
             work_dir=data / "executor",
             tls=executor,
-            etcd=EtcdClient(endpoints=[endpoint], tls=executor),
+            etcd=settings.EtcdClient(endpoints=[endpoint], tls=executor),
             slots=slots or "auto",
             cores=cores,
             report_interval=1.0,
             allow_weak_sandbox=weak,
             cgroup=f"judge-{name}",
         ),
-        "gateway": GatewayConfig(
+        "gateway": settings.GatewayConfig(
             name="gateway",
             listen=f"{HOST}:{ports.gateway}",
             run_dir=directory.run_dir / "uwsgi",
             tls=gateway,
-            etcd=EtcdClient(endpoints=[endpoint], tls=gateway),
+            etcd=settings.EtcdClient(endpoints=[endpoint], tls=gateway),
             tokens=directory.etc / "tokens.yml",
             session_key=directory.etc / "session.key",
             secure_cookies=False,  # plain HTTP, on loopback only
@@ -323,7 +302,9 @@ def configs(
     }
 
 
-def boot_config(directory: Directory, cluster: ClusterFile, services: dict[str, Daemon]) -> BootConfig:
+def boot_config(
+    directory: Directory, cluster: ClusterFile, services: dict[str, settings.Daemon]
+) -> settings.BootConfig:
     """Write every service's config and client.yml, and return boot's."""
     ports = cluster.ports
     serving = {
@@ -331,13 +312,13 @@ def boot_config(directory: Directory, cluster: ClusterFile, services: dict[str, 
         "judicator": f"{HOST}:{ports.judicator}",
         "gateway": f"http://{HOST}:{ports.gateway}/api/v1/alive",
     }
-    boot = BootConfig(
+    boot = settings.BootConfig(
         name=cluster.name,
         run_dir=directory.run_dir,
         log_dir=directory.log_dir,
         interval=0.5,
         services=[
-            BootService(
+            settings.BootService(
                 name=name,
                 kind=name,
                 config=directory.etc / f"{name}.yml",
@@ -349,7 +330,7 @@ def boot_config(directory: Directory, cluster: ClusterFile, services: dict[str, 
         ],
     )
     for name, config in {**services, "boot": boot}.items():
-        files.replace(directory.etc / f"{name}.yml", dump(config), durable=True)
+        files.replace(directory.etc / f"{name}.yml", settings.dump(config), durable=True)
     client = {
         "server": f"http://{HOST}:{ports.gateway}",
         "token_file": directory.token_file.name,

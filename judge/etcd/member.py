@@ -14,7 +14,7 @@ from pathlib import Path
 from judge import clock, metrics
 from judge.config import EtcdConfig
 from judge.errors import EXIT_FAILED, OutcomeUnknownError, RefusedError, UnavailableError, UsageError
-from judge.etcd import planner
+from judge.etcd import planner, program
 from judge.etcd.check import Check, answers, serves
 from judge.etcd.client import Etcd
 from judge.etcd.datadir import DataDir
@@ -22,16 +22,6 @@ from judge.etcd.discovery import host_port
 from judge.etcd.gate import Gate
 from judge.etcd.observe import alone, client_of, endpoints, observe
 from judge.etcd.planner import Peer, Step
-from judge.etcd.program import (
-    SOCKET,
-    check_binary,
-    check_urls,
-    environment,
-    listens,
-    member_command,
-    parse_line,
-    wait_for_ports,
-)
 from judge.etcd.proxy import ProxyDaemon
 from judge.failpoint import hit
 from judge.notify import notify
@@ -50,8 +40,8 @@ _HOW: dict[type[Step], str] = {
 def run(config: EtcdConfig, stop: threading.Event) -> int:
     """Run the member or the proxy until `stop` is set, or until its server ends; returns the exit code."""
     metrics.serve(config.metrics, config.metrics_tls)
-    check_urls(config)
-    binary = check_binary(config)
+    program.check_urls(config)
+    binary = program.check_binary(config)
     if config.mode == "proxy":
         return ProxyDaemon(config, binary, stop).run()
     return _MemberDaemon(config, binary, stop).run()
@@ -212,11 +202,11 @@ class _MemberDaemon:
 
     def _start(self, step: Step) -> ChildProcess:
         directory, config = self._directory, self._config
-        client, peer = listens(config)
-        wait_for_ports([host_port(url) for url in (*client, *peer)], config.stop_grace)
+        client, peer = program.listens(config)
+        program.wait_for_ports([host_port(url) for url in (*client, *peer)], config.stop_grace)
         # A server that was killed leaves its socket behind, and etcd does not take an address that is there. Whose it
         # was is gone, or its port would not have been free.
-        (directory.path / SOCKET).unlink(missing_ok=True)
+        (directory.path / program.SOCKET).unlink(missing_ok=True)
         state = "existing"
         initial: tuple[Peer, ...] = (Peer(config.name, config.peer),)
         if isinstance(step, planner.StartNew):
@@ -230,8 +220,8 @@ class _MemberDaemon:
             hit("etcd-start-recorded")
             directory.prepare()
         log.info("starting etcd as %s, %s", config.name, _HOW[type(step)])
-        command = member_command(config, self._binary, directory.data, state, initial)
-        child = ChildProcess("etcd", command, parse=parse_line, env=environment(), cwd=directory.path)
+        command = program.member_command(config, self._binary, directory.data, state, initial)
+        child = ChildProcess("etcd", command, parse=program.parse_line, env=program.environment(), cwd=directory.path)
         hit("etcd-started")
         return child
 
@@ -263,7 +253,7 @@ class _MemberDaemon:
         config = self._config
         if config.tls is None:
             return contextlib.nullcontext()
-        addresses = [host_port(url) for url in listens(config)[0]]
+        addresses = [host_port(url) for url in program.listens(config)[0]]
         return contextlib.closing(Gate(self._directory.path, addresses, config.tls, config.prefix))
 
     def _excuse(self, check: Check) -> str:

@@ -107,17 +107,16 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class _Reasoned:
+    why: str
+
+
+class Refuse(_Reasoned):
     """A person has to act first."""
 
-    why: str
 
-
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(_Reasoned):
     """Do nothing, as nothing is safe now; observe again later."""
-
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +126,8 @@ class Decide:
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class Discard:
+class Discard(_Reasoned):
     """Put data aside that the cluster has declared dead."""
-
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,18 +169,12 @@ class Promote:
     member_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(_Reasoned):
     """The running server is no member any more: stop it and plan again."""
 
-    why: str
 
-
-@dataclass(frozen=True, slots=True)
-class FullMember:
+class FullMember(_Reasoned):
     """The running server is a full member."""
-
-    why: str
 
 
 Step = (

@@ -16,18 +16,10 @@ from judge import clock, files, metrics, tracing
 from judge.config import ExecutorConfig
 from judge.errors import ConfigError, RefusedError
 from judge.etcd.client import Etcd
+from judge.executor import machine
 from judge.executor.calibration import Calibration, calibrate
 from judge.executor.channel import Settings
 from judge.executor.loop import Loop
-from judge.executor.machine import (
-    Disk,
-    machine_memory,
-    memory_finding,
-    plan_memory,
-    plan_slots,
-    spare_cores,
-    usable_cores,
-)
 from judge.executor.parts import Parts
 from judge.executor.slot import builds
 from judge.executor.slot.parallel import shared_queue
@@ -107,8 +99,10 @@ def examine(config: ExecutorConfig, name: str) -> Calibration:
     For the executor's start and for `judge executor check`, which may run beside it: `name` tells their sandboxes
     apart. Takes about 0.5 s. Called before there are threads: it forks.
     """
-    cores = plan_slots(config.slots, config.cores, usable_cores())
-    share = memory_finding(plan_memory(config.slot_memory, len(cores), machine_memory()), DEFAULT_MEMORY)
+    cores = machine.plan_slots(config.slots, config.cores, machine.usable_cores())
+    share = machine.memory_finding(
+        machine.plan_memory(config.slot_memory, len(cores), machine.machine_memory()), DEFAULT_MEMORY
+    )
     checked = check_machine(config.cgroup, name)
     calibration = calibrate(config.work_dir, cores)
     return Calibration([*checked, share, *calibration.findings], calibration.cores)
@@ -121,8 +115,8 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
     findings = [f"{one.level} {one.item}: {one.text}" for one in checked.findings if one.level is not Level.PASS]
     for finding in findings:
         log.warning("machine check: %s", finding)
-    cores = plan_slots(config.slots, config.cores, usable_cores())
-    share = plan_memory(config.slot_memory, len(cores), machine_memory())
+    cores = machine.plan_slots(config.slots, config.cores, machine.usable_cores())
+    share = machine.plan_memory(config.slot_memory, len(cores), machine.machine_memory())
     outputs = config.work_dir / "outputs"
     kept = config.work_dir / "builds"
     builds.clear(kept)
@@ -137,7 +131,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
     rpc = RpcClient(EtcdEndpoints(etcd), config.tls, config.rpc_timeout)
     cache = BlobCache(config.work_dir / "blobs", config.blob_cache_bytes, rpc.get_blob)
     mailbox = Mailbox()
-    makers = spare_cores(cores, usable_cores())
+    makers = machine.spare_cores(cores, machine.usable_cores())
     settings = [
         Settings(
             index=index,
@@ -168,7 +162,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
             table=table,
             slots=Slots(settings),
             spool=spool,
-            disk=Disk(config.work_dir, config.min_free_bytes),
+            disk=machine.Disk(config.work_dir, config.min_free_bytes),
             blob_client=BlobClient(cache, rpc),
             mailbox=mailbox,
             pool=ThreadPool(mailbox, len(cores) + 1),

@@ -10,16 +10,7 @@ import enum
 from dataclasses import dataclass, field
 
 from judge.executor import spans
-from judge.model.messages import (
-    Assignment,
-    Completed,
-    Executing,
-    ExecutorInfo,
-    ReportReply,
-    ReportRequest,
-    Result,
-    Status,
-)
+from judge.model import messages as m
 
 # Completions of one report; the rest goes with the next. Well below the judicators' limit for a body.
 REPORT_BYTES = 8 * 1024**2
@@ -39,9 +30,9 @@ class TaskPhase(enum.Enum):
 class TaskEntry:
     """One task in hand (seed: t, with t.cancel)."""
 
-    assignment: Assignment
+    assignment: m.Assignment
     phase: TaskPhase = TaskPhase.PREPARING
-    status: Status = Status.COMPILING
+    status: m.Status = m.Status.COMPILING
     progress: str = ""
     slot: int | None = None
     cancelled: bool = False
@@ -54,7 +45,7 @@ class TaskEntry:
 class Pending:
     """One finished attempt that the judicators have not settled yet; `upload` is tried at `upload_at`, monotonic."""
 
-    completed: Completed
+    completed: m.Completed
     size: int
     upload: str | None = None
     upload_at: float = 0.0
@@ -68,21 +59,21 @@ class Orders:
     """The orders in a report's answer: claims to kill, tasks to start, completions that are settled."""
 
     kill: list[str] = field(default_factory=list)
-    start: list[Assignment] = field(default_factory=list)
+    start: list[m.Assignment] = field(default_factory=list)
     settled: list[str] = field(default_factory=list)
 
 
-def given_back(assignment: Assignment, reason: str, *, penalty: bool = True) -> Completed:
+def given_back(assignment: m.Assignment, reason: str, *, penalty: bool = True) -> m.Completed:
     """A completion that asks for the attempt to be made again, somewhere.
 
     `penalty` False: the attempt was nobody's fault and does not count against the task's cap.
     """
-    return Completed(
+    return m.Completed(
         id=assignment.id,
         attempt=assignment.attempt,
         claim=assignment.claim,
-        status=Status.RETRYING,
-        result=Result(reason=reason),
+        status=m.Status.RETRYING,
+        result=m.Result(reason=reason),
         retry=True,
         penalty=penalty,
     )
@@ -103,7 +94,7 @@ class TaskTable:
 
     # --- what happens here -------------------------------------------------------------------------------------
 
-    def take(self, assignment: Assignment) -> bool:
+    def take(self, assignment: m.Assignment) -> bool:
         """Note an assigned task; False when this claim is in hand already (an answer came twice)."""
         if assignment.claim in self.tasks or assignment.claim in self.completions:
             return False
@@ -126,9 +117,9 @@ class TaskTable:
         entry = self.tasks[claim]
         entry.phase = TaskPhase.RUNNING
         entry.slot = slot
-        spans.mark(entry.marks, Status.COMPILING)
+        spans.mark(entry.marks, m.Status.COMPILING)
 
-    def status(self, claim: str, status: Status, progress: str) -> None:
+    def status(self, claim: str, status: m.Status, progress: str) -> None:
         """A slot told how far it is; ignored when the task is gone."""
         entry = self.tasks.get(claim)
         if entry is not None:
@@ -162,7 +153,7 @@ class TaskTable:
             return None
         return entry
 
-    def finished(self, completed: Completed, *, upload: str | None = None) -> bool:
+    def finished(self, completed: m.Completed, *, upload: str | None = None) -> bool:
         """It has left its slot with a result; False when it had been cancelled, so that the result is dropped.
 
         `upload` names the file of an output that goes to the blobs before the result may be reported.
@@ -173,7 +164,7 @@ class TaskTable:
         self.hold(completed, upload=upload)
         return True
 
-    def hold(self, completed: Completed, *, upload: str | None = None, spooled: bool = False) -> None:
+    def hold(self, completed: m.Completed, *, upload: str | None = None, spooled: bool = False) -> None:
         """Keep a completion until it is settled; also used for those of an earlier life, from the spool."""
         size = len(completed.model_dump_json())
         self.completions[completed.claim] = Pending(completed, size, upload=upload, spooled=spooled)
@@ -246,7 +237,7 @@ class TaskTable:
 
     # --- the report --------------------------------------------------------------------------------------------
 
-    def request(self, vacant: int, info: ExecutorInfo | None, ahead: int = 0) -> ReportRequest:
+    def request(self, vacant: int, info: m.ExecutorInfo | None, ahead: int = 0) -> m.ReportRequest:
         """The next report (seed: `rpc.report(this.address, content, vacant)`); `ahead` is part of `vacant`.
 
         Judged tasks whose output is still on its way are listed as executing, so that nobody gives them to others.
@@ -254,7 +245,7 @@ class TaskTable:
         """
         self.sequence += 1
         executing = [
-            Executing(
+            m.Executing(
                 id=entry.assignment.id,
                 attempt=entry.assignment.attempt,
                 claim=claim,
@@ -265,7 +256,7 @@ class TaskTable:
             for claim, entry in self.tasks.items()
             if not entry.cancelled
         ]
-        complete: list[Completed] = []
+        complete: list[m.Completed] = []
         budget = REPORT_BYTES
         for claim, pending in self.completions.items():
             fits = not complete or pending.size <= budget
@@ -276,9 +267,11 @@ class TaskTable:
             else:
                 done = pending.completed
                 executing.append(
-                    Executing(id=done.id, attempt=done.attempt, claim=claim, status=Status.RUNNING, progress="judged")
+                    m.Executing(
+                        id=done.id, attempt=done.attempt, claim=claim, status=m.Status.RUNNING, progress="judged"
+                    )
                 )
-        return ReportRequest(
+        return m.ReportRequest(
             executor=self.executor,
             incarnation=self.incarnation,
             sequence=self.sequence,
@@ -289,7 +282,7 @@ class TaskTable:
             info=info,
         )
 
-    def answered(self, reply: ReportReply) -> Orders:
+    def answered(self, reply: m.ReportReply) -> Orders:
         """Take a report's answer in (seed: cancel_list, add_list).
 
         The order matters: a task that is dropped and assigned again in one answer comes under a new claim.

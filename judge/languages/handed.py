@@ -194,7 +194,7 @@ def comparable(submission: Submission) -> Submission:
 
 
 def contents(submission: Submission) -> dict[str, bytes]:
-    """The files of a submission by their names, byte by byte; a command without a source has none."""
+    """The files of a submission by their names, byte by byte; a source without a name is called `source`."""
     if submission.files:
         return {one.name: one.data for one in submission.files}
     if submission.source is None:

@@ -19,13 +19,12 @@ import pytest
 
 from judge.config import GatewayConfig, JudicatorConfig, dump
 from judge.errors import DeadlineError, OutcomeUnknownError, UnavailableError
-from judge.hooks import signing
 from judge.model import messages as m
 from judge.model.webhooks import WebhookAdd, WebhookAdded
 from tests.support.gateway import ADMIN, make_config, write_config
 from tests.support.judicators import World
 from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
-from tests.support.receiver import HOOKS, Receiver, hurry
+from tests.support.receiver import HOOKS, Receiver, hurry, is_genuine
 from tests.support.rejudging import completed
 from tests.support.servers import wait_for
 
@@ -243,7 +242,7 @@ def test_none_is_lost(tmp_path: Path, world: World, mongods: Cluster, receiver: 
     assert len(set(done)) == SUBMISSIONS
     story = defaultdict(list)
     for one in receiver.taken():
-        assert signing.is_genuine(hook.secret, one.headers, one.body, time.time())
+        assert is_genuine(hook.secret, one.headers, one.body, time.time())
         data = one.told["data"]
         story[data["id"]].append((data["version"], one.told["type"], data["verdict"]))
     assert story.keys() == set(done), "the runs of a rejudging are told to nobody"

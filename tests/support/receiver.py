@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import hmac
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from judge.hooks import signing
 from tests.support.judicators import FAST, World
 from tests.support.servers import wait_for
 
 # A judicator may tell receivers on this host.
 HOOKS: dict[str, Any] = {**FAST, "webhooks": {"networks": ["127.0.0.0/8"]}}
+
+
+def is_genuine(secret: str, given: Mapping[str, str], body: bytes, now: float) -> bool:
+    """Says whether headers (lower-case) fit a body and are at most five minutes old, as a receiver checks it."""
+    try:
+        identifier, moment = given["webhook-id"], int(given["webhook-timestamp"])
+        wanted = signing.signature(secret, identifier, moment, body)
+    except (KeyError, ValueError):
+        return False
+    said = given.get("webhook-signature", "").split(" ")
+    return abs(now - moment) <= 300 and any(hmac.compare_digest(wanted.encode(), one.encode()) for one in said)
 
 
 @dataclass

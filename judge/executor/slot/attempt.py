@@ -16,7 +16,7 @@ from judge import clock
 from judge.executor.channel import Job, Progress
 from judge.executor.slot.account import Account
 from judge.executor.slot.builds import Builds
-from judge.executor.slot.cases import Case, files_of, judged_part
+from judge.executor.slot.cases import Case, judged_part
 from judge.executor.slot.duration import DurationEstimator
 from judge.executor.slot.ioi.manager import Manager
 from judge.executor.slot.ioi.rounds import Processes, Rounds
@@ -31,6 +31,7 @@ from judge.executor.slot.runner import Runner
 from judge.executor.slot.testing import AnswerTester, Judges, Tester
 from judge.executor.slot.validation import CustomValidator, SeveralValidators
 from judge.executor.verdict import GRACE
+from judge.languages.handed import contents
 from judge.languages.sources import choose
 from judge.languages.table import Language
 from judge.model.messages import Status
@@ -197,7 +198,7 @@ class Attempt:
         row = self.means.table.get(submission.language or "")
         if program is None or not manifest.static_tests or row is None:
             return None
-        files = files_of(submission)
+        files = contents(submission)
         chosen = choose(files, row, submission.entry)
         entry = chosen.main if row.entry == "file" else chosen.entry
         submitted = Submitted(format_code(row.family), entry, files)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from judge.executor.channel import Job
+from judge.languages.handed import contents
 from judge.model.messages import RunOptions, Submission
 from judge.model.problem import ProblemManifest, ProblemTest, StaticTest
 from judge.problems.answers import outputs_for
@@ -44,7 +45,7 @@ def cases(job: Job) -> list[Case]:
     if job.data is not None:
         return _of_problem(job.data.manifest, job.data.files, submission)
     options = submission.options or RunOptions()
-    beside = files_of(submission) if options.alone else {}
+    beside = contents(submission) if options.alone else {}
     if not submission.tests:
         stdin = (submission.stdin or "").encode("utf-8", "replace")
         return [Case(RUN_NAME, stdin, None, args=tuple(options.arguments), files=beside)]
@@ -92,18 +93,9 @@ def _case(manifest: ProblemManifest, test: ProblemTest, files: Mapping[str, str]
     )
 
 
-def files_of(submission: Submission) -> dict[str, bytes]:
-    """The files that were handed in, by name; a single source without a name is called `source`."""
-    if submission.files:
-        return {one.name: one.data for one in submission.files}
-    if submission.source is None:
-        return {}
-    return {submission.filename or "source": submission.source.encode("utf-8", "replace")}
-
-
 def handed_in_for(manifest: ProblemManifest, submission: Submission) -> dict[str, bytes]:
     """The output that was handed in for each test that has one."""
-    files = files_of(submission)
+    files = contents(submission)
     chosen = outputs_for([test.name for test in manifest.tests], list(files))
     return {test: files[name] for test, name in chosen.items()}
 

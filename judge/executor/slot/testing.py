@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from judge.errors import JudgeError
+from judge.executor import verdict
 from judge.executor.slot import truncation
 from judge.executor.slot.cases import Case
 from judge.executor.slot.ioi.rounds import Rounds
@@ -21,15 +22,6 @@ from judge.executor.slot.packaged.feedback import ValidatorResult
 from judge.executor.slot.packaged.static import StaticValidator
 from judge.executor.slot.program import Program, shorter
 from judge.executor.slot.validation import CustomValidator, Question
-from judge.executor.verdict import (
-    Checked,
-    Ruling,
-    checked_verdict,
-    judge_error,
-    run_fault,
-    run_verdict,
-    usage,
-)
 from judge.model.messages import Limits, RunUsage, TestResult, Verdict
 from judge.problems.scoring import Judged
 from judge.problems.validator import validate
@@ -43,7 +35,7 @@ class Pass:
     """The result of one run of the program on one test; `message` is for judges, unless the validator has one."""
 
     outcome: Outcome
-    ruling: Ruling
+    ruling: verdict.Ruling
     validated: ValidatorResult | None = None
     message: str = ""
 
@@ -70,22 +62,22 @@ class Judges:
                 one.close()
 
 
-def compare(case: Case, output: bytes) -> tuple[Checked, str]:
+def compare(case: Case, output: bytes) -> tuple[verdict.Checked, str]:
     """(the default validator's finding in an output, its message); the test has an answer."""
     answer = case.answer or b""
     expected = answer if isinstance(answer, bytes) else answer.read_bytes()
     if output == expected:
-        return Checked(accepted=True), ""
+        return verdict.Checked(accepted=True), ""
     if case.lines:
         same = _lines(output) == _lines(expected)
-        return Checked(accepted=same, message="" if same else "a line of the output differs"), ""
+        return verdict.Checked(accepted=same, message="" if same else "a line of the output differs"), ""
     try:
         found = validate(output, expected, case.flags)
     except JudgeError as exc:
-        return Checked(accepted=False, fault=f"the problem's validator cannot be used: {exc}"), ""
+        return verdict.Checked(accepted=False, fault=f"the problem's validator cannot be used: {exc}"), ""
     # Also the program's own output may be the secret input: the reason quotes either only where both are known.
     message = found.detail if case.public else found.message
-    return Checked(found.accepted, message if case.public else ""), message
+    return verdict.Checked(found.accepted, message if case.public else ""), message
 
 
 def _lines(output: bytes) -> list[bytes]:
@@ -95,7 +87,7 @@ def _lines(output: bytes) -> list[bytes]:
 
 def judged_alone(case: Case, validated: ValidatorResult, output: bytes = b"") -> tuple[TestResult, Judged]:
     """A test for which nothing of the submission was run; `output` is what was handed in for it."""
-    ruling = checked_verdict(validated.checked())
+    ruling = verdict.checked_verdict(validated.checked())
     validated.close()
     result = TestResult(
         name=case.name,
@@ -186,7 +178,7 @@ class Tester:
                 if source is None:
                     break
                 if len(done) >= self.passes:
-                    ended.ruling = judge_error(f"the output validator asks for more than {self.passes} passes")
+                    ended.ruling = verdict.judge_error(f"the output validator asks for more than {self.passes} passes")
                     break
             yield done
         finally:
@@ -240,16 +232,16 @@ class Tester:
     ) -> Pass:
         """Judge a run by itself; one that ended well by its output. `limits` are those that it had."""
         limits = limits or self.program.limits
-        fault = run_fault(outcome, limits, heap_full=self.program.heap_full(outcome))
+        fault = verdict.run_fault(outcome, limits, heap_full=self.program.heap_full(outcome))
         if fault is not None:
             return Pass(outcome, fault)
         if case.answer is None:
-            return Pass(outcome, run_verdict(outcome, limits, None))
+            return Pass(outcome, verdict.run_verdict(outcome, limits, None))
         if self.judges.validator is None:
             checked, message = compare(case, outcome.read_stdout())
-            return Pass(outcome, run_verdict(outcome, limits, checked), message=message)
+            return Pass(outcome, verdict.run_verdict(outcome, limits, checked), message=message)
         validated = self.judges.validator.check(question, outcome.stdout, first=first, left=self.left)
-        return Pass(outcome, run_verdict(outcome, limits, validated.checked()), validated)
+        return Pass(outcome, verdict.run_verdict(outcome, limits, validated.checked()), validated)
 
     def _interact(self, question: Question, command: Command, validator: CustomValidator, *, first: bool) -> Pass:
         """One interaction: both run side by side, and it counts who ended first."""
@@ -261,7 +253,7 @@ class Tester:
                 limits = limits.model_copy(update={"wall": limits.wall_seconds + judge.cpu})
                 validated = validator.result(judge)
             checked = validated.checked(first=judge.ended < outcome.ended)
-            ruling = run_verdict(outcome, limits, checked, heap_full=self.program.heap_full(outcome))
+            ruling = verdict.run_verdict(outcome, limits, checked, heap_full=self.program.heap_full(outcome))
         except BaseException:
             outcome.close()
             raise
@@ -300,7 +292,7 @@ class Tester:
 
 def _most(done: Sequence[Pass]) -> RunUsage:
     """The largest figures of all passes, and the end of the last."""
-    used = [usage(one.outcome) for one in done]
+    used = [verdict.usage(one.outcome) for one in done]
     return used[-1].model_copy(
         update={name: max(getattr(one, name) for one in used) for name in ("cpu", "wall", "memory")}
     )

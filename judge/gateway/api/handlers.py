@@ -35,16 +35,8 @@ from judge.gateway.pacing import paced
 from judge.languages import handed
 from judge.languages.table import load_table
 from judge.model import messages as m
+from judge.model import overview
 from judge.model.blobs import BlobsMissing, BlobsWanted
-from judge.model.overview import (
-    DrainRequest,
-    ExecutorsReply,
-    ExecutorState,
-    StatusReply,
-    UsageReply,
-    UsageRequest,
-    Whoami,
-)
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc import packs
 
@@ -57,15 +49,19 @@ _NAME = TypeAdapter(m.Identifier)
 # --- what pages use as well ------------------------------------------------------------------------------------
 
 
-def executors(cluster: Cluster, principal: Principal) -> ExecutorsReply:
+def executors(cluster: Cluster, principal: Principal) -> overview.ExecutorsReply:
     """The executors as this person may see them."""
-    reply = cluster.call("executors", m.Empty(), ExecutorsReply)
-    return reply if principal.admin else ExecutorsReply(executors=[disclosure.executor(one) for one in reply.executors])
+    reply = cluster.call("executors", m.Empty(), overview.ExecutorsReply)
+    return (
+        reply
+        if principal.admin
+        else overview.ExecutorsReply(executors=[disclosure.executor(one) for one in reply.executors])
+    )
 
 
-def status(cluster: Cluster, principal: Principal) -> StatusReply:
+def status(cluster: Cluster, principal: Principal) -> overview.StatusReply:
     """The cluster at a glance, as this person may see it."""
-    reply = cluster.call("status", m.Empty(), StatusReply)
+    reply = cluster.call("status", m.Empty(), overview.StatusReply)
     return reply if principal.admin else disclosure.status(reply)
 
 
@@ -88,7 +84,7 @@ def languages(cluster: Cluster) -> list[models.LanguageInfo]:
     """The languages that live executors judge, with the titles of the built-in table."""
     table = load_table(None)
     versions: dict[str, list[str]] = {}
-    for executor in cluster.call("executors", m.Empty(), ExecutorsReply).executors:
+    for executor in cluster.call("executors", m.Empty(), overview.ExecutorsReply).executors:
         if executor.alive and executor.info is not None:
             for name, version in executor.info.languages.items():
                 versions.setdefault(name, []).append(version)
@@ -107,13 +103,15 @@ def languages(cluster: Cluster) -> list[models.LanguageInfo]:
     return infos
 
 
-def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, reason: str) -> ExecutorState:
+def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, reason: str) -> overview.ExecutorState:
     """Drain or resume an executor; the caller has checked the role."""
     try:
         _NAME.validate_python(executor)
     except ValidationError:
         raise NotFoundError(f"there is no executor '{executor[:60]}'") from None
-    state = cluster.call("drain", DrainRequest(executor=executor, drain=on, reason=reason), ExecutorState)
+    state = cluster.call(
+        "drain", overview.DrainRequest(executor=executor, drain=on, reason=reason), overview.ExecutorState
+    )
     log.info("%s %s executor %s (%s)", principal.user, "drains" if on else "resumes", executor, reason or "no reason")
     return state
 
@@ -222,10 +220,10 @@ def _languages(call: Call) -> m.Message:
     return models.LanguagesReply(languages=languages(call.cluster))
 
 
-def whoami(cluster: Cluster, principal: Principal) -> Whoami:
+def whoami(cluster: Cluster, principal: Principal) -> overview.Whoami:
     """A person with their role, what they may take and what they take now."""
-    used = cluster.call("usage", UsageRequest(user=principal.user, role=principal.role), UsageReply)
-    return Whoami(user=principal.user, role=principal.role, **dict(used))
+    used = cluster.call("usage", overview.UsageRequest(user=principal.user, role=principal.role), overview.UsageReply)
+    return overview.Whoami(user=principal.user, role=principal.role, **dict(used))
 
 
 def _whoami(call: Call) -> m.Message:
@@ -311,14 +309,15 @@ ROUTES: list[Route] = [
     Route("POST", "/submissions/<id>/cancel", "cancel", "Cancel a submission", _cancel, "user", m.Task,
           calls=("get", "cancel")),
     Route("GET", "/executors", "executors", "The executors, their slots and languages", _executors, "user",
-          ExecutorsReply, calls=("executors",)),
+          overview.ExecutorsReply, calls=("executors",)),
     Route("POST", "/executors/<name>/drain", "drain", "Let an executor take no more work", _drain, "admin",
-          ExecutorState, body=models.DrainBody, calls=("drain",)),
+          overview.ExecutorState, body=models.DrainBody, calls=("drain",)),
     Route("POST", "/executors/<name>/resume", "resume", "Let an executor take work again", _resume, "admin",
-          ExecutorState, calls=("drain",)),
+          overview.ExecutorState, calls=("drain",)),
     Route("GET", "/judicators", "judicators", "The judicators, and the members of etcd and MongoDB", _judicators,
           "user", models.JudicatorsReply, calls=("status",)),
-    Route("GET", "/status", "status", "The cluster at a glance", _status, "user", StatusReply, calls=("status",)),
+    Route("GET", "/status", "status", "The cluster at a glance", _status, "user", overview.StatusReply,
+          calls=("status",)),
     Route("GET", "/health", "health", "The health of the cluster", _health, "none", models.Health,
           also={503: "The cluster does not judge; faults says why"}, calls=("status",)),
     Route("GET", "/alive", "alive", "A gateway's sign of life", _alive, "none", models.Alive),
@@ -344,7 +343,7 @@ ROUTES: list[Route] = [
     *people.ROUTES,
     Route("GET", "/languages", "languages", "The languages that live executors judge", _languages, "user",
           models.LanguagesReply, calls=("executors",)),
-    Route("GET", "/whoami", "whoami", "The token's owner, and what they may take", _whoami, "user", Whoami,
+    Route("GET", "/whoami", "whoami", "The token's owner, and what they may take", _whoami, "user", overview.Whoami,
           calls=("usage",)),
     Route("GET", "/errors/<code>", "error_kind", "The meaning of an error's code", _error_kind, "none",
           answers.ErrorKind),

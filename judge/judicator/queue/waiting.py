@@ -27,16 +27,7 @@ from judge.allowance import Allowances
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import TaskDocument, allowance_of
 from judge.judicator.gathering import Gathering
-from judge.judicator.queue import placing
-from judge.judicator.queue.order import (
-    LIVE,
-    ORDER,
-    Capacity,
-    eligible_filter,
-    is_rejudge,
-    most_slots,
-    precedence,
-)
+from judge.judicator.queue import order, placing
 from judge.judicator.queue.placing import BEHIND, FRONT, OWN, ROOM, Key, Lane, Pipeline, Place, Wanted, span
 from judge.model.messages import ABILITIES, TOOLS
 from judge.mongodb.store import Bson
@@ -127,7 +118,7 @@ class Queue:
 
     # --- adding ------------------------------------------------------------------------------------------------
 
-    async def place(self, lane: Lane, priority: str, capacity: Capacity) -> Place:
+    async def place(self, lane: Lane, priority: str, capacity: order.Capacity) -> Place:
         """The facts that decide a new task's place in the class of this priority.
 
         They are one question to the database, and so are those of several tasks that come at once: apart, its parts
@@ -184,15 +175,15 @@ class Queue:
         """Says whether `cap` tasks of a user wait; counts nothing while the ends of their orders show that fewer do."""
         mine: Bson = {"user": user, "waits": {"$in": OWN}}
         ends: dict[Key, Pipeline] = {
-            (rank, way): placing.end({**mine, "rank": rank}, way) for rank in LIVE for way in (1, -1)
+            (rank, way): placing.end({**mine, "rank": rank}, way) for rank in order.LIVE for way in (1, -1)
         }
         found = {key: int(rows[0]["n"]) for key, rows in (await self._ask(ends)).items() if rows}
-        most = sum(span(found.get((rank, 1)), found.get((rank, -1))) for rank in LIVE)
+        most = sum(span(found.get((rank, 1)), found.get((rank, -1))) for rank in order.LIVE)
         return most >= cap and await self.waiting(user, cap) >= cap
 
     async def load(self, user: str, cap: int = 0) -> Load:
         """The load of a user at this moment (whoami); waiting tasks are counted up to the highest cap, and `cap`."""
-        running = {"executor": {"$gt": ""}, "done": False, "user": user, "rank": {"$in": LIVE}}
+        running = {"executor": {"$gt": ""}, "done": False, "user": user, "rank": {"$in": order.LIVE}}
         roles = (self._allowances.user, self._allowances.judge, self._allowances.admin)
         most = max(cap, *(one.waiting or 0 for one in roles)) or _MOST
         waiting, held = await asyncio.gather(
@@ -203,7 +194,7 @@ class Queue:
     # --- handing out -------------------------------------------------------------------------------------------
 
     async def candidates(
-        self, executor: RequestingExecutor, limit: int, capacity: Capacity, full: set[str]
+        self, executor: RequestingExecutor, limit: int, capacity: order.Capacity, full: set[str]
     ) -> list[TaskDocument]:
         """Up to `limit` waiting tasks for an executor in order, none of the users in `full`; runs come last.
 
@@ -222,8 +213,8 @@ class Queue:
             able["wants"] = {"$not": {"$elemMatch": {"$nin": sorted(executor.abilities)}}}
 
         async def first(tried: str) -> list[TaskDocument]:
-            eligible = {**able, **eligible_filter(executor.name, executor.languages, tried, others)}
-            sort = [(key, 1) for key in ORDER]
+            eligible = {**able, **order.eligible_filter(executor.name, executor.languages, tried, others)}
+            sort = [(key, 1) for key in order.ORDER]
             looks = (self._tasks.find({**where, **eligible}, _FIELDS, sort=sort, limit=limit) for where in ready)
             return [task for found in await asyncio.gather(*(look.to_list() for look in looks)) for task in found]
 
@@ -232,11 +223,11 @@ class Queue:
         if failed is not None:
             for tried in await self._tasks.distinct("tried", _FAILED):
                 tasks += await first(tried)
-        tasks.sort(key=lambda task: precedence(task, executor.name, others))
+        tasks.sort(key=lambda task: order.precedence(task, executor.name, others))
         return tasks[:limit]
 
     async def seated(
-        self, tasks: list[TaskDocument], capacity: Capacity, full: set[str]
+        self, tasks: list[TaskDocument], capacity: order.Capacity, full: set[str]
     ) -> list[tuple[TaskDocument, int | None]]:
         """The candidates that their users' shares allow, each with its seat (None: no limit).
 
@@ -260,11 +251,11 @@ class Queue:
             allowed.append((task, seat))
         return allowed
 
-    def _most(self, task: TaskDocument, capacity: Capacity) -> int | None:
+    def _most(self, task: TaskDocument, capacity: order.Capacity) -> int | None:
         """The most slots that the user of a waiting task may hold; None without a limit."""
-        if is_rejudge(task["rank"]):
+        if order.is_rejudge(task["rank"]):
             return None
-        return most_slots(allowance_of(task, self._allowances).slot_share, capacity.slots)
+        return order.most_slots(allowance_of(task, self._allowances).slot_share, capacity.slots)
 
     async def _seats(self, user: str) -> set[int]:
         found = self._newest.find({"user": user, "seat": {"$gte": 0}}, {"seat": 1, "_id": 0})
@@ -272,7 +263,7 @@ class Queue:
 
     async def freed(self, user: str) -> None:
         """A task of this user holds its slot no more: tasks that waited for that may be handed out."""
-        found = await asyncio.gather(*(self._needs(user, rank) for rank in LIVE))
+        found = await asyncio.gather(*(self._needs(user, rank) for rank in order.LIVE))
         if needs := {one for some in found for one in some}:
             self._listener.room(needs)
 
