@@ -300,7 +300,7 @@ def test_methods_that_a_path_does_not_have(ada):
 
 
 def test_whoami(ada, admin):
-    """Who it is, what they may take, and what they take now."""
+    """The answer names the person, what they may take, and what they take now."""
     before = check(ada("GET", "/whoami"), 200, "whoami")
     assert (before["user"], before["role"]) == ("ada", "user")
     share = before["allowance"]["slot_share"]

@@ -448,7 +448,7 @@ def test_with_a_guest_no_script_is_let_in_that_the_config_does_not_name(tmp_path
 
 @row("L5")
 def test_a_host_of_its_own(tmp_path: Path, prepared: Prepared) -> None:
-    """What clients do that keep nothing of an address but its origin."""
+    """The API answers at the root of its own host, for clients that keep nothing of an address but its origin."""
     own = {"hosts": ["judge0.example.org"], "guest": "visitor", "origins": ["https://ide.example"]}
     settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0=own)
     prepared.answers["executors"] = ExecutorsReply(executors=[executor_state()])

@@ -427,7 +427,7 @@ def test_a_key_sees_the_same_files_however_they_come(
 
 
 def test_one_file_is_its_source() -> None:
-    """Whether a client sends `source` or `files`; the folder of an output counts, it says which test it is for."""
+    """`source` and `files` are one submission; the folder of an output counts, as it says which test it is for."""
     source = Submission(language="c", source="int main(){}", filename="a.c")
     for more in ({}, {"entry": "a.c"}):
         one = Submission.model_validate({"language": "c", "files": files(a_c="int main(){}"), **more})
