@@ -414,6 +414,11 @@ REFUSED: dict[str, tuple[Files, str]] = {
     "unknown type": (yaml_plus(LEGACY, b"type: guessing\n"), "yaml:5: type: 'guessing' is not a type of problem"),
     "empty type": (yaml_plus(LEGACY, b"type: []\n"), "yaml:5: type: '' is not a type"),
     "pass-fail and scoring": (yaml_plus(LEGACY, b"type: [scoring, pass-fail]\n"), "yaml:5: type: 'scoring, pass-fail'"),
+    "outputs that run": (yaml_plus(CURRENT, b"type: [submit-answer, interactive]\n"), "interactive' contradicts"),
+    "outputs that run, by validation": (
+        yaml_plus(LEGACY, b"validation: custom multi-pass\ntype: submit-answer\n"),
+        "type: pass-fail, multi-pass, submit-answer contradict each other",
+    ),
     "interactive": (yaml_plus(CURRENT, b"type: [pass-fail, interactive]\n"), "type: interactive problems need a"),
     "multi-pass": (yaml_plus(CURRENT, b"type: multi-pass\n"), "sum/problem.yaml:5: type: multi-pass problems need a"),
     "custom validation": (
