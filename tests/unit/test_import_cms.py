@@ -263,6 +263,33 @@ def test_two_steps_and_output_only(tmp_path):
     assert "submit-answer" in draft.problem["type"]
 
 
+@pytest.mark.parametrize(
+    ("files", "statements"),
+    [
+        ({"statement/statement.en.md": "x", "statement/statement.hu.md": "y"}, {"problem.en.md", "problem.hu.md"}),
+        ({"statement/en.md": "x", "statement/picture.png": b""}, {"problem.en.md", "picture.png"}),
+        ({"testo/testo.md": "x", "testo/hints.en.yaml": "a: b"}, {"problem.it.md"}),
+        ({"statement/statement.pdf": b"%PDF-1.4", "statement/statement.en.md": "x"}, {"problem.it.pdf"}),
+        ({"statement/notes.md": "x"}, set()),
+    ],
+)
+def test_statements_in_markdown(tmp_path, files, statements):
+    draft = cms.convert(_tree(tmp_path / "x", with_(PLAIN, {"statement/statement.pdf": None, **files})), _asked())
+    assert {path.removeprefix("statement/") for path in draft.files if path.startswith("statement/")} == statements
+    assert any("a statement" in line for line in draft.report.left) == (not statements)
+
+
+@pytest.mark.parametrize(
+    ("said", "checker", "validated"), [("diff", True, 0), ("comparator", True, 1), ("", True, 1), ("diff", False, 0)]
+)
+def test_how_outputs_of_two_steps_are_judged(tmp_path, said, checker, validated):
+    text = "task_type: TwoSteps\n" + (f"task_type_parameters: [{said}]\n" if said else "")
+    files = with_(yaml(text), {"sol/manager.cpp": CPP, "check/checker.cpp": CPP if checker else None})
+    with load(tmp_path, files) as package:
+        assert len(package.manifest.validators) == validated
+        assert any("say diff" in note for note in package.notes) == (said == "diff" and checker)
+
+
 def _tree(path, files):
     from judge.problems.archives import open_tree
 
@@ -353,6 +380,15 @@ def test_testlib_is_asked_in_the_way_that_its_header_speaks(tmp_path):
         ),
         (yaml("task_type: Odd\n"), "task_type: 'Odd' is not one of"),
         (yaml("task_type: Communication\n"), "is a communication task without a manager"),
+        (yaml("task_type: TwoSteps\n"), "is a task of two steps without the manager"),
+        (
+            with_(yaml("task_type: TwoSteps\ntask_type_parameters: [comparator]\n"), {"sol/manager.cpp": CPP}),
+            "task_type_parameters: say comparator, and there is no check/checker.cpp or the like",
+        ),
+        (
+            with_(yaml("task_type: TwoSteps\ntask_type_parameters: [[]]\n"), {"sol/manager.cpp": CPP}),
+            "task_type_parameters: expected diff or comparator for two steps",
+        ),
         (with_(yaml("num_processes: 0\n"), {"check/manager.cpp": CPP}), None),
         (with_(yaml("num_processes: 99\n"), {"check/manager.cpp": CPP}), "num_processes: must be from 1 to 32"),
         (with_(yaml("user_io: odd\n"), {"check/manager.cpp": CPP}), "user_io: 'odd' is neither"),

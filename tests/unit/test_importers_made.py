@@ -198,6 +198,56 @@ def test_gen_of_cms(tmp_path: Path) -> None:
         ]  # fmt: skip
 
 
+MODULES: Files = {
+    "limits.py": b"import os, tools.words as words\nMOST = 5\n",
+    "tools/__init__.py": b"",
+    "tools/words.py": b"from more import *\n",
+    "more.py": b"x = 1\n",
+    "other.py": b"# import more\n",
+}
+
+
+@pytest.mark.parametrize("where", ["task-maker", "BAPCtools", "testdata_tools", "TPS"])
+def test_generators_in_python_bring_the_modules_beside_them(where: str, tmp_path: Path) -> None:
+    source = b"#!/usr/bin/env python3\nfrom limits import *\nimport random\nprint(MOST)\n"
+    files, place = {
+        "task-maker": ({**CMS, "gen/generatore.py": source}, "gen"),
+        "BAPCtools": (
+            {
+                "problem.yaml": b"name: x\nlicense: cc by-sa\n",
+                "generators/generators.yaml": b"solution: /submissions/accepted/a.py\ndata:\n  secret:\n    data:\n"
+                b"    - a: gen.py {seed}\n",
+                "generators/gen.py": source,
+                "submissions/accepted/a.py": b"print(1)\n",
+            },
+            "generators",
+        ),
+        "testdata_tools": (
+            {
+                "problem.yaml": b"name: x\ntype: scoring\n",
+                "data/generator.sh": b". ../../testdata_tools/gen.sh\nuse_solution a.py\ncompile gen.py\ngroup g1 100\n"
+                b"tc 1 gen n=1\n",
+                "data/gen.py": source,
+                "submissions/accepted/a.py": b"print(1)\n",
+            },
+            "data",
+        ),
+        "TPS": ({**without(TPS, "gen/gen.cpp"), "gen/gen.py": source}, "gen"),
+    }[where]
+    plan = plan_of(folder(tmp_path, {**files, **{f"{place}/{name}": text for name, text in MODULES.items()}}, "x"))
+    found = next(one for key, one in plan.programs.items() if key != "solution")
+    plan.close()
+    assert set(found.files) == {found.name.rpartition("/")[2], *MODULES} - {"other.py"}
+
+
+def test_many_imports_are_read_at_once(tmp_path: Path) -> None:
+    names = [f"m{number}" for number in range(300)]
+    files = {**CMS, "gen/generatore.py": "".join(f"import {name}\n" for name in names * 40).encode()}
+    files |= {f"gen/{name}.py": f"import {', '.join(names)}\n".encode() for name in names}
+    plan = plan_of(folder(tmp_path, files, "x"))
+    assert len(plan.programs["generator"].files) == 301
+
+
 def test_only_answers_of_cms(tmp_path: Path) -> None:
     there = {f"input/input{number}.txt": b"1\n" for number in range(3)}
     plan = plan_of(folder(tmp_path, {**without(CMS, "gen/generatore.py"), **there}, "x"))
@@ -207,6 +257,109 @@ def test_only_answers_of_cms(tmp_path: Path) -> None:
     lost = folder(tmp_path, {**CMS, **there, **{f"output/output{number}.txt": b"1\n" for number in range(2)}}, "lost")
     with pytest.raises(PackageError, match=r"output2.txt: is named by the package, but is not in it"):
         read_package(lost)
+
+
+HALVES: Files = {
+    **without(CMS, "sol/soluzione.cpp", "sol/grader.cpp", "sol/x.h"),
+    "task.yaml": b"name: x\ntime_limit: 1\nmemory_limit: 64\ntask_type: TwoSteps\n",
+    "sol/manager.cpp": CPP,
+    "sol/encoder.h": b"",
+    "sol/decoder.h": b"",
+    "sol/encoder.cpp": CPP,
+    "sol/decoder.cpp": CPP,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "paths"),
+    [
+        ({}, ["accepted/sol_cpp/decoder.cpp", "accepted/sol_cpp/encoder.cpp"]),
+        ({"sol/more.h": b""}, ["accepted/sol_cpp/decoder.cpp", "accepted/sol_cpp/encoder.cpp"]),
+        (
+            {"sol/encoder.py": b"", "sol/decoder.py": b""},
+            ["accepted/sol_cpp/decoder.cpp", "accepted/sol_cpp/encoder.cpp"],
+        ),
+        (
+            {
+                "task.yaml": HALVES["task.yaml"] + b"submission_format: [a.%l, b.%l]\n",
+                **{f"sol/{folder}/{name}.cpp": CPP for folder in ("full", "slow") for name in "ab"},
+            },
+            ["accepted/full_cpp/a.cpp", "accepted/full_cpp/b.cpp"],
+        ),
+        ({"sol/encoder.cpp": None, "sol/solution.cpp": CPP}, ["accepted/solution.cpp"]),
+    ],
+)
+def test_solutions_of_two_steps_make_answers(
+    tmp_path: Path, changes: dict[str, bytes | None], paths: list[str]
+) -> None:
+    files = {name: text for name, text in {**HALVES, **changes}.items() if text is not None}
+    where = folder(tmp_path, files, "x")
+    plan = plan_of(where)
+    answers = [step for test in plan.tests for step in test if step.program == "solution"]
+    assert len(answers) == 3 and all(step.two_steps for step in answers)
+    with made(where, plan, tmp_path) as package:
+        assert sorted(package.submissions) == [f"submissions/{path}" for path in paths]
+    program = plan.programs["solution"]
+    assert len([name for name in program.files if name.startswith("with_")]) == len(paths), program.files.keys()
+    assert "with_manager.cpp" in program.build
+
+
+PROGRAM_OF_TWO = """import sys
+
+step, pipe = sys.argv[1:]
+if step == "0":
+    with open(pipe, "w") as file:
+        file.write(sys.stdin.read().replace("1", "one"))
+    FIRST
+else:
+    SECOND
+    with open(pipe) as file:
+        print(sys.stdin.read() + file.read() * 2, end="")
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("pass", "pass", ""),
+        ("pass", "sys.exit(4)", "out: is made by 'two.py', which ended with exit code 4"),
+        ("sys.exit(5)", "pass", "out: is made by 'two.py', which ended with exit code 5"),
+    ],
+)
+def test_a_program_of_two_steps_is_run_twice_side_by_side(tmp_path: Path, first: str, second: str, said: str) -> None:
+    second = second if second == "pass" else f"open(pipe).read()\n    {second}"
+    source = PROGRAM_OF_TWO.replace("FIRST", first).replace("SECOND", second)
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/two.py").write_text(source)
+    (tmp_path / "in").write_text("1 2\n")
+    program = Program("two.py", {"two.py": source.encode()}, "", ("python3", "{}/two.py"))
+    text = script({"solution": program}, [Step("solution", "out", (), "in", two_steps=True)], {"solution": "p"}, {
+        "in": "in", "out": "out/0",
+    })  # fmt: skip
+    done = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    if said:
+        assert (done.returncode, said in done.stderr.decode()) == (9, True), done.stderr
+    else:
+        assert (tmp_path / "out/0").read_text() == "one 2\none 2\n"
+
+
+def test_a_first_step_that_fails_early_keeps_nobody_waiting(tmp_path: Path) -> None:
+    source = "import sys\nif sys.argv[1] == '0': sys.exit(3)\nopen(sys.argv[2]).read()\n"
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/two.py").write_text(source)
+    program = Program("two.py", {"two.py": source.encode()}, "", ("python3", "{}/two.py"))
+    step = Step("solution", "out", two_steps=True)
+    text = script({"solution": program}, [step], {"solution": "p"}, {"out": "out/0"})
+    done = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, capture_output=True, check=False, timeout=60)
+    assert (done.returncode, b"ended with exit code 3" in done.stderr) == (9, True), done.stderr
+
+
+def test_gen_data_of_tps_with_two_steps(tmp_path: Path) -> None:
+    files = {**TPS, "problem.json": b'{"name": "x", "type": "TwoSteps"}', "grader/cpp/manager.cpp": CPP}
+    plan = plan_of(folder(tmp_path, files, "x"))
+    answers = [step for test in plan.tests for step in test if step.program == "solution"]
+    assert len(answers) == 3 and all(step.two_steps for step in answers)
+    assert "with_manager.cpp" in plan.programs["solution"].build
 
 
 def test_gen_data_of_tps(tmp_path: Path) -> None:
@@ -253,7 +406,10 @@ def test_the_model_solution_of_tps_by_its_name(tmp_path: Path) -> None:
         ({**TPS, "gen/data": b"@subtask all\nother 7\n"}, "gen/data:2: there is no gen/other.cpp or .py"),
         ({**TPS, "solutions.json": b"{}", "solution/right.cpp": b"", "gen/data": b"@subtask all\ngen\n"}, ""),
         (without(TPS, "solution/right.cpp"), "has no model solution that makes the answers"),
-        ({**TPS, "problem.json": b'{"name": "x", "type": "TwoSteps"}', "grader/cpp/manager.cpp": CPP}, "of two steps"),
+        (
+            without({**TPS, "problem.json": b'{"name": "x", "type": "TwoSteps"}'}, "grader/cpp/grader.cpp"),
+            "is a task of two steps without the manager that is compiled with submissions",
+        ),
     ],
 )
 def test_faults_of_what_is_listed(tmp_path: Path, files: Files, sentence: str) -> None:

@@ -208,6 +208,8 @@ def _step(programs: dict[str, Program], step: Step, folders: dict[str, str], pla
         lines.append(f"{call} >../a <../b 2>/dev/null || fail {said}$?")
         who = shlex.quote(f"{clean(step.output, 60)}: {clean(programs[step.talks_to].name, 60)} ended with exit code ")
         return [*lines, f"wait $other || fail {who}$?"]
+    if step.two_steps:
+        return [*lines, *_both(programs[step.program], folders[step.program], given, output, said)]
     source = given
     if step.input_name:
         lines.append(f"cp {given} ./{shlex.quote(step.input_name)}")
@@ -222,6 +224,17 @@ def _step(programs: dict[str, Program], step: Step, folders: dict[str, str], pla
     if step.stem:
         lines += _left(_said(programs, step), step, output, f'"$root/{places[step.answer]}"' if step.answer else "")
     return lines
+
+
+def _both(program: Program, folder: str, given: str, output: str, said: str) -> list[str]:
+    """What runs a program twice side by side; the second is ended when the first fails, as it may wait for ever."""
+    first, second = (_call(program, folder, (str(number),)) + ' "$root/a"' for number in (0, 1))
+    return [
+        "mkfifo ../a",
+        f'{second} </dev/null >{output} 2>>"$root/log" & other=$!',
+        f'{first} <{given} >/dev/null 2>>"$root/log" || {{ code=$?; kill $other; fail {said}$code; }}',
+        f"wait $other || fail {said}$?",
+    ]
 
 
 def _left(said: str, step: Step, output: str, answer: str) -> list[str]:

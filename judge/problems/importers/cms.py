@@ -17,7 +17,7 @@ from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import cms_gen, ioi
 from judge.problems.importers.cases import Case, points
-from judge.problems.importers.draft import Asked, Draft
+from judge.problems.importers.draft import Asked, Draft, slug
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.tree import Tree, clean
 
@@ -26,10 +26,6 @@ _GEN = "gen/GEN"
 _RULES: dict[str, ioi.Rule] = {
     "groupmin": "min", "groupmul": "mul", "groupthreshold": "threshold", "groupsum": "sum",
 }  # fmt: skip
-_SOLUTIONS = re.compile(r"(?:soluzione|solution|sol|official|model_solution)")
-# What else the right one is called where none is called so, as in sol_100 beside sol_40.
-_RIGHT = re.compile(r"(?:.*[_-])?(?:100|full|ac|ok|accepted|correct|right|main|std|model)")
-_GRADERS = frozenset({"grader", "stub", "manager"})
 # Keys that say nothing about how a submission is judged.
 _CONTEST = re.compile(
     r"token_.*|(?:max|min)_(?:submission|user_test)_.*|feedback_level|score_mode|score_precision|.*tags?"
@@ -156,18 +152,6 @@ def _matching(pattern: str, names: Sequence[str], where: str) -> list[str]:
     return found
 
 
-def _official(tree: Tree) -> list[str]:
-    """The official solutions, by their names; else the one that is right by its name, or is the only one there."""
-    sources: dict[str, str] = {}
-    for path in tree.below("sol"):
-        stem, suffix = posixpath.splitext(posixpath.basename(path))
-        if suffix in ioi.LANGUAGES and path.count("/") == 1 and stem not in _GRADERS and not stem.endswith("lib"):
-            sources[path] = stem.lower()
-    found = [path for path, stem in sources.items() if _SOLUTIONS.fullmatch(stem)]
-    right = [path for path, stem in sources.items() if _RIGHT.fullmatch(stem)]
-    return found or right[:1] or (list(sources) if len(sources) == 1 else [])
-
-
 class _Conversion:
     def __init__(self, tree: Tree, asked: Asked) -> None:
         self._tree = tree
@@ -254,7 +238,7 @@ class _Conversion:
         if self._kind == "Communication":
             self._communication(alone=not entry)
         elif self._kind == "TwoSteps":
-            keys["kind"] = "two-steps"
+            ioi.put_two_steps(draft, self._task, entry)
         elif self._kind == "Batch":
             self._files(graded=bool(entry))
         if self._kind != "OutputOnly":
@@ -262,6 +246,11 @@ class _Conversion:
         if self._kind == "OutputOnly":
             draft.problem["type"] = ["scoring", "submit-answer"]
             draft.limits.setdefault("time_limit", 1)
+        self._checker()
+
+    def _checker(self) -> None:
+        """What judges outputs, where that is not the default comparison."""
+        draft = self._draft
         checker = ioi.find_program(draft, ("check", "cor", "checker"), ("checker", "correttore"))
         other = ioi.find_program(draft, ("check", "cor"), ("check",)) if self._kind == "Batch" else None
         if other is not None and (checker is None or checker.path == posixpath.splitext(other.path)[0] + "er"):
@@ -270,7 +259,15 @@ class _Conversion:
                 f"{other.where}: looks like a checker, and the Contest Management System does not use one of this "
                 f"name: {who} decides"
             )
-        if checker is not None and self._kind != "Communication":
+        how = self._parameters()[:1] if self._kind == "TwoSteps" else []
+        if how not in ([], ["diff"], ["comparator"]):
+            raise PackageError(f"{self._where}: task_type_parameters: expected diff or comparator for two steps")
+        if how == ["comparator"] and checker is None:
+            msg = "say comparator, and there is no check/checker.cpp or the like; add it, or say diff"
+            raise PackageError(f"{self._where}: task_type_parameters: {msg}")
+        if checker is not None and how == ["diff"]:
+            draft.report.dropped(f"{checker.where}: task_type_parameters say diff, so outputs are compared")
+        elif checker is not None and self._kind != "Communication":
             ioi.put_checker(draft, checker)
         elif checker is not None:
             draft.report.dropped(f"{checker.where}: the manager decides in a communication task")
@@ -316,7 +313,7 @@ class _Conversion:
         """Says whether a solution, or its grader, names a file."""
         for path in self._tree.below("sol"):
             stem, suffix = posixpath.splitext(posixpath.basename(path))
-            wanted = stem == "grader" if graded else _SOLUTIONS.match(stem) is not None
+            wanted = stem == "grader" if graded else cms_gen.SOLUTIONS.match(stem) is not None
             if suffix in ioi.LANGUAGES and wanted and self._tree.files[path] <= metadata.YAML_BYTES:
                 return name.encode() in self._tree.read(path, metadata.YAML_BYTES)
         return not self._tree.below("sol")
@@ -351,17 +348,29 @@ class _Conversion:
         # A few answers that are missing have got lost.
         made = inputs or len(answers) == count
         answers = answers if made and self._kind in {"Batch", "TwoSteps"} else []
-        solution = next(iter(_official(self._tree)), "")
-        if not inputs and not (answers and solution):
+        two_steps = self._kind == "TwoSteps"
+        halves = self._halves() if two_steps else []
+        paths = halves[0] if halves else cms_gen.official(self._tree)[:1]
+        if not inputs and not (answers and paths):
             return
-        if self._kind == "TwoSteps":
-            raise PackageError(
-                f"{self._tree.label}: has not all of its tests, and those of two steps are not made here"
-            )
         if inputs and not gen.lines:
             self._draft.ref(f"input/input{inputs[0]}.txt")
-        names = (keys.get("input_file", ""), keys.get("output_file", ""))
-        raise cms_gen.unmade(self._draft, {number: gen.lines[number] for number in inputs}, answers, solution, names)
+        solution = cms_gen.Solution(paths, keys.get("input_file", ""), keys.get("output_file", ""), two_steps)
+        raise cms_gen.unmade(self._draft, {number: gen.lines[number] for number in inputs}, answers, solution)
+
+    def _halves(self) -> list[list[str]]:
+        """Official solutions in two files, as submissions to a task of two steps are in that system."""
+        formats = self._conf.get("submission_format")
+        said = [str(one).removesuffix(".%l") for one in formats] if isinstance(formats, list) else []
+        headers = [
+            posixpath.splitext(posixpath.basename(path))[0]
+            for path in self._tree.below("sol")
+            if path.endswith(".h") and path != "sol/manager.h"
+        ]
+        names = next((one for one in (said, headers) if len(one) == 2 and all(map(ioi.source_stem, one))), None)
+        languages = self._draft.problem.get("languages", [])
+        found = cms_gen.in_two_files(self._tree, names or ("encoder", "decoder"))
+        return [paths for paths in found if ioi.LANGUAGES[posixpath.splitext(paths[0])[1]] in languages]
 
     def _count(self, gen: cms_gen.Gen) -> int:
         """The number of tests."""
@@ -424,15 +433,39 @@ class _Conversion:
         for path in found:
             ioi.put_statement(self._draft, path, posixpath.basename(path)[:-4].replace("_", "-"))
         if not found:
-            self._draft.report.dropped("a statement: there is no statement/statement.pdf")
+            self._written(language)
+
+    def _written(self, language: str) -> None:
+        """Statements in Markdown, where there is none in PDF: that of the task's language, and those of others."""
+        for path in self._tree.files:
+            one = re.fullmatch(
+                r"(?:statement|testo)/(?:statement|testo|index)?\.?([A-Za-z]{2}(?:[_-]\w{2,4})?)?\.md", path
+            )
+            if one is not None:
+                ioi.put_statement(self._draft, path, (one[1] or language).replace("_", "-"))
+        if not any(path.startswith("statement/") for path in self._draft.files):
+            self._draft.report.dropped("a statement: there is no statement/statement.pdf, and none in Markdown")
+            return
+        for path in (path for folder in ("statement", "testo") for path in self._tree.below(folder)):
+            target = f"statement/{path.partition('/')[2]}"
+            if path.lower().endswith(ioi.PICTURES) and target not in self._draft.files:
+                self._draft.put(target, self._draft.ref(path))
 
     def _solutions(self) -> None:
         """The official solution; of the others nothing says what they do."""
-        chosen = dict.fromkeys(_official(self._tree), "accepted")
+        halves = self._halves() if self._kind == "TwoSteps" else []
+        chosen = dict.fromkeys([path for one in halves for path in one] or cms_gen.official(self._tree), "accepted")
         sources = [path for path in self._tree.below("sol") if posixpath.splitext(path)[1] in ioi.LANGUAGES]
         named = [posixpath.splitext(posixpath.basename(path))[0] for path in sources if path not in chosen]
-        others = len([stem for stem in named if stem not in _GRADERS and not stem.endswith("lib")])
-        if self._kind not in {"OutputOnly", "TwoSteps"}:
+        others = len([stem for stem in named if stem not in cms_gen.GRADERS and not stem.endswith("lib")])
+        for paths in halves:
+            folder, suffix = posixpath.splitext(paths[0])
+            name = slug(f"{posixpath.basename(posixpath.dirname(folder))}_{suffix[1:]}")
+            for path in paths:
+                self._draft.put(f"submissions/accepted/{name}/{posixpath.basename(path)}", self._draft.ref(path))
+        if halves:
+            self._draft.report.took(f"{len(halves)} submissions of two files")
+        elif self._kind != "OutputOnly":
             ioi.put_solutions(self._draft, chosen)
         if others:
             self._draft.report.dropped(f"{others} files in sol/: nothing says how they should be judged")

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import itertools
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from judge.errors import PackageError
-from judge.problems.importers import testlib
+from judge.problems.importers import ioi, testlib
 from judge.problems.importers.cases import points
 from judge.problems.importers.draft import Draft
 from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, several, words
-from judge.problems.tree import clean
+from judge.problems.tree import Tree, clean
 
 _GEN = "gen/GEN"
 # As many as judge.yaml may have.
 _SUBTASKS = 500
 _GENERATORS = ("generatore", "generator", "gen")
 _SUFFIXES = (".cpp", ".cc", ".c", ".py", ".pas", ".java", ".sh")
+
+
+SOLUTIONS = re.compile(r"(?:soluzione|solution|sol|official|model_solution)")
+# What else the right one is called where none is called so, as in sol_100 beside sol_40.
+_RIGHT = re.compile(r"(?:.*[_-])?(?:100|full|ac|ok|accepted|correct|right|main|std|model)")
+GRADERS = frozenset({"grader", "stub", "manager"})
 
 
 @dataclass(frozen=True)
@@ -145,19 +152,30 @@ def listed(raw: Any, where: str) -> list[Listed]:
     return found
 
 
-def unmade(
-    draft: Draft, inputs: Mapping[int, Line], answers: Sequence[int], solution: str, names: tuple[str, str]
-) -> UnmadeError:
+@dataclass(frozen=True)
+class Solution:
+    """What makes answers: its sources (none: there is no official solution), and what it calls input and output.
+
+    These are empty where they are no files. `two_steps`: it runs twice side by side, as submissions to the task do.
+    """
+
+    paths: Sequence[str]
+    input: str = ""
+    output: str = ""
+    two_steps: bool = False
+
+
+def unmade(draft: Draft, inputs: Mapping[int, Line], answers: Sequence[int], solution: Solution) -> UnmadeError:
     """The error to raise for a task without some of its inputs (by number) and answers.
 
-    `solution` makes the answers, `names` are what it calls input and output, if they are files. PackageError where
-    something is missing that nothing makes.
+    PackageError where something is missing that nothing makes.
     """
     where, label = draft.tree.where(_GEN), draft.tree.label
     plan = Plan(draft.tree)
-    if answers and not solution:
+    if answers and not solution.paths:
         raise PackageError(f"{label}: has no sol/solution.cpp or the like, which makes the answers; add it")
-    program = plan.solution(draft, testlib.Source(draft.ref(solution))) if answers else ""
+    sources = [draft.ref(path) for path in solution.paths] if answers else []
+    program = plan.solution(draft, testlib.Source(sources[0], more=tuple(sources[1:]))) if sources else ""
     for number in sorted({*inputs, *answers}):
         given = f"input/input{number}.txt"
         line = inputs.get(number)
@@ -168,7 +186,9 @@ def unmade(
             arguments = words(line.arguments, f"{where}:{line.number}")
             steps.append(Step(_generator(draft, plan), given, tuple(arguments)))
         if number in answers:
-            steps.append(Step(program, f"output/output{number}.txt", (), given, names[0], names[1]))
+            answer = f"output/output{number}.txt"
+            both = solution.two_steps
+            steps.append(Step(program, answer, (), given, solution.input, solution.output, two_steps=both))
         plan.add(*steps)
     lacking = [several(len(one), what) for one, what in ((inputs, "input"), (answers, "answer")) if one]
     return plan.refuse(f"{label}: still to be made: {' and '.join(lacking)}" + (f" of {_GEN}" if inputs else ""))
@@ -189,3 +209,26 @@ def _generator(draft: Draft, plan: Plan) -> str:
     if path is None:
         raise PackageError(f"{draft.tree.label}: has no input/, and no gen/generator.cpp or the like that makes it")
     return plan.program(draft, "generator", testlib.Source(draft.ref(path)))
+
+
+def official(tree: Tree) -> list[str]:
+    """The official solutions, by their names; else the one that is right by its name, or is the only one there."""
+    sources: dict[str, str] = {}
+    for path in tree.below("sol"):
+        stem, suffix = posixpath.splitext(posixpath.basename(path))
+        if suffix in ioi.LANGUAGES and path.count("/") == 1 and stem not in GRADERS and not stem.endswith("lib"):
+            sources[path] = stem.lower()
+    found = [path for path, stem in sources.items() if SOLUTIONS.fullmatch(stem)]
+    right = [path for path, stem in sources.items() if _RIGHT.fullmatch(stem)]
+    return found or right[:1] or (list(sources) if len(sources) == 1 else [])
+
+
+def in_two_files(tree: Tree, names: Sequence[str]) -> list[list[str]]:
+    """The official solutions of a task of two steps whose halves are files of these names, side by side."""
+    found: list[list[str]] = []
+    for folder in sorted({posixpath.dirname(path) for path in tree.below("sol")}):
+        name = posixpath.basename(folder).lower()
+        if folder == "sol" or SOLUTIONS.fullmatch(name) or _RIGHT.fullmatch(name):
+            halves = ([posixpath.join(folder, one + suffix) for one in names] for suffix in ioi.LANGUAGES)
+            found += [paths for paths in halves if all(path in tree.files for path in paths)]
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import resources
@@ -24,6 +24,8 @@ from judge.problems.tree import clean
 
 JUDGE_YAML = "judge.yaml"
 HEADERS = (".h", ".hpp", ".hh")
+# Beside a statement in Markdown, which shows them by name.
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg")
 _C_FAMILY = (".c", ".cpp", ".cc", ".cxx")
 # A suffix, the language here, and what makes a program of such a source (`{}` is its name without the suffix).
 LANGUAGES = {
@@ -57,10 +59,11 @@ DEFINING = ("cms", "tps")
 _ASKS_EVAL = re.compile(
     rb"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b[^\n]*\bEVAL\b|\{\$ifn?def[ \t]+EVAL\b", re.MULTILINE | re.IGNORECASE
 )
-_IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][A-Za-z0-9_]{0,80})\b", re.MULTILINE)
 _ELF, _SCRIPT = b"\x7fELF", b"#!"
 _TRANSLATES = b"translate:"
 _MILLISECONDS = 1000
+# How a manager is called that speaks as the Contest Management System wants it.
+_RUN = 'exec "${0%/*}/manager" "$@"\n'
 
 Rule = Literal["sum", "min", "mul", "threshold"]
 
@@ -121,11 +124,11 @@ def put_asked(draft: Draft, source: Ref, wrapper: str) -> None:
     draft.put(f"{folder}/build", f"#!/bin/sh\nset -e\n{build}\n")
 
 
-def put_manager(draft: Draft, source: Ref) -> None:
-    """Have the manager of a communication task."""
+def put_manager(draft: Draft, source: Ref, run: str = _RUN) -> None:
+    """Have the manager of a communication task; `run` is the script that calls it, as `manager` beside it."""
     folder = "manager"
     build = _put_program(draft, folder, "manager", source)
-    draft.put(f"{folder}/run", '#!/bin/sh\nexec "${0%/*}/manager" "$@"\n')
+    draft.put(f"{folder}/run", f"#!/bin/sh\n{run}")
     draft.put(f"{folder}/build", f"#!/bin/sh\nset -e\n{build}\n")
     draft.report.took(f"manager: {draft.tree.where(source.path)}")
 
@@ -182,24 +185,11 @@ def _put_program(draft: Draft, folder: str, name: str, source: Ref) -> str:
         elif not head.startswith(_SCRIPT):
             raise PackageError(f"{source.where}: is neither a source nor a program; expected {name}.cpp beside it")
     draft.put(f"{folder}/{name}{suffix}", testlib.flat(source) if suffix in _C_FAMILY else source)
-    needed = testlib.included(draft, source) if suffix in _C_FAMILY else _imported(draft, source)
+    needed = testlib.included(draft, source) if suffix in _C_FAMILY else testlib.modules(source)
     for beside, ref in needed:
         if f"{folder}/{beside}" not in draft.files:
             draft.put(f"{folder}/{beside}", ref)
     return _BUILD[suffix].format(name)
-
-
-def _imported(draft: Draft, source: Ref) -> Iterator[tuple[str, Ref]]:
-    """The modules beside a program in Python that it imports, directly or not."""
-    folder = posixpath.dirname(source.path)
-    waiting, found = [source], {source.path}
-    while waiting and source.path.endswith(".py"):
-        for module in _IMPORT.findall(read(waiting.pop())):
-            path = posixpath.join(folder, f"{module.decode()}.py")
-            if path in draft.tree.files and path not in found:
-                found.add(path)
-                waiting.append(draft.ref(path))
-                yield posixpath.basename(path), draft.ref(path)
 
 
 # --- graders ---------------------------------------------------------------------------------------------------------
@@ -229,6 +219,14 @@ def put_graders(draft: Draft, folders: Sequence[str], stems: Sequence[str]) -> s
     draft.report.took(f"graders '{entry}', compiled with submissions, in {', '.join(sorted(mains))}")
     draft.report.dropped("submissions in other languages: there is no grader for them, so they are refused")
     return entry
+
+
+def put_two_steps(draft: Draft, task: Task, entry: str) -> None:
+    """Have the kind of task whose grader `entry` calls one part of a submission or the other. PackageError."""
+    if not entry:
+        msg = "is a task of two steps without the manager that is compiled with submissions; expected sol/manager.cpp"
+        raise PackageError(f"{draft.tree.label}: {msg}, or grader/cpp/manager.cpp in TPS")
+    task.keys["kind"] = "two-steps"
 
 
 def _stem(path: str) -> str:

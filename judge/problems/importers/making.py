@@ -53,7 +53,8 @@ class Step:
     standard error. `stem`: a file of that name with `.in` takes the place of what it prints, and `answer` is made of
     one with `.ans`; where it leaves none, `lacking` says what becomes of it. `spare`: it only makes what is not there
     by then. `talks_to`: a program that it talks to in place of that, called `PROGRAM INPUT RECORD ANSWER`, whose
-    record is the output.
+    record is the output. `two_steps`: it runs twice side by side, with the arguments `0 PIPE` and `1 PIPE`; the first
+    has the input, the second what the first writes into the pipe, and what that one prints is the output.
     """
 
     program: str
@@ -68,6 +69,7 @@ class Step:
     lacking: Literal["later", "empty", "refused"] = "later"
     spare: bool = False
     talks_to: str = ""
+    two_steps: bool = False
 
     @property
     def made(self) -> tuple[str, ...]:
@@ -107,7 +109,7 @@ class Plan:
         if more and language not in {"c", "cpp"}:
             msg = "is to make answers beside a grader, which is only done in C and C++; make them first"
             raise PackageError(f"{source.ref.where}: {msg}")
-        return self.program(draft, SOLUTION, replace(source, more=more))
+        return self.program(draft, SOLUTION, replace(source, more=(*source.more, *more)))
 
     def add(self, *steps: Step) -> None:
         """Have one more test; PackageError when there are too many."""
@@ -230,7 +232,8 @@ def program(draft: Draft, source: testlib.Source) -> Program:
     plain = posixpath.basename(ref.path)
     if suffix in (*_CPP, ".c"):
         return _compiled(draft, source, suffix)
-    files: dict[str, Content] = {plain: ref, **{posixpath.basename(one.path): one for one in source.more}}
+    beside = {posixpath.basename(one.path): one for one in source.more}
+    files: dict[str, Content] = {**dict(testlib.modules(ref)), **beside, plain: ref}
     quoted, here = shlex.quote(plain), "{}/" + plain
     if suffix == ".py":
         return Program(ref.path, files, "", ("python3", here))

@@ -21,6 +21,10 @@ HEADER = "testlib.h"
 _VALIDATOR = "output_validator"
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]{1,200})[">]', re.MULTILINE)
 _ABOVE = re.compile(rb'(?<=["<])(?:\.\./)+(?:[\w.-]+/)*([\w.-]+(?=[">]))')
+# What a program in Python imports: several modules, or one.
+_IMPORT = re.compile(
+    rb"^[ \t]*(?:import[ \t]+([\w.,\t ]{1,500})|from[ \t]+(\w[\w.]{0,100})[ \t]+import\b)", re.MULTILINE
+)
 _PARTIAL = re.compile(rb"\bquitp\w*\s*\(|\b_points\b|\b_pc\s*\(|\bquitpi\s*\(")
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
 _STANDARDS = {
@@ -198,6 +202,26 @@ def included(draft: Draft, source: Ref) -> Iterable[tuple[str, Content]]:
                     f"{one.where}: includes testlib.h, which the package does not have; ours takes its place, with "
                     "what such programs usually call, and other random numbers"
                 )
+    return found.items()
+
+
+def modules(source: Ref) -> Iterable[tuple[str, Ref]]:
+    """The modules and packages beside a program in Python that it imports, directly or not, by their names there."""
+    folder = posixpath.dirname(source.path)
+    beside: dict[str, list[str]] = {}
+    for path in source.tree.files if source.path.endswith(".py") else ():
+        name = path.removeprefix(f"{folder}/") if folder else path
+        if name.endswith(".py") and path != source.path and (name != path or not folder):
+            beside.setdefault(name.removesuffix(".py").partition("/")[0], []).append(name)
+    found: dict[str, Ref] = {}
+    waiting = [source] if beside else []
+    while waiting:
+        for several, one in _IMPORT.findall(read(waiting.pop())):
+            for part in (several or one).decode().split(","):
+                module = part.strip().partition(" ")[0].partition(".")[0]
+                for name in beside.pop(module, ()):
+                    found[name] = Ref(source.tree, posixpath.join(folder, name))
+                    waiting.append(found[name])
     return found.items()
 
 

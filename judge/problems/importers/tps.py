@@ -27,8 +27,6 @@ _DEPTH = 20
 # Memory limits are MiB in repositories, bytes in exports; nobody means a limit of 65536 MiB.
 _BYTES = 65536 * 16
 _MIB = 1024**2
-# Beside a statement in Markdown, which shows them by name.
-_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg")
 _KNOWN = frozenset({
     "code", "name", "title", "memory_limit", "time_limit", "task_type", "type", "task_type_parameters",
     "task_type_params", "type_params", "has_grader", "has_checker", "grader_name", "num_processes", "user_io",
@@ -172,7 +170,7 @@ class _Conversion:
         if kind == "Communication":
             self._communication()
         elif kind == "TwoSteps":
-            keys["kind"] = "two-steps"
+            ioi.put_two_steps(draft, self._task, entry)
         elif kind == "OutputOnly":
             draft.problem["type"] = ["scoring", "submit-answer"]
             draft.limits.setdefault("time_limit", 1)
@@ -216,10 +214,8 @@ class _Conversion:
         said = self._json("solutions.json") if "solutions.json" in self._tree.files else {}
         verdicts = {name: str(one.get("verdict")) for name, one in said.items() if isinstance(one, dict)}
         keys = self._task.keys
-        if self._kind() == "TwoSteps":
-            raise PackageError(f"{self._tree.label}: has no tests/NAME.in, and those of two steps are not made here")
         files = (keys.get("input_file", ""), keys.get("output_file", ""))
-        return tps_gen.unmade(self._draft, verdicts, files, answers=self._kind() == "Batch")
+        return tps_gen.unmade(self._draft, verdicts, files, self._kind())
 
     # --- tests --------------------------------------------------------------------------------------------------------
 
@@ -319,7 +315,7 @@ class _Conversion:
             ioi.put_statement(self._draft, path, "en")
         if chosen:
             for path in self._tree.below("statement"):
-                if posixpath.splitext(path)[1].lower() in _PICTURES:
+                if posixpath.splitext(path)[1].lower() in ioi.PICTURES:
                     self._draft.put(path, self._draft.ref(path))
         if not any(path.startswith("statement/") for path in self._draft.files):
             self._draft.report.dropped("a statement: there is no statement/index.md, and no statements/LANGUAGE.pdf")

@@ -91,18 +91,18 @@ def read_data(text: str, where: str) -> Listed:
     return found
 
 
-def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], *, answers: bool) -> UnmadeError:
+def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], kind: str) -> UnmadeError:
     """The error to raise for a repository without tests. PackageError where something is missing that nothing makes.
 
     `solutions` are verdicts of solutions.json by file, `names` what input and output are called in a program's
-    working directory, if they are files; `answers`: tests have any.
+    working directory, if they are files; `kind` is that of the task, as the Contest Management System calls it.
     """
     where = draft.tree.where(DATA)
     listed = read_data(draft.text(DATA), where)
     plan = Plan(draft.tree)
     if not listed.commands:
         raise PackageError(f"{where}: lists no tests; expected lines of generators with their arguments")
-    model = _model(draft, plan, solutions) if answers else ""
+    model = _model(draft, plan, solutions) if kind in {"Batch", "TwoSteps"} else ""
     for name, command in listed.commands.items():
         target = f"tests/{name}.in"
         steps: list[Step] = []
@@ -116,7 +116,8 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], *
         else:
             steps.append(Step(_generator(draft, plan, head, f"{where}:{listed.lines[name]}"), target, tuple(args)))
         if model:
-            steps.append(Step(model, f"tests/{name}.out", (), target, names[0], names[1]))
+            both = kind == "TwoSteps"
+            steps.append(Step(model, f"tests/{name}.out", (), target, names[0], names[1], two_steps=both))
         plan.add(*steps)
     mapping = "".join(f"{one} {test}\n" for one in listed.subtasks for test in listed.sets[one])
     plan.texts["tests/mapping"] = mapping.encode()

@@ -1,0 +1,1 @@
+long long decode(int count, const int *bytes);

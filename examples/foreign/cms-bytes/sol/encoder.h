@@ -1,0 +1,1 @@
+void encode(long long number);

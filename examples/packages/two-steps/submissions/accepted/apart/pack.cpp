@@ -1,0 +1,3 @@
+#include "steps.h"
+
+int pack(int a, int b) { return 1000 * a + b; }
