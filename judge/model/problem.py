@@ -214,7 +214,8 @@ class IoiTask(Message):
     of `include` that starts the program. A communication task has a `manager` and `processes` of the submission, which
     talk by pipes that they are given as arguments (`fifo`), or by standard input and output (`std`). The manager reads
     from the first of its pipes with a process and writes to the second, or the other way round (`writes_first`).
-    `define` is a word that compilers define beside ONLINE_JUDGE, where they define that.
+    `define` is a word that compilers define beside ONLINE_JUDGE, where they define that. `before` is text that stands
+    before each source in C and C++ that was handed in.
     """
 
     kind: Literal["batch", "communication", "two-steps"] = "batch"
@@ -226,6 +227,7 @@ class IoiTask(Message):
     io: Literal["fifo", "std"] = "fifo"
     writes_first: bool = False
     define: str = Field(default="", pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$", max_length=100)
+    before: str = Field(default="", max_length=2000)
     manager: ProblemProgram | None = None
     subtasks: list[Subtask] = Field(default_factory=list)
 

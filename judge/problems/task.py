@@ -62,6 +62,7 @@ class JudgeYaml(_Section):
     io: Literal["fifo", "std"] | None = None
     writes_first: bool = False
     define: Stem = ""
+    before: str = Field(default="", max_length=2000, pattern=r"^[^\x00]*$")
     subtasks: list[SubtaskSection] = Field(default_factory=list, max_length=SUBTASKS)
 
     @model_validator(mode="after")
@@ -120,6 +121,7 @@ def read_task(
         io=said.io or "fifo",
         writes_first=said.writes_first,
         define=said.define,
+        before=said.before,
         manager=program,
         subtasks=_subtasks(said, [test.name for test in fields["tests"]], where),
     )

@@ -489,8 +489,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         "test_cases:\n- {points: 1, batched: [{in: 1.in, out: 1.out, memory_limit: 3}]}\n",
         "memory_limit: a test has no limit of its own here",
     ),
-    "a grader in Python": ("custom_judge: x.py\n" + CASES, "custom_judge: 'x.py' is a program for DMOJ's own"),
-    "a manager": ("communication: {manager: {files: m.cpp}}\n" + CASES, "communication: tasks with a manager"),
     "links to others' files": ("symlinks: {f.txt: /tmp/f.txt}\n" + CASES, "init.yml: symlinks: programs find files"),
     "links of a case": (
         "test_cases:\n- {in: 1.in, out: 1.out, symlinks: {f: 1.in}}\n", "test_cases: symlinks: programs find files",

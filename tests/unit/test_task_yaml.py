@@ -52,6 +52,11 @@ def test_all_that_can_be_said(tmp_path):
     ]
 
 
+def test_what_stands_before_sources(tmp_path):
+    task = read(tmp_path, "before: |\n  #define main other\n").task
+    assert task is not None and task.before == "#define main other\n"
+
+
 def test_two_steps_are_two_processes(tmp_path):
     task = read(tmp_path, "kind: two-steps\n").task
     assert task is not None and task.processes == 2
@@ -61,6 +66,8 @@ def test_two_steps_are_two_processes(tmp_path):
     ("said", "extra", "sentence"),
     [
         ("kind: odd\n", {}, "kind"),
+        ('before: "a\\0"\n', {}, "judge.yaml"),
+        (f"before: {'x' * 2001}\n", {}, "before"),
         ("knd: batch\n", {}, "knd"),
         ("processes: 2\n", {}, "processes: belongs to kind 'communication'; this task is of kind 'batch'"),
         ("kind: communication\nprocesses: 99\n", MANAGER, "processes"),

@@ -25,6 +25,10 @@ COMMAND_SOURCE = "source"
 HOME = "/tmp"  # noqa: S108 - the sandbox's own
 NAME_BYTES = 255
 _DEFINED = "ONLINE_JUDGE"
+# The languages in whose sources `IoiTask.before` stands.
+_PRECEDED = frozenset({"c", "cpp"})
+_HANDED = "Submission"
+_BOM = b"\xef\xbb\xbf"
 _MERGED = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
 
 
@@ -158,9 +162,21 @@ def _own_files(submission: Submission, language: Language) -> tuple[dict[str, by
 def _graded(
     own: dict[str, bytes], entry: str | None, include: Mapping[str, bytes], language: Language, task: IoiTask
 ) -> tuple[dict[str, bytes], str | None]:
-    """The same beside graders: they know a single file by the task's name, and one of them is started."""
-    if task.source and len(own) == 1 and language.entry == "file":
-        (name, data), *_ = own.items()
+    """The same beside graders: they know a single file by the task's name, and one of them is started.
+
+    What stands before sources leaves them their line numbers, for what compilers say.
+    """
+    if task.before and language.family in _PRECEDED:
+        head = f"{task.before.rstrip()}\n#line 1\n".encode()
+        own = {
+            name: head + data.removeprefix(_BOM) if is_source(name, language) else data for name, data in own.items()
+        }
+    name = next(iter(own)) if len(own) == 1 else ""
+    if language.entry != "file" and name in include:
+        # Its class is not public, and called by default as the grader is.
+        own = {(task.source or _HANDED) + PurePosixPath(name).suffix: own[name]}
+    elif task.source and name and language.entry == "file":
+        data = own[name]
         own = {task.source + PurePosixPath(name).suffix: data}
         entry = None if entry == name else entry
     return own, entry_of(task.entry, include, language) or entry

@@ -7,7 +7,7 @@ from typing import Any
 
 from judge.errors import PackageError
 from judge.problems import metadata
-from judge.problems.importers.dmoj import programs, tests
+from judge.problems.importers.dmoj import graders, programs, tests
 from judge.problems.importers.draft import Asked, Draft, Ref, as_number
 from judge.problems.tree import Tree
 
@@ -41,31 +41,39 @@ def convert(tree: Tree, asked: Asked) -> Draft:
             raise PackageError(f"{where}: {key}: is made by Python code, which is not run; write its value out")
     tests.refuse_links(said, where)
     draft.check_keys(said, _KNOWN, where, strict=True)
-    judge = said.get("custom_judge") or said.get("grader")
-    if judge:
-        msg = (
-            f"custom_judge: '{str(judge)[:80]}' is a program for DMOJ's own judge in Python, which cannot be converted"
-        )
-        raise PackageError(f"{where}: {msg}; rewrite it as an interactor in C++ (interactive), or make a package")
-    if said.get("communication"):
-        raise PackageError(
-            f"{where}: communication: tasks with a manager are not converted; write a package with kind: communication "
-            "in judge.yaml, whose manager is called in the same way"
-        )
     if said.get("output_only"):
         _output_only(draft, said, where)
     archive = _archive(draft, said)
-    partial = programs.put(draft, said, where)
+    partial = _programs(draft, said, where)
     tests.put(draft, said, where, archive, partial=partial)
+    if said.get("communication"):
+        # A manager says which part of the points; validators are told how many there are.
+        for settings in draft.groups.values():
+            settings.pop("output_validator_args", None)
     _limits(draft, said, asked, where)
     _file_io(draft, said, where)
     _solutions(draft)
     return draft
 
 
+def _programs(draft: Draft, said: dict[str, Any], where: str) -> bool:
+    """All that runs beside submissions, in the order in which that judge looks for it; whether it may give a part."""
+    custom = said.get("custom_judge") or said.get("grader")
+    if said.get("signature_grader"):
+        graders.put_signature(draft, said["signature_grader"], "signature_grader", where)
+    if custom:
+        for key in ("interactive", "communication", "checker"):
+            if said.get(key):
+                draft.report.dropped(f"{key}: custom_judge decides")
+        return graders.put_custom(draft, custom, where)
+    if said.get("communication"):
+        return graders.put_communication(draft, said, where)
+    return programs.put(draft, said, where)
+
+
 def _output_only(draft: Draft, said: dict[str, Any], where: str) -> None:
     """Have a file handed in for each test, called as its answer: as sites have it that were made from DMOJ."""
-    for key in ("signature_grader", "interactive"):
+    for key in ("signature_grader", "interactive", "communication", "custom_judge", "grader"):
         if said.get(key):
             raise PackageError(f"{where}: output_only: there is no program that {key} could be for; remove one of them")
     draft.kind("submit-answer")

@@ -1,17 +1,16 @@
-"""Checkers, interactors and graders of init.yml as programs of the package format."""
+"""Checkers and interactors of init.yml as programs of the package format."""
 
 from __future__ import annotations
 
 import ast
 import math
-import posixpath
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
 from judge.errors import PackageError
 from judge.problems.importers import testlib
-from judge.problems.importers.draft import Draft, slug
+from judge.problems.importers.draft import Draft
 from judge.problems.tree import clean
 
 # What stands for the site's checkers that compare line by line.
@@ -41,7 +40,7 @@ _TAKEN = {
     "sorted": {"split_on"},
     "linecount": {"feedback"},
 }
-_BRIDGED = frozenset({
+BRIDGED = frozenset({
     "files", "lang", "type", "feedback", "cached", "time_limit", "memory_limit", "compiler_time_limit",
     "preprocessing_time", "unbuffered",
 })  # fmt: skip
@@ -50,11 +49,13 @@ _SHIM = ("dmoj.result", "dmoj.utils.unicode")
 
 
 def put(draft: Draft, said: Mapping[str, Any], where: str) -> bool:
-    """The output validator and what is compiled with submissions; whether a part of a case's points can be given."""
+    """The output validator; whether it may give a part of a case's points."""
     _check_one(said, where)
-    if said.get("signature_grader"):
-        _put_signature(draft, said["signature_grader"], where)
     if said.get("interactive"):
+        if said.get("checker") not in (None, "standard"):
+            draft.report.dropped(
+                "checker: the interactor decides, as in DMOJ; some sites made from it ask a checker, too"
+            )
         return _put_interactor(draft, said["interactive"], where)
     given: Any = said.get("checker") or "standard"
     args: Any = said.get("checker_args") or {}
@@ -78,7 +79,7 @@ def _check_one(said: Mapping[str, Any], where: str) -> None:
                     )
 
 
-def _check_keys(args: Mapping[str, Any], known: Collection[str], what: str, where: str) -> None:
+def check_keys(args: Mapping[str, Any], known: Collection[str], what: str, where: str) -> None:
     """Refuse arguments that are not known and not empty, as they may decide what is right; PackageError."""
     for key, value in args.items():
         if key not in known and value not in (None, "", [], {}):
@@ -87,7 +88,7 @@ def _check_keys(args: Mapping[str, Any], known: Collection[str], what: str, wher
 
 def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -> bool:
     if name != "bridged" and not name.endswith(".py"):
-        _check_keys(args, _TAKEN.get(name, ()), f"checker {clean(name, 40)}", where)
+        check_keys(args, _TAKEN.get(name, ()), f"checker {clean(name, 40)}", where)
     if name == "standard":
         _flags(draft, ["case_sensitive"])
         draft.report.took(f"checker standard as {_TO_WHICH}")
@@ -109,7 +110,7 @@ def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -
         if name == "sorted" and args.get("split_on", "lines") not in {"lines", "whitespace"}:
             raise PackageError(f"{where}: checker sorted: split_on: expected lines or whitespace")
         how = "unordered" if name == "sorted" and args.get("split_on") == "whitespace" else name
-        draft.put("output_validator/compare.py", _resource("compare.py"))
+        draft.put("output_validator/compare.py", resource("compare.py"))
         _flags(draft, [how])
         draft.report.took(f"checker {name}")
         return _COMPARED[name]
@@ -126,11 +127,12 @@ def _flags(draft: Draft, flags: Sequence[str]) -> None:
         draft.group(folder, {"output_validator_args": list(flags)})
 
 
-def _resource(name: str) -> bytes:
+def resource(name: str) -> bytes:
+    """A file of ours that goes into packages."""
     return resources.files(__package__).joinpath(name).read_bytes()
 
 
-def _source(draft: Draft, given: Mapping[str, Any], what: str, where: str) -> testlib.Source:
+def source_of(draft: Draft, given: Mapping[str, Any], what: str, where: str) -> testlib.Source:
     """The files of a bridged program; the first source is the main one."""
     names = given.get("files")
     names = [names] if isinstance(names, str) else names
@@ -151,8 +153,8 @@ def _style(given: Mapping[str, Any], what: str, where: str) -> testlib.Style:
 
 
 def _put_bridged(draft: Draft, args: Mapping[str, Any], where: str) -> bool:
-    _check_keys(args, _BRIDGED, "checker bridged", where)
-    source, style = _source(draft, args, "checker", where), _style(args, "checker", where)
+    check_keys(args, BRIDGED, "checker bridged", where)
+    source, style = source_of(draft, args, "checker", where), _style(args, "checker", where)
     testlib.put_checker(draft, source, style=style)
     draft.report.took(f"checker {source.ref.path} ({args.get('type') or 'default'})")
     return style is not testlib.PLAIN and (style is not testlib.TESTLIB or testlib.gives_points(source.ref))
@@ -161,31 +163,12 @@ def _put_bridged(draft: Draft, args: Mapping[str, Any], where: str) -> bool:
 def _put_interactor(draft: Draft, given: Any, where: str) -> bool:
     if not isinstance(given, dict):
         raise PackageError(f"{where}: interactive: expected a mapping with files and type")
-    _check_keys(given, _BRIDGED, "interactive", where)
-    source, style = _source(draft, given, "interactive", where), _style(given, "interactive", where)
+    check_keys(given, BRIDGED, "interactive", where)
+    source, style = source_of(draft, given, "interactive", where), _style(given, "interactive", where)
     draft.kind("interactive")
     testlib.put_checker(draft, None, source, style)
     draft.report.took(f"interactor {source.ref.path} ({given.get('type') or 'default'})")
     return style is not testlib.PLAIN and (style is not testlib.TESTLIB or testlib.gives_points(source.ref))
-
-
-def _put_signature(draft: Draft, given: Any, where: str) -> None:
-    """Files that are compiled with submissions in C and C++."""
-    if not isinstance(given, dict) or not isinstance(given.get("entry"), str):
-        raise PackageError(f"{where}: signature_grader: expected a mapping with entry and header")
-    entry = draft.ref(given["entry"])
-    headers = [draft.ref(given["header"])] if isinstance(given.get("header"), str) else []
-    plain = entry.path.lower().endswith(".c")
-    languages = ("c", "cpp") if plain else ("cpp",)
-    for language in languages:
-        for ref in (entry, *headers):
-            draft.put(f"include/{language}/{slug(posixpath.basename(ref.path))}", ref)
-    draft.problem["languages"] = list(languages)
-    draft.report.took(f"signature grader {entry.path}, compiled with submissions in {' and '.join(languages)}")
-    if not given.get("allow_main"):
-        draft.report.dropped("signature grader: a submission's own main is not renamed, and must not be there")
-    if given.get("java"):
-        draft.report.dropped("signature grader: its entry for Java")
 
 
 # --- checkers in Python ----------------------------------------------------------------------------------------------
@@ -202,10 +185,11 @@ def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) ->
     if reason:
         msg = f"checker: '{name[:80]}' is a program for DMOJ's own judge that {reason}"
         raise PackageError(f"{where}: {msg}; rewrite it in C++ (bridged), or make a package with an output validator")
-    draft.put("output_validator/__main__.py", _resource("checker_main.py"))
+    draft.put("output_validator/__main__.py", resource("checker_main.py"))
+    draft.put("output_validator/said.py", resource("said.py"))
     draft.put("output_validator/dmoj_checker.py", ref)
     for module in _SHIM:
-        draft.put(f"output_validator/{module.replace('.', '/')}.py", _resource(f"shim_{module.split('.')[-1]}.py"))
+        draft.put(f"output_validator/{module.replace('.', '/')}.py", resource(f"shim_{module.split('.')[-1]}.py"))
     for folder in ("dmoj", "dmoj/utils"):
         draft.put(f"output_validator/{folder}/__init__.py", b"")
     draft.put("output_validator/arguments.py", f"ARGUMENTS = {dict(args)!r}\n")
@@ -273,14 +257,14 @@ def _why_not(text: str) -> str:
             modules = [one.name for one in node.names]
         for module in modules:
             top = module.split(".")[0]
-            if module not in _SHIM and (top == "dmoj" or top not in _STANDARD):
+            if module not in _SHIM and (top == "dmoj" or top not in STANDARD):
                 return f"needs the module '{module[:40]}'"
     told = _asks_for(checks[-1], tree)
     return f"asks for {min(told)}" if told else ""
 
 
 # Modules of Python that a checker may use; none of them matters to the sandbox.
-_STANDARD = frozenset({
+STANDARD = frozenset({
     "__future__", "array", "bisect", "collections", "copy", "dataclasses", "decimal", "enum", "fractions", "functools",
     "heapq", "io", "itertools", "math", "operator", "random", "re", "string", "struct", "sys", "typing",
 })  # fmt: skip

@@ -1,4 +1,4 @@
-"""The names that checkers for DMOJ's judge import as dmoj.result. Goes into converted packages."""
+"""The names that checkers and graders for DMOJ's judge import as dmoj.result. Goes into converted packages."""
 
 from typing import Any
 

@@ -1,0 +1,5 @@
+#ifndef BITS_H
+#define BITS_H
+typedef unsigned int word;
+int bits(word number);
+#endif

@@ -1,0 +1,2 @@
+def bits(number):
+    return bin(number).count("1")

@@ -1,0 +1,2 @@
+def bits(number):
+    return number.bit_length()

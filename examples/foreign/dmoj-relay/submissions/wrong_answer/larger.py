@@ -1,0 +1,2 @@
+which, one, other = map(int, input().split())
+print(max(one, other))
