@@ -95,6 +95,22 @@ def test_it_becomes_a_package_of_the_current_format(tmp_path: Path) -> None:
         assert any("solution sol.py as accepted" in note for note in package.notes)
 
 
+def test_solutions_in_folders_that_say_what_they_do(tmp_path: Path) -> None:
+    places = {
+        "sols/good/main.c": "accepted/main.c",
+        "sols/pass/std.py": "accepted/std.py",
+        "sols/slow/solution.c": "time_limit_exceeded/solution.c",
+        "Solutions/WA/ok.cpp": "wrong_answer/ok.cpp",
+        "submissions/partial/a.cpp": "rejected/a.cpp",
+        "x/solution/re/sol.java": "run_time_error/sol.java",
+        "x/solution/other/b.c": "accepted/b.c",
+        "slow/solution.py": "accepted/solution.py",
+    }
+    files = files_of(["tests/input/t1", "tests/output/t1"], dict.fromkeys(places, b"int main() {}"))
+    with read_package(folder(tmp_path, files, "sum")) as package:
+        assert set(package.submissions) == {f"submissions/{path}" for path in places.values()}
+
+
 def test_data_is_never_copied(tmp_path: Path) -> None:
     where = folder(tmp_path, files_of(["1.in", "1.out"]), "sum")
     with read_package(where) as package:

@@ -259,6 +259,32 @@ def test_a_grader_that_talks_to_a_function(tmp_path: Path) -> None:
     assert task_of(package).define == "SIGNATURE_GRADER" and package.manifest.validators
 
 
+@pytest.mark.parametrize(
+    ("names", "taken_"),
+    [
+        (["solution.cpp", "brute.cpp"], {"submissions/accepted/solution.cpp"}),
+        (["Sol.PY"], {"submissions/accepted/Sol.PY"}),
+        (["solution.cpp", "submissions/wrong_answer/a.cpp"], {"submissions/wrong_answer/a.cpp"}),
+        (["submissions/naive.cpp", "x/solution.cpp"], set()),
+    ],
+)
+def test_a_solution_beside_init(names: list[str], taken_: set[str], tmp_path: Path) -> None:
+    init = "time_limit: 1\n" + CASES
+    assert set(taken(tmp_path, init, {**PLAIN, **dict.fromkeys(names, CPP)}).submissions) == taken_
+
+
+def test_points_of_a_checker_in_percent(tmp_path: Path) -> None:
+    init = (
+        "checker: {name: bridged, args: {files: c.cpp, type: KIND, treat_checker_points_as_percentage: true}}\n" + CASES
+    )
+    files = {**PLAIN, "c.cpp": b'#include "testlib.h"\nint main() { quitp(1); }\n'}
+    package = taken(tmp_path / "a", init.replace("KIND", "testlib"), files)
+    assert "-DPERCENT" in package.read(validator_of(package).files["build"]).decode()
+    assert package.manifest.tests[0].flags == ["--points", "40"]
+    with pytest.raises(PackageError, match="is for type testlib"):
+        taken(tmp_path / "b", init.replace("KIND", "coci"), files)
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[str, str]] = {

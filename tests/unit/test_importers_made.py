@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import select
 import shlex
 import subprocess
 import tarfile
@@ -343,15 +345,23 @@ def test_a_program_of_two_steps_is_run_twice_side_by_side(tmp_path: Path, first:
         assert (tmp_path / "out/0").read_text() == "one 2\none 2\n"
 
 
-def test_a_first_step_that_fails_early_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_first_step_that_fails_early_leaves_nobody_waiting(tmp_path: Path) -> None:
     source = "import sys\nif sys.argv[1] == '0': sys.exit(3)\nopen(sys.argv[2]).read()\n"
     (tmp_path / "p").mkdir()
     (tmp_path / "p/two.py").write_text(source)
     program = Program("two.py", {"two.py": source.encode()}, "", ("python3", "{}/two.py"))
     step = Step("solution", "out", two_steps=True)
     text = script({"solution": program}, [step], {"solution": "p"}, {"out": "out/0"})
-    done = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, capture_output=True, check=False, timeout=60)
-    assert (done.returncode, b"ended with exit code 3" in done.stderr) == (9, True), done.stderr
+    # Held open by whatever was started and has not ended.
+    held, end = os.pipe()
+    try:
+        with subprocess.Popen(["/bin/sh", "-c", text], cwd=tmp_path, stderr=subprocess.PIPE, pass_fds=(end,)) as shell:
+            os.close(end)
+            said = shell.communicate(timeout=60)[1]
+        assert (shell.returncode, b"ended with exit code 3" in said) == (9, True), said
+        assert select.select([held], [], [], 30)[0], "the second step waits for ever"
+    finally:
+        os.close(held)
 
 
 def test_gen_data_of_tps_with_two_steps(tmp_path: Path) -> None:

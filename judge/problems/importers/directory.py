@@ -42,6 +42,19 @@ _SOLUTIONS = (
 )  # fmt: skip
 _SOLUTION_FOLDERS = frozenset({"sol", "sols", "solution", "solutions", "std", "submissions", "src", "source", "code"})
 _FOLDERS = frozenset(folder for folder, _ in _SOLUTIONS)
+# What a folder within one of solutions says of those in it, beside the format's own words.
+_WORDS = {
+    word: folder
+    for folder, words in {
+        "accepted": "ac accept correct good ok pass right",
+        "wrong_answer": "wa wrong incorrect wronganswer wrong-answer",
+        "time_limit_exceeded": "tle tl slow timeout time_limit timelimit time-limit",
+        "run_time_error": "re rte mle ml runtime runtime_error memory_limit",
+        "brute_force": "brute bruteforce naive",
+        "rejected": "bad fail partial partially_accepted",
+    }.items()
+    for word in words.split()
+}
 # A limit with its unit, as systems like Hydro write it at the top of their settings.
 _LIMIT = re.compile(r"(time|memory): *([0-9]{1,5}(?:\.[0-9]{1,3})?)(s|ms|m|mb|g|gb)")
 _SECONDS = {"s": 1.0, "ms": 0.001}
@@ -300,6 +313,8 @@ def _put_solutions(draft: Draft, used: set[str | None]) -> set[str]:
             taken.add(path)
             continue
         said = next((one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None)
+        place = next((at for at, one in enumerate(folders) if one.lower() in _SOLUTION_FOLDERS), len(folders))
+        said = said or next((_WORDS[one.lower()] for one in reversed(folders[place:]) if one.lower() in _WORDS), None)
         said = said or next((folder for folder, pattern in _SOLUTIONS if pattern.fullmatch(stem)), None)
         if said is None and any(one.lower() in _SOLUTION_FOLDERS for one in folders):
             said = "accepted"

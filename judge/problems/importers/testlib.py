@@ -101,6 +101,8 @@ TESTLIB = Style()
 PLAIN = Style(interactor="ia", defines=("PLAIN",))
 # A number of points is a share of them, from 0 to 1, or one above that in percent.
 SHARE = Style(defines=("SHARE",))
+# A number of points is one in percent.
+PERCENT = Style(defines=("PERCENT",))
 # testlib's exit codes, and `partial X/Y`.
 COCI = Style(defines=("COCI",))
 PEG = Style(checker="oai", interactor="ia", defines=("PLAIN", "PEG"))

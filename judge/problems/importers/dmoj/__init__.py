@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from judge.errors import PackageError
@@ -13,6 +14,8 @@ from judge.problems.tree import Tree
 
 INIT = "init.yml"
 _MIB = 1024**2
+# What a right solution beside init.yml is called.
+_SOLUTION = re.compile(r"(?:sol|solution|std|model_solution|ac)\.(?:c|cc|cpp|py|java|pas|rs|go|hs|kt|cs|rb|js)")
 # What only says how the site shows a judging, or what its judge does here anyway.
 _QUIET = frozenset({
     "hints", "output_prefix_length", "short_circuit", "wall_time_factor", "binary_data", "feedback",
@@ -139,7 +142,7 @@ def _file_io(draft: Draft, said: dict[str, Any], where: str) -> None:
 
 
 def _solutions(draft: Draft) -> None:
-    """DMOJ has no place for solutions; those in folders of the package format are theirs."""
+    """DMOJ has no place for solutions: those in folders of the package format, else one beside init.yml by its name."""
     count = 0
     for path in draft.tree.below("submissions"):
         if path.count("/") == 2:
@@ -147,6 +150,11 @@ def _solutions(draft: Draft) -> None:
             count += 1
     if count:
         draft.report.took(f"{count} solutions of submissions/")
+    taken = {content.path for content in draft.files.values() if isinstance(content, Ref)}
+    for path in () if count else sorted(draft.tree.files.keys() - taken):
+        if _SOLUTION.fullmatch(path.lower()):
+            draft.put(f"submissions/accepted/{path}", Ref(draft.tree, path))
+            draft.report.took(f"solution {path} as accepted, by its name")
     for ending in ("pdf", "md", "html"):
         for name in (f"statement.{ending}", f"problem.{ending}"):
             if name in draft.tree.files and f"statement/problem.en.{ending}" not in draft.files:

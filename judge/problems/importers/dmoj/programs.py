@@ -42,7 +42,7 @@ _TAKEN = {
 }
 BRIDGED = frozenset({
     "files", "lang", "type", "feedback", "cached", "time_limit", "memory_limit", "compiler_time_limit",
-    "preprocessing_time", "unbuffered",
+    "preprocessing_time", "unbuffered", "treat_checker_points_as_percentage",
 })  # fmt: skip
 _DEEP = 32
 _SHIM = ("dmoj.result", "dmoj.utils.unicode")
@@ -149,7 +149,11 @@ def _style(given: Mapping[str, Any], what: str, where: str) -> testlib.Style:
         raise PackageError(
             f"{where}: {what}: type: '{str(kind)[:40]}' is not known; expected one of {', '.join(_STYLES)}"
         )
-    return _STYLES[kind]
+    if not given.get("treat_checker_points_as_percentage"):
+        return _STYLES[kind]
+    if kind != "testlib":
+        raise PackageError(f"{where}: {what}: treat_checker_points_as_percentage: is for type testlib")
+    return testlib.PERCENT
 
 
 def _put_bridged(draft: Draft, args: Mapping[str, Any], where: str) -> bool:
@@ -157,7 +161,9 @@ def _put_bridged(draft: Draft, args: Mapping[str, Any], where: str) -> bool:
     source, style = source_of(draft, args, "checker", where), _style(args, "checker", where)
     testlib.put_checker(draft, source, style=style)
     draft.report.took(f"checker {source.ref.path} ({args.get('type') or 'default'})")
-    return style is not testlib.PLAIN and (style is not testlib.TESTLIB or testlib.gives_points(source.ref))
+    return style is not testlib.PLAIN and (
+        style not in {testlib.TESTLIB, testlib.PERCENT} or testlib.gives_points(source.ref)
+    )
 
 
 def _put_interactor(draft: Draft, given: Any, where: str) -> bool:
@@ -168,7 +174,9 @@ def _put_interactor(draft: Draft, given: Any, where: str) -> bool:
     draft.kind("interactive")
     testlib.put_checker(draft, None, source, style)
     draft.report.took(f"interactor {source.ref.path} ({given.get('type') or 'default'})")
-    return style is not testlib.PLAIN and (style is not testlib.TESTLIB or testlib.gives_points(source.ref))
+    return style is not testlib.PLAIN and (
+        style not in {testlib.TESTLIB, testlib.PERCENT} or testlib.gives_points(source.ref)
+    )
 
 
 # --- checkers in Python ----------------------------------------------------------------------------------------------
