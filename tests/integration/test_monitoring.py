@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import shutil
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -18,8 +17,9 @@ from judge.config import Tls
 from judge.errors import RefusedError
 from judge.rpc import pki
 from tests.support.cluster import Cluster, running
-from tests.support.servers import free_port, wait_for
+from tests.support.servers import free_port, program, wait_for
 
+PROMETHEUS = program("prometheus")
 SERVICES = {"etcd", "mongodb", "judicator", "executor", "gateway"}
 
 
@@ -69,7 +69,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def prometheus(config: Path, directory: Path) -> Iterator[str]:
     """Prometheus as Debian has it; yields its address."""
     address = f"127.0.0.1:{free_port()}"
-    command = ["prometheus", f"--config.file={config}", f"--storage.tsdb.path={directory}"]
+    command = [str(PROMETHEUS), f"--config.file={config}", f"--storage.tsdb.path={directory}"]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen([*command, f"--web.listen-address={address}"], stdout=log, stderr=log)
         try:
@@ -80,7 +80,7 @@ def prometheus(config: Path, directory: Path) -> Iterator[str]:
 
 
 @pytest.mark.root
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
+@pytest.mark.skipif(PROMETHEUS is None, reason="Prometheus is missing; scripts/install-packages test")
 def test_prometheus_reads_every_daemon(cluster: Cluster, tmp_path: Path) -> None:
     with prometheus(cluster.directory / "etc/prometheus.yml", tmp_path) as address:
 

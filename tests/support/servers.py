@@ -8,6 +8,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -29,6 +30,11 @@ def free_port() -> int:
     port = embedded.free_port(_GIVEN)
     _GIVEN.add(port)
     return port
+
+
+def program(name: str) -> str | None:
+    """The path of a program that this machine has, or that scripts/install-packages put beside this Python; or None."""
+    return shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}")
 
 
 def wait_for(condition: Callable[[], object], timeout: float = 30.0, what: str = "condition") -> object:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 import yaml
 
 from plugins.filter.judge_inventory import judge_unread
+from tests.support.servers import program
 
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "roles/judge_monitor/files/judge.rules.yml"
@@ -24,7 +24,8 @@ SUFFIXES = {
     "Counter": ("_total",), "Gauge": ("",), "GaugeMetricFamily": ("",), "Histogram": ("_bucket", "_sum", "_count"),
     "Metric": ("_total",),
 }  # fmt: skip
-promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed")
+PROMTOOL = program("promtool")
+promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is missing; scripts/install-packages test")
 
 
 def metrics() -> set[str]:
@@ -79,7 +80,8 @@ def test_every_alert_is_tried_both_ways() -> None:
 
 @promtool
 def test_the_alerts_fire_when_they_should() -> None:
-    done = subprocess.run(["promtool", "test", "rules", str(TESTS)], capture_output=True, text=True, check=False)
+    command = [str(PROMTOOL), "test", "rules", str(TESTS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -144,9 +146,8 @@ def test_prometheus_takes_what_the_role_writes(tmp_path: Path) -> None:
     config = tmp_path / "prometheus.yml"
     config.write_text(rendered(tmp_path))
     # The files of the certificate are looked at, so these are empty and the syntax alone counts.
-    done = subprocess.run(
-        ["promtool", "check", "config", "--syntax-only", str(config)], capture_output=True, text=True, check=False
-    )
+    command = [str(PROMTOOL), "check", "config", "--syntax-only", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
