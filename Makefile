@@ -11,7 +11,7 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-cgroup2 molecule molecule-single docs clients pictures lint types unit bench clean
+.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-webhooks test-cgroup2 molecule molecule-single docs clients pictures lint types unit bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -91,6 +91,10 @@ test-hosts: setup-test  ## the lab's hosts, and the units on a real systemd (roo
 # All that is done to deployed clusters, also what takes too long for `make test`: about an hour.
 test-cluster: setup-test  ## all that is done to deployed clusters: an hour (root)
 	$(BIN)/pytest tests/cluster
+
+# `make test` has a part of it.
+test-webhooks: setup-test  ## a thousand webhooks while judicators, gateways and mongods are killed: none is lost
+	JUDGE_TEST_WEBHOOKS=1000 $(BIN)/pytest tests/integration/test_webhooks_killed.py
 
 test-cgroup2: setup-test  ## the sandbox's tests and the hostile programs on cgroups of version 2, in user-mode Linux (root)
 	@scripts/install-packages uml
