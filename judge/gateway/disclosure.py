@@ -75,7 +75,7 @@ MADE: Final[dict[type[BaseModel], frozenset[str]]] = {
 # Fields that no submitter sees; of a sample all fields but `message` are shown.
 WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.Task: _fields("rejudging rerun_of"),
-    m.Result: _fields("wall stdout stdout_blob stderr"),
+    m.Result: _fields("wall stdout stdout_blob stderr left"),
     m.TestResult: _fields("wall exit_code signal output_sha256 output_bytes output error message passes repeated"),
     m.PastVerdict: _fields("wall"),
     m.Attempt: frozenset(),

@@ -222,9 +222,14 @@ def _archive(seen: Seen) -> bytes | None:
 
 
 def _left(seen: Seen) -> bytes | None:
-    """The files that were handed in, as the archive that Judge0 makes of the directory after the last run."""
+    """The directory after the last run, as an archive: what was handed in, with what the run made or changed."""
+    if not seen.task.done:
+        return None
     files = handed.contents(seen.task.submission)
-    return handed.pack(files) if files and seen.task.done else None
+    result = seen.task.result
+    if result is not None and result.left is not None:
+        files |= handed.unpack(b64.b64decode(result.left), handed.LEFT_BYTES)
+    return handed.pack(files) if files else None
 
 
 def _of_test(seen: Seen, text: str, blob: str) -> bytes | None:

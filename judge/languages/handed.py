@@ -32,6 +32,8 @@ ARCHIVE_BYTES: Final = 1024**2
 # An archive of outputs may be larger than all of them by so much.
 _SPARE_BYTES: Final = 1024**2
 _ENTRIES: Final = 10_000
+# Of all files that a run leaves, when they are kept.
+LEFT_BYTES: Final = 2 * 1024**2
 _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _LEFT_BEHIND: Final = frozenset({"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"})
@@ -211,6 +213,15 @@ def pack(files: Mapping[str, bytes]) -> bytes:
             entry.external_attr = (stat.S_IFREG | 0o644) << 16
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
     return target.getvalue()
+
+
+def unpack(data: bytes, most: int) -> dict[str, bytes]:
+    """The files of an archive that another host has packed; none of a broken one, or of more than `most` bytes."""
+    with contextlib.suppress(*_DAMAGED), zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = archive.infolist()
+        if sum(entry.file_size for entry in entries) <= most:
+            return {entry.filename: archive.read(entry) for entry in entries}
+    return {}
 
 
 def guess_language(names: Sequence[str], table: Mapping[str, Language], entry: str | None = None) -> str:

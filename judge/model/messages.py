@@ -29,7 +29,6 @@ LanguageName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00](?:[^\n\r\x0
 # One id from the API call to the sandbox; every log line about the task names it. Empty: from before there were any.
 Trace = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$")]
 
-
 # What nobody sends by mistake. Without a bound a few megabytes of JSON become gigabytes of objects, or of faults.
 TESTS: Final = 10_000
 RESULTS: Final = 100_000
@@ -80,7 +79,7 @@ class RunOptions(Message):
     lines: bool = Field(
         default=False, description="outputs are compared by lines, without the blanks at the end of each and of all"
     )
-    outputs: bool = Field(default=False, description="the whole outputs of its last run are kept")
+    outputs: bool = Field(default=False, description="the whole outputs of its last run are kept, and its files")
 
 
 class Test(Message):
@@ -246,6 +245,7 @@ class Result(Message):
     stdout: str | None = Field(default=None, description="whole output of a task without answers, when small")
     stdout_blob: Sha256 | None = None
     stderr: str | None = Field(default=None, description="Base64 of the first 64 KiB, when whole outputs are kept")
+    left: str | None = Field(default=None, description="Base64 of a ZIP: files that its last run made or changed")
     language_version: str = ""
     judge_version: str = Field(default="", description="of the executor that judged it")
     sandbox: str = Field(default="", description="the slot and core that judged it, as its log lines name them")

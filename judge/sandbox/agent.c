@@ -48,7 +48,7 @@
 
 enum { PUT = 1, GET, RUN, KILL };                       /* requests */
 enum { READY = 1, STORED, FETCHED, EXITED };            /* answers */
-enum { WRITABLE = 1, INTO_CGROUP = 2, OUTPUT_FILE = 4 }; /* flags of RUN */
+enum { WRITABLE = 1, INTO_CGROUP = 2, OUTPUT_FILE = 4, LEFT = 8 }; /* flags of RUN */
 enum { IN_SCRATCH = 01000 };                            /* flags of PUT, beside the mode */
 enum { SAW_SIGSYS = 1 };                                /* flags of EXITED */
 enum { PROCESS_1 = '1', LAST_HELPER = '9' };             /* pids: the helpers' are between, the runs' above */
@@ -636,7 +636,12 @@ static void run(ssize_t size, const int *fds) {
     }
     answer.error = shared->error;
     memcpy(answer.stage, shared->stage, sizeof answer.stage);
-    int output = call.output ? open_regular("/scratch", call.output) : -1; /* now, as nothing is alive any more */
+    int output = -1; /* opened now, as nothing is alive any more */
+    if (call.request->flags & LEFT) {
+        output = open("/scratch", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* outlives its mount, for as long as it is open */
+    } else if (call.output) {
+        output = open_regular("/scratch", call.output);
+    }
     reply(&answer, output);
     if (output >= 0) close(output);
     for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) renew_scratch(scratch[i], writable);

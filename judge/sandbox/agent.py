@@ -19,7 +19,7 @@ MAX_STRINGS = 8192
 
 PUT, GET, RUN, KILL = 1, 2, 3, 4
 READY, STORED, FETCHED, EXITED = 1, 2, 3, 4
-WRITABLE, INTO_CGROUP, OUTPUT_FILE = 1, 2, 4
+WRITABLE, INTO_CGROUP, OUTPUT_FILE, LEFT = 1, 2, 4, 8
 IN_SCRATCH = 0o1000
 # Of one run: 3 for its standard streams, one for its cgroup, the rest for named pipes.
 MAX_FDS = 72
@@ -73,9 +73,9 @@ class Agent:
         """Start a program; the answers are EXITED, then READY for the next request.
 
         `outputs` are [stdin,] stdout and stderr. EXITED has a descriptor of the command's `output` file, if there is
-        one. `cgroup` is the directory of the cgroup to start in, where the agent does not know it.
+        one, or of what it `left`. `cgroup` is the directory of the cgroup to start in, where the agent knows none.
         """
-        flags = WRITABLE if command.writable else 0
+        flags = (WRITABLE if command.writable else 0) | (LEFT if command.left else 0)
         fds = [*outputs, *command.pipes]
         if cgroup is not None:
             fds.append(cgroup)

@@ -103,6 +103,8 @@ class Sandbox:
         """
         if command.output is not None:
             _check_name(command.output)
+            if command.left:
+                raise UsageError("left: a run has one file of its directory or all of it; ask for one of them")
         if len(command.pipes) > MAX_FDS - 4:
             raise UsageError(f"pipes: a run can have {MAX_FDS - 4} of them, not {len(command.pipes)}")
         for name, data in command.files.items():
@@ -188,11 +190,15 @@ class Run:
         if self._extra_wall:
             limits = limits.model_copy(update={"wall": limits.wall_seconds + self._extra_wall})
         outputs: tuple[int, ...] = self._outputs
-        if answer.fd is not None:
+        left: int | None = None
+        if answer.fd is not None and self._command.left:
+            left = answer.fd
+            self._kept.append(left)
+        elif answer.fd is not None:
             outputs = (*outputs, self._copied(answer.fd))
         outcome = _outcome(self._command.argv[0], limits, reason, answer, _used(self._group, answer), outputs)
-        self._left = outputs
-        return replace(outcome, ended=began + answer.wall)
+        self._left = outputs if left is None else (*outputs, left)
+        return replace(outcome, ended=began + answer.wall, left=left)
 
     def _copied(self, fd: int) -> int:
         """A copy of the file that a run left, which lives in the sandbox's own file system; as much as may be."""

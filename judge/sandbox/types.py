@@ -34,8 +34,9 @@ class Command:
     pass them before it is ended: the account then says by how much it did.
 
     `files` lie in `/scratch` when the run starts, by name; it may change its copies. `output` is a file there whose
-    content the account has as `Outcome.file`. `pipes` are descriptors that the program has as 3, 4 and so on: of named
-    pipes, which it opens by `/proc/self/fd/3` (judge.sandbox.meeting).
+    content the account has as `Outcome.file`; with `left` it has all of `/scratch` as `Outcome.left` instead. `pipes`
+    are descriptors that the program has as 3, 4 and so on: of named pipes, which it opens by `/proc/self/fd/3`
+    (judge.sandbox.meeting).
     """
 
     argv: Sequence[str]
@@ -48,6 +49,7 @@ class Command:
     grace: float = 0.0
     files: Mapping[str, bytes | Path] = field(default_factory=dict)
     output: str | None = None
+    left: bool = False
     pipes: Sequence[int] = ()
 
     @property
@@ -67,7 +69,8 @@ class Outcome:
     the outcome closes it (`with outcome:`). They are safe to read: everything that could write to them is dead.
     `killed` is every reason that the sandbox had to end the run, in no order; empty when the program ended by itself
     and within its limits. `ended` is when the program did (clock.monotonic). `file` is a descriptor of a sealed copy of
-    the command's `output`, None when the run did not leave a regular file of that name.
+    the command's `output`, None when the run did not leave a regular file of that name. `left` is one of the directory
+    `/scratch` as the run left it: what is in it is a stranger's, links and pipes too, and takes memory until closed.
     """
 
     exit_code: int | None
@@ -81,10 +84,11 @@ class Outcome:
     stderr: int
     ended: float = 0.0
     file: int | None = None
+    left: int | None = None
 
     def close(self) -> None:
         """Close the output descriptors."""
-        for fd in (self.stdout, self.stderr, self.file):
+        for fd in (self.stdout, self.stderr, self.file, self.left):
             if fd is not None:
                 os.close(fd)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import os
@@ -13,6 +14,7 @@ from judge.executor.channel import Data, Job
 from judge.executor.slot import truncation
 from judge.executor.slot.cases import cases
 from judge.executor.slot.pipeline import Pipeline
+from judge.languages import handed
 from judge.languages.table import detect, extra_paths, load_table
 from judge.model.messages import Assignment, Limits, LimitsOverride, Status, Submission, Test, Verdict
 from judge.model.problem import ProblemManifest, ProblemTest
@@ -207,6 +209,20 @@ def test_big_and_binary_outputs_go_into_a_file(pipeline, work):
         assert finished.completed.result.stdout is None
         assert finished.output == str(work / "c1.out")
         assert (work / "c1.out").read_bytes() == expected
+
+
+def test_what_the_last_run_leaves_is_kept_where_it_is_asked_for(pipeline):
+    source = "import os\nn = input()\nos.mkdir('d')\nopen('d/' + n, 'w').write(n)\nos.symlink('/etc/passwd', 'l')"
+    tests = [Test(name=n, input=n) for n in ("1", "2")]
+    for options, left in (({"outputs": True}, {"d/2": b"2"}), ({}, None)):
+        result = judge(pipeline, language="python3", source=source, tests=tests, options=options).result
+        kept = result.left and handed.unpack(base64.b64decode(result.left), handed.LEFT_BYTES)
+        assert (kept, result.reason) == (left, "")
+    noise = "for n in range(3): open(str(n), 'wb').write(__import__('os').urandom(100_000))\nexit(1)"
+    done = judge(pipeline, language="python3", source=noise, options={"outputs": True})
+    assert done.verdict is Verdict.RTE
+    ended = "test run: ended with exit code 1; 1 of the files that the run left are not kept"
+    assert done.result.reason.startswith(ended)
 
 
 def test_inputs_cannot_be_changed(pipeline):

@@ -139,6 +139,12 @@ def packed(**files: str | bytes) -> str:
     return base64.b64encode(target.getvalue()).decode()
 
 
+def directory(found: dict[str, Any]) -> dict[str, bytes]:
+    """The files of the directory after the last run."""
+    with zipfile.ZipFile(io.BytesIO(base64.b64decode(found["post_execution_filesystem"]))) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
@@ -246,7 +252,7 @@ SAID = {
     ),
     "Asynchronous Execution": "None\nhello, world\n\n",
     "Get Languages": None,
-    "Filesystem": "hello from my_file.txt\nNone\n",  # row P10: what a run makes is not kept
+    "Filesystem": "hello from my_file.txt\nhello, world\n\n",
     "Custom Judge0 Client": "hello, world\n\n",
 }
 _MODEL = "asks a language model of another company, with its key"
@@ -257,7 +263,7 @@ NOT_TRIED = {
     "Multi-Agent System For Iterative Code Generation, Execution, And Debugging": _MODEL,
     "Kaggle Dataset Visualization With LLM-Generated Code Using Ollama And Judge0": _MODEL,
     "Minimal Example Using `smolagents` With Ollama And Judge0": _MODEL,
-    "Generating And Saving An Image File": "needs matplotlib, and a file that its run has made (row P10)",
+    "Generating And Saving An Image File": "needs matplotlib",
 }
 
 
@@ -790,7 +796,7 @@ def test_ends(http: httpx.Client) -> None:
 # --- how it is run ---------------------------------------------------------------------------------------------
 
 
-@row("P1", "P2", "P3", "P9", "P10")
+@row("P1", "P2", "P3", "P9")
 def test_options(http: httpx.Client) -> None:
     found = run(http, source_code="print(1)", number_of_runs=3, cpu_extra_time=0.5)
     assert (status(found), found["number_of_runs"], found["cpu_extra_time"]) == (3, 3, "0.5")
@@ -816,8 +822,7 @@ def test_options(http: httpx.Client) -> None:
     macro = '#include <stdio.h>\nint main() { printf("%d %ld", X, __STDC_VERSION__); }'
     found = run(http, language_id=C, source_code=macro, compiler_options="-DX=7 -std=c11")
     assert found["stdout"] == "7 201112"
-    left = zipfile.ZipFile(io.BytesIO(base64.b64decode(found["post_execution_filesystem"])))
-    assert left.namelist() == ["main.c"]
+    assert directory(found) == {"main.c": macro.encode()}
 
 
 @row("P4", "P5", "P6", "P8")
@@ -826,6 +831,8 @@ def test_files(http: httpx.Client) -> None:
     uses = "import helper\nprint(helper.f(), open('data/x.txt').read())\nopen('made', 'w').write('x')"
     found = run(http, source_code=uses, additional_files=files)
     assert (status(found), found["stdout"]) == (3, "5 datum\n")
+    left = directory(found)
+    assert left["made"] == b"x" and {"data/x.txt", "helper.py", "script.py"} < left.keys()
     back = zipfile.ZipFile(io.BytesIO(base64.b64decode(found["additional_files"])))
     assert sorted(back.namelist()) == ["data/x.txt", "helper.py"] and found["source_code"] == uses
     behind = packed(
@@ -854,6 +861,29 @@ def test_files(http: httpx.Client) -> None:
     big = "import sys\nsys.stdout.write('a' * 1_000_000)\nsys.stderr.write('b' * 1_000_000)"
     found = run(http, source_code=big, expected_output="a" * 1_000_000)
     assert status(found) == 3 and found["stdout"] == "a" * 1_000_000 and found["stderr"] == "b" * 65536
+
+
+@row("P10")
+def test_the_directory_after_the_last_run(http: httpx.Client) -> None:
+    draws = "import os, sys\nopen('chart.png', 'wb').write(b'\\x89PNG\\0')\nos.mkdir('d')\nopen('d/f', 'w').write('1')"
+    found = run(http, source_code=draws, number_of_runs=2)
+    assert (status(found), directory(found)) == (
+        3,
+        {"script.py": draws.encode(), "chart.png": b"\x89PNG\0", "d/f": b"1"},
+    )
+    changes = "open('data.txt', 'a').write('more'); import os; os.symlink('/etc/passwd', 'link'); exit(1)"
+    found = run(http, source_code=changes, additional_files=packed(data_dot_txt="datum"))
+    assert status(found) == 11
+    assert directory(found) == {"script.py": changes.encode(), "data.txt": b"datummore"}
+    noise = "import os\nfor n in range(4): open(str(n), 'wb').write(os.urandom(100_000 + n))"
+    found = run(http, fields="post_execution_filesystem,reason,status", source_code=noise)
+    assert sorted(directory(found)) == ["0", "1", "script.py"]
+    assert found["reason"].startswith("2 of the files that the run left are not kept")
+    built = packed(compile="gcc main.c -o solution", run="./solution > made", main_dot_c="int main() { return 0; }")
+    found = http.post(
+        "/submissions?wait=true&fields=*", json={"language_id": PROJECT, "additional_files": built}
+    ).json()
+    assert {"compile", "run", "main.c", "solution", "made"} == directory(found).keys()
 
 
 @row("P13", "P14")

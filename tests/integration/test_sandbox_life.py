@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from judge import clock
-from judge.errors import SandboxError
+from judge.errors import SandboxError, UsageError
+from judge.executor.slot import leavings
+from judge.languages import handed
 from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, SandboxPool, available, check_machine, drivers
 from judge.sandbox.cgroup import remove
@@ -307,6 +309,29 @@ def test_a_missing_agent_is_named(made, monkeypatch, tmp_path):
     with pytest.raises(SandboxError, match="agent: No such file"):
         made.take()
     assert descriptors() == before
+
+
+def names(directory: int) -> set[str]:
+    with os.scandir(directory) as entries:
+        return {entry.name for entry in entries}
+
+
+def test_what_a_run_has_left_can_be_looked_at_and_no_later_run_sees_it(made):
+    with made.take() as box:
+        script = "mkdir d; echo made > d/f; ln -s /etc/passwd link; (sleep 100; echo late > f) & exit 3"
+        command = Command(["/bin/sh", "-c", script], Limits(cpu=5), ENV, left=True)
+        with box.run(command) as outcome:
+            assert outcome.exit_code == 3 and names(outcome.left) == {"d", "link"}
+            assert text(shell(box, "ls -A; touch later")) == ""
+            found = leavings.gather(outcome.left, {})
+            assert handed.unpack(found.archive, leavings.BYTES) == {"d/f": b"made\n"}
+        held = descriptors()
+        for _ in range(3):  # nothing was made: the mount stays
+            with box.run(Command(["/bin/true"], Limits(cpu=5), ENV, left=True)) as outcome:
+                assert names(outcome.left) == set()
+        assert descriptors() == held
+        with pytest.raises(UsageError, match="one of them"):
+            box.run(Command(["/bin/true"], Limits(cpu=5), ENV, left=True, output="f"))
 
 
 def test_too_long_arguments_are_refused_and_long_ones_work(made):

@@ -872,6 +872,8 @@ class Result:
     stdout_blob: str | None = None
     # Base64 of the first 64 KiB, when whole outputs are kept
     stderr: str | None = None
+    # Base64 of a ZIP: files that its last run made or changed
+    left: str | None = None
     language_version: str = ""
     # of the executor that judged it
     judge_version: str = ""
@@ -905,7 +907,7 @@ class RunOptions:
     unchecked: bool = False
     # outputs are compared by lines, without the blanks at the end of each and of all
     lines: bool = False
-    # the whole outputs of its last run are kept
+    # the whole outputs of its last run are kept, and its files
     outputs: bool = False
 
 

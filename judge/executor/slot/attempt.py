@@ -247,7 +247,7 @@ class Attempt:
         rounds: Rounds | None = None,
     ) -> Tester:
         """The tester for programs in this box; it gives the whole output of each test to `keep`."""
-        manifest = self.manifest
+        manifest, options = self.manifest, self.job.assignment.submission.options
         return Tester(
             program=program,
             run=lambda command: self.runner.run(box, command),
@@ -256,6 +256,7 @@ class Attempt:
             interactive=manifest is not None and manifest.traits.interactive,
             passes=manifest.passes if manifest is not None else 1,
             keep=keep,
+            files=keep is not None and options is not None and options.outputs,
             left=self.left,
             rounds=rounds,
         )

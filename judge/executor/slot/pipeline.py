@@ -18,9 +18,9 @@ import judge
 from judge import clock
 from judge.errors import SandboxError, UsageError
 from judge.executor.channel import Finished, Job
-from judge.executor.slot import truncation
+from judge.executor.slot import leavings, truncation
 from judge.executor.slot.attempt import Attempt, Means
-from judge.executor.slot.cases import cases
+from judge.executor.slot.cases import cases, files_of
 from judge.executor.slot.duration import kind_of
 from judge.executor.slot.ioi.rounds import UnfitError
 from judge.executor.slot.memory_budget import JobLimits
@@ -67,6 +67,7 @@ class Judging:
             weak_sandbox=means.weak,
         )
         self._attempt = Attempt(means, job, means.durations.expected(self._kind))
+        self._left_out = ""
 
     def execute(self) -> Finished:
         """Judge it; see Pipeline.execute."""
@@ -184,7 +185,10 @@ class Judging:
                 shared.coordinate()
                 if not serial.schedule.over:
                     serial.step()
-            return serial.conclude(self._result)
+            verdict = serial.conclude(self._result)
+            if self._left_out:
+                self._result.reason = "; ".join(filter(None, (self._result.reason, self._left_out)))
+            return verdict
 
     def _keep_output(self, outcome: Outcome) -> None:
         """The whole output of the last run: inside the result when small text, else in a file for main."""
@@ -193,6 +197,10 @@ class Judging:
         options = self._job.assignment.submission.options
         if options is not None and options.outputs:
             self._result.stderr = base64.b64encode(outcome.read_stderr(truncation.INLINE)).decode()
+        if outcome.left is not None:
+            left = leavings.gather(outcome.left, files_of(self._job.assignment.submission))
+            self._result.left = base64.b64encode(left.archive).decode() if left.archive else None
+            self._left_out = left.sentence
         self._result.stdout = self._finished.output = None
         if size <= truncation.INLINE:
             with contextlib.suppress(UnicodeDecodeError):

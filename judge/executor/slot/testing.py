@@ -138,7 +138,8 @@ class Tester:
 
     `left` says for how many seconds at most a run may go on now, whatever its limits: the validator's as well, which
     takes as long as the submission's output makes it take. `pair` is told as its last argument. `rounds` runs
-    submissions to IOI tasks that are not run as others are.
+    submissions to IOI tasks that are not run as others are. `keep` has the outcome of each test's last run, and with
+    `files` the directory that it left.
     """
 
     program: Program
@@ -148,6 +149,7 @@ class Tester:
     interactive: bool = False
     passes: int = 1
     keep: Callable[[Outcome], None] | None = None
+    files: bool = False
     left: Callable[[], float] = lambda: math.inf
     rounds: Rounds | None = None
 
@@ -191,7 +193,7 @@ class Tester:
         program = self.program
         argv = [*program.run, *case.args]
         limits = shorter(program.limits, self.left() / (1 + grace))
-        command = Command(argv, limits, program.env, cwd=program.cwd, grace=grace, files=case.files)
+        command = Command(argv, limits, program.env, cwd=program.cwd, grace=grace, files=case.files, left=self.files)
         question = self._question(case, source)
         if self.interactive and self.judges.validator is not None:
             return self._interact(question, command, self.judges.validator, first=first)

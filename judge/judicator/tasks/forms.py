@@ -30,10 +30,12 @@ BRIEF: Final = {
     "result.compile_log": 0,
     "result.stdout": 0,
     "result.stderr": 0,
+    "result.left": 0,
     "staged.result.tests": 0,
     "staged.result.compile_log": 0,
     "staged.result.stdout": 0,
     "staged.result.stderr": 0,
+    "staged.result.left": 0,
 }
 
 

@@ -12,6 +12,7 @@ from judge.model.messages import Completed, Result, Status
 LOG_BYTES: Final = 64 * 1024
 TEXT_BYTES: Final = 4 * 1024
 STDOUT_BYTES: Final = 256 * 1024
+LEFT_BYTES: Final = 384 * 1024
 RESULT_BYTES: Final = 2 * 1024**2
 _CUTS: Final = (TEXT_BYTES, 256, 0)
 _TEST_TEXTS: Final = ("reason", "output", "error", "message", "feedback")
@@ -45,6 +46,8 @@ def fit(result: Result) -> Dumped:
                 "reason": cut(result.reason, TEXT_BYTES),
                 "stdout": None if result.stdout is None else cut(result.stdout, STDOUT_BYTES),
                 "stderr": None if result.stderr is None else cut(result.stderr, STDOUT_BYTES),
+                # Half an archive is none.
+                "left": None if result.left is None or len(result.left) > LEFT_BYTES else result.left,
                 "tests": [
                     test.model_copy(update={name: cut(getattr(test, name), limit) for name in _TEST_TEXTS})
                     for test in result.tests
