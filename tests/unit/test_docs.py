@@ -5,13 +5,17 @@ from __future__ import annotations
 import ast
 import graphlib
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from judge.ctl.main import app
 from judge.gateway.api import handlers, routes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,6 +223,26 @@ def test_a_page_for_somebody_begins_with_what_they_do_first(page: Path) -> None:
     sections = re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)
     assert sections[0] == "What to do first"
     assert f"](docs/for/{page.name})" in (ROOT / "README.md").read_text(), "the front page leads there"
+
+
+TYPED = re.compile(r"^(?:.*\| ?)?judgectl (.*)|`judgectl ([^`\n]+)`", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [*FOR, ROOT / "README.md", ROOT / "docs/cookbook.md"], ids=lambda page: page.stem)
+def test_judgectl_takes_what_a_page_tells_people_to_type(page: Path) -> None:
+    """Its commands and their options; what stands for something of one's own is not looked at."""
+    for found in TYPED.finditer(page.read_text()):
+        line = (found[1] or found[2]).partition(" #")[0]
+        here: Any = typer.main.get_command(app)
+        for word in shlex.split(line):
+            if word in getattr(here, "commands", {}):
+                here = here.commands[word]
+            elif word.startswith("-") and len(word) > 1:
+                options = {name for one in here.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+                assert word in options, f"{page.name}: judgectl {line}: {word}"
+            elif hasattr(here, "commands"):
+                known = here.commands.keys() | {"INVENTORY"}
+                assert set(word.split("|")) <= known, f"{page.name}: judgectl {line}: {word}"
 
 
 def test_everybody_has_a_page() -> None:
