@@ -20,7 +20,7 @@ from judge.errors import SandboxError, UsageError
 from judge.executor.channel import Finished, Job
 from judge.executor.slot import leavings, truncation
 from judge.executor.slot.attempt import Attempt, Means
-from judge.executor.slot.cases import cases, files_of
+from judge.executor.slot.cases import cases
 from judge.executor.slot.duration import kind_of
 from judge.executor.slot.ioi.rounds import UnfitError
 from judge.executor.slot.memory_budget import JobLimits
@@ -33,6 +33,7 @@ from judge.executor.slot.serial import SerialJudge
 from judge.executor.slot.testing import Judges
 from judge.executor.table import given_back
 from judge.executor.verdict import Ruling, compile_verdict, judge_error, unfit_verdict, usage
+from judge.languages import handed
 from judge.model.messages import Completed, Limits, Result, Verdict
 from judge.sandbox.types import Command, Outcome
 
@@ -198,7 +199,7 @@ class Judging:
         if options is not None and options.outputs:
             self._result.stderr = base64.b64encode(outcome.read_stderr(truncation.INLINE)).decode()
         if outcome.left is not None:
-            left = leavings.gather(outcome.left, files_of(self._job.assignment.submission))
+            left = leavings.gather(outcome.left, handed.contents(self._job.assignment.submission))
             self._result.left = base64.b64encode(left.archive).decode() if left.archive else None
             self._left_out = left.sentence
         self._result.stdout = self._finished.output = None
