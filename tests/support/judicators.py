@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 import uuid
 from collections.abc import Coroutine, Iterator
@@ -59,7 +60,10 @@ class Running:
         self.do(self.judicator.start())
 
     async def _make(self) -> Judicator:
-        return Judicator(self.config, batch=self.batch)
+        """A judicator that makes no pass of retention by itself: one beside a test's own would take its steps."""
+        judicator = Judicator(self.config, batch=self.batch)
+        judicator.retention._barred = math.inf
+        return judicator
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the judicator's loop and wait for it."""
@@ -76,9 +80,16 @@ class Running:
     def stop(self) -> None:
         if self.thread.is_alive():
             self.do(self.judicator.stop())
+            self.do(_rest())
             self.loop.call_soon_threadsafe(self.loop.stop)
             self.thread.join(10)
             self.loop.close()
+
+
+async def _rest() -> None:
+    """Let what is under way end, such as connections that the driver was making: their sockets are closed then."""
+    if pending := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(pending, timeout=5)
 
 
 class World:
