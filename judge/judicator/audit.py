@@ -140,7 +140,7 @@ class Audit:
         return run
 
     async def _changed_since(self, peer: Peer, act: Act) -> bool:
-        """Whether anything else was done to the same thing since the tries that are noted: then this does it anew."""
+        """Says whether anything else was done to the same thing since the tries that are noted: so it is done anew."""
         mine = f"^{re.escape(f'{peer.by.call}/{act.action}/')}.*/{act.content}/"
         known = await self._col.find({"key": {"$regex": mine}}, {"object": 1}).to_list()
         if not known:

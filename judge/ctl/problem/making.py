@@ -227,7 +227,7 @@ def _step(programs: dict[str, Program], step: Step, folders: dict[str, str], pla
 
 
 def _both(program: Program, folder: str, given: str, output: str, said: str) -> list[str]:
-    """What runs a program twice side by side; the second is ended when the first fails, as it may wait for ever."""
+    """Run a program twice side by side; the second is ended when the first fails, as it may wait for ever."""
     first, second = (_call(program, folder, (str(number),)) + ' "$root/a"' for number in (0, 1))
     return [
         "mkfifo ../a",

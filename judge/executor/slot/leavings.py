@@ -26,7 +26,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 @dataclass(frozen=True)
 class Leavings:
-    """What is kept as a ZIP archive, empty for nothing, and a sentence about what is not, empty when all is."""
+    """The files kept, as a ZIP archive (empty for none), and a sentence about the others (empty for none)."""
 
     archive: bytes
     sentence: str
@@ -137,7 +137,7 @@ def gather(directory: int, known: Mapping[str, bytes]) -> Leavings:
 
 
 def _entry(name: str, data: bytes | None) -> int | None:
-    """How many bytes of an archive a file takes; None when it cannot be in one."""
+    """The number of bytes of an archive that a file takes; None when it cannot be in one."""
     try:
         encoded = name.encode()
     except UnicodeEncodeError:

@@ -199,7 +199,7 @@ async def database_time(database: Database) -> Timestamp:
 
 
 def _was_there(hook: WebhookDocument, moment: datetime.datetime | None) -> bool:
-    """Whether a webhook may have been added by this moment of a judicator's clock. Pure."""
+    """Says whether a webhook may have been added by this moment of a judicator's clock. Pure."""
     since = hook.get("since")
     return since is None or moment is None or since.as_datetime() <= moment + _MARGIN
 

@@ -249,7 +249,7 @@ class _Conversion:
         self._checker()
 
     def _checker(self) -> None:
-        """What judges outputs, where that is not the default comparison."""
+        """Have outputs judged by the task's own program, where that is not the default comparison."""
         draft = self._draft
         checker = ioi.find_program(draft, ("check", "cor", "checker"), ("checker", "correttore"))
         other = ioi.find_program(draft, ("check", "cor"), ("check",)) if self._kind == "Batch" else None

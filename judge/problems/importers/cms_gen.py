@@ -154,7 +154,7 @@ def listed(raw: Any, where: str) -> list[Listed]:
 
 @dataclass(frozen=True)
 class Solution:
-    """What makes answers: its sources (none: there is no official solution), and what it calls input and output.
+    """The program that makes answers: its sources (none: there is no official one), and its names of input and output.
 
     These are empty where they are no files. `two_steps`: it runs twice side by side, as submissions to the task do.
     """

@@ -1,4 +1,4 @@
-"""What runs submissions in init.yml otherwise than alone: graders compiled with them, managers, graders in Python."""
+"""Submissions in init.yml that do not run alone: graders compiled with them, managers, graders in Python."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def put_custom(draft: Draft, name: Any, where: str) -> bool:
 
 
 def why_not(text: str) -> str:
-    """Why a grader in Python cannot be asked here; empty when it can."""
+    """The reason why a grader in Python cannot be asked here; empty when it can."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -184,7 +184,7 @@ def why_not(text: str) -> str:
 
 
 def _needs(tree: ast.Module, methods: Mapping[str, ast.FunctionDef]) -> Iterator[str]:
-    """What a grader needs and does not find here."""
+    """The things that a grader needs and does not find here."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             yield f"keeps {node.names[0][:40]} from one case to the next"
@@ -202,7 +202,7 @@ def _needs(tree: ast.Module, methods: Mapping[str, ast.FunctionDef]) -> Iterator
 
 
 def _asks(method: ast.FunctionDef) -> Iterator[str]:
-    """What a method asks for that is not here: of its grader, and `interact` of the case and the interactor, too."""
+    """The things that a method lacks here: of its grader, and `interact` of the case and the interactor, too."""
     names = [one.arg for one in (*method.args.posonlyargs, *method.args.args)]
     others = zip(names[1:], (_OF_CASES, _OF_INTERACTORS), strict=False) if method.name == "interact" else ()
     has = dict(others)

@@ -1,4 +1,4 @@
-"""What an answer of a checker or grader for DMOJ's judge means to the package format. Goes into converted packages."""
+"""The meaning of answers of DMOJ's checkers and graders in the package format. Goes into converted packages."""
 
 from pathlib import Path
 from typing import Any
@@ -7,13 +7,13 @@ RIGHT, WRONG = 42, 43
 
 
 def plain(data: bytes) -> bytes:
-    """What the site makes of test data: its own line ends, and one at the end."""
+    """Test data as the site makes them: its own line ends, and one at the end."""
     data = data.replace(b"\r\n", b"\r").replace(b"\r", b"\n")
     return data if not data or data.endswith(b"\n") else data + b"\n"
 
 
 def worth(flags: list[str]) -> float:
-    """How many points the test has for the program, by `--points MOST [--times SCALE]`; else 1."""
+    """The points of the test, as the program is told them by `--points MOST [--times SCALE]`; else 1."""
     return float(flags[1]) / _scale(flags) if flags[:1] == ["--points"] else 1.0
 
 

@@ -1,4 +1,4 @@
-"""What graders for DMOJ's judge import as dmoj.graders.interactive. Goes into converted packages."""
+"""The names that graders for DMOJ's judge import as dmoj.graders.interactive. Goes into converted packages."""
 
 from typing import Any, BinaryIO
 
@@ -8,7 +8,7 @@ _ENDLESS = float("inf")
 
 
 class WrongAnswer(BaseException):
-    """What the submission said is wrong."""
+    """The submission's answer is wrong."""
 
 
 class Interactor:
@@ -80,7 +80,7 @@ def _some(data: bytes) -> bytes:
 
 
 class InteractiveGrader:
-    """What graders are made of."""
+    """The class that graders are made of."""
 
     def interact(self, case: Any, interactor: Interactor) -> Any:
         """Talk; a yes, a no, or a CheckerResult."""

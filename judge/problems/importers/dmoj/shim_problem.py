@@ -1,4 +1,4 @@
-"""What graders for DMOJ's judge import as dmoj.problem. Goes into converted packages."""
+"""The names that graders for DMOJ's judge import as dmoj.problem. Goes into converted packages."""
 
 
 class TestCase:
