@@ -1,7 +1,7 @@
-"""What copies of a host's keys open: every judicator's RPC, etcd and mongod are tried with them, over the network.
+"""What copies of a host's keys open: every door of each judicator is tried with each of them, over the network.
 
-Runs as a program inside of a lab's network: `python -m tests.support.thief DIRECTORY ADDRESS…` prints, by address and
-door, "open" or why not.
+Runs as a program inside of a lab's network: `python -m tests.support.thief DIRECTORY ADDRESS…` prints, by certificate,
+address and door, "open" or why not.
 """
 
 from __future__ import annotations
@@ -21,20 +21,29 @@ from judge.etcd.client import Etcd
 from judge.mongodb.store import tls_options
 from judge.rpc import pki
 
-RPC, ETCD, MONGOD = 7400, 2379, 27017
+RPC, ETCD, PEER, MONGOD = 7400, 2379, 2380, 27017
 OPEN = "open"
 TIMEOUT = 10.0  # seconds
 
 
 def rpc(address: str, tls: Tls) -> str:
     """A call that every role of the RPC may make."""
-    connection = http.client.HTTPSConnection(address, RPC, timeout=TIMEOUT, context=pki.client_context(tls))
+    return _asked(address, RPC, tls, "POST", "/rpc/ping")
+
+
+def peer(address: str, tls: Tls) -> str:
+    """What members of etcd ask one another first."""
+    return _asked(address, PEER, tls, "GET", "/members")
+
+
+def _asked(address: str, port: int, tls: Tls, method: str, path: str) -> str:
+    connection = http.client.HTTPSConnection(address, port, timeout=TIMEOUT, context=pki.client_context(tls))
     try:
-        connection.request("POST", "/rpc/ping", b"{}", {"Content-Type": "application/json"})
+        connection.request(method, path, b"{}", {"Content-Type": "application/json"})
         answer = connection.getresponse()
         told = answer.read().decode()
         return OPEN if answer.status == http.client.OK else f"{answer.status} {told}"
-    except OSError as exc:
+    except (OSError, http.client.HTTPException) as exc:
         return f"no answer: {exc}"
     finally:
         connection.close()
@@ -66,7 +75,7 @@ def mongod(address: str, tls: Tls) -> str:
     return OPEN
 
 
-DOORS: dict[str, Callable[[str, Tls], str]] = {"rpc": rpc, "etcd": etcd, "mongod": mongod}
+DOORS: dict[str, Callable[[str, Tls], str]] = {"rpc": rpc, "etcd": etcd, "peer": peer, "mongod": mongod}
 
 
 def knock(directory: Path, name: str, addresses: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -76,4 +85,6 @@ def knock(directory: Path, name: str, addresses: Sequence[str]) -> dict[str, dic
 
 
 if __name__ == "__main__":
-    print(json.dumps(knock(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])))
+    place = Path(sys.argv[1])
+    names = sorted(path.stem for path in place.glob("*.key"))
+    print(json.dumps({name: knock(place, name, sys.argv[2:]) for name in names}))
