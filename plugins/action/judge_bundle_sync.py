@@ -138,7 +138,7 @@ def _remove_unused(path: Path) -> None:
 class ActionModule(ActionBase):
     """Compares first, so that a host with the whole bundle costs one module call and no transfer."""
 
-    _VALID_ARGS = frozenset({"src", "dest", "manifest_sha256"})
+    _VALID_ARGS = frozenset({"src", "dest", "manifest_sha256", "state", "version"})
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point."""
@@ -148,14 +148,17 @@ class ActionModule(ActionBase):
                 "src": {"type": "path", "required": True},
                 "dest": {"type": "path", "required": True},
                 "manifest_sha256": {"type": "str", "default": ""},
+                "state": {"type": "str", "choices": ["synced", "kept", "back"], "default": "synced"},
+                "version": {"type": "str", "default": ""},
             }
         )
         root = Path(arguments["src"]).expanduser()
         text = self._manifest(root, arguments["manifest_sha256"])
         request = {"dest": arguments["dest"], "manifest": text, "src": str(root)}
+        request |= {"state": arguments["state"], "version": arguments["version"]}
         found = self._execute_module(module_name="judge_bundle_sync", module_args=request, task_vars=task_vars)
         result.update(found)
-        if found.get("failed") or not found["changed"] or self._task.check_mode:
+        if found.get("failed") or found.get("alone") or not found["changed"] or self._task.check_mode:
             return result
         with shared(root, found["manifest"]["files"], found["missing"]) as local:
             try:

@@ -20,19 +20,24 @@ from plugins.action.judge_pki_ca import reader
 RECORD = "upgrade.yml"
 
 
-def decided(record: dict[str, str] | None, running: list[str], wanted: str, first: str = "") -> dict[str, str]:
+def decided(
+    record: dict[str, str] | None, running: list[str], wanted: str, first: str = "", bundle: str = ""
+) -> dict[str, str]:
     """The upgrade that is under way or was the last, or a new one; ValueError when nothing runs yet.
 
-    `running` are the versions of the hosts' releases, `first` is the host that gets it before the others. An upgrade
-    that was cut off is gone on with: it still goes from where it came from, whatever part of the hosts has followed.
+    `running` are the versions of the hosts' releases, `first` is the host that gets it before the others, `bundle` the
+    digest of the bundle's manifest. An upgrade that was cut off is gone on with: it still goes from where it came from,
+    whatever part of the hosts has followed. Where all have, another bundle is another upgrade: of etcd or mongod alone.
     """
     known = Counter(version for version in running if version)
     if not known:
         raise ValueError("no host has a release yet; site.yml deploys the first one")
-    if record and record["to"] == wanted and set(known) <= {record["from"], record["to"]}:
-        return {"from": record["from"], "to": wanted, "first": first}
+    found = {"to": wanted, "first": first, "bundle": bundle}
+    known_way = record and record["to"] == wanted and set(known) <= {record["from"], record["to"]}
+    if record and known_way and record.get("bundle", bundle) == bundle:
+        return {"from": record["from"], **found}
     others = Counter({version: count for version, count in known.items() if version != wanted})
-    return {"from": max(others or known, key=lambda version: (known[version], version)), "to": wanted, "first": first}
+    return {"from": max(others or known, key=lambda version: (known[version], version)), **found}
 
 
 def way_back(record: dict[str, str] | None, given: str) -> str:
@@ -41,8 +46,6 @@ def way_back(record: dict[str, str] | None, given: str) -> str:
         return given
     if record is None:
         raise ValueError("no upgrade was recorded here; say which version, -e judge_rollback_version=VERSION")
-    if record["from"] == record["to"]:
-        raise ValueError(f"the last upgrade went from {record['from']} to itself; say which version to go back to")
     return record["from"]
 
 
@@ -65,6 +68,7 @@ class ActionModule(ActionBase):
                 "version": {"type": "str", "default": ""},
                 "running": {"type": "list", "elements": "str", "default": []},
                 "first": {"type": "str", "default": ""},
+                "bundle": {"type": "str", "default": ""},
             }
         )
         args = json.loads(json.dumps(args))
@@ -74,7 +78,7 @@ class ActionModule(ActionBase):
             if args["state"] == "back":
                 found = {"version": way_back(record, args["version"]), "first": (record or {}).get("first", "")}
                 return result | {"changed": False, **found}
-            wanted = decided(record, args["running"], args["version"], args["first"])
+            wanted = decided(record, args["running"], args["version"], args["first"], args["bundle"])
             if wanted != record and not self._task.check_mode:
                 text = yaml.safe_dump(wanted, sort_keys=False)
                 files.replace(path, encrypted_like(self._loader, path, text), durable=True)

@@ -140,8 +140,11 @@ def installed_status() -> str:
     return subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout
 
 
-def older(names: list[str], versions: dict[str, str]) -> list[str]:
-    """Those of the installed packages that are older here than these versions; `a|b` is either of them."""
+def compared(names: list[str], how: str, versions: dict[str, str]) -> list[str]:
+    """Those of the installed packages that are older (`lt`) or newer (`gt`) here than these versions.
+
+    `a|b` is either of them.
+    """
     wanted = {name: versions[name] for group in names for name in group.split("|") if name in versions}
     if not wanted:
         return []
@@ -153,7 +156,7 @@ def older(names: list[str], versions: dict[str, str]) -> list[str]:
     return sorted(
         name
         for name, version in here.items()
-        if subprocess.run(["dpkg", "--compare-versions", version, "lt", wanted[name]], check=False).returncode == 0
+        if subprocess.run(["dpkg", "--compare-versions", version, how, wanted[name]], check=False).returncode == 0
     )
 
 

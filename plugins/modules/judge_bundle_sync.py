@@ -13,6 +13,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_files import MANIFEST, BundleError, blocks, faults, mode_of, parse_manifest
+from ..module_utils.judge_former import come_back, keep
 from ..module_utils.judge_writing import put
 
 DOCUMENTATION = r"""
@@ -26,6 +27,15 @@ options:
   src: {description: The bundle's directory on the controller., type: path, required: true}
   dest: {description: The copy's directory on the host., type: path, required: true}
   manifest_sha256: {description: SHA-256 that the manifest itself must have., type: str, default: ""}
+  state:
+    description:
+      - With V(kept) a copy that another bundle is about to replace is kept beside O(dest), for the way back.
+      - With V(back) O(dest) is what was kept, where that is the bundle of O(version); otherwise it stays as it is, and
+        the controller's is sent only where there is none.
+    type: str
+    choices: [synced, kept, back]
+    default: synced
+  version: {description: The version of judge that is gone back to., type: str, default: ""}
 author: [Judge]
 """
 
@@ -33,6 +43,9 @@ RETURN = r"""
 missing: {description: Files that were (or, in check mode, would be) sent., type: list, returned: always}
 removed: {description: Files that the manifest does not name., type: list, returned: always}
 manifest: {description: The manifest., type: dict, returned: always}
+back: {description: Files that came from what was kept., type: list, returned: with O(state=back)}
+alone: {description: Whether the host needs nothing of the controller., type: bool, returned: with another O(state)}
+former: {description: Whether O(dest) is what was kept., type: bool, returned: with O(state=back)}
 """
 
 
@@ -79,12 +92,20 @@ def main() -> None:
             "dest": {"type": "path", "required": True},
             "manifest": {"type": "str", "required": True},
             "archive": {"type": "path"},
+            "state": {"type": "str", "choices": ["synced", "kept", "back"], "default": "synced"},
+            "version": {"type": "str", "default": ""},
         },
         supports_check_mode=True,
     )
     dest, text = Path(module.params["dest"]), module.params["manifest"]
     staging = dest.with_name(f".{dest.name}.new")
     try:
+        if module.params["state"] == "kept":
+            module.exit_json(changed=keep(dest, text, check=module.check_mode), alone=True)
+        if module.params["state"] == "back":
+            found = come_back(dest, module.params["version"], staging, settle, check=module.check_mode)
+            if found["manifest"]:
+                module.exit_json(**found, alone=True)
         manifest = parse_manifest(text, f"{module.params['src']}/{MANIFEST}")
         files = manifest["files"]
         found = faults(dest, files)

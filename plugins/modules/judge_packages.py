@@ -10,12 +10,12 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils.judge_apt import (
     Apt,
     AptError,
+    compared,
     installed_status,
     mask,
     no_service_starts,
     not_installed,
     note_installed,
-    older,
     unmasked,
 )
 from ..module_utils.judge_lock import LockedError, one_at_a_time
@@ -41,6 +41,11 @@ options:
     description: What apt will have, by package. Check mode foretells by it what O(upgrade) brings to a newer version.
     type: dict
     default: {}
+  back:
+    description: Those of O(name) that are brought back to O(versions) where they are newer, as their former bundle had.
+    type: list
+    elements: str
+    default: []
 author: [Judge]
 """
 
@@ -78,6 +83,13 @@ def bring_about(
     return planned
 
 
+def bring_back(apt: Apt, versions: list[str]) -> None:
+    """Install packages in versions that are older than what is there, as in `etcd-server=3.5.16-4`. AptError."""
+    with one_at_a_time(), no_service_starts():
+        apt.update()
+        apt.install(["--allow-downgrades", *versions], upgrade=True)
+
+
 def main() -> None:
     """Entry point of the module."""
     names = {"type": "list", "elements": "str"}
@@ -89,18 +101,22 @@ def main() -> None:
             "masked": {**names, "default": []},
             "upgrade": {"type": "bool", "default": False},
             "versions": {"type": "dict", "default": {}},
+            "back": {**names, "default": []},
         },
         supports_check_mode=True,
     )
     wanted = module.params
     to_mask = unmasked(wanted["masked"])
+    back = compared([name for name in wanted["back"] if name in wanted["name"]], "gt", wanted["versions"])
     try:
         if module.check_mode:
             found = not_installed(installed_status(), wanted["name"])
             if wanted["upgrade"]:
-                found = sorted({*found, *older(wanted["name"], wanted["versions"])})
+                found += compared(wanted["name"], "lt", wanted["versions"])
         else:
             apt = Apt(Path(wanted["bundle"]) if wanted["bundle"] else None)
+            if back:
+                bring_back(apt, [f"{name}={wanted['versions'][name]}" for name in back])
             found = bring_about(
                 apt,
                 wanted["name"],
@@ -112,6 +128,7 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename}: {exc.strerror}; a host must be a Debian machine with a writable system")
+    found = sorted({*found, *back})
     module.exit_json(changed=bool(found or to_mask), installed=found, masked=to_mask)
 
 

@@ -98,6 +98,25 @@ def versions(site: Deployment) -> list[str]:
     return site.lab.ssh("j1", f"{PYTHON} -c {shlex.quote(VERSIONS)}").split()
 
 
+def programs(site: Deployment) -> set[tuple[str, ...]]:
+    """The packages' versions of etcd and MongoDB on all hosts, whose programs run, and none that was replaced since."""
+    found = set()
+    for host in site.hosts:
+        found.add(tuple(site.lab.ssh(host, "dpkg-query -W -f '${Version} ' etcd-server mongodb-org-server").split()))
+        running = site.lab.ssh(host, "readlink /proc/$(pgrep -xo mongod)/exe /proc/$(pgrep -xo etcd)/exe").split()
+        assert running == ["/usr/bin/mongod", "/usr/bin/etcd"], "and not one that was deleted"
+    return found
+
+
+def done(site: Deployment, *arguments: str) -> float:
+    """The seconds of a playbook that check mode has foretold, and that has nothing to do a second time."""
+    foretold = site.play(*arguments, "--check", "--diff").check()
+    run = site.play(*arguments).check()
+    assert foretold.changed == run.changed
+    assert site.play(*arguments).check().changed == set()
+    return run.seconds
+
+
 def test_a_cluster_of_mongodb_s_own_packages(site: Deployment, settings: list[str], figure: Figure) -> None:
     figure(f"site.yml on {JUDICATORS} bare hosts: {site.site(*settings).check().seconds:.0f} s")
     assert versions(site) == ["5.0.4", "5.0"]
@@ -109,10 +128,10 @@ def test_a_cluster_of_mongodb_s_own_packages(site: Deployment, settings: list[st
     assert site.site(*settings).check().changed == set()
 
 
-def test_the_next_series_and_a_newer_etcd(
+def test_the_next_series_and_a_newer_etcd_and_back(
     site: Deployment, makers: tuple[Maker, Maker], settings: list[str], figure: Figure
 ) -> None:
-    """Foretold exactly, one member after the other; the data are used as before until somebody says otherwise."""
+    """One member after the other and back, until somebody says that the data may be used as only the newer one does."""
     mongodb, etcd = makers
     source = ROOT / "examples/problems/hello/submissions/accepted/hello.c"
     before = json.loads(site.judgectl("submit", "--output", "json", str(source)).stdout)
@@ -124,16 +143,23 @@ def test_the_next_series_and_a_newer_etcd(
     etcd.publish()
     make_bundle(site.work / "bundle", *settings, "-e", json.dumps({"judge_bundle_etcd_repository": etcd.line}))
 
-    upgrade = [*settings, "-e", "judge_bundle_upgrade=true"]
-    foretold = site.site("--check", "--diff", *upgrade).check()
-    run = site.site(*upgrade).check()
-    figure(f"site.yml with MongoDB 6.0 after 5.0 and another etcd: {run.seconds:.0f} s")
-    assert foretold.changed == run.changed
+    upgrade = ["playbooks/upgrade.yml", *settings, "-e", "judge_bundle_upgrade=true"]
+    figure(f"upgrade.yml to MongoDB 6.0 and another etcd: {done(site, *upgrade):.0f} s")
     assert versions(site) == ["6.0.27", "5.0"], "it could still go back"
-    for host in site.hosts:
-        assert site.lab.ssh(host, "dpkg-query -W -f '${Version}' etcd-server") == newer
-        running = site.lab.ssh(host, "readlink /proc/$(pgrep -xo mongod)/exe /proc/$(pgrep -xo etcd)/exe").split()
-        assert running == ["/usr/bin/mongod", "/usr/bin/etcd"], "and not one that was deleted"
-    assert site.site(*upgrade).check().changed == set()
+    assert programs(site) == {(newer, "6.0.27")}
+
+    back = ["playbooks/rollback.yml", *settings]
+    figure(f"rollback.yml to MongoDB 5.0 and Debian's etcd: {done(site, *back):.0f} s")
+    assert versions(site) == ["5.0.4", "5.0"]
+    assert programs(site) == {(newer.removesuffix("+maker1"), "5.0.4")}
+
+    raised = [*upgrade, "-e", "judge_upgrade_features=true"]
+    figure(f"upgrade.yml with the features of MongoDB 6.0: {done(site, *raised):.0f} s")
+    assert versions(site) == ["6.0.27", "6.0"]
+    refused = site.play(*back)
+    assert refused.code != 0 and not refused.changed
+    assert "compatibility was raised to 6.0, and mongod 5.0.4 would come back, which cannot read" in refused.text
+    assert site.play(*back, "-e", "judge_rollback_programs=false").check().changed == set()
+    assert programs(site) == {(newer, "6.0.27")}
     after = json.loads(site.judgectl("get", "--output", "json", before["id"]).stdout)
     assert (after["verdict"], before["verdict"]) == ("AC", "AC")

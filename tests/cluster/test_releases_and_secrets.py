@@ -13,9 +13,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from judge.bundle import manifest
+from judge.bundle.files import read_manifest
 from tests.cluster.verbs import Verbs
 from tests.support.capable import no_lab
-from tests.support.deployed import HOSTS, Site
+from tests.support.deployed import HOSTS, JUDICATORS, Site
 from tests.support.deployment import ROOT, Run, make_bundle
 from tests.support.leaks import ProcessWatch, journal, leaks, of_controller, of_hosts
 
@@ -45,6 +47,28 @@ def exchange(path: Path, pattern: str, text: str) -> None:
     changed, count = re.subn(pattern, text, path.read_text(), flags=re.MULTILINE)
     assert count == 1, path
     path.write_text(changed)
+
+
+def newer_bundle(site: Site, of: Path) -> None:
+    """The bundle of another release, whose mongod is another one, too: a program with a byte more at its end."""
+    bundle = Path(str(site.lab.record.bundle))
+    make_bundle(bundle, "-e", f"judge_bundle_project={of}")
+    with (bundle / "bin/mongod").open("ab") as program:
+        program.write(b"\0")
+    about = {key: value for key, value in read_manifest(bundle)[0].items() if key not in {"files", "format"}}
+    manifest.write(bundle, about)
+
+
+def the_bundle_of_before(site: Site) -> None:
+    """Made again, it is what hosts have after a rollback."""
+    site.whole()
+    make_bundle(Path(str(site.lab.record.bundle)))
+    assert site.site("--check").check().changed == set()
+
+
+def mongods(site: Site) -> set[str]:
+    """The SHA-256 of each mongod that runs."""
+    return {site.lab.ssh(host, "sha256sum </proc/$(pgrep -xo mongod)/exe").split()[0] for host in JUDICATORS}
 
 
 def killed(site: Site, arguments: tuple[str, ...], number: int) -> Run:
@@ -142,7 +166,7 @@ def test_a_release_that_judges_wrongly_stays_on_one_host_and_judges_nothing(
     back = "playbooks/rollback.yml"
     verbs.measure("rollback of a first host", ("e2",), lambda: deployed.play(back).check(), planned=True)
     assert {host: deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == before
-    deployed.whole()
+    the_bundle_of_before(deployed)
 
 
 def test_to_the_next_release_and_back_though_killed(
@@ -151,23 +175,29 @@ def test_to_the_next_release_and_back_though_killed(
     if not deployed.first:
         pytest.skip("a kept lab has the bundle of `make lab`, whose release must stay")
     before = deployed.lab.ssh("e1", "readlink /opt/judge/current").strip()
-    make_bundle(
-        Path(str(deployed.lab.record.bundle)), "-e", f"judge_bundle_project={project(tmp_path / 'project', NEXT)}"
-    )
+    mongod = mongods(deployed)
+    newer_bundle(deployed, project(tmp_path / "project", NEXT))
     upgrade = ("playbooks/upgrade.yml", "-e", f"judge_version={NEXT}")
-    deployed.play(*upgrade, "--check").check()
+    foretold = [deployed.play(*upgrade, "--check", "--diff").check()]
     runs: list[Run] = []
     verbs.measure("upgrade", HOSTS, lambda: runs.append(deployed.play(*upgrade).check()), planned=True)
     assert all(NEXT in deployed.lab.ssh(host, "readlink /opt/judge/current") for host in HOSTS)
+    assert not mongods(deployed) & mongod
     assert yaml.safe_load((deployed.secrets / "upgrade.yml").read_text())["to"] == NEXT
+    assert deployed.play(*upgrade).check().changed == set()
     back = ("playbooks/rollback.yml",)
+    foretold.append(deployed.play(*back, "--check", "--diff").check())
     verbs.measure("rollback", HOSTS, lambda: runs.append(deployed.play(*back).check()), planned=True)
     assert {deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == {before}
+    assert mongods(deployed) == mongod
+    assert deployed.play(*back).check().changed == set()
+    assert [one.changed for one in foretold] == [one.changed for one in runs]
     for verb, arguments, whole in zip(("upgrade", "rollback"), (upgrade, back), runs, strict=True):
         reached = verbs.cut_off(verb, len(whole.tasks), functools.partial(killed, deployed, arguments))
         figure(f"{verb} was cut off at: {', '.join(reached)}")
     assert {deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == {before}
-    deployed.whole()
+    assert mongods(deployed) == mongod
+    the_bundle_of_before(deployed)
 
 
 def test_all_certificates_are_replaced_though_killed(

@@ -45,7 +45,8 @@ json.dump(found, sys.stdout)
 _SEARCH = r"""
 import json, os, stat, sys
 roots = ["/etc", "/home", "/opt/judge", "/root", "/run", "/tmp", "/var"]
-skip = ["/opt/judge/bundle", "/opt/judge/releases", "/run/log", "/var/log/journal", "/var/lib/judge/mongodb/journal"]
+skip = ["/opt/judge/bundle", "/opt/judge/bundle.former", "/opt/judge/releases", "/run/log", "/var/log/journal",
+        "/var/lib/judge/mongodb/journal"]
 needles = [(needle.encode(), name) for needle, name in NEEDLES.items()]
 found = set()
 for root in roots:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -58,7 +59,8 @@ class Maker:
     def _pack(self, tree: Path, name: str) -> Path:
         made = self.archive / name
         command = ["dpkg-deb", "-Znone", "--root-owner-group", "--build", str(tree), str(made)]
-        subprocess.run(command, check=True, capture_output=True)
+        # No time of its making: in a later run the bundle's cache takes one of this name for the same one.
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, "SOURCE_DATE_EPOCH": "0"})
         return made
 
     def publish(self) -> None:

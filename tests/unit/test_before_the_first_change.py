@@ -18,7 +18,7 @@ from tests.support.playbook_tasks import PLAYBOOKS, ROOT, Task, module, of_playb
 # None of these changes anything; the rest is taken for a change.
 LOOKS = {
     "stat", "find", "assert", "debug", "fail", "set_fact", "group_by", "meta", "judge_precheck_host",
-    "judge_bundle_verify", "judge_roster", "judge_variables",
+    "judge_bundle_verify", "judge_roster", "judge_variables", "judge_way_back",
 }  # fmt: skip
 READS = {"judge_removed", "judge_pki_ca", "judge_upgrade"}  # without a state, or with one of these
 

@@ -9,6 +9,7 @@ import sys
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
@@ -23,6 +24,7 @@ apt = module_utils("judge_apt")
 sync = plugin("modules", "judge_bundle_sync")
 action = plugin("action", "judge_bundle_sync")
 verify = plugin("action", "judge_bundle_verify")
+way_back = plugin("modules", "judge_way_back")
 
 FOR = {"release": "trixie", "architecture": "amd64", "python": "3.13", "versions": {"judge": "0.1.0"}}
 
@@ -124,6 +126,78 @@ def test_a_host_gets_what_it_lacks_and_then_nothing(bundle: Path, tmp_path: Path
     fill(bundle, dest, tar)
     again = run_module("judge_bundle_sync", request)
     assert again["changed"] is False and not (dest / "wheels/old.whl").exists()
+
+
+def test_what_an_upgrade_replaces_comes_back(bundle: Path, tmp_path: Path) -> None:
+    """However often either of both is cut off and run again, and whatever a later run of site.yml brings."""
+    dest, tar = tmp_path / "opt/bundle", tmp_path / "bundle.tar"
+    fill(bundle, dest, tar)
+
+    def run(state: str, version: str = "", *, check: bool = False) -> dict[str, object]:
+        text = (bundle / "manifest.json").read_text()
+        given = {"dest": str(dest), "src": str(bundle), "manifest": text, "state": state, "version": version}
+        return run_module("judge_bundle_sync", given, check=check)
+
+    assert run("kept")["changed"] is False, "nothing else is coming"
+    before = {path.relative_to(dest): path.read_bytes() for path in dest.rglob("*") if path.is_file()}
+    (bundle / "debs/a_1_amd64.deb").rename(bundle / "debs/a_2_amd64.deb")
+    (bundle / "bin/mongod").write_text("newer")
+    manifest.write(bundle, {**FOR, "versions": {"judge": "0.2.0"}})
+    assert run("kept", check=True)["changed"] is True and not dest.with_name("bundle.former").exists()
+    assert run("kept")["changed"] is True and run("kept")["changed"] is False
+    (dest / "bin/mongod").unlink()  # cut off while files were replaced
+    assert run("kept")["changed"] is False
+    fill(bundle, dest, tar)
+    assert run("kept")["changed"] is False, "the upgrade run again"
+
+    assert run("back", "0.0.9")["former"] is False and (dest / "bin/mongod").read_text() == "newer"
+    foretold = run("back", "0.1.0", check=True)
+    done = run("back", "0.1.0")
+    assert foretold == done and done["back"] == ["bin/mongod", "debs/a_1_amd64.deb"] and done["former"] is True
+    assert {path.relative_to(dest): path.read_bytes() for path in dest.rglob("*") if path.is_file()} == before
+    assert (dest / "bin/mongod").stat().st_mode & 0o777 == 0o755
+    assert run("back", "0.1.0") == done | {"changed": False, "removed": [], "back": []}
+    fill(bundle, dest, tar)
+    flip(dest.with_name("bundle.former") / "bin/mongod")
+    damaged = run("back", "0.1.0")
+    assert damaged["failed"] and "bundle.former/bin/mongod has another SHA-256" in str(damaged["msg"])
+    assert (dest / "bin/mongod").read_text() == "newer"
+
+
+def test_a_host_without_any_copy_gets_the_controller_s_on_its_way_back(bundle: Path, tmp_path: Path) -> None:
+    given = {"dest": str(tmp_path / "none"), "src": str(bundle), "state": "back", "version": "0.1.0"}
+    found = run_module("judge_bundle_sync", {**given, "manifest": (bundle / "manifest.json").read_text()})
+    assert "alone" not in found and len(found["missing"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, ""),
+        ({"members": ["3.5.20", "3.5.16"], "etcd": "3.5.16-4"}, ""),
+        ({"members": ["3.6.9", "3.5.16"], "etcd": "3.5.16-4"}, ""),  # they have not agreed on 3.6 yet
+        ({"members": ["3.6.9", "3.6.8"], "etcd": "1:3.5.16-4"}, "a cluster of 3.6, and etcd 1:3.5.16-4 would"),
+        ({"members": ["3.10.1"], "etcd": "3.9.1-1"}, "a cluster of 3.10, and"),
+        ({"mongod": "6.0.5", "features": "6.0"}, ""),
+        ({"mongod": "6.0.5", "features": "7.0"}, "raised to 7.0, and mongod 6.0.5 would come back"),
+        ({"mongod": "", "features": "7.0"}, ""),
+    ],
+)
+def test_what_cannot_read_what_there_is_does_not_come_back(given: dict[str, Any], told: str) -> None:
+    why = way_back.refusal(**{"etcd": "", "members": [], "mongod": "", "features": "6.0", **given})
+    assert (told in why) if told else why == ""
+
+
+def test_mongod_comes_back_from_where_it_came_from(bundle: Path) -> None:
+    found, _ = files.read_manifest(bundle)
+    packaged = {"versions": {"mongodb-org-server": "7.0.5"}, "files": {}}
+    assert way_back.mongod_of(packaged, bundle, packaged=True) == "7.0.5"
+    (bundle / "bin/mongod").write_text("#!/bin/sh\necho db version v6.0.5\n")
+    assert way_back.mongod_of(found, bundle, packaged=False) == "6.0.5"
+    assert way_back.mongod_of({"versions": {}, "files": {}}, bundle, packaged=True) == "", "one of the operator's own"
+    for manifest_, other in ((packaged, False), (found, True)):
+        with pytest.raises(way_back.WayBackError, match="set judge_bundle_mongodb_repository as it was then"):
+            way_back.mongod_of(manifest_, bundle, packaged=other)
 
 
 def test_a_damaged_file_stops_before_it_is_sent(bundle: Path, tmp_path: Path) -> None:
@@ -380,9 +454,10 @@ def test_what_dpkg_and_apt_say() -> None:
 @pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="no dpkg here")
 def test_check_mode_knows_which_packages_a_newer_bundle_upgrades() -> None:
     newer = {"dpkg": "99:1", "tar": "0", "no-such-package": "1"}
-    assert apt.older(["dpkg", "tar", "no-such-package", "x|y"], newer) == ["dpkg"]
-    assert apt.older(["x|dpkg"], newer) == ["dpkg"]
-    assert apt.older(["tar"], {}) == []
+    assert apt.compared(["dpkg", "tar", "no-such-package", "x|y"], "lt", newer) == ["dpkg"]
+    assert apt.compared(["x|dpkg"], "lt", newer) == ["dpkg"]
+    assert apt.compared(["tar"], "lt", {}) == []
+    assert apt.compared(["dpkg", "tar"], "gt", newer) == ["tar"]
 
 
 def test_a_bundle_for_another_architecture_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -217,16 +217,24 @@ def test_hosts_tell_which_certificate_ends_first() -> None:
 
 def test_an_upgrade_that_was_cut_off_still_goes_from_where_it_came_from() -> None:
     begun = decided(None, ["0.1.0", "0.1.0", "0.1.0"], "0.2.0", "e1")
-    assert begun == {"from": "0.1.0", "to": "0.2.0", "first": "e1"}
+    assert begun == {"from": "0.1.0", "to": "0.2.0", "first": "e1", "bundle": ""}
     assert decided(begun, ["0.2.0", "0.2.0", "0.1.0"], "0.2.0", "e1") == begun
     assert decided(begun, ["0.2.0", "0.2.0", "0.2.0"], "0.2.0", "e1") == begun
-    assert decided(begun, ["0.2.0"] * 3, "0.3.0", "e2") == {"from": "0.2.0", "to": "0.3.0", "first": "e2"}
+    assert decided(begun, ["0.2.0"] * 3, "0.3.0", "e2") == begun | {"from": "0.2.0", "to": "0.3.0", "first": "e2"}
     assert way_back(begun, "") == "0.1.0" and way_back(None, "0.0.9") == "0.0.9"
-    for record in (None, {"from": "1", "to": "1"}):
-        with pytest.raises(ValueError, match="say which version"):
-            way_back(record, "")
+    with pytest.raises(ValueError, match="say which version"):
+        way_back(None, "")
     with pytest.raises(ValueError, match=r"site\.yml"):
         decided(None, ["", ""], "0.2.0")
+
+
+def test_another_bundle_of_the_same_release_is_an_upgrade_of_its_own() -> None:
+    """Of etcd or mongod alone; in the midst of one the way back is still to where it came from."""
+    begun = decided(None, ["0.1.0"], "0.2.0", "e1", "a")
+    assert decided(begun, ["0.2.0"], "0.2.0", "e1", "a") == begun, "run again"
+    assert decided(begun, ["0.2.0", "0.1.0"], "0.2.0", "e1", "b") == begun | {"bundle": "b"}
+    own = decided(begun, ["0.2.0"], "0.2.0", "e1", "b")
+    assert own == begun | {"from": "0.2.0", "bundle": "b"} and way_back(own, "") == "0.2.0"
 
 
 def test_a_record_that_ansible_vault_has_encrypted_is_read_and_stays_so(tmp_path: Path) -> None:
