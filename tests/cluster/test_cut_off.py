@@ -120,6 +120,7 @@ def test_reset_killed_three_times_leaves_hosts_as_they_were(site: Deployment, fi
     site.play(*confirmed).check()
     assert site.play(*confirmed).check().changed == set()
     for host in ("j1", "e1", "g1"):
-        left = kinds(site.everything(host))
+        left, files = kinds(site.everything(host)), site.contents(host)
         site.lab.wipe(host)
         assert differences(left, kinds(site.everything(host))) == [], host
+        assert [path for path in differences(files, site.contents(host)) if not path.startswith(KEPT)] == [], host

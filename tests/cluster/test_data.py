@@ -5,6 +5,7 @@ The tests share one lab; each leaves a whole cluster behind. Durations are print
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ from tests.cluster.verbs import Row, Verbs
 from tests.support.capable import no_lab
 from tests.support.deployed import JUDICATORS, Site
 from tests.support.deployment import Run
+from tests.support.servers import wait_for
 
 Figure = Callable[[str], None]
 
@@ -49,13 +51,18 @@ def submissions(deployed: Site) -> dict[str, dict[str, Any]]:
 
 
 def came_back(
-    verbs: Verbs, verb: str, began: float, before: dict[str, dict[str, Any]], after: dict[str, dict[str, Any]]
+    verbs: Verbs,
+    verb: str,
+    began: float,
+    before: dict[str, dict[str, Any]],
+    after: dict[str, dict[str, Any]],
+    hosts: str = "all judicators",
 ) -> None:
     """A row for a verb after a disaster, which `began`: all that time there was neither verdict nor acknowledgement."""
     lost = [task for task in before if task not in after]
     wrong = [task for task in before if task in after and after[task] != before[task]]
     seconds = time.monotonic() - began
-    verbs.keep(Row(verb, "all judicators", seconds, seconds, seconds, len(lost), 0, len(wrong)))
+    verbs.keep(Row(verb, hosts, seconds, seconds, seconds, len(lost), 0, len(wrong)))
     assert (lost, wrong) == ([], [])
 
 
@@ -71,6 +78,8 @@ def judged(deployed: Site, count: int) -> None:
 
 def test_a_backup_takes_nothing_from_those_who_hand_in(deployed: Site, verbs: Verbs) -> None:
     deployed.whole()
+    assert deployed.play(BACKUP, "--check", "--diff").check().changed == set()
+    assert not (deployed.secrets / "backups").exists()
     runs: list[Run] = []
     verbs.measure("backup", ["j1"], lambda: runs.append(deployed.play(BACKUP).check()), planned=True)
 
@@ -97,6 +106,7 @@ def test_all_hosts_are_wiped_and_every_submission_comes_back(deployed: Site, ver
     shown = deployed.play(RESTORE)
     assert shown.code != 0 and "nothing was done yet; it restores" in shown.text
     confirmed = ("-e", f"confirm={name}")
+    assert deployed.play(RESTORE, *confirmed, "--check", "--diff").check().changed == set()
     verbs.cut_off("restore", 30, lambda kill_at: deployed.play(RESTORE, *confirmed, kill_at=kill_at))
     seconds = time.monotonic() - began
     deployed.whole()
@@ -125,8 +135,48 @@ def test_one_judicator_is_left_and_becomes_a_cluster(deployed: Site, verbs: Verb
     shown = deployed.play(RECOVER, "-e", f"judge_survivor={survivor}")
     assert shown.code != 0 and f"{survivor} becomes the only member of etcd" in shown.text
     confirmed = ("-e", f"judge_survivor={survivor}", "-e", f"confirm={name_of(deployed)}")
+    kept = deployed.restarts(survivor), deployed.written(survivor)
+    foretold = deployed.play(RECOVER, *confirmed, "--check", "--diff").check()
+    assert {host for host, _ in foretold.changed} >= {host for host in JUDICATORS if host != survivor}
+    assert (deployed.restarts(survivor), deployed.written(survivor)) == kept
     reached = verbs.cut_off("recover", 60, lambda kill_at: deployed.play(RECOVER, *confirmed, kill_at=kill_at))
     deployed.whole()
     figure(f"recovered from {survivor}, cut off at {reached}: in all {time.monotonic() - began:.0f} s")
     came_back(verbs, "recover, cut off three times", began, before, submissions(deployed))
+    assert deployed.play(RECOVER, *confirmed).check().changed == set()
     judged(deployed, 3)
+
+
+def test_a_whole_cluster_stops_and_starts(deployed: Site, verbs: Verbs) -> None:
+    judged(deployed, 5)
+    before = submissions(deployed)
+    began = time.monotonic()
+    for verb in (("stop", "-e", f"confirm={name_of(deployed)}"), ("start",)):
+        play = (f"playbooks/{verb[0]}.yml", *verb[1:])
+        foretold = deployed.play(*play, "--check", "--diff").check()
+        assert foretold.changed == deployed.play(*play).check().changed != set()
+        assert deployed.play(*play).check().changed == set()
+        active = {host: deployed.lab.ssh(host, "systemctl list-units -q 'judge-*.service'") for host in deployed.hosts}
+        assert {bool(units) for units in active.values()} == {verb[0] == "start"}, active
+    deployed.whole()
+    came_back(verbs, "stop and start", began, before, submissions(deployed), "all six")
+
+
+def test_a_timer_makes_backups_until_it_is_switched_off(deployed: Site) -> None:
+    every = json.dumps({"judge_backup_timer": True, "judge_backup_calendar": "*-*-* *:*:0/5"})
+    place, unit = "/var/lib/judge/backup/backups", "judge-backup.timer"
+    # At once: what keeps several judicators from beginning in the same second would take minutes.
+    drop_in = f"/run/systemd/system/{unit}.d"
+    deployed.lab.ssh("j1", f"mkdir -p {drop_in}; printf '[Timer]\\nRandomizedDelaySec=0\\n' >{drop_in}/now.conf")
+    on = ("--limit", "j1", "-e", every)
+    before = set(deployed.lab.ssh("j1", f"ls {place} 2>/dev/null || true").split())
+    try:
+        foretold = deployed.site(*on, "--check", "--diff").check()
+        assert foretold.changed == deployed.site(*on).check().changed != set()
+        assert deployed.site(*on).check().changed == set()
+        wait_for(lambda: set(deployed.lab.ssh("j1", f"ls {place}").split()) - before, 120, "a backup by itself")
+    finally:
+        deployed.lab.ssh("j1", f"rm -r {drop_in}")
+        deployed.site("--limit", "j1").check()
+    assert deployed.lab.ssh("j1", f"systemctl is-active {unit} || true").strip() == "inactive"
+    deployed.lab.ssh("j1", f"! test -e /etc/systemd/system/timers.target.wants/{unit}")

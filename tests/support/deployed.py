@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,7 +18,7 @@ from judge.ctl.api import Api
 from judge.ctl.context import from_file
 from judge.errors import JudgeError
 from judge.model.overview import StatusReply
-from lab import network
+from lab import cluster, network
 from lab.cluster import Lab
 from tests.support.deployment import Deployment, Run, bare_hosts, bundle
 from tests.support.leaks import ProcessWatch
@@ -36,6 +37,7 @@ class Site(Deployment):
     first: Run | None = None  # how the bare hosts were deployed, with everything that Ansible can say
     seen: str = ""  # what the process lists showed meanwhile
     looks: int = 0  # how often they were looked at
+    others: tuple[str, ...] = ()  # the servers of further gateways, which clients ask where the first does not answer
 
     def deploy(self) -> None:
         """Run site.yml for the first time, and watch it."""
@@ -45,7 +47,7 @@ class Site(Deployment):
 
     def api(self, timeout: float = 60.0) -> Api:
         """A client as `judgectl` has it on the controller; for threads that are in the lab's network."""
-        return Api(from_file(self.secrets / "client.yml"), timeout=timeout)
+        return Api(dataclasses.replace(from_file(self.secrets / "client.yml"), others=self.others), timeout=timeout)
 
     def enter(self) -> None:
         """Move the calling thread into the lab's network."""
@@ -74,7 +76,13 @@ class Site(Deployment):
         """The cluster at a glance."""
         return self.ask(lambda api: api.call(StatusReply, "GET", "/status"), timeout)
 
-    def whole(self, timeout: float = 300.0) -> StatusReply:
+    def whole(
+        self,
+        timeout: float = 300.0,
+        *,
+        judicators: Collection[str] = JUDICATORS,
+        executors: Collection[str] = EXECUTORS,
+    ) -> StatusReply:
         """Wait until every member of every kind is there and well, and say what was missing when they are not."""
         last: list[Any] = []
 
@@ -86,10 +94,10 @@ class Site(Deployment):
                 return None
             last[:] = found.faults
             there = (
-                {one.name for one in found.judicators} == set(JUDICATORS)
-                and {one.name for one in found.etcd if one.healthy} == set(JUDICATORS)
-                and len([one for one in found.mongodb if one.healthy]) == len(JUDICATORS)
-                and {one.name for one in found.executors if one.alive} == set(EXECUTORS)
+                {one.name for one in found.judicators} == set(judicators)
+                and {one.name for one in found.etcd if one.healthy} == set(judicators)
+                and len([one for one in found.mongodb if one.healthy]) == len(judicators)
+                and {one.name for one in found.executors if one.alive} == set(executors)
             )
             return found if there and found.leader and not found.faults else None
 
@@ -97,6 +105,34 @@ class Site(Deployment):
             return wait_for(well, timeout, "a whole cluster")  # type: ignore[return-value]
         except AssertionError as exc:
             raise AssertionError(f"{exc}: {last}") from None
+
+    @contextlib.contextmanager
+    def machines(self, *names: str) -> Iterator[None]:
+        """More bare machines in the lab for a while; they are off afterwards, and nobody else looks for them."""
+        before = self.lab
+        self.lab = cluster.up(self.name, list(names))
+        self.lab.wipe(*names)  # an earlier test may have had some
+        try:
+            yield
+        finally:
+            self.lab.kill(*names)
+            self.lab = before
+
+    @contextlib.contextmanager
+    def listed(self, **groups: dict[str, str]) -> Iterator[None]:
+        """An inventory in which these groups have these hosts, by name the machine, for a while."""
+        path = self.inventory / "hosts.yml"
+        text = path.read_text()
+        tree = yaml.safe_load(text)
+        for group, hosts in groups.items():
+            tree["all"]["children"][group]["hosts"] = {
+                name: {"ansible_host": self.lab.record.address(machine)} for name, machine in hosts.items()
+            }
+        path.write_text(yaml.safe_dump(tree, sort_keys=False))
+        try:
+            yield
+        finally:
+            path.write_text(text)
 
     def stream(self, interval: float) -> Stream:
         """A crowd at the gateway."""

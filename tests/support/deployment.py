@@ -158,6 +158,12 @@ class Deployment:
         told = self.lab.ssh(host, f"find / \\( {pruned} \\) -prune -o {form}; ls -d /run/judge* 2>/dev/null; true")
         return {path: rest for path, _, rest in (line.partition("\t") for line in told.splitlines())}
 
+    def contents(self, host: str) -> dict[str, str]:
+        """The SHA-256 of each file of a host by its path."""
+        pruned = " -o ".join(f"-path {shlex.quote(path)}" for path in PASSED_OVER)
+        told = self.lab.ssh(host, f"find / \\( {pruned} \\) -prune -o -type f -exec sha256sum {{}} +")
+        return {path: digest for digest, _, path in (line.partition("  ") for line in told.splitlines())}
+
     def written(self, host: str) -> str:
         """A listing of what a deployment writes on a host, with SHA-256, owner and mode."""
         find = f"find {WRITTEN} -path /etc/judge/tls -prune -o -type f"
