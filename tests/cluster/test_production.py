@@ -153,6 +153,7 @@ def test_the_next_series_and_a_newer_etcd_and_back(
     assert versions(site) == ["5.0.4", "5.0"]
     assert programs(site) == {(newer.removesuffix("+maker1"), "5.0.4")}
 
+    site.play(*upgrade).check()
     raised = [*upgrade, "-e", "judge_upgrade_features=true"]
     figure(f"upgrade.yml with the features of MongoDB 6.0: {done(site, *raised):.0f} s")
     assert versions(site) == ["6.0.27", "6.0"]
