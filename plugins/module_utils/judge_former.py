@@ -18,7 +18,7 @@ Settle = Callable[[Path, Path, list[str], list[str]], None]
 
 
 def former_of(dest: Path) -> Path:
-    """Where the former copy of the bundle in `dest` is kept."""
+    """The directory in which the former copy of the bundle in `dest` is kept."""
     return dest.with_name(f"{dest.name}.former")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Whether etcd and mongod of before an upgrade can read what the cluster has written since; changes nothing."""
+"""Tell whether etcd and mongod of before an upgrade can read what the cluster has written since; changes nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def mongod_of(manifest: dict[str, Any], former: Path, *, packaged: bool) -> str:
 
 
 def refusal(*, etcd: str, members: list[str], mongod: str, features: str) -> str:
-    """Why these versions of etcd and mongod cannot come back, or empty.
+    """The reason why these versions of etcd and mongod cannot come back, or empty.
 
     `members` are the versions of etcd's members that answer, `features` is MongoDB's feature compatibility. etcd's
     cluster has the lowest minor version of all members, and does not go below it by itself
@@ -94,7 +94,7 @@ def in_use() -> tuple[list[str], str]:
 
 
 def looked_at(bundle: Path, version: str, *, packaged: bool) -> str:
-    """What comes back on this host, as a sentence; empty where nothing was kept. WayBackError, JudgeError."""
+    """The sentence about what comes back on this host; empty where nothing was kept. WayBackError, JudgeError."""
     manifest = kept(bundle, version)
     if not manifest:
         return ""
