@@ -109,7 +109,7 @@ def test_a_loop_that_breaks_begins_again(world: World, loop: str, monkeypatch: p
         return real(self, *args)
 
     monkeypatch.setattr(owner, name, once_broken)
-    running = world.judicator("j1", **FAST)
+    running = world.judicator("j1", passes=True, **FAST)
     wait_for(lambda: len(calls) > 1, what="a second turn")
     wait_for(lambda: running.judicator.lead.leading, what="a leader")
     assert running.judicator.crashed() is None
@@ -138,7 +138,7 @@ def test_a_call_that_the_database_refuses_is_told_as_a_fault(
         return await self._db.client.admin.command("aCommandOfNobody")
 
     monkeypatch.setattr(owner, name, refused)
-    running = world.judicator("j1", **FAST)
+    running = world.judicator("j1", passes=True, **FAST)
     wait_for(lambda: any("no such command" in one for one in warned(world)), what="a warning")
     assert running.judicator.crashed() is None
 

@@ -51,8 +51,9 @@ FAST = {"leader_ttl": 5, "register_ttl": 5, "sweep_interval": 0.2, "task_expiry"
 class Running:
     """One judicator in a thread with its own event loop."""
 
-    def __init__(self, config: JudicatorConfig, batch: int = BATCH) -> None:
-        self.config, self.batch = config, batch
+    def __init__(self, config: JudicatorConfig, batch: int = BATCH, *, passes: bool = False) -> None:
+        """`passes`: it makes passes of retention by itself; beside a test's own these would take steps from it."""
+        self.config, self.batch, self.passes = config, batch, passes
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.loop.run_forever, name=config.name, daemon=True)
         self.thread.start()
@@ -60,9 +61,9 @@ class Running:
         self.do(self.judicator.start())
 
     async def _make(self) -> Judicator:
-        """A judicator that makes no pass of retention by itself: one beside a test's own would take its steps."""
         judicator = Judicator(self.config, batch=self.batch)
-        judicator.retention._barred = math.inf
+        if not self.passes:
+            judicator.retention._barred = math.inf
         return judicator
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
@@ -130,8 +131,8 @@ class World:
         }
         return JudicatorConfig(**{**defaults, **settings})
 
-    def judicator(self, name: str = "j1", *, batch: int = BATCH, **settings: Any) -> Running:
-        running = Running(self.config(name, **settings), batch)
+    def judicator(self, name: str = "j1", *, batch: int = BATCH, passes: bool = False, **settings: Any) -> Running:
+        running = Running(self.config(name, **settings), batch, passes=passes)
         self.stack.callback(running.stop)
         self.judicators.append(running)
         return running.ready()
