@@ -132,10 +132,11 @@ class Tokens:
         return list(self._current().by_digest.values())
 
     def _current(self) -> _Table:
+        stamp = self._stat()
+        if stamp == self._stamp:  # without the lock, which all threads would queue at beside the system call
+            return self._tokens
         with self._lock:
-            stamp = self._stat()
             if stamp != self._stamp:
-                self._stamp = stamp
                 try:
                     self._tokens = self._read()
                     log.info("the file of tokens has changed, it lists %d now", len(self._tokens.by_digest))
@@ -143,6 +144,7 @@ class Tokens:
                     # A slip in an edit must not lock everybody out; the last good list stays in force.
                     why = str(exc) or f"{self._path}: is too large to be read"
                     log.warning("%s; the tokens read before stay in force", why)
+                self._stamp = stamp  # last: whoever sees it finds its tokens
             return self._tokens
 
     def _stat(self) -> tuple[int, int, int]:

@@ -24,11 +24,7 @@ class Turns:
         self._held: Counter[str] = Counter()
         self._most: dict[str, int] = {}
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
-
-    @property
-    def waiting(self) -> int:
-        """The number of those who wait."""
-        return sum(len(queue) for queue in self._waiting.values())
+        self.waiting = 0  # the length of all queues together; each arrival looks at it
 
     @contextlib.asynccontextmanager
     async def turn(self, key: str, most: int, seconds: float, *, known: bool = True) -> AsyncIterator[None]:
@@ -52,6 +48,7 @@ class Turns:
         self._most[key] = most
         mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, deque()).append(mine)
+        self.waiting += 1
         try:
             async with asyncio.timeout(seconds):
                 await mine
@@ -78,6 +75,7 @@ class Turns:
             if chosen is None:
                 return
             mine = self._waiting[chosen].popleft()
+            self.waiting -= 1
             self._waiting.move_to_end(chosen)
             self._tidy(chosen)
             if not mine.done():  # else its caller has just given up
@@ -88,6 +86,7 @@ class Turns:
         queue = self._waiting.get(key, ())
         if mine in queue:
             self._waiting[key].remove(mine)
+            self.waiting -= 1
             self._tidy(key)
 
     def _tidy(self, key: str) -> None:
