@@ -21,6 +21,7 @@ from judge.languages.table import Language, find, guess
 from judge.model.base import first_fault
 from judge.model.messages import Result, TestResult, Verdict
 from judge.problems import metadata
+from judge.problems.folders import folder_of
 from judge.problems.package import Package
 from judge.problems.reading.annotations import expected
 from judge.problems.tree import clean
@@ -82,24 +83,6 @@ LEGACY = (
     _rule("output_limit_exceeded", "AC WA RTE", "OLE", "OLE"),
     Rule("partially_accepted", whole=frozenset({Verdict.AC}), partial=True, says="AC, not all points"),
 )
-
-
-# What else people and other judges call these folders: in lower case, with _ between words.
-_FOLDERS = {
-    alias: folder
-    for folder, aliases in {
-        "accepted": "accepted accept ac correct ok",
-        "wrong_answer": "wrong_answer wronganswer wrong wa incorrect no_output nooutput presentation_error",
-        "time_limit_exceeded": "time_limit_exceeded timelimitexceeded time_limit timelimit tle tl slow timeout",
-        "run_time_error": "run_time_error runtimeerror runtime_error run_error rte re",
-        "memory_limit_exceeded": "memory_limit_exceeded memorylimitexceeded memory_limit mle",
-        "output_limit_exceeded": "output_limit_exceeded output_limit ole",
-        "compiler_error": "compiler_error compile_error compilation_error ce",
-        "partially_accepted": "partially_accepted partial pac",
-        "brute_force": "brute_force bruteforce",
-    }.items()
-    for alias in aliases.split()
-}
 
 
 class _Demand(BaseModel):
@@ -379,12 +362,6 @@ def _annotated(name: str, files: Mapping[str, bytes]) -> list[Rule]:
 def _meant(name: str, rules: Sequence[Rule]) -> list[Rule]:
     """The rules of the folder that another name of it stands for."""
     return [rule for rule in rules if rule.glob == folder_of(name)]
-
-
-def folder_of(path: str) -> str:
-    """The folder of submissions/ that a path lies in, by the format's name for it: `accepted` for `AC/a.cpp`."""
-    top = path.partition("/")[0]
-    return _FOLDERS.get(re.sub(r"[^a-z]+", "_", top.lower()).strip("_"), top)
 
 
 def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | None = None) -> str:

@@ -104,6 +104,11 @@ def test_solutions_in_folders_that_say_what_they_do(tmp_path: Path) -> None:
         "submissions/partial/a.cpp": "rejected/a.cpp",
         "x/solution/re/sol.java": "run_time_error/sol.java",
         "x/solution/other/b.c": "accepted/b.c",
+        "solutions/CE/c.c": "compiler_error/c.c",
+        "solutions/Memory-Limit/m.c": "run_time_error/m.c",
+        "solutions/ole/o.c": "rejected/o.c",
+        "solutions/bad/z.c": "rejected/z.c",
+        "solutions/naive/n.c": "brute_force/n.c",
         "slow/solution.py": "accepted/solution.py",
     }
     files = files_of(["tests/input/t1", "tests/output/t1"], dict.fromkeys(places, b"int main() {}"))

@@ -19,7 +19,8 @@ from judge.model import messages as m
 from judge.model.problem import ProblemInfo
 from judge.model.verification import Verification, VerifiedRow
 from judge.problems import timing
-from judge.problems.expectations import LOWER, UPPER, Candidate, candidates, folder_of
+from judge.problems.expectations import LOWER, UPPER, Candidate, candidates
+from judge.problems.folders import folder_of
 from judge.problems.importers.draft import Asked
 from judge.problems.package import Package
 from judge.problems.reading.formats import Dialect

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from judge.errors import PackageError
 from judge.problems import ini, metadata
+from judge.problems.folders import known_folder
 from judge.problems.importers import ioi, packed, testlib
 from judge.problems.importers.cases import Case, write_plain
 from judge.problems.importers.draft import Asked, Draft, Ref, as_number, decode, slug
@@ -42,18 +43,11 @@ _SOLUTIONS = (
 )  # fmt: skip
 _SOLUTION_FOLDERS = frozenset({"sol", "sols", "solution", "solutions", "std", "submissions", "src", "source", "code"})
 _FOLDERS = frozenset(folder for folder, _ in _SOLUTIONS)
-# What a folder within one of solutions says of those in it, beside the format's own words.
-_WORDS = {
-    word: folder
-    for folder, words in {
-        "accepted": "ac accept correct good ok pass right",
-        "wrong_answer": "wa wrong incorrect wronganswer wrong-answer",
-        "time_limit_exceeded": "tle tl slow timeout time_limit timelimit time-limit",
-        "run_time_error": "re rte mle ml runtime runtime_error memory_limit",
-        "brute_force": "brute bruteforce naive",
-        "rejected": "bad fail partial partially_accepted",
-    }.items()
-    for word in words.split()
+# What folders of the older formats are in the package that is made, which has none of these.
+_NOW = {
+    "memory_limit_exceeded": "run_time_error",
+    "output_limit_exceeded": "rejected",
+    "partially_accepted": "rejected",
 }
 # A limit with its unit, as systems like Hydro write it at the top of their settings.
 _LIMIT = re.compile(r"(time|memory): *([0-9]{1,5}(?:\.[0-9]{1,3})?)(s|ms|m|mb|g|gb)")
@@ -314,7 +308,9 @@ def _put_solutions(draft: Draft, used: set[str | None]) -> set[str]:
             continue
         said = next((one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None)
         place = next((at for at, one in enumerate(folders) if one.lower() in _SOLUTION_FOLDERS), len(folders))
-        said = said or next((_WORDS[one.lower()] for one in reversed(folders[place:]) if one.lower() in _WORDS), None)
+        said = said or next(
+            (_NOW.get(word, word) for word in map(known_folder, reversed(folders[place:])) if word), None
+        )
         said = said or next((folder for folder, pattern in _SOLUTIONS if pattern.fullmatch(stem)), None)
         if said is None and any(one.lower() in _SOLUTION_FOLDERS for one in folders):
             said = "accepted"

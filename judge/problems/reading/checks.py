@@ -18,6 +18,7 @@ from typing import Any
 from judge.errors import PackageError
 from judge.languages.table import load_table
 from judge.problems import expectations, statements
+from judge.problems.folders import folder_of
 from judge.problems.importers.draft import Asked
 from judge.problems.importers.making import Plan, UnmadeError
 from judge.problems.metadata import YAML_BYTES, ProblemYaml, Source
@@ -324,7 +325,7 @@ def _submissions(about: _About) -> None:
     """Submissions that say nothing, or that nobody can judge; submissions.yaml against the files."""
     package = about.package
     inner = [path.removeprefix("submissions/") for path in about.tree.below("submissions") if path.count("/") > 1]
-    if "accepted" not in {expectations.folder_of(path) for path in inner}:
+    if "accepted" not in {folder_of(path) for path in inner}:
         limitless = package and package.infer and package.manifest.traits.has_program
         text = (
             "has no accepted submission, so the time limit cannot be inferred; give it with --time-limit"
