@@ -302,7 +302,15 @@ FLAT = "checker: bridged\nchecker_args: {files: [checker.cpp, extra.h], lang: CP
 
 
 @pytest.mark.parametrize(
-    ("kind", "defines"), [("testlib", ""), ("default", "-DPLAIN"), ("peg", "-DPEG"), ("coci", "-DCOCI")]
+    ("kind", "defines"),
+    [
+        ("testlib", ""),
+        ("default", "-DPLAIN"),
+        ("peg", "-DPEG"),
+        ("coci", "-DCOCI"),
+        ("lqdoj", "-DLQDOJ"),
+        ("themis", "-DTHEMIS"),
+    ],
 )
 @pytest.mark.parametrize("init", [BRIDGED, FLAT])
 def test_bridged_checkers(init: str, kind: str, defines: str, tmp_path: Path) -> None:
@@ -338,6 +346,8 @@ def test_interactors(tmp_path: Path) -> None:
         coci = taken(tmp_path / str(number), init.replace("inter.cpp}", f"inter.cpp, type: {kind}}}"), files)
         assert told in coci.read(validator_of(coci).files["build"]).decode()
     assert any("unbuffered" in note for note in package.notes)
+    with pytest.raises(PackageError, match="type: themis is for checkers"):
+        taken(tmp_path / "themis", init.replace("inter.cpp}", "inter.cpp, type: themis}"), files)
 
 
 def test_signature_graders(tmp_path: Path) -> None:

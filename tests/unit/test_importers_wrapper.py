@@ -194,6 +194,48 @@ def test_checkers_of_coci(message, code, score, tmp_path, built) -> None:
     assert validator.ask("--points", "20") == code and validator.feedback("score.txt") == score
 
 
+@pytest.mark.parametrize(
+    ("script", "code", "score"),
+    [
+        ("exit 0", 42, None),
+        ("exit 1", 43, None),
+        ("exit 4", 43, None),
+        ("exit 3", 1, None),
+        ("exit 7", 1, None),
+        ("echo 0.25 >&2; exit 2", 42, "5"),
+        ("echo 1; echo found >&2; echo '.5 of it' >&2; exit 2", 42, "10"),
+        ("echo 0 >&2; exit 2", 43, None),
+        ("echo 1.0 >&2; exit 2", 42, None),
+        ("echo 25 >&2; exit 2", 1, None),
+        ("echo 0.25; exit 2", 1, None),
+    ],
+)
+def test_checkers_of_lqdoj(script, code, score, tmp_path, built) -> None:
+    validator = Validator(tmp_path, built, (IOA, "-DPLAIN", "-DLQDOJ"))
+    validator.program("checker", f"echo seen\n{script}\n")
+    assert validator.ask("--points", "20") == code and validator.feedback("score.txt") == score
+    assert "seen" in (validator.feedback("judgemessage.txt") or "")
+
+
+@pytest.mark.parametrize(
+    ("printed", "code", "score"),
+    [
+        ("well done\n0.25\n", 42, "5"),
+        ("\n1\nmore", 42, None),
+        ("wrong\n0.0", 43, None),
+        ("0.25\n", 1, None),
+        ("0.25\nwell\n", 1, None),
+        ("x\nnan\n", 1, None),
+    ],
+)
+def test_checkers_of_themis(printed, code, score, tmp_path, built) -> None:
+    validator = Validator(tmp_path, built, (IOA, "-DTHEMIS"))
+    validator.program("checker", f"cat <<'END'\n{printed}\nEND\n")
+    assert validator.ask("--points", "20") == code and validator.feedback("score.txt") == score
+    validator.program("checker", f"printf '{printed}'; exit 5\n")
+    assert validator.ask("--points", "20") == 43
+
+
 def test_points_are_the_words_of_the_program_that_gives_them(tmp_path, built) -> None:
     validator = Validator(tmp_path, built, BOTH)
     validator.program("interactor", "echo points 20 >&2\n")

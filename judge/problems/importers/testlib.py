@@ -106,6 +106,9 @@ PERCENT = Style(defines=("PERCENT",))
 # testlib's exit codes, and `partial X/Y`.
 COCI = Style(defines=("COCI",))
 PEG = Style(checker="oai", interactor="ia", defines=("PLAIN", "PEG"))
+# Two of the sites in Vietnam that are made from DMOJ's.
+LQDOJ = Style(interactor="ia", defines=("PLAIN", "LQDOJ"))
+THEMIS = Style(defines=("THEMIS",))
 # A checker of testlib in a task of the Contest Management System: a part is an outcome.
 CMS = Style(defines=("CMS",))
 

@@ -7,6 +7,9 @@
  *                        7 with a line "points X": X points; 16 + N: N percent, up to 100
  *   COCI                 7 with a line "partial X/Y" is that part, and "points X" says nothing
  *   PEG                  as PLAIN, but 1 with two lines of a whole number each, one after the other, is that part
+ *   LQDOJ                0 is right, 1 and 4 are wrong, 3 is its own fault, and 2 is the share from 0 to 1 with which the
+ *                        first line that begins with a number on standard error begins
+ *   THEMIS               0 with the share as the second line that is printed; any other code is wrong
  *   CMS                  "points X" is an outcome from 0 to 1, and a part is written as such. What ends with 0 and prints
  *                        a number is no checker of testlib's, and the judge's fault
  *   PERCENT              "points X" means X percent
@@ -38,6 +41,8 @@ static enum { NOTHING, ANY, POINTS, UNBOUNDED } scoring = NOTHING;
 static double most, scale = 1;
 /* How long the messages were before the program ran whose end is looked at. */
 static off_t before;
+/* Where a checker's standard output goes that is not among the messages. */
+static char *printed_apart;
 
 __attribute__((noreturn)) static void fail(const char *format, ...)
 {
@@ -159,6 +164,15 @@ static int said(double *value)
             *value = above / below;
             found = 2;
         }
+#elif defined(LQDOJ)
+        char *end;
+        if (line[strspn(line, "+-")] != '.' && (line[strspn(line, "+-")] < '0' || line[strspn(line, "+-")] > '9'))
+            continue;
+        above = strtod(line, &end);
+        if (end > line) {
+            *value = above;
+            found = 2;
+        }
 #else
         char *end;
         if (strncmp(line, "points ", 7) != 0)
@@ -221,13 +235,60 @@ __attribute__((noreturn)) static void give(double value, int share)
     exit(RIGHT);
 }
 
+#ifdef THEMIS
+/* The share in the second line of what the checker has printed. */
+static double second_line(void)
+{
+    FILE *file = fopen(printed_apart, "rb");
+    char *line = NULL, *end;
+    size_t room = 0;
+    double value = 0;
+    if (file == NULL || getline(&line, &room, file) < 0 || getline(&line, &room, file) < 0)
+        fail("the checker does not print the share of the points in its second line");
+    value = strtod(line, &end);
+    if (end == line || value - value != 0)
+        fail("the checker does not print the share of the points in its second line");
+    fclose(file);
+    return value;
+}
+#endif
+
+#if defined(LQDOJ) || defined(THEMIS)
+/* At the end of everything, what the checker has printed is among the messages, too. */
+static void tell_printed(void)
+{
+    char buffer[65536];
+    size_t count;
+    FILE *from = fopen(printed_apart, "rb"), *to = fopen(messages, "ab");
+    while (from != NULL && to != NULL && (count = fread(buffer, 1, sizeof buffer, from)) > 0)
+        fwrite(buffer, 1, count, to);
+    if (to != NULL)
+        fclose(to);
+}
+#endif
+
 /* What an exit code means; returns when it is "right". */
 static void judge(const char *name, int code)
 {
     double value = 0;
     int kind;
+#ifdef THEMIS
+    if (code != 0)
+        exit(WRONG);
+    give(second_line(), 1);
+#endif
     if (code == 0)
         return;
+#ifdef LQDOJ
+    if (code == 2 && (!said(&value) || value < 0 || value > 1))
+        fail("the %s gives points, and does not say a share from 0 to 1", name);
+    if (code == 2)
+        give(value, 1);
+    if (code == 4)
+        exit(WRONG);
+    if (code == 3)
+        fail("the %s says that it failed, or that the test is wrong", name);
+#endif
 #ifdef PEG
     if (code == 1 && said(&value))
         give(value, 1);
@@ -357,7 +418,11 @@ int main(int argc, char **argv)
     judge("checker", run("checker", CHECKER, input, looked_at, answer, printed, 0));
     refuse_outcome(printed);
 #else
-    judge("checker", run("checker", CHECKER, input, looked_at, answer, NULL, 0));
+#if defined(LQDOJ) || defined(THEMIS)
+    printed_apart = fresh("printed");
+    atexit(tell_printed);
+#endif
+    judge("checker", run("checker", CHECKER, input, looked_at, answer, printed_apart, 0));
 #endif
 #endif
     if (scoring == UNBOUNDED)

@@ -16,7 +16,14 @@ from judge.problems.tree import clean
 # What stands for the site's checkers that compare line by line.
 _TO_WHICH = "the default validator, to which line breaks are blanks"
 _FLOATS = {"default": "float_tolerance", "absolute": "float_absolute_tolerance", "relative": "float_relative_tolerance"}
-_STYLES = {"default": testlib.PLAIN, "testlib": testlib.TESTLIB, "coci": testlib.COCI, "peg": testlib.PEG}
+_STYLES = {
+    "default": testlib.PLAIN,
+    "testlib": testlib.TESTLIB,
+    "coci": testlib.COCI,
+    "peg": testlib.PEG,
+    "lqdoj": testlib.LQDOJ,
+    "themis": testlib.THEMIS,
+}
 # Those that compare.py does, and whether it gives parts of the points.
 _COMPARED = {
     "identical": False,
@@ -171,6 +178,8 @@ def _put_interactor(draft: Draft, given: Any, where: str) -> bool:
         raise PackageError(f"{where}: interactive: expected a mapping with files and type")
     check_keys(given, BRIDGED, "interactive", where)
     source, style = source_of(draft, given, "interactive", where), _style(given, "interactive", where)
+    if style is testlib.THEMIS:
+        raise PackageError(f"{where}: interactive: type: themis is for checkers; expected lqdoj, default, or testlib")
     draft.kind("interactive")
     testlib.put_checker(draft, None, source, style)
     draft.report.took(f"interactor {source.ref.path} ({given.get('type') or 'default'})")
