@@ -166,7 +166,8 @@ static int said(double *value)
         }
 #elif defined(LQDOJ)
         char *end;
-        if (line[strspn(line, "+-")] != '.' && (line[strspn(line, "+-")] < '0' || line[strspn(line, "+-")] > '9'))
+        const char *digits = line + (*line == '+' || *line == '-');
+        if (*digits == 0 || strchr(".0123456789", *digits) == NULL)
             continue;
         above = strtod(line, &end);
         if (end > line) {
