@@ -20,7 +20,7 @@ TOTAL_TIME = "total time exceeded"
 class Allowance(BaseModel):
     """The limits of one role. Seconds are wall seconds, bytes are bytes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, validate_default=True)
 
     own_tests: bool = Field(
         default=True, description="may hand in commands, runs without a problem, and tests of their own"
@@ -61,7 +61,7 @@ UNLIMITED = Allowance(
 class Quota(BaseModel):
     """One user's own limits, in place of the role's. None: the role's; 0: no limit."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     per_minute: int | None = Field(default=None, ge=0, le=10**6, description="submissions handed in within a minute")
     waiting: int | None = Field(default=None, ge=0, description="submissions that wait at once")
@@ -79,7 +79,7 @@ class Quota(BaseModel):
 class Allowances(BaseModel):
     """One allowance for each role; `allowances` of judicator.yml."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, validate_default=True)
 
     user: Allowance = Allowance()
     judge: Allowance = UNLIMITED

@@ -32,7 +32,7 @@ _told: set[Path] = set()
 class Hold(BaseModel):
     """One hold as it lies in NAME.hold. `since` and `ends` are for people; `until` is on the boottime clock."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     service: str
     reason: str

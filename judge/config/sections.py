@@ -52,7 +52,7 @@ def fault(sentence: str, *keys: str) -> PydanticCustomError:
 class Model(BaseModel):
     """Base of every config section: strict about keys, immutable once loaded."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, validate_default=True)
 
 
 class Tls(Model):

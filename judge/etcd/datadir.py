@@ -24,7 +24,7 @@ _HEAD = 4096  # bytes; the metadata is the second record of every log file
 class _Stored(BaseModel):
     """The record as JSON; ids in hexadecimal, as etcd's own tools print them."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(defer_build=True, extra="forbid")
 
     token: str
     name: str

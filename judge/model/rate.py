@@ -10,7 +10,7 @@ from judge.errors import JudgeError, LimitError
 class Rate(BaseModel):
     """A limit and what is left of it: `left` times in the next `seconds`, then `limit` times again."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(defer_build=True, extra="forbid")
 
     limit: int = Field(description="times in one minute")
     left: int
