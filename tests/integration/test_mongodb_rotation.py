@@ -70,8 +70,11 @@ def healthy(cluster: Cluster) -> bool:
 
 
 def restart(daemon: Daemon) -> None:
+    """Until there is another mongod: the primary may still think that the old one serves."""
+    before = daemon.mongod
     assert daemon.stop() == 0
     daemon.start()
+    wait_for(lambda: daemon.mongod != before, 60, f"another mongod of {daemon.name}")
 
 
 class Writer:

@@ -97,7 +97,7 @@ def test_cpu_time_of_counted_ones_is_limited_together(boxes):
 
 def test_an_end_that_settles_it_kills_all_others(boxes):
     outcomes = meet(
-        boxes, [sh("exit 1"), sh("sleep 9"), sh('cat "$1"', ONE)], [Link(1, 2)], lambda number, *_: number == 0
+        boxes, [sh("exit 1"), sh("sleep 9"), sh('cat "$1"; sleep 9', ONE)], [Link(1, 2)], lambda number, *_: number == 0
     )
     assert [outcome.killed for outcome in outcomes] == [set(), {Killed.CANCELLED}, {Killed.CANCELLED}]
     for outcome in outcomes:
@@ -114,7 +114,10 @@ def arguments() -> set[bytes]:
 
 
 def test_cancelling_ends_all(boxes):
-    """Both programs under way: what is cancelled before its program has begun was not killed."""
+    """Both programs under way: what is cancelled before its program has begun was not killed.
+
+    The reader goes on after the end of its pipe: on a busy host the writer's end is seen before the reader is killed.
+    """
     reading, writing = os.pipe()
     # Of this run alone: another one may be under way on this host.
     one, other = (f"9.{os.getpid():07}{number}" for number in (1, 3))
@@ -126,7 +129,7 @@ def test_cancelling_ends_all(boxes):
 
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         done = pool.submit(cancel)
-        commands = [sh(f'cat "$1" {one}', ONE), sh(f'exec 5> "$1"; sleep {other}', ONE)]
+        commands = [sh(f'cat "$1" {one}; sleep 9', ONE), sh(f'exec 5> "$1"; sleep {other}', ONE)]
         outcomes = meet(boxes, commands, [Link(1, 0, held=True)], cancel_fd=reading)
         done.result()
     assert all(Killed.CANCELLED in outcome.killed for outcome in outcomes)
