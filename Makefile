@@ -4,6 +4,8 @@ SHELL := /bin/bash
 VENV := .venv
 # Bare hosts to a cluster and back, and what happens to its machines; skipped with a reason where no lab can be.
 CLUSTER_TESTS := 'tests/cluster/test_molecule.py::test_scenario[default]' tests/cluster/test_site.py tests/cluster/test_machines.py
+# Pure functions that decide what happens to members, daemons and verdicts.
+DECISIONS := 'judge/*/planner.py,judge/boot/plan.py,judge/executor/verdict.py'
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 # The system's interpreter, not one under somebody's home: daemons that drop root must be able to reach it.
@@ -11,7 +13,7 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-webhooks test-cgroup2 molecule molecule-single docs clients pictures lint types unit bench clean
+.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-webhooks test-cgroup2 coverage molecule molecule-single docs clients pictures lint types unit bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,11 +78,17 @@ types: setup-test  ## mypy, strict
 	$(BIN)/mypy
 
 test: lint types  ## lint, types and all tests of the cluster
-	@scripts/run-tests tests/unit tests/integration tests/hostile tests/browser
+	@scripts/run-tests --covered tests/unit
+	$(BIN)/coverage report --include='judge/*' --fail-under=60 | tail -n 1
+	$(BIN)/coverage report --include=$(DECISIONS) --fail-under=100
+	@scripts/run-tests tests/integration tests/hostile tests/browser
+	@scripts/run-tests --alone $(CLUSTER_TESTS)
+
+coverage: setup-test  ## all tests without hosts, counted: what of the code they reach (an hour, root)
+	@scripts/run-tests --covered tests/unit tests/integration tests/hostile tests/browser
 	$(BIN)/coverage report --skip-covered --include='judge/*' --fail-under=90
 	$(BIN)/coverage report --skip-covered --include='plugins/*' # the rest of them runs on lab hosts only, uncounted
-	$(BIN)/coverage report --include='judge/*/planner.py,judge/boot/plan.py,judge/executor/verdict.py' --fail-under=100
-	@scripts/run-tests --alone $(CLUSTER_TESTS)
+	$(BIN)/coverage report --include=$(DECISIONS) --fail-under=100
 
 unit: setup-test  ## the tests that need no server and no root
 	$(BIN)/pytest -q tests/unit

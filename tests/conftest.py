@@ -12,6 +12,12 @@ from tests.support.servers import etcd_server, mongod_server
 
 FIGURE = "figure"
 
+# Where minutes go to a few tests, many of which mostly wait: begun first, the others run beside them.
+_LONG = (
+    "test_importers.py", "test_fuzz_web.py", "test_kill.py", "test_webhooks_killed.py", "test_problem_import.py",
+    "test_demo.py",
+)  # fmt: skip
+
 # How long an example takes says nothing on a machine that others use as well. The examples of a commit are always the
 # same ones, so that its tests say the same everywhere; others are looked for with `--hypothesis-profile search`.
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -37,6 +43,11 @@ def mongod_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Says what a test has measured; the figures are printed when all is over, also of tests that passed."""
     return lambda text: request.node.user_properties.append((FIGURE, text))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the modules of long tests first (`scripts/run-tests` keeps this order)."""
+    items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
