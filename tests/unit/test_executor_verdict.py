@@ -18,11 +18,15 @@ from judge.executor.verdict import (
     PRECEDENCE,
     Checked,
     Ruling,
+    checked_verdict,
     compile_verdict,
+    judge_error,
     near,
     run_fault,
     run_verdict,
     signal_name,
+    total_time_verdict,
+    unfit_verdict,
     usage,
     validator_fault,
 )
@@ -166,6 +170,17 @@ def test_compilation():
     assert failed.verdict is Verdict.CE
     assert failed.reason.startswith("compilation failed: wall time")
     assert compile_verdict(OK, LIMITS, "no time is left") == Ruling(Verdict.CE, "compilation failed: no time is left")
+
+
+def test_what_is_ruled_without_a_run_of_the_submission():
+    assert checked_verdict(Checked(accepted=True, message="all lines")) == Ruling(Verdict.AC, "")
+    assert checked_verdict(Checked(accepted=False, message="line 1")) == Ruling(Verdict.WA, "line 1")
+    assert checked_verdict(Checked(accepted=False)) == Ruling(Verdict.WA, "wrong answer")
+    # A validator that failed has not found anything, whatever else it says.
+    assert checked_verdict(Checked(accepted=False, fault="it crashed")) == Ruling(Verdict.JE, "it crashed")
+    assert unfit_verdict("too big") == Ruling(Verdict.CE, "compilation failed: too big")
+    assert total_time_verdict("no time is left") == Ruling(Verdict.TLE, "no time is left")
+    assert judge_error("its validator does not compile") == Ruling(Verdict.JE, "its validator does not compile")
 
 
 def test_a_cancelled_run_has_no_verdict():
