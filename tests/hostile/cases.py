@@ -6,6 +6,7 @@ it did fail, and are right (AC) then; those that hit a limit get that limit's ve
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +17,7 @@ from judge.model.messages import Limits
 from tests.support.machine import fork_cost, no_32_bit_calls
 
 MIB = 1024**2
+WORKERS = 4  # judge at once in the rounds
 # Kernels without CONFIG_CHECKPOINT_RESTORE cannot set the counter of process ids back.
 PIDS = b" pids" if Path("/proc/sys/kernel/ns_last_pid").exists() else b""
 SAFE = b"safe\n"
@@ -67,11 +69,11 @@ class Case:
     @cached_property
     def run_limits(self) -> Limits:
         """Long limits: only what waits for one may pass it, however busy or slow this machine is."""
+        cpu = max(1.0, 3000 * fork_cost())  # a page is dear where a process is: programs that fill memory end later
         given = {
-            "cpu": max(
-                1.0, 3000 * fork_cost()
-            ),  # a page is dear where a process is: programs that fill memory end later
-            "wall": max(20.0, 5000 * fork_cost()),
+            "cpu": cpu,
+            # Four share the cores in the rounds, with compilers and whatever else this machine does.
+            "wall": max(20.0, 2 * cpu * max(1.0, WORKERS / (os.cpu_count() or 1))),
             "memory": 64 * MIB,
             "output": 100_000,
             "processes": 32,

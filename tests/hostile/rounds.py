@@ -19,13 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.hostile.cases import BY_NAME, CASES
+from tests.hostile.cases import BY_NAME, CASES, WORKERS
 from tests.hostile.host import Host, Traces, strays
 from tests.hostile.runner import Report
 from tests.support.servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKERS = 4
 # How much the workers' memory may grow over the second half of the rounds, by its median step.
 GROWTH = 1.01
 BIGGEST = ("08_big_source", "42_bytes_long_line", "42_bytes_many_tokens", "57_digits_py", "38_deep_py")
