@@ -2,8 +2,11 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 VENV := .venv
-# Bare hosts to a cluster and back, and what happens to its machines; skipped with a reason where no lab can be.
-CLUSTER_TESTS := 'tests/cluster/test_molecule.py::test_scenario[default]' tests/cluster/test_site.py tests/cluster/test_machines.py
+# Bare hosts to a cluster, and what happens to its machines; skipped with a reason where no lab can be.
+MACHINES := tests/cluster/test_machines.py
+CLUSTER_TESTS := tests/cluster/test_site.py \
+  '$(MACHINES)::test_power_off_of_any_judicator_loses_and_doubles_nothing[0]' \
+  '$(MACHINES)::test_a_wiped_host_comes_back_while_submissions_flow[judicator]'
 # Pure functions that decide what happens to members, daemons and verdicts.
 DECISIONS := 'judge/*/planner.py,judge/boot/plan.py,judge/executor/verdict.py'
 DECISION_TESTS := $(patsubst %,tests/unit/test_%.py,boot_plan etcd_parts etcd_planner executor_verdict mongodb_planner systemd_show up)
@@ -14,7 +17,7 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-webhooks test-cgroup2 coverage molecule molecule-single docs clients pictures lint types unit bench clean
+.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs clients pictures lint types unit bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,7 +65,6 @@ lint: setup-test  ## format, style, roles, shell
 	shellcheck $(SHELL_SCRIPTS)
 	$(BIN)/python scripts/role-tables --check
 	$(BIN)/python scripts/make-clients --check
-	$(BIN)/python scripts/make-docs out/site
 
 docs: setup-test  ## the documentation as a site in out/site; a warning is an error
 	@$(BIN)/python scripts/make-docs out/site
@@ -103,6 +105,9 @@ test-cluster: setup-test  ## all that is done to deployed clusters: an hour (roo
 # `make test` has a part of it.
 test-webhooks: setup-test  ## a thousand webhooks while judicators, gateways and mongods are killed: none is lost
 	JUDGE_TEST_WEBHOOKS=1000 $(BIN)/pytest tests/integration/test_webhooks_killed.py
+
+test-kills: setup-test  ## each kind of process and each pair of kinds killed under a stream of submissions (root)
+	JUDGE_TEST_KILLS=all $(BIN)/pytest -n 2 --dist loadscope tests/integration/test_kill.py
 
 test-cgroup2: setup-test  ## the sandbox's tests and the hostile programs on cgroups of version 2, in user-mode Linux (root)
 	@scripts/install-packages uml

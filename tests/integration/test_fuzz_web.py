@@ -15,7 +15,7 @@ from tests.support.cluster import running
 from tests.support.judicators import World
 from tests.support.sandbox import need_sandbox
 
-FEW = web.Effort(examples=3, seed=1)
+FEW = web.Effort(examples=1, seed=1)
 
 
 @pytest.mark.root

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pymongo import UpdateOne
 
 from judge import clock
 from judge.allowance import Allowance, Allowances
@@ -70,10 +71,16 @@ REJUDGING: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def big(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+def bare(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_address: str) -> Iterator[World]:
+    made = World(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def big(bare: World) -> World:
     """A judicator over a store in which every kind of task is there by the thousand; waits in front come first."""
-    directory: Path = tmp_path_factory.mktemp("world")
-    world = World(directory, etcd_endpoint, mongod_address)
+    world = bare
     world.judicator(
         sweep_interval=0.2, executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0,
         allowances=Allowances(user=Allowance(slot_share=0.5)),
@@ -108,7 +115,9 @@ def big(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_add
     )  # fmt: skip
     begun = minute(now)
     ago = [begun - datetime.timedelta(minutes=number) for number in range(MANY)]
-    db.minutes.insert_many({"_id": one, "begun": begun, "verdicts": {"AC": 1}, "looks": 1} for one in ago)
+    figures = {"begun": begun, "verdicts": {"AC": 1}, "looks": 1}
+    # The judicator may have written this very minute.
+    db.minutes.bulk_write([UpdateOne({"_id": one}, {"$setOnInsert": figures}, upsert=True) for one in ago])
     start = {"incarnation": "i", "at": now, "version": "1", "slots": 1, "weak_sandbox": False, "calibration": []}
     machines = [f"crowd{number}" for number in range(MANY)]
     db.machines.insert_many(
@@ -117,8 +126,7 @@ def big(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str, mongod_add
     db.usage.insert_many({"_id": f"user{one}", "bytes": 0} for one in names[:200])
     db.create_collection("system.profile", capped=True, size=256 * 1024**2)
     db.command("profile", 2)
-    yield world
-    world.close()
+    return world
 
 
 @contextlib.contextmanager
