@@ -115,12 +115,8 @@ def _targets() -> list[tuple[str, ...]]:
     pairs = list(itertools.combinations(kinds, 2))
     if os.environ.get("JUDGE_TEST_KILLS") != "all":
         # The kinds in a circle: with the next one, and with the opposite one.
-        count = len(kinds)
-        pairs = [
-            pair
-            for pair in pairs
-            if (kinds.index(pair[1]) - kinds.index(pair[0])) % count in {1, count - 1, count // 2}
-        ]
+        apart = {1, len(kinds) // 2, len(kinds) - 1}
+        pairs = [(one, other) for one, other in pairs if kinds.index(other) - kinds.index(one) in apart]
     random.Random(SEED).shuffle(pairs)
     return [*((kind,) for kind in kinds), *pairs]
 
