@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
+import typer
 from rich.table import Table
 from rich.text import Text
 
 from judge.ctl import show, submit
-from judge.ctl.api import Api
+from judge.ctl.api import Api, connect
+from judge.ctl.options import Output
 from judge.ctl.problem.importing import import_package
 from judge.ctl.problem.rows import ExampleRow
+from judge.errors import EXIT_FAILED
 from judge.model import messages as m
 from judge.model.problem import ProblemsReply
 from judge.problems.examples import Example, load_examples
@@ -120,3 +123,22 @@ def table(rows: Sequence[ExampleRow]) -> Table:
             show.seconds(row.task.latency),
         )
     return grid
+
+
+def examples(
+    directory: Annotated[Path, typer.Argument(help="A folder of example problems and commands.")] = Path("examples"),
+    present: Annotated[bool, typer.Option("--present", help="Leave out languages that no executor has.")] = False,
+    output: Output = show.Output.TABLE,
+) -> None:
+    """Judge a folder of problem packages' own submissions and compare with what their folders say.
+
+    Exit code 1 when any verdict differs.
+    """
+    with connect() as api:
+        judged = judge_examples(api, directory, quiet=output == show.Output.JSON, present=present)
+    if output == show.Output.JSON:
+        show.print_json([row.as_json() for row in judged.rows])
+    else:
+        show.out.print(table(judged.rows))
+        show.out.say(judged.total(), "bold green" if judged.right else "bold red")
+    raise typer.Exit(0 if judged.right else EXIT_FAILED)

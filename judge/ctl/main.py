@@ -7,25 +7,42 @@ import getpass
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 
 from judge import __version__
 from judge.boot import holds
 from judge.ctl import context as contexts
-from judge.ctl import deleting, people, rejudge, show, sources, submit, text, trail, webhook
-from judge.ctl import examples as example_set
+from judge.ctl import show, sources, submit, text, trail
 from judge.ctl.api import Api, connect
 from judge.ctl.fleet import commands as fleet_commands
 from judge.ctl.fleet import operations as fleet_operations
-from judge.ctl.options import GlobalOptions, Output, VaultFiles
-from judge.ctl.problem import commands as problem_commands
+from judge.ctl.options import GlobalOptions, LaterCommands, Output, VaultFiles
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
 
+
+class Commands(LaterCommands):
+    """The commands of judgectl; those of this module are known from the start, as are the fleet's."""
+
+    later: ClassVar = {
+        "rejudge": "judge.ctl.rejudge:app",
+        "problem": "judge.ctl.problem.commands:app",
+        "examples": "judge.ctl.examples:examples",
+        "delete": "judge.ctl.deleting:app",
+        "purge": "judge.ctl.deleting:purge",
+        "webhook": "judge.ctl.webhook:app",
+        "user": "judge.ctl.people:users",
+        "token": "judge.ctl.people:tokens",
+        "passwd": "judge.ctl.people:own_passwd",
+        "audit": "judge.ctl.trail:audit",
+    }
+
+
 app = typer.Typer(
+    cls=Commands,
     help="Talk to a Judge cluster: hand in programs, follow verdicts, look after the cluster.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -66,17 +83,6 @@ def _globals(
     """Find the cluster once for all commands."""
     GlobalOptions.context, GlobalOptions.server = context, server
     GlobalOptions.inventory, GlobalOptions.vault_files = inventory, vault_password_file
-
-
-app.add_typer(rejudge.app, name="rejudge")
-app.add_typer(problem_commands.app, name="problem")
-app.add_typer(deleting.app, name="delete")
-app.add_typer(webhook.app, name="webhook")
-app.add_typer(people.users, name="user")
-app.add_typer(people.tokens, name="token")
-app.command("passwd")(people.own_passwd)
-app.command()(deleting.purge)
-app.command()(trail.audit)
 
 
 def _print_tasks(tasks: Sequence[m.Task], *, full: bool = False, source: bool = False) -> None:
@@ -152,7 +158,10 @@ def submit_command(
             for index, (_, program) in enumerate(read)
         ]
     with connect() as api:
-        handed = example_set.with_problems(api, handed, paths)
+        if any(submit.package_of(path) for path in paths):
+            from judge.ctl.examples import with_problems  # noqa: PLC0415 - reading packages takes half of a start
+
+            handed = with_problems(api, handed, paths)
         tasks = [api.submit(submit.keyed(one)) for one in handed]
         if wait:
             tasks = submit.follow_handed(api, tasks, quiet=output == show.Output.JSON)
@@ -350,26 +359,6 @@ def languages_command(output: Output = TABLE) -> None:
     for row in rows:
         table.add_row(row["name"], row.get("title", ""), " ".join(row.get("suffixes", [])), row.get("version") or "-")
     show.tell(output, rows, lambda: show.out.print(table))
-
-
-@app.command()
-def examples(
-    directory: Annotated[Path, typer.Argument(help="A folder of example problems and commands.")] = Path("examples"),
-    present: Annotated[bool, typer.Option("--present", help="Leave out languages that no executor has.")] = False,
-    output: Output = TABLE,
-) -> None:
-    """Judge a folder of problem packages' own submissions and compare with what their folders say.
-
-    Exit code 1 when any verdict differs.
-    """
-    with connect() as api:
-        judged = example_set.judge_examples(api, directory, quiet=output == show.Output.JSON, present=present)
-    if output == show.Output.JSON:
-        show.print_json([row.as_json() for row in judged.rows])
-    else:
-        show.out.print(example_set.table(judged.rows))
-        show.out.say(judged.total(), "bold green" if judged.right else "bold red")
-    raise typer.Exit(0 if judged.right else EXIT_FAILED)
 
 
 fleet_commands.add_to(app)

@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar, cast
 
 import typer
+from typer.core import TyperGroup
 
 from judge.ctl import show
+
+
+class LaterCommands(TyperGroup):
+    """A group of which some commands are imported when they are called, or when all of them are asked for.
+
+    A start of judgectl is nearly all imports; each group of commands brings those of a room of its own.
+    """
+
+    later: ClassVar[dict[str, str]]  # name -> `module:attribute`, a Typer or the function of a command
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names, for --help and for completion."""
+        return list(dict.fromkeys([*super().list_commands(ctx), *self.later]))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command, imported if need be; with an unknown name all are, as similar ones are looked for."""
+        for name in [cmd_name] if cmd_name in self.later else [*self.later] if cmd_name not in self.commands else []:
+            if name not in self.commands:
+                self.add_command(_imported(name, self.later[name]))
+        return super().get_command(ctx, cmd_name)
+
+
+def _imported(name: str, place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    found = getattr(importlib.import_module(module), attribute)
+    alone = typer.Typer()
+    if isinstance(found, typer.Typer):
+        alone.add_typer(found, name=name)
+    else:
+        alone.command(name)(found)
+        alone.callback()(lambda: None)  # a group, though it has one command
+    return cast("TyperGroup", typer.main.get_command(alone)).commands[name]
 
 
 class GlobalOptions:

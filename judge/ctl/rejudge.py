@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 import sys
 import uuid
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from judge import clock
 from judge.ctl import rejudge_show, show
 from judge.ctl.api import Api, connect
 from judge.ctl.options import Output
-from judge.ctl.text import UNITS
+from judge.ctl.text import moment
 from judge.errors import EmptyError, FieldError, UsageError
 from judge.model import messages as m
 from judge.model import rejudging as r
@@ -40,21 +39,6 @@ Verdicts = Annotated[list[m.Verdict] | None, typer.Option("--verdict", help="Wit
 Executors = Annotated[list[str] | None, typer.Option("--executor", help="Judged by this executor; several: any.")]
 Since = Annotated[str | None, typer.Option(help="Handed in since: 2h (ago), 2026-01-31 or 2026-01-31T12:00 (UTC).")]
 Until = Annotated[str | None, typer.Option(help="Handed in before; as --since.")]
-
-
-def moment(option: str, text: str | None, now: datetime.datetime) -> datetime.datetime | None:
-    """`2h` before `now`, or a date and time in ISO 8601, in UTC unless it says otherwise; else UsageError."""
-    if text is None:
-        return None
-    ago = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
-    try:
-        if ago:
-            return now - datetime.timedelta(seconds=int(ago[1]) * UNITS[ago[2]])
-        moment = datetime.datetime.fromisoformat(text.strip())
-    except (ValueError, OverflowError):
-        msg = f"--{option}: '{text}' is no time; expected 2h, 30m, 1d (ago), 2026-01-31 or 2026-01-31T12:00"
-        raise UsageError(msg) from None
-    return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment
 
 
 def filter_of(now: datetime.datetime, **conditions: Any) -> r.RejudgeFilter:

@@ -1,7 +1,8 @@
-"""Durations and sizes, as people read and write them."""
+"""Durations, times and sizes, as people read and write them."""
 
 from __future__ import annotations
 
+import datetime
 import re
 
 from judge.errors import UsageError
@@ -29,6 +30,21 @@ def duration(text: str, option: str) -> int:
     if not match or int(match[1]) == 0:
         raise UsageError(f"{option}: '{text}' is not a duration; expected a number with s, m, h or d, such as 30m")
     return int(match[1]) * UNITS[match[2]]
+
+
+def moment(option: str, text: str | None, now: datetime.datetime) -> datetime.datetime | None:
+    """`2h` before `now`, or a date and time in ISO 8601, in UTC unless it says otherwise; else UsageError."""
+    if text is None:
+        return None
+    ago = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    try:
+        if ago:
+            return now - datetime.timedelta(seconds=int(ago[1]) * UNITS[ago[2]])
+        moment = datetime.datetime.fromisoformat(text.strip())
+    except (ValueError, OverflowError):
+        msg = f"--{option}: '{text}' is no time; expected 2h, 30m, 1d (ago), 2026-01-31 or 2026-01-31T12:00"
+        raise UsageError(msg) from None
+    return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment
 
 
 def size(text: str, option: str) -> int:

@@ -12,7 +12,7 @@ from judge import clock
 from judge.ctl import show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
-from judge.ctl.rejudge import moment
+from judge.ctl.text import moment
 from judge.errors import JudgeError
 from judge.model.audit import AuditEntry, AuditReply, folded
 

@@ -8,6 +8,8 @@ import io
 import ipaddress
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -499,3 +501,17 @@ def test_examples_that_nobody_can_judge_are_told_apart() -> None:
     judged = examples.JudgedExamples([], left_out)
     assert not judged.right
     assert "java" in judged.total() and f"{len(left_out)} left out" in judged.total()
+
+
+def test_a_command_starts_without_what_others_need() -> None:
+    """Packages, importers, people: `judgectl status` in a loop would load them all each time."""
+    others = ("judge.problems", "judge.ctl.problem", "judge.ctl.people", "judge.ctl.rejudge", "judge.ctl.webhook")
+    code = f"import sys, judge.ctl.main; print(*[one for one in sys.modules if one.startswith({others})])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.split() == []
+
+
+def test_an_unknown_command_is_compared_with_all_of_them() -> None:
+    done = CliRunner().invoke(main.app, ["webhok"])
+    assert done.exit_code == 2
+    assert "Did you mean 'webhook'?" in done.output

@@ -228,6 +228,11 @@ def test_a_page_for_somebody_begins_with_what_they_do_first(page: Path) -> None:
 TYPED = re.compile(r"^(?:.*\| ?)?judgectl (.*)|`judgectl ([^`\n]+)`", re.MULTILINE)
 
 
+def names_in(command: Any) -> list[str]:
+    """Names of the commands of a group; none of a command."""
+    return command.list_commands(None) if hasattr(command, "list_commands") else []
+
+
 @pytest.mark.parametrize("page", [*FOR, ROOT / "README.md", ROOT / "docs/cookbook.md"], ids=lambda page: page.stem)
 def test_judgectl_takes_what_a_page_tells_people_to_type(page: Path) -> None:
     """Its commands and their options; what stands for something of one's own is not looked at."""
@@ -235,14 +240,13 @@ def test_judgectl_takes_what_a_page_tells_people_to_type(page: Path) -> None:
         line = (found[1] or found[2]).partition(" #")[0]
         here: Any = typer.main.get_command(app)
         for word in shlex.split(line):
-            if word in getattr(here, "commands", {}):
-                here = here.commands[word]
+            if word in names_in(here):
+                here = here.get_command(None, word)
             elif word.startswith("-") and len(word) > 1:
                 options = {name for one in here.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
                 assert word in options, f"{page.name}: judgectl {line}: {word}"
-            elif hasattr(here, "commands"):
-                known = here.commands.keys() | {"INVENTORY"}
-                assert set(word.split("|")) <= known, f"{page.name}: judgectl {line}: {word}"
+            elif names_in(here):
+                assert set(word.split("|")) <= {*names_in(here), "INVENTORY"}, f"{page.name}: judgectl {line}: {word}"
 
 
 def test_everybody_has_a_page() -> None:
