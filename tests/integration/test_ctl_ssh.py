@@ -305,7 +305,8 @@ def journals(server: SshServer, tmp_path: Path) -> Path:
     server.program("sudo", 'shift 2; exec "$@"')
     server.program(
         "journalctl",
-        f'echo "$*" >>{tmp_path}/asked; case "$*" in *--follow*) cat {tmp_path}/news; exec sleep 600;; '
+        f'echo "$*" >>{tmp_path}/asked; case "$*" in *--follow*) echo $$ >>{tmp_path}/following; '
+        f"cat {tmp_path}/news; exec sleep 600;; "
         f"*--reverse*) tac {tmp_path}/past;; *) cat {tmp_path}/past;; esac",
     )
     second = 1_000_000
@@ -353,6 +354,13 @@ def test_followed_logs_go_on_where_they_broke_off(journals: Path, server: SshSer
     asked = (tmp_path / "asked").read_text().splitlines()
     assert "--after-cursor=c4000000" in asked[1]
     assert "--after-cursor=c9000000" in asked[2], "it goes on after the last line that was shown"
+    followers = [int(pid) for pid in (tmp_path / "following").read_text().split()]
+    assert len(followers) == 2
+    wait_for(
+        lambda: not any(Path(f"/proc/{pid}").exists() for pid in followers),
+        60,
+        "the end of what nobody reads, though nothing is logged",
+    )
 
 
 def test_hosts_and_units_are_told(server: SshServer, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class JournalQuery:
         return (
             f"LC_ALL=C; export LC_ALL; trap '' PIPE; {shlex.join(words)} & journal=$!\n"
             "trap 'kill $journal 2>/dev/null' EXIT\n"
-            f"while kill -0 $journal 2>/dev/null && echo >&2; do sleep {HEARTBEAT}; done\n"
+            f"while kill -0 $journal 2>/dev/null; do echo >&2 || exit 1; sleep {HEARTBEAT}; done\n"
             "wait $journal\n"
         )
 
