@@ -53,6 +53,7 @@ class Verbs:
         """`seed` decides where runs are cut off; `table` is rewritten with every row."""
         self.site, self.seed, self.table = site, seed, table
         self.rows: list[Row] = []
+        self.late: list[str] = []
         self._control: Row | None = None
 
     @property
@@ -73,9 +74,10 @@ class Verbs:
     def measure(
         self, verb: str, hosts: Sequence[str], act: Callable[[], object], *, planned: bool = False, settle: int = 3
     ) -> Row:
-        """Do it under the stream, and keep the row; AssertionError unless every promise was kept.
+        """Do it under the stream, and keep the row; AssertionError when something was lost, doubled or misjudged.
 
-        `planned`: verdicts are away for PLANNED seconds at most, whatever a playbook costs that changes nothing.
+        `planned`: verdicts are away for PLANNED seconds at most, whatever a playbook costs that changes nothing. What
+        takes longer is `late`, and the test fails at its end, so that it leaves a whole cluster to the others.
 
         `act` runs the playbook and checks it. Afterwards `settle` new submissions have to be judged, which belongs to
         what is measured: a verb that ends with a cluster that stands still has not ended.
@@ -93,8 +95,14 @@ class Verbs:
         self.keep(row)
         found = faults(ledger)
         assert not found, "\n".join([f"{len(found)} of {len(ledger.offered)}:", *found[:20]])
-        assert not planned or row.verdicts <= PLANNED, row.line()
+        if planned and row.verdicts > PLANNED:
+            self.late.append(row.line())
         return row
+
+    def in_time(self) -> None:
+        """AssertionError when a planned verb kept verdicts away for too long since the last call."""
+        late, self.late = self.late, []
+        assert not late, f"verdicts were away for more than {PLANNED:g} s:\n" + "\n".join(late)
 
     def keep(self, row: Row) -> None:
         """Put a row into the table: of `measure`, or of a verb that comes when nobody can hand in anything."""

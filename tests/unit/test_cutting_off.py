@@ -63,3 +63,11 @@ def test_a_planned_verb_has_a_bound_of_its_own() -> None:
         for verb in ("rotate", "upgrade", "rollback", "renew", "backup"):
             for line in text.splitlines():
                 assert f'verbs.measure("{verb}' not in line or "planned=True" in line, line
+
+
+def test_a_late_verb_fails_its_test_and_no_other(verbs: Verbs) -> None:
+    verbs.in_time()
+    verbs.late.append("| add | j4 | 421 | 13.6 s |")
+    with pytest.raises(AssertionError, match=r"more than 5 s:\n\| add \| j4"):
+        verbs.in_time()
+    verbs.in_time()
