@@ -695,6 +695,49 @@ def test_the_official_solution_by_another_name(tmp_path, names, official):
         assert found == [f"submissions/accepted/{name}" for name in official]
 
 
+@pytest.mark.parametrize(
+    ("names", "official"),
+    [
+        (["sums.c", "generator.c"], ["sums.c"]),
+        (["anybody.py"], ["anybody.py"]),
+        (["anybody.py", "another.py"], []),
+    ],
+)
+def test_solutions_in_the_other_folder(tmp_path, names, official):
+    files = with_(PLAIN, {"sol/solution.cpp": None, "sol/soluzione.py": None, "sol/slow.cpp": None})
+    with load(tmp_path, {**files, **{f"solution/{name}": CPP for name in names}}) as package:
+        found = sorted(path for path in paths(package) if path.startswith("submissions/"))
+        assert found == [f"submissions/accepted/{name}" for name in official]
+        assert not any("nothing says what they are for" in note for note in package.notes)
+
+
+def test_headers_of_managers_go_with_submissions_without_a_grader(tmp_path):
+    with load(tmp_path, with_(PLAIN, {"managers/board.h": "int led();", "managers/my board.h": ""})) as package:
+        assert {language: list(files) for language, files in package.manifest.include.items()} == {
+            "c": ["board.h"],
+            "cpp": ["board.h"],
+        }
+        assert not package.manifest.languages and package.manifest.task is None
+        assert any("managers/my board.h: nothing says what they are for" in note for note in package.notes)
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["testo/italian.pdf", "testo/english.pdf"], {"it", "en"}),
+        (["statement/sums.pdf", "statement/figure.pdf"], {"hu"}),
+        (["statement/Sheet of day 1.pdf"], {"hu"}),
+        (["statement/sums-de.pdf", "statement/sums_en_US.pdf", "statement/figure.pdf"], {"de", "en-US"}),
+        (["statement/statement.it.pdf", "statement/sums.pdf"], {"it", "hu"}),
+        (["statement/figure.pdf", "statement/logo.pdf"], set()),
+    ],
+)
+def test_statements_by_the_names_of_languages(tmp_path, names, found):
+    files = {"statement/statement.pdf": None, **dict.fromkeys(names, b"%PDF-1.4")}
+    with load(tmp_path, with_(yaml("primary_language: hu\n"), files)) as package:
+        assert {one.language for one in package.manifest.statements} == found
+
+
 def test_tests_that_are_not_made_are_said_before_anything_else(tmp_path):
     files = with_(json_plus(EXPORT, type="Notice", time_limit=10000), {f"tests/{name}.in": None for name in TESTS})
     with pytest.raises(PackageError, match=r"has no tests/NAME\.in; make the tests first"):

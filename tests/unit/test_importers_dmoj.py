@@ -477,6 +477,7 @@ def test_limits(tmp_path: Path) -> None:
     [
         "file_io: {input: DATA.in, output: DATA.out}\n",
         "io_redirects: {DATA.in: {fd: 0, mode: r}, DATA.out: {fd: 1, mode: w}}\n",
+        "io_mode: file\ninput_file: DATA.in\noutput_file: DATA.out\n",
     ],
 )
 def test_files_in_place_of_standard_input(said: str, tmp_path: Path) -> None:
@@ -484,9 +485,16 @@ def test_files_in_place_of_standard_input(said: str, tmp_path: Path) -> None:
     assert yaml.safe_load(tree.read("judge.yaml", 999)) == {"input_file": "DATA.in", "output_file": "DATA.out"}
 
 
+def test_standard_input_in_the_words_of_another_site(tmp_path: Path) -> None:
+    tree = open_package_tree(folder(tmp_path, dmoj("io_mode: std\ninput_file: DATA.in\n" + CASES), "x")).tree
+    assert "judge.yaml" not in tree.files
+
+
 # --- what is refused ---------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[str, str]] = {
+    "files without names": ("io_mode: file\ninput_file: a.in\n" + CASES, "io_mode: is file, so input_file and output_"),
+    "another way": ("io_mode: [file]\n" + CASES, "io_mode: '['file']' is neither std nor file"),
     "a slip": ("test_cases:\n- {in: 1.in, out: 1.out, point: 40}\n", "unknown key 'point'; did you mean 'points'?"),
     "a slip in a batch": (
         "test_cases:\n- {points: 1, batched: [{in: 1.in, outt: 1.out}]}\n", "unknown key 'outt'; did you mean 'out'?",

@@ -271,6 +271,15 @@ def test_a_group_of_tests_with_points_that_others_depend_on(tmp_path: Path) -> N
     assert len(list(found.values())[-1][2]) == 2
 
 
+def test_points_of_a_group_are_shared_by_tests_without_any(tmp_path: Path) -> None:
+    tests = '<test sample="true" group="0"/><test group="1"/><test group="1"/>'
+    groups = '<groups><group name="0" points="0" points-policy="complete-group"/>'
+    groups += '<group name="1" points="60" points-policy="each-test"/></groups>'
+    package = taken(tmp_path, polygon(tests, groups=groups))
+    assert groups_of(package) == {"secret": (60, "sum", []), "secret/1_1": (60, "sum", [])}
+    assert any("2 groups with 60 points" in note for note in package.notes)
+
+
 PARTIAL = CHECKER.replace(b'quitf(_ok, "")', b'quitp(5, "half")')
 
 

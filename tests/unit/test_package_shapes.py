@@ -193,6 +193,18 @@ SHAPES: dict[str, Shape] = {
         ),
         tests=False,
     ),
+    "an archive of a company's contests: flags by the word of groups, beside groups without any": Shape(
+        legacy("name: X\ntype: scoring\noutput_validator_flags: float_tolerance 1e-6\n")
+        | {"data/secret/testdata.yaml": "on_reject: continue\ngrader_flags: first_error\n"},
+        lambda package: package.manifest.validator_flags == ["float_tolerance", "1e-6"],
+        ["problem.yaml:3: output_validator_flags: is the word of groups for 'validator_flags'; it is read as that"],
+    ),
+    "the same in 2025-09, without a value, and twice alike": Shape(
+        current("name: X\noutput_validator_flags:\nvalidator_flags: a\noutput_validator_args: a\n")
+        | {"output_validator/check.py": CHECK},
+        lambda package: package.manifest.validator_flags == ["a"],
+        ["output_validator_args: is the word of groups for 'validator_flags'"],
+    ),
     "a draft in output_validators/ and with an author": Shape(
         draft("name: X\nauthor: A\nsource_url: u\n") | {"output_validators/check/check.py": CHECK},
         lambda package: validators(package) == [("check", "python3", "check.py")],
@@ -754,6 +766,13 @@ def test_a_package_without_problem_yaml_is_not_asked_for_its_license(tmp_path: P
 def test_tests_that_are_still_to_be_made_are_said(tmp_path: Path, made: str) -> None:
     with pytest.raises(PackageError, match=rf"has no tests; .*; run its generators first \({made}\), which is not"):
         read_package(packages.write(tmp_path / "sum", {**legacy("name: X\n"), **ACCEPTED, made: ""}))
+
+
+@pytest.mark.parametrize("flags", ["case_sensitive", "[case_sensitive]"])
+def test_flags_that_contradict_each_other_are_refused(tmp_path: Path, flags: str) -> None:
+    said = legacy(f"name: X\nvalidator_flags: {flags}\noutput_validator_flags: float_tolerance 1e-6\n")
+    with pytest.raises(PackageError, match=r"yaml:3: output_validator_flags: contradicts 'validator_flags'; leave one"):
+        read_package(packages.write(tmp_path / "sum", {**said, **TESTS, **ACCEPTED}))
 
 
 def test_a_folder_of_another_name_has_the_accepted_submission(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from judge.problems.importers import cms_gen, ioi
 from judge.problems.importers.cases import Case, points
 from judge.problems.importers.draft import Asked, Draft, slug
 from judge.problems.importers.pairs import find_pairs
+from judge.problems.importers.spoken import language_of
 from judge.problems.tree import Tree, clean
 
 _SETTINGS = ("task.yaml", "task.yml", "task.json")
@@ -38,6 +39,7 @@ _KNOWN = frozenset({
     "score_type_parameters", "total_value", "primary_language", "public_testcases", "risultati",
 })  # fmt: skip
 _OF_GROUPS = frozenset({"max_score", "points", "testcases", "tests", "threshold", "name", "depends_on"})
+_OF_PROGRAMS = ("checker", "managers", "graders")
 _MOST = 5000
 
 
@@ -166,6 +168,7 @@ class _Conversion:
         if asked.memory is not None:
             self._draft.limits["memory"] = asked.memory
         self._task = ioi.Task()
+        self._sol = cms_gen.solutions(tree)
         self._kind = self._kind_of_task()
 
     def convert(self) -> Draft:
@@ -183,7 +186,7 @@ class _Conversion:
         folders = [folder for folder in ("att", "attachments") if ioi.put_attachments(draft, folder)][:1]
         self._solutions()
         self._task.put(draft)
-        known = {"gen", "input", "output", "sol", "check", "cor", "statement", "testo", *folders}
+        known = {"gen", "input", "output", self._sol, "check", "cor", "statement", "testo", *_OF_PROGRAMS, *folders}
         self._rest(known)
         return draft
 
@@ -242,7 +245,7 @@ class _Conversion:
         elif self._kind == "Batch":
             self._files(graded=bool(entry))
         if self._kind != "OutputOnly":
-            ioi.put_define(draft, self._task, ("sol", "managers", "graders", "att"))
+            ioi.put_define(draft, self._task, (self._sol, "managers", "graders", "att"))
         if self._kind == "OutputOnly":
             draft.problem["type"] = ["scoring", "submit-answer"]
             draft.limits.setdefault("time_limit", 1)
@@ -311,12 +314,12 @@ class _Conversion:
 
     def _mentions(self, name: str, *, graded: bool) -> bool:
         """Says whether a solution, or its grader, names a file."""
-        for path in self._tree.below("sol"):
+        for path in self._tree.below(self._sol):
             stem, suffix = posixpath.splitext(posixpath.basename(path))
             wanted = stem == "grader" if graded else cms_gen.SOLUTIONS.match(stem) is not None
             if suffix in ioi.LANGUAGES and wanted and self._tree.files[path] <= metadata.YAML_BYTES:
                 return name.encode() in self._tree.read(path, metadata.YAML_BYTES)
-        return not self._tree.below("sol")
+        return not self._tree.below(self._sol)
 
     # --- tests ------------------------------------------------------------------------------------------------------
 
@@ -350,7 +353,7 @@ class _Conversion:
         answers = answers if made and self._kind in {"Batch", "TwoSteps"} else []
         two_steps = self._kind == "TwoSteps"
         halves = self._halves() if two_steps else []
-        paths = halves[0] if halves else cms_gen.official(self._tree)[:1]
+        paths = halves[0] if halves else cms_gen.official(self._tree, self._draft.name)[:1]
         if not inputs and not (answers and paths):
             return
         if inputs and not gen.lines:
@@ -429,9 +432,13 @@ class _Conversion:
             if path in self._tree.files:
                 ioi.put_statement(self._draft, path, language)
                 return
-        found = [path for path in self._tree.files if re.fullmatch(r"(?:statement|testo)/[A-Za-z_-]{2,12}\.pdf", path)]
-        for path in found:
-            ioi.put_statement(self._draft, path, posixpath.basename(path)[:-4].replace("_", "-"))
+        pdfs = [path for path in self._tree.files if re.fullmatch(r"(?:statement|testo)/[^/]+\.pdf", path)]
+        found = {path: code for path in pdfs if (code := language_of(path, self._name()))}
+        named = [path for path in pdfs if posixpath.basename(path).lower() == f"{self._name()}.pdf".lower()]
+        for path in named or ([] if found else pdfs if len(pdfs) == 1 else []):
+            found[path] = language
+        for path, code in found.items():
+            ioi.put_statement(self._draft, path, code)
         if not found:
             self._written(language)
 
@@ -454,8 +461,10 @@ class _Conversion:
     def _solutions(self) -> None:
         """The official solution; of the others nothing says what they do."""
         halves = self._halves() if self._kind == "TwoSteps" else []
-        chosen = dict.fromkeys([path for one in halves for path in one] or cms_gen.official(self._tree), "accepted")
-        sources = [path for path in self._tree.below("sol") if posixpath.splitext(path)[1] in ioi.LANGUAGES]
+        chosen = dict.fromkeys(
+            [path for one in halves for path in one] or cms_gen.official(self._tree, self._draft.name), "accepted"
+        )
+        sources = [path for path in self._tree.below(self._sol) if posixpath.splitext(path)[1] in ioi.LANGUAGES]
         named = [posixpath.splitext(posixpath.basename(path))[0] for path in sources if path not in chosen]
         others = len([stem for stem in named if stem not in cms_gen.GRADERS and not stem.endswith("lib")])
         for paths in halves:
@@ -468,13 +477,13 @@ class _Conversion:
         elif self._kind != "OutputOnly":
             ioi.put_solutions(self._draft, chosen)
         if others:
-            self._draft.report.dropped(f"{others} files in sol/: nothing says how they should be judged")
+            self._draft.report.dropped(f"{others} files in {self._sol}/: nothing says how they should be judged")
 
     def _rest(self, known: set[str]) -> None:
         """Say what was left out."""
         ignored = sorted(key for key in map(str, self._conf) if _CONTEST.fullmatch(key))
         self._draft.check_keys(self._conf, _KNOWN | set(ignored), self._where)
-        self._draft.unused(("check", "cor", "checker", "managers", "graders"))
+        self._draft.unused(("check", "cor", *_OF_PROGRAMS))
         if ignored:
             self._draft.report.dropped(f"{', '.join(ignored)}: rules of a contest, not of the task")
         if self._get("public_testcases", "risultati"):

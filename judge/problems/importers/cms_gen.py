@@ -211,16 +211,22 @@ def _generator(draft: Draft, plan: Plan) -> str:
     return plan.program(draft, "generator", testlib.Source(draft.ref(path)))
 
 
-def official(tree: Tree) -> list[str]:
-    """The official solutions, by their names; else the one that is right by its name, or is the only one there."""
+def solutions(tree: Tree) -> str:
+    """The folder of solutions: `sol`, or `solution` where there is no such folder."""
+    return "solution" if tree.below("solution") and not tree.below("sol") else "sol"
+
+
+def official(tree: Tree, name: str) -> list[str]:
+    """The official solutions, by their names; else one that is right by its name, called as the task, or alone."""
     sources: dict[str, str] = {}
-    for path in tree.below("sol"):
+    for path in tree.below(solutions(tree)):
         stem, suffix = posixpath.splitext(posixpath.basename(path))
         if suffix in ioi.LANGUAGES and path.count("/") == 1 and stem not in GRADERS and not stem.endswith("lib"):
             sources[path] = stem.lower()
     found = [path for path, stem in sources.items() if SOLUTIONS.fullmatch(stem)]
     right = [path for path, stem in sources.items() if _RIGHT.fullmatch(stem)]
-    return found or right[:1] or (list(sources) if len(sources) == 1 else [])
+    named = [path for path, stem in sources.items() if stem == name.lower()]
+    return found or right[:1] or named or (list(sources) if len(sources) == 1 else [])
 
 
 def in_two_files(tree: Tree, names: Sequence[str]) -> list[list[str]]:

@@ -203,6 +203,7 @@ def put_graders(draft: Draft, folders: Sequence[str], stems: Sequence[str]) -> s
     paths = [path for folder in folders for path in draft.tree.below(folder)]
     entry = next((stem for stem in stems if any(_stem(path) == stem and _language(path) for path in paths)), "")
     if not entry:
+        _put_headers(draft)
         return ""
     mains = {language: path for path in reversed(paths) if _stem(path) == entry and (language := _language(path))}
     for language, main in sorted(mains.items()):
@@ -219,6 +220,18 @@ def put_graders(draft: Draft, folders: Sequence[str], stems: Sequence[str]) -> s
     draft.report.took(f"graders '{entry}', compiled with submissions, in {', '.join(sorted(mains))}")
     draft.report.dropped("submissions in other languages: there is no grader for them, so they are refused")
     return entry
+
+
+def _put_headers(draft: Draft) -> None:
+    """Have the headers of managers/ with submissions in C and C++, as that system has them without a grader, too."""
+    found = [
+        path for path in draft.tree.below("managers") if path.endswith(HEADERS) and _named(posixpath.basename(path))
+    ]
+    for path in found:
+        for language in ("c", "cpp"):
+            draft.put(f"include/{language}/{posixpath.basename(path)}", draft.ref(path))
+    if found:
+        draft.report.took(f"{len(found)} headers of managers/, which go with submissions in C and C++")
 
 
 def put_two_steps(draft: Draft, task: Task, entry: str) -> None:

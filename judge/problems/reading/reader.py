@@ -23,7 +23,7 @@ from judge.model.problem import (
 from judge.problems import checktestdata, ini, metadata, testdata
 from judge.problems.metadata import ProblemYaml
 from judge.problems.programs import Finder, FoundProgram, substitute
-from judge.problems.reading import extras, formats
+from judge.problems.reading import extras, formats, settings
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import DOMJUDGE, Dialect
 from judge.problems.reading.held import Blobs, Look, Package
@@ -203,7 +203,7 @@ class Reader:
         """problem.yaml and domjudge-problem.ini; DOMjudge needs one of the two."""
         if PROBLEM_YAML in self.tree.files:
             with self.findings.caught():
-                document = metadata.read(*self._small(PROBLEM_YAML))
+                document = settings.of_groups(metadata.read(*self._small(PROBLEM_YAML)), self.findings)
                 self.yaml = metadata.load(ProblemYaml, document, self.findings)
                 metadata.review(self.yaml, self.findings)
         elif INI in self.tree.files:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
+from judge import yamltext
 from judge.errors import PackageError
 from judge.problems.metadata import Flags, Range, Score, Section, Text, flags, split
+from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import GRADER_KEYS
 
 VERDICT_MODES = ("worst_error", "first_error", "always_accept")
@@ -132,6 +135,22 @@ def current(raw: Mapping[Any, Any], where: str) -> tuple[dict[Any, Any], list[st
                 found.setdefault(new, value)
             said.append(f"{old}: is the legacy format's word for {new}; it is read as that")
     return found, said
+
+
+def of_groups(document: yamltext.Document, findings: Findings) -> yamltext.Document:
+    """A problem.yaml in which a group's words for flags are those that problem.yaml has; converters put them there."""
+    found = dict(document.value)
+    for word in ("output_validator_flags", "output_validator_args"):
+        given = found.pop(word, None)
+        place = f"{document.source}:{document.lines().get((word,), 1)}: {word}"
+        if given is None:
+            continue
+        if (found.get("validator_flags") or given) != given:
+            findings.error(f"{place}: contradicts 'validator_flags'; leave one of them out")
+            continue
+        found["validator_flags"] = given
+        findings.warning(f"{place}: is the word of groups for 'validator_flags'; it is read as that, for all tests")
+    return replace(document, value=found)
 
 
 def by_validator(given: Any, dialect: str) -> list[str] | dict[str, list[str]]:

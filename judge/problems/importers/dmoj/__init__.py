@@ -25,7 +25,7 @@ _KNOWN = _QUIET | {
     "archive", "test_cases", "pretest_test_cases", "checker", "checker_args", "custom_judge", "interactive", "points",
     "signature_grader", "generator", "generator_args", "unbuffered", "output_limit_length", "file_io", "in", "out",
     "io_redirects", "time_limit", "memory_limit", "dependencies", "grader", "grader_args", "output_only",
-    "communication",
+    "communication", "io_mode", "input_file", "output_file",
 }  # fmt: skip
 
 
@@ -124,8 +124,8 @@ def _limits(draft: Draft, said: dict[str, Any], asked: Asked, where: str) -> Non
 
 
 def _file_io(draft: Draft, said: dict[str, Any], where: str) -> None:
-    """Files in place of standard input and output, in the site's two ways of saying it."""
-    given = said.get("file_io") or {}
+    """Files in place of standard input and output, in the site's two ways of saying it, and in another site's."""
+    given = said.get("file_io") or _io_mode(said, where)
     redirects = said.get("io_redirects") or {}
     if not isinstance(given, dict) or not isinstance(redirects, dict):
         raise PackageError(f"{where}: file_io: expected a mapping with input and output")
@@ -139,6 +139,17 @@ def _file_io(draft: Draft, said: dict[str, Any], where: str) -> None:
         if name:
             draft.judge[f"{key}_file"] = str(name)
             draft.report.took(f"{key} file {name}")
+
+
+def _io_mode(said: dict[str, Any], where: str) -> dict[str, Any]:
+    """`io_mode: file` with `input_file` and `output_file`, as sites made from DMOJ have it."""
+    mode = said.get("io_mode")
+    if mode not in (None, "std", "file"):
+        raise PackageError(f"{where}: io_mode: '{str(mode)[:40]}' is neither std nor file")
+    names = {key: said.get(f"{key}_file") for key in ("input", "output")}
+    if mode == "file" and not all(names.values()):
+        raise PackageError(f"{where}: io_mode: is file, so input_file and output_file must be names of files; add them")
+    return names if mode == "file" else {}
 
 
 def _solutions(draft: Draft) -> None:

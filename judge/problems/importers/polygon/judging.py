@@ -152,13 +152,8 @@ def _write(
 
 
 def _total(subtasks: Sequence[Subtask]) -> Fraction:
-    return sum(
-        (
-            sum((case.points or Fraction(0) for case in one.cases), Fraction(0)) if one.rule == "each" else one.points
-            for one in subtasks
-        ),
-        Fraction(0),
-    )
+    each = {one.name: sum((case.points or Fraction(0) for case in one.cases), Fraction(0)) for one in subtasks}
+    return sum((one.points if one.rule == "all" else each[one.name] or one.points for one in subtasks), Fraction(0))
 
 
 def _subtask(draft: Draft, name: str, element: Element | None, cases: list[Case]) -> Subtask:

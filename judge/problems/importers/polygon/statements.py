@@ -8,21 +8,10 @@ from xml.etree.ElementTree import Element
 
 from judge.problems.importers.draft import Draft, Ref, slug
 from judge.problems.importers.polygon.document import path_of
+from judge.problems.importers.spoken import code
 from judge.problems.tree import clean
 
 _SECTIONS = "statement-sections"
-# What Polygon calls languages, as ISO 639 codes.
-LANGUAGES = {
-    "afrikaans": "af", "albanian": "sq", "arabic": "ar", "armenian": "hy", "azerbaijani": "az", "bangla": "bn",
-    "belarusian": "be", "bengali": "bn", "bulgarian": "bg", "catalan": "ca", "chinese": "zh", "croatian": "hr",
-    "czech": "cs", "danish": "da", "dutch": "nl", "english": "en", "estonian": "et", "finnish": "fi", "french": "fr",
-    "georgian": "ka", "german": "de", "greek": "el", "hebrew": "he", "hindi": "hi", "hungarian": "hu",
-    "indonesian": "id", "italian": "it", "japanese": "ja", "kazakh": "kk", "korean": "ko", "kyrgyz": "ky",
-    "latvian": "lv", "lithuanian": "lt", "macedonian": "mk", "mongolian": "mn", "norwegian": "no", "persian": "fa",
-    "polish": "pl", "portuguese": "pt", "romanian": "ro", "russian": "ru", "serbian": "sr", "slovak": "sk",
-    "slovenian": "sl", "spanish": "es", "swedish": "sv", "tajik": "tg", "tatar": "tt", "thai": "th", "turkish": "tr",
-    "turkmen": "tk", "ukrainian": "uk", "uzbek": "uz", "vietnamese": "vi",
-}  # fmt: skip
 _PARTS = (
     ("input", "Input"),
     ("output", "Output"),
@@ -44,12 +33,6 @@ _COMMANDS = (
     (re.compile(r"(?<!\\)<<"), "«"),
     (re.compile(r"(?<!\\)>>"), "»"),
 )
-
-
-def code(language: str) -> str:
-    """A language's code; what is no known name stays, as far as it can be a code."""
-    name = language.strip().lower()
-    return LANGUAGES.get(name) or (name if re.fullmatch(r"[a-z]{2,3}", name) else "")
 
 
 def titles(root: Element) -> dict[str, str]:
