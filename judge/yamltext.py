@@ -136,12 +136,15 @@ def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> dict[tuple[Any, ...
     return found
 
 
-def read(text: str, source: str, *, plain: bool = False) -> Document:
-    """A whole file, read once; `plain` as for Loader. ConfigError says `source:line: sentence`."""
+def read(text: str, source: str, *, plain: bool = False, repeats: list[str] | None = None) -> Document:
+    """A whole file, read once; `plain` as for Loader. ConfigError says `source:line: sentence`.
+
+    `repeats` gets a sentence for each key that occurs again, whose last value counts; without it they are refused.
+    """
     try:
         loader = Loader(text)
         loader.plain = plain
-        node = compose(loader, source)
+        node = compose(loader, source, repeats)
         return Document(source, None if node is None else loader.construct_document(node), node)
     except yaml.YAMLError as exc:
         raise refusal(exc, text, source) from None
@@ -149,12 +152,12 @@ def read(text: str, source: str, *, plain: bool = False) -> Document:
         raise _too_deep(source) from None
 
 
-def compose(loader: yaml.SafeLoader, source: str) -> yaml.Node | None:
+def compose(loader: yaml.SafeLoader, source: str, repeats: list[str] | None = None) -> yaml.Node | None:
     """The nodes of a loader's only document; yaml.YAMLError, or ConfigError for what stands for too much."""
     try:
         node: yaml.Node | None = loader.get_single_node()
         if node is not None:
-            _check(node, {}, set(), source)
+            _check(node, {}, set(), source, repeats)
     except RecursionError:
         raise _too_deep(source) from None
     return node
@@ -190,7 +193,9 @@ def _too_deep(source: str) -> ConfigError:
     return ConfigError(f"{source}:1: is nested too deeply to be read")
 
 
-def _check(node: yaml.Node, sizes: dict[int, int], above: set[int], source: str) -> int:
+def _check(
+    node: yaml.Node, sizes: dict[int, int], above: set[int], source: str, repeats: list[str] | None = None
+) -> int:
     """Count the values that a node stands for; ConfigError: too many, one inside itself, or repeated keys."""
     line = node.start_mark.line + 1
     if id(node) in above:
@@ -200,8 +205,8 @@ def _check(node: yaml.Node, sizes: dict[int, int], above: set[int], source: str)
         return known
     above.add(id(node))
     count = 1
-    for child in _children(node, source):
-        count += _check(child, sizes, above, source)
+    for child in _children(node, source, repeats):
+        count += _check(child, sizes, above, source, repeats)
         if count > _MOST:
             raise ConfigError(f"{source}:{line}: YAML aliases stand for more than {_MOST} values; write them out")
     above.discard(id(node))
@@ -209,7 +214,7 @@ def _check(node: yaml.Node, sizes: dict[int, int], above: set[int], source: str)
     return count
 
 
-def _children(node: yaml.Node, source: str) -> list[yaml.Node]:
+def _children(node: yaml.Node, source: str, repeats: list[str] | None) -> list[yaml.Node]:
     if isinstance(node, yaml.SequenceNode):
         return list(node.value)
     if not isinstance(node, yaml.MappingNode):
@@ -220,6 +225,9 @@ def _children(node: yaml.Node, source: str) -> list[yaml.Node]:
         if not isinstance(key, yaml.ScalarNode):
             raise ConfigError(f"{source}:{line}: a key must be a word")
         if (key.tag, key.value) in seen:
-            raise ConfigError(f"{source}:{line}: key '{key.value[:_QUOTED]}' occurs twice; keep one")
+            said = f"{source}:{line}: key '{key.value[:_QUOTED]}' occurs twice"
+            if repeats is None:
+                raise ConfigError(f"{said}; keep one")
+            repeats.append(said)
         seen.add((key.tag, key.value))
     return [part for pair in node.value for part in pair]

@@ -358,10 +358,10 @@ class Source(Generic[T]):
         return f"{self.where}:{self.lines.get(path, 1)}"
 
 
-def read(data: bytes, where: str) -> yamltext.Document:
+def read(data: bytes, where: str, repeats: list[str] | None = None) -> yamltext.Document:
     """One YAML file of a package; an empty one has no keys. PackageError `where:line: sentence`.
 
-    Aliases, repeated keys and deep nesting are refused: they only occur by mistake or in attacks.
+    Aliases, repeated keys (without `repeats`) and deep nesting are refused: they are mistakes, or attacks.
     """
     try:
         text = data.decode("utf-8-sig")
@@ -369,7 +369,7 @@ def read(data: bytes, where: str) -> yamltext.Document:
         line = data.count(b"\n", 0, exc.start) + 1
         raise PackageError(f"{where}:{line}: is not UTF-8 text; save it as UTF-8") from None
     try:
-        found = yamltext.read(text, where, plain=True)
+        found = yamltext.read(text, where, plain=True, repeats=repeats)
     except ConfigError as exc:
         raise PackageError(clean(str(exc), 400)) from None
     if found.value is not None and not isinstance(found.value, dict):

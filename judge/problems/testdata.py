@@ -142,9 +142,14 @@ class _Reader:
     def _raw(self, path: str) -> tuple[Any, str] | None:
         """A settings file's document with the constants put in, and its name for people; None when it is unreadable."""
         where = self._tree.where(path)
+        # gen.sh repeats keys, and the legacy format's tools take the last one.
+        repeats: list[str] | None = [] if self._legacy else None
         with self._findings.caught():
             data = substitute(self._tree.read(path, metadata.YAML_BYTES), self._yaml.constants)
-            return metadata.read(data, where), where
+            document = metadata.read(data, where, repeats)
+            for sentence in repeats or ():
+                self._findings.warning(f"{sentence}; the last one counts, as for Kattis")
+            return document, where
         return None
 
     def _group_file(self, folder: str) -> str | None:

@@ -119,7 +119,7 @@ def test_what_is_planned_can_be_run(tmp_path: Path) -> None:
         ("compile gen.py\ngroup a 1\ntc 1 gen\n", ":4: there is no 'use_solution' before it"),
         ("use_solution sol.cpp\ngroup a 1\ntc 1 gen\n", "there is no 'compile' for the generator 'gen'"),
         ("python3 gen.py >secret/1.in\n", ":2: 'python3 gen.py >secret/1.in' is more than commands of gen.sh"),
-        ("tc $((1 + 1)) gen\n", "is more than commands"),
+        ("tc $((1 ** 1)) gen\n", "is more than commands"),
         ("if true; then\n", "is more than commands"),
         ("for i in 1 2\necho\n", "'for' is more than commands"),
         ("for i in 1 2; do\n", "'for' is more than commands"),
@@ -253,3 +253,18 @@ def test_solutions_elsewhere(tmp_path: Path) -> None:
     plan = plan_of(folder(tmp_path, {**with_(script), "data/none.sh": b"cat >/dev/null\n"}))
     assert plan.programs["solution"].name == "data/none.sh"
     plan.close()
+
+
+def test_a_shells_sums_are_computed(tmp_path: Path) -> None:
+    script = "use_solution sol.cpp\ncompile gen.py\nN=100\nM=$((N*2))\ngroup g 9\n"
+    script += 'tc a gen $(($M-1)) k=$(( (N+M) * (2-3) / 7 )) $((-7%3)),$((2*(3+1))) "$((1+1))"\n'
+    assert steps(plan_of(folder(tmp_path, with_(script))))[0][1:5] == ("199", "k=-42", "-1,8", "2")
+
+
+@pytest.mark.parametrize(
+    "said", ["1/0", "2**3", "1//2", "nobody+1", "010", "1<<9", "9999999999*9999999999", "1 2", "()"]
+)
+def test_a_shells_other_sums_are_refused(tmp_path: Path, said: str) -> None:
+    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 9\ntc a gen $(({said}))\n"
+    with pytest.raises(PackageError, match=r"generate\.sh:5: '.*' is more than commands of gen\.sh and simple loops"):
+        plan_of(folder(tmp_path, with_(script)))

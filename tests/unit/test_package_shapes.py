@@ -205,6 +205,15 @@ SHAPES: dict[str, Shape] = {
         lambda package: package.manifest.validator_flags == ["a"],
         ["output_validator_args: is the word of groups for 'validator_flags'"],
     ),
+    "Swedish olympiads: gen.sh has written a key of a group twice": Shape(
+        legacy("name: X\ntype: scoring\n")
+        | {
+            "data/secret/testdata.yaml": "input_validator_flags: n=5\naccept_score: 7\ninput_validator_flags: m=1\n",
+            "input_validators/check.py": CHECK,
+        },
+        lambda package: package.manifest.tests[1].input_flags == ["m=1"],
+        ["testdata.yaml:3: key 'input_validator_flags' occurs twice; the last one counts, as for Kattis"],
+    ),
     "a draft in output_validators/ and with an author": Shape(
         draft("name: X\nauthor: A\nsource_url: u\n") | {"output_validators/check/check.py": CHECK},
         lambda package: validators(package) == [("check", "python3", "check.py")],
@@ -773,6 +782,13 @@ def test_flags_that_contradict_each_other_are_refused(tmp_path: Path, flags: str
     said = legacy(f"name: X\nvalidator_flags: {flags}\noutput_validator_flags: float_tolerance 1e-6\n")
     with pytest.raises(PackageError, match=r"yaml:3: output_validator_flags: contradicts 'validator_flags'; leave one"):
         read_package(packages.write(tmp_path / "sum", {**said, **TESTS, **ACCEPTED}))
+
+
+def test_keys_that_occur_twice_are_refused_where_no_tool_writes_them(tmp_path: Path) -> None:
+    group = {"data/secret/test_group.yaml": "max_score: 1\nmax_score: 2\n"}
+    for files in (legacy("name: X\nname: Y\n"), current("name: X\ntype: scoring\n") | group):
+        with pytest.raises(PackageError, match="occurs twice; keep one"):
+            read_package(packages.write(tmp_path / str(len(files)), {**files, **TESTS, **ACCEPTED}))
 
 
 def test_a_folder_of_another_name_has_the_accepted_submission(tmp_path: Path) -> None:

@@ -6,13 +6,15 @@ that does more is refused.
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import inspect
+import operator
 import posixpath
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from judge.errors import PackageError
@@ -32,6 +34,8 @@ _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _LOOP = re.compile(r"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(.*?)[ \t]*(?:;[ \t]*(do)?)?[ \t]*")
 _RANGE = re.compile(r"\{(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})\}")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+# What a shell computes.
+_COMPUTED = re.compile(r"\$\(\(([A-Za-z0-9_+*/% ()-]{1,200})\)\)")
 # A comment begins where a word may; the rest are quoted and bare parts of words.
 _PARTS = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|(?<!\S)#.*|(?:\\.|[^'"#\\]|(?<=\S)#)+""")
 _ALONE = re.compile(r"[$`;|&<>()*?]|(?<!\S)~")
@@ -43,6 +47,37 @@ _SILENT = frozenset({"set", "echo", "hint", "desc", "cd", "wait", "ulimit"})
 _STEPS = 20 * MOST
 # Characters of all its lines as they are done, with variables and settings of groups written out.
 _CHARACTERS = 2 * 1024**2
+
+
+def _number(node: ast.expr, variables: Mapping[str, str]) -> int:
+    """What a shell computes of `$((…))`; ValueError or ArithmeticError for what is more than whole numbers."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        value = node.value
+    elif isinstance(node, ast.Name):
+        value = int(variables.get(node.id, ""))
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = -_number(node.operand, variables)
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        value = _OPERATORS[type(node.op)](_number(node.left, variables), _number(node.right, variables))
+    else:
+        raise ValueError("is no sum or product of whole numbers")
+    if abs(value) >= 2**63:
+        raise ValueError("is too large for a shell")
+    return value
+
+
+def _divided(left: int, right: int) -> int:
+    """The quotient as a shell has it, without the fraction."""
+    return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: _divided,
+    ast.Mod: lambda left, right: left - _divided(left, right) * right,
+}
 
 
 def _without_comment(line: str, *, ranges: bool) -> str | None:
@@ -219,13 +254,16 @@ class _Script:
     def _words(self, number: int, line: str, *, ranges: bool = False) -> list[str]:
         self._say(line)
         filled = _VARIABLE.sub(lambda found: self._say(self._variables.get(found[1] or found[2], found[0])), line)
-        bare = _without_comment(filled, ranges=ranges)
         try:
+            bare = _without_comment(_COMPUTED.sub(self._computed, filled), ranges=ranges)
             if bare is not None:
                 return shlex.split(bare)
-        except ValueError:
+        except (ValueError, ArithmeticError, SyntaxError):
             pass
         raise self._odd(number, line) from None
+
+    def _computed(self, found: re.Match[str]) -> str:
+        return self._say(str(_number(ast.parse(found[1].strip(), mode="eval").body, self._variables)))
 
     def _say(self, text: str) -> str:
         """The text, which is counted: a few lines could stand for any number of characters."""

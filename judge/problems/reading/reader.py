@@ -250,7 +250,7 @@ class Reader:
         if path not in self.tree.files:
             return None
         try:
-            return metadata.read(*self._small(path))
+            return metadata.read(*self._small(path), repeats=[])
         except PackageError:
             return None
 
