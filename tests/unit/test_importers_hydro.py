@@ -139,6 +139,24 @@ def test_subtasks_by_names(tmp_path: Path, names: list[str], expected: list[tupl
         assert found == expected
 
 
+def test_subtasks_that_name_no_cases(tmp_path: Path) -> None:
+    """Theirs are the files with their numbers; files with other numbers are other subtasks."""
+    config = "subtasks: [{id: 2, score: 30, if: [1]}, {id: 1, score: 60}]"
+    files = {**pairs("a1-1", "a2-1", "a2-2", "a3-1"), "testdata/config.yaml": config.encode()}
+    with read_package(folder(tmp_path, files, "x")) as package:
+        assert [one.max_score for one in package.manifest.groups if "/" in one.name] == [60, 30, 10]
+        assert [re.findall(r"a(\d)-", test.name)[-1] for test in package.manifest.tests] == ["1", "2", "2", "3"]
+        assert [len(one.require_pass) for one in package.manifest.groups if "/" in one.name] == [0, 1, 0]
+    with pytest.raises(PackageError, match=r"subtasks\.2: cases: expected .*, or files as ID-1\.in"):
+        load(tmp_path / "none", "subtasks: [{id: 1}, {id: 5}]", pairs("a1-1"))
+
+
+@pytest.mark.parametrize("said", ["communication\nmanager: m.cc\nnum_processes: 2", "objective\nanswers: {1: [a, 9]}"])
+def test_types_of_hydro_that_are_not_here_are_said(tmp_path: Path, said: str) -> None:
+    with pytest.raises(PackageError, match=r"config\.yaml: type: '\w+' is not one of default"):
+        read_package(folder(tmp_path, {"config.yaml": f"type: {said}\n".encode(), "1.in": b""}, "x"))
+
+
 def test_settings_of_the_oldest_kind(tmp_path: Path) -> None:
     ini = "2\n1.in|1.out|3|30|524288\n2.in|2.out|3|70|524288\n"
     with read_package(folder(tmp_path, {**pairs("1", "2"), "testdata/config.ini": ini.encode()}, "x")) as package:

@@ -97,7 +97,7 @@ def test_a_checker_of_uoj_gives_shares_of_points(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("with_implementer on", "with_implementer: the package's own program is compiled with submissions"),
+        ("with_implementer on", "with_implementer: there is no implementer.c or implementer.cpp; add what"),
         ("interaction_mode on", "interaction_mode: its interactor judges as well"),
         ("token x", "token: it is to stand in the first line"),
         ("use_builtin_judger off", "use_builtin_judger: a judger of its own"),
@@ -115,6 +115,27 @@ def test_what_uoj_has_alone_is_refused(tmp_path: Path, line: str, sentence: str)
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
     with read_package(tmp_path / "x", asked=Asked(format="directory")) as package:
         assert package.manifest.tests
+
+
+@pytest.mark.parametrize("lies", ["", "require/"])
+def test_an_implementer_of_uoj_is_compiled_with_submissions(tmp_path: Path, lies: str) -> None:
+    more = {f"{lies}implementer.cpp": b"int main() {}\n", "require/lib.h": b"", "require/implementer.pas": b""}
+    with uoj(tmp_path, CONF + "with_implementer on\n", more) as package:
+        assert package.manifest.task is not None and package.manifest.task.entry == "implementer"
+        assert package.manifest.languages == ["cpp"]
+        assert {name: sorted(files) for name, files in package.manifest.include.items()} == {
+            "cpp": ["implementer.cpp", "lib.h"]
+        }
+        assert sorted(package.submissions) == ["submissions/accepted/std.cpp"]
+    with pytest.raises(PackageError, match=r"require/a\.cpp: would be compiled by itself here"):
+        uoj(tmp_path / "more", CONF + "with_implementer on\n", {**more, "require/a.cpp": b""})
+
+
+def test_what_lies_beside_submissions_of_uoj(tmp_path: Path) -> None:
+    with uoj(tmp_path, CONF, {"require/lib.h": b"", "require/a.cpp": b"", "require/b/c.h": b""}) as package:
+        assert {name: sorted(files) for name, files in package.manifest.include.items()} == {
+            "c": ["lib.h"], "cpp": ["lib.h"], "default": ["lib.h"],
+        }  # fmt: skip
 
 
 def test_problem_conf_is_as_long_as_other_settings(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ _CHARACTERS = 2 * 1024**2
 
 
 def _number(node: ast.expr, variables: Mapping[str, str]) -> int:
-    """What a shell computes of `$((…))`; ValueError or ArithmeticError for what is more than whole numbers."""
+    """The whole number that a shell computes of `$((…))`; ValueError or ArithmeticError for what is none."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
         value = node.value
     elif isinstance(node, ast.Name):

@@ -33,6 +33,7 @@ _CHECKERS = {"default": ["case_sensitive"], "strict": ["case_sensitive", "space_
 _KNOWN = frozenset({
     "type", "subType", "time", "memory", "score", "cases", "subtasks", "checker_type", "checker", "interactor",
     "validator", "filename", "user_extra_files", "judge_extra_files", "count", "key", "detail", "langs",
+    "answers", "manager", "num_processes",
 })  # fmt: skip
 # Keys that change a verdict, and what nobody has here.
 _REFUSED = {
@@ -230,9 +231,27 @@ class Conversion:
             raise PackageError(f"{self._where}: subtasks: expected a list of mappings")
         if all(type(one.get("id")) is int for one in listed):
             listed = sorted(listed, key=lambda one: int(one["id"]))
+        if not any(one.get("cases") for one in listed):
+            return scored(self._filled(listed, partial=partial))
         return scored([self._subtask(one, number, partial=partial) for number, one in enumerate(listed, 1)])
 
-    def _subtask(self, said: Mapping[str, Any], number: int, *, partial: bool) -> Subtask:
+    def _filled(self, listed: Sequence[Mapping[str, Any]], *, partial: bool) -> list[Subtask]:
+        """Subtasks that name no cases: theirs are the files with their numbers, and other files are others."""
+        found = {one.name: one for one in self._found(partial=partial)}
+        filled = []
+        for number, said in enumerate(listed, 1):
+            one = found.pop(str(said.get("id")), None)
+            if one is None:
+                where = f"{self._where}: subtasks.{number}: cases"
+                raise PackageError(f"{where}: expected a list of mappings with input and output, or files as ID-1.in")
+            filled.append(self._subtask(said, number, partial=partial, cases=one.cases))
+        if found:
+            self._note(self._conf, self._where)
+        return [*filled, *found.values()]
+
+    def _subtask(
+        self, said: Mapping[str, Any], number: int, *, partial: bool, cases: list[Case] | None = None
+    ) -> Subtask:
         where = f"{self._where}: subtasks.{number}"
         self._draft.check_keys(said, _OF_SUBTASKS, where)
         usual = {"time": "1s", "memory": "256m", **self._conf}
@@ -244,7 +263,7 @@ class Conversion:
         rule: Rule = "each" if kind == "sum" else "min" if partial else "all"
         return Subtask(
             str(said.get("id", number)),
-            self._cases(said.get("cases"), where),
+            cases or self._cases(said.get("cases"), where),
             points(said.get("score") or 0, f"{where}: score"),
             rule,
             [str(one) for one in (requires if isinstance(requires, list) else [requires])],

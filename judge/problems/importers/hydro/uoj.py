@@ -23,11 +23,13 @@ _BEGIN = re.compile(r"^\s*(?:n_tests|n_subtasks|use_builtin_judger|input_pre)[ \
 _BYTES = 65536
 # What is judged in another way than by running the submission and looking at its output.
 _REFUSED = {
-    "with_implementer": "the package's own program is compiled with submissions",
     "interaction_mode": "its interactor judges as well, which only that system's do",
     "token": "it is to stand in the first line of outputs",
     "polygon_runtwice": "submissions run twice",
 }
+# The programs that are compiled with submissions, by the language of those.
+_IMPLEMENTERS = {"c": "implementer.c", "cpp": "implementer.cpp"}
+_SOURCES = (".c", ".cpp", ".cc", ".cxx")
 _OFF = frozenset({"", "off", "0", "false", "no"})
 _STANDARDS = ("", "11", "14", "17", "20", "23")
 
@@ -147,9 +149,41 @@ class _Conversion(Conversion):
         return found
 
     def _rest(self) -> None:
-        for folder in ("download", "require"):
-            if folder == "download":
-                ioi.put_attachments(self._draft, self._base + folder)
-            elif self._tree.below(self._base + folder):
-                self._draft.report.dropped(f"{folder}/: is for programs that are compiled with submissions")
+        ioi.put_attachments(self._draft, f"{self._base}download")
+        implemented = self._own.get("with_implementer", "") not in _OFF
+        self._put_beside(self._put_implementers() if implemented else ["c", "cpp", "default"], implemented=implemented)
         super()._rest()
+
+    def _put_implementers(self) -> list[str]:
+        """The programs that are compiled with submissions; returns the languages that there are some for."""
+        draft, found = self._draft, {}
+        for language, name in _IMPLEMENTERS.items():
+            paths = (f"{self._base}{folder}{name}" for folder in ("", "require/"))
+            path = next((one for one in paths if one in self._tree.files), None)
+            if path is not None:
+                found[language] = path
+                draft.put(f"include/{language}/{name}", draft.ref(path))
+        if not found:
+            names = " or ".join(_IMPLEMENTERS.values())
+            raise PackageError(f"{self._where}: with_implementer: there is no {names}; add what submissions call")
+        draft.judge["entry"] = "implementer"
+        draft.problem["languages"] = sorted(found)
+        draft.report.took(f"with_implementer: {', '.join(found.values())}, compiled with submissions")
+        draft.report.dropped("submissions in other languages: there is no implementer for them here")
+        return sorted(found)
+
+    def _put_beside(self, languages: list[str], *, implemented: bool) -> None:
+        """The files of require/, which lie beside submissions in these languages when they are compiled."""
+        folder = f"{self._base}require/"
+        for path in self._tree.below(folder.removesuffix("/")):
+            name = path.removeprefix(folder)
+            if implemented and posixpath.splitext(name)[0] == "implementer":
+                continue
+            if implemented and name.endswith(_SOURCES):
+                why = "would be compiled by itself here, and is not there; call it .h, and include it so"
+                raise PackageError(f"{self._tree.where(path)}: {why}")
+            if "/" in name or name.endswith(_SOURCES):
+                self._draft.report.dropped(f"require/{name}: only headers and other files go with submissions")
+                continue
+            for language in languages:
+                self._draft.put(f"include/{language}/{name}", self._draft.ref(path))
