@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from flask import Flask, Request, session
+from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
 from pydantic import Field
 
 from judge import files
@@ -185,8 +186,19 @@ def sign_with(app: Flask, key: bytes) -> None:
     """
     lines = [line.strip() for line in key.split(b"\n")]
     keys = lines if all(len(line) >= _KEY_BYTES for line in lines) else [key]
+    app.session_interface = _Sessions()
     app.secret_key = keys[0]
     app.config["SECRET_KEY_FALLBACKS"] = keys[1:] or None
+
+
+class _Sessions(SecureCookieSessionInterface):
+    """Flask's own, which spares requests without a cookie its look at the keys: a twentieth of a call of the API."""
+
+    def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
+        """The session of a request."""
+        if self.get_cookie_name(app) not in request.cookies:
+            return self.session_class()
+        return super().open_session(app, request)
 
 
 # --- the API ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import logging
 import tempfile
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -17,7 +17,9 @@ from judge.config import GatewayConfig
 from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd
 from judge.gateway import asking, trace
+from judge.gateway.adding import Adding, prepared
 from judge.model import messages as m
+from judge.model.audit import By
 from judge.model.overview import StatusReply
 from judge.model.problem import ProblemManifest
 from judge.rpc.client import RpcClient
@@ -44,6 +46,7 @@ class Cluster:
         self._waiters = max(1, config.threads * 3 // 4)
         self._waiters_each = max(1, self._waiters // 2)
         self._waiting: Counter[str] = Counter()
+        self._adding = Adding(self)
 
     def close(self) -> None:
         """Close the connections."""
@@ -58,12 +61,32 @@ class Cluster:
         Raises what the cluster answers; when nobody does, UnavailableError says what a person can do about it.
         `timeout` in seconds: the config's, with what a request asks the server to hold, unless given.
         """
+        with self._sentences():
+            return self.forward(method, request, reply, timeout=timeout, by=asking.current())
+
+    def forward(
+        self, method: str, request: m.Message, reply: type[M], *, by: By | None = None, timeout: float | None = None
+    ) -> M:
+        """The same for the one whom `by` names, with the errors as the client of the RPC has them."""
+        return self._client().call(method, request, reply, timeout=timeout, by=by)
+
+    def add(self, submission: m.Submission) -> m.AddReply:
+        """Hand a submission in for the person whose request is being answered; raises as `call` does."""
         begin = tracing.now()
         with self._sentences():
-            answer = self._client().call(method, request, reply, timeout=timeout, by=asking.current())
-        if isinstance(answer, m.AddReply) and answer.created:
+            answer = self._adding.one(prepared(submission, asking.current()))
+        if answer.created:
             trace.handed_in(answer.task, begin)
         return answer
+
+    def add_together(self, submissions: Sequence[m.Submission]) -> list[m.AddReply | JudgeError | None]:
+        """Hand several in by one call (judge.gateway.adding.parts); what came of each, None of what is to go alone."""
+        begin, by = tracing.now(), asking.current()
+        found = self._adding.together([prepared(one, by) for one in submissions])
+        for one in found:
+            if isinstance(one, m.AddReply) and one.created:
+                trace.handed_in(one.task, begin)
+        return [_for_people(one) if isinstance(one, UnavailableError) else one for one in found]
 
     def wait(self, task: str, wait: float, version: int | None, user: str) -> tuple[m.Task, bool]:
         """One task when its version has passed `version`, or it is done, or after `wait` seconds.
@@ -157,14 +180,17 @@ class Cluster:
         """Say what a person can do about a cluster that does not answer."""
         try:
             yield
-        except DeadlineError as exc:
-            msg = f"the judge's servers did not answer in time, try again in a few seconds ({exc})"
-            raise DeadlineError(msg) from exc
-        except OutcomeUnknownError as exc:
-            raise OutcomeUnknownError(
-                "the judge's servers did not answer in time, so it may have been done or not; "
-                f"with the same Idempotency-Key it is safe to try again ({exc})"
-            ) from exc
         except UnavailableError as exc:
-            msg = f"the judge's servers do not answer at the moment, try again in a few seconds ({exc})"
-            raise UnavailableError(msg) from exc
+            raise _for_people(exc) from exc
+
+
+def _for_people(exc: UnavailableError) -> UnavailableError:
+    """The same, as one sentence that says what a person can do about it."""
+    if isinstance(exc, DeadlineError):
+        return DeadlineError(f"the judge's servers did not answer in time, try again in a few seconds ({exc})")
+    if isinstance(exc, OutcomeUnknownError):
+        return OutcomeUnknownError(
+            "the judge's servers did not answer in time, so it may have been done or not; "
+            f"with the same Idempotency-Key it is safe to try again ({exc})"
+        )
+    return UnavailableError(f"the judge's servers do not answer at the moment, try again in a few seconds ({exc})")

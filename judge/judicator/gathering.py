@@ -88,14 +88,13 @@ class Cohorts:
         """A call is under way within this."""
         loop = asyncio.get_running_loop()
         now, due = loop.time(), self._began + self._pace
-        if self._waiting or self._under_way or (self._crowded and now < due):
-            mine: asyncio.Future[None] = loop.create_future()
-            self._waiting.append(mine)
-            if self._timer is None:
-                self._timer = loop.call_at(max(now, due), self._begin)
-            await mine
-        else:
-            self._began, self._crowded = now, False
+        mine: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(mine)
+        if self._timer is None:
+            # Else it begins once those who have come together with this one have joined, too.
+            held_up = self._under_way or (self._crowded and now < due)
+            self._timer = loop.call_at(max(now, due) if held_up else now, self._begin)
+        await mine
         self._under_way += 1
         try:
             yield

@@ -1,4 +1,4 @@
-"""Several submissions asked for at once."""
+"""Several submissions at once: asked for, and handed in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Final
 
 from pydantic import Field
 
-from judge.model.messages import Message, Task, TaskId
+from judge.model.audit import By
+from judge.model.messages import AddReply, ErrorBody, Message, Submission, Task, TaskId
 
 MOST: Final = 100
 # Bytes of JSON of one answer: a large result may have some MiB.
@@ -29,3 +30,29 @@ class TasksReply(Message):
 
     tasks: list[Task]
     left: list[TaskId] = Field(default_factory=list)
+
+
+class OneCall(Message):
+    """One of several adds, and for whom it is."""
+
+    by: By
+    request: Submission
+
+
+class SeveralAdds(Message):
+    """Adds that come together; each has an outcome of its own, as if it had come alone."""
+
+    calls: list[OneCall] = Field(min_length=1, max_length=MOST)
+
+
+class Outcome(Message):
+    """The outcome of one: a reply, or an error."""
+
+    reply: AddReply | None = None
+    error: ErrorBody | None = None
+
+
+class Outcomes(Message):
+    """The outcome of each, in the order of the question."""
+
+    outcomes: list[Outcome]

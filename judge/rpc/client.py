@@ -57,6 +57,11 @@ def error_from(status: int, body: bytes) -> JudgeError:
     except ValidationError:
         cls = UnavailableError if status >= 500 else JudgeError
         return cls(f"the judicator answered HTTP {status} without a reason")
+    return told(said)
+
+
+def told(said: ErrorBody) -> JudgeError:
+    """The exception that a server has told of."""
     found = all_errors().get(said.code, JudgeError)
     if issubclass(found, FieldError):
         field = said.field or "body"

@@ -1,14 +1,30 @@
-"""A look at a message before it is read: whether it would take too much memory."""
+"""What is wrong with a message: a look at it before it is read, whether it would take too much memory; and after."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from judge.errors import TooLargeError
+from pydantic import ValidationError
+
+from judge.errors import FieldError, TooLargeError, UsageError
+from judge.model.base import first_fault
 
 # Bytes that are looked at together.
 _PIECE: Final = 1024 * 1024
 _MARKS: Final = (b",", b"[", b"{")
+
+
+def bad_request(exc: ValidationError) -> UsageError:
+    """The first fault of a body as one sentence; FieldError when it lies in a field."""
+    fault = first_fault(exc)
+    if fault.kind == "json_invalid":
+        return UsageError(f"the body is not JSON: {fault.text.removeprefix('Invalid JSON: ')}; send one JSON object")
+    if not fault.field:
+        wrong = "" if fault.kind == "too_many" else "is not what this method takes: "
+        return UsageError(f"the body {wrong}{fault.text}")
+    if fault.kind == "extra_forbidden":
+        return FieldError(fault.field, "is not a field of this message; remove it")
+    return FieldError(fault.field, fault.text)
 
 
 def check_values(body: bytes, most: int, what: str) -> None:

@@ -25,7 +25,7 @@ from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, Probl
 from judge.model.figures import FiguresReply, FiguresRequest, HistoryReply, HistoryRequest
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
-from judge.model.several import TasksReply, TasksRequest
+from judge.model.several import Outcomes, SeveralAdds, TasksReply, TasksRequest
 from judge.model.streaming import ChangesReply, ChangesRequest
 from judge.model.verification import Verification, VerificationReply
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
@@ -42,7 +42,8 @@ class Method:
     `roles` are the certificate roles (subject OU) that may call it. `reads`: it stores nothing, so a call without an
     answer has done nothing. `errors` are its refusals beside those that every call may get (400, 403, 413, 503, 504).
     `hold` names the field of the request that has the seconds for which the server may rightly keep it. A `large` body
-    may be one of a report, with the results of all slots.
+    may be one of a report, with the results of all slots. With `each` its `calls` are calls of that method, each
+    for somebody.
     """
 
     request: type[m.Message]
@@ -53,6 +54,7 @@ class Method:
     reads: bool
     hold: str | None = None
     large: bool = False
+    each: str | None = None
 
     @property
     def in_own_name(self) -> bool:
@@ -75,6 +77,7 @@ METHODS: dict[str, Method] = {
     "report": Method(m.ReportRequest, m.ReportReply, _EXECUTORS, (StaleError,), reads=False, large=True),
     "wait": Method(m.WaitRequest, m.WaitReply, _EXECUTORS, (StaleError,), reads=True, hold="timeout"),
     "add": Method(m.Submission, m.AddReply, _PEOPLE, (*_REFUSED, LimitError), reads=False),
+    "adds": Method(SeveralAdds, Outcomes, _PEOPLE, reads=False, each="add"),
     "cancel": Method(m.TaskRef, m.Task, _PEOPLE, _REFUSED, reads=False),
     "get": Method(m.GetRequest, m.Task, _PEOPLE, _UNKNOWN, reads=True, hold="wait"),
     "tasks": Method(TasksRequest, TasksReply, _PEOPLE, reads=True),

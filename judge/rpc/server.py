@@ -35,10 +35,10 @@ from judge.errors import (
     UsageError,
 )
 from judge.model.audit import HEADER, By
-from judge.model.base import first_fault
 from judge.model.messages import ErrorBody, Message
+from judge.model.several import OneCall, Outcome, Outcomes
 from judge.rpc import packs
-from judge.rpc.faults import check_values
+from judge.rpc.faults import bad_request, check_values
 from judge.rpc.listener import TlsListener
 from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
 from judge.rpc.pki import peer_identity, seconds_of
@@ -119,19 +119,6 @@ def error_response(exc: JudgeError) -> web.Response:
     """The answer that carries an error of the tree; the client turns it back into its class."""
     text = ErrorBody.of(exc).model_dump_json()
     return web.Response(status=exc.http_status, text=text, content_type="application/json")
-
-
-def bad_request(exc: ValidationError) -> UsageError:
-    """The first fault of a body as one sentence; FieldError when it lies in a field."""
-    fault = first_fault(exc)
-    if fault.kind == "json_invalid":
-        return UsageError(f"the body is not JSON: {fault.text.removeprefix('Invalid JSON: ')}; send one JSON object")
-    if not fault.field:
-        wrong = "" if fault.kind == "too_many" else "is not what this method takes: "
-        return UsageError(f"the body {wrong}{fault.text}")
-    if fault.kind == "extra_forbidden":
-        return FieldError(fault.field, "is not a field of this message; remove it")
-    return FieldError(fault.field, fault.text)
 
 
 def _peer(request: web.Request) -> Peer:
@@ -239,9 +226,6 @@ class _App:
                 self.admit(request)
                 return await handler(request)
             return error_response(UnavailableError("this judicator is stopping; ask another one"))
-        except JudgeError as exc:
-            ERRORS.labels(label, exc.code).inc()
-            return error_response(exc)
         except web.HTTPException as exc:
             error: JudgeError
             if exc.status == NotFoundError.http_status:
@@ -254,16 +238,20 @@ class _App:
                 error = UsageError(f"{request.method} {request.path}: {exc.reason}")
             ERRORS.labels(label, error.code).inc()
             return error_response(error)
-        except Exception as exc:
-            known = self.translate(exc)
-            if known is None:
-                trace = uuid.uuid4().hex[:12]
-                log.exception("internal error, trace %s, in %s %s", trace, request.method, request.path)
-                known = JudgeError(f"internal error (trace {trace}); the judicator's log has the details")
-            ERRORS.labels(label, known.code).inc()
-            return error_response(known)
+        except Exception as exc:  # noqa: BLE001 - the caller is told of each, and the log of those that are a fault
+            return error_response(self._told(exc, label, f"{request.method} {request.path}"))
         finally:
             SECONDS.labels(label).observe(clock.monotonic() - started)
+
+    def _told(self, exc: Exception, label: str, what: str) -> JudgeError:
+        """The error that a caller is told of, counted; what it is not made for is logged."""
+        known = exc if isinstance(exc, JudgeError) else self.translate(exc)
+        if known is None:
+            trace = uuid.uuid4().hex[:12]
+            log.error("internal error, trace %s, in %s", trace, what, exc_info=exc)
+            known = JudgeError(f"internal error (trace {trace}); the judicator's log has the details")
+        ERRORS.labels(label, known.code).inc()
+        return known
 
     def _limit(self, method: str) -> int:
         large = method in METHODS and METHODS[method].large
@@ -288,8 +276,23 @@ class _App:
             raise bad_request(exc) from None
         if method.in_own_name and message.executor != peer.name:
             raise ForbiddenError(f"the certificate of '{peer.name}' may not speak for executor '{message.executor}'")
-        reply = await self.handlers[name](message, peer)
+        if method.each is None:
+            reply = await self.handlers[name](message, peer)
+        else:
+            outcomes = await asyncio.gather(*(self._one_of(method.each, one, peer) for one in message.calls))
+            reply = Outcomes(outcomes=outcomes)
         return web.Response(body=reply.model_dump_json().encode(), content_type="application/json")
+
+    async def _one_of(self, name: str, one: OneCall, peer: Peer) -> Outcome:
+        """The outcome of one of several calls, as if it had come alone."""
+        started = clock.monotonic()
+        try:
+            reply: Any = await self.handlers[name](one.request, dataclasses.replace(peer, by=one.by))
+            return Outcome.model_construct(reply=reply)
+        except Exception as exc:  # noqa: BLE001 - as for one alone
+            return Outcome(error=ErrorBody.of(self._told(exc, name, f"one of several calls of '{name}'")))
+        finally:
+            SECONDS.labels(name).observe(clock.monotonic() - started)
 
     @staticmethod
     def _expected(request: web.Request, name: str, limit: int) -> int:
@@ -389,7 +392,7 @@ class _App:
 
 
 class Server:
-    """One listening RPC server. `handlers` has one coroutine function per name of METHODS."""
+    """One listening RPC server. `handlers` has one coroutine function per name of METHODS, but for several."""
 
     def __init__(
         self,
@@ -406,8 +409,9 @@ class Server:
         `translate` turns a foreign exception of the handlers (a database's) into one of ours, if it knows it. `welcome`
         is asked at every request, before anything else is done.
         """
-        if set(handlers) != set(METHODS):
-            raise ValueError(f"handlers and the table of methods differ: {sorted(set(handlers) ^ set(METHODS))}")
+        named = {name for name, row in METHODS.items() if row.each is None}
+        if set(handlers) != named:
+            raise ValueError(f"handlers and the table of methods differ: {sorted(set(handlers) ^ named)}")
         self._app = _App(handlers, blobs, body_bytes, blob_bytes, translate, welcome)
         self._runner: web.AppRunner | None = None
         self._listener: TlsListener | None = None

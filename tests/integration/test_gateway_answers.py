@@ -5,16 +5,20 @@ from __future__ import annotations
 import datetime
 import re
 import threading
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
 
+from judge import clock
 from judge.allowance import Allowance, Allowances
 from judge.errors import OutcomeUnknownError, UnavailableError
 from judge.gateway.api import answers, batches, routes
 from judge.gateway.api.answers import Deprecation
 from judge.gateway.api.routes import Route
 from judge.model import messages as m
+from judge.model.messages import ErrorBody
+from judge.model.several import Outcome
 from tests.support.gateway import ADMIN, DOCUMENT, USER, Person, check, make_config, serving_app
 from tests.support.judicators import World, accepted
 from tests.support.servers import wait_for
@@ -127,32 +131,64 @@ def test_each_of_a_batch_counts_against_the_rate(bob):
 
 def test_a_batch_whose_cluster_goes_says_what_was_done(app, admin, monkeypatch):
     cluster = app.extensions["judge"].cluster
-    call, asked = cluster.call, []
+    call, asked = cluster.forward, []
 
-    def failing(error, after):
+    def failing(error, after, *, spoilt=None):
+        """From the call after so many on nobody answers; of the first one `spoilt` is what could not be done there."""
+
         def act(name, *rest, **more):
+            if name not in {"add", "adds"}:
+                return call(name, *rest, **more)
             asked.append(name)
-            if asked.count("add") > after:
+            if len(asked) > after:
                 raise error
-            return call(name, *rest, **more)
+            reply = call(name, *rest, **more)
+            if spoilt is not None:
+                reply.outcomes[spoilt] = Outcome(error=ErrorBody.of(UnavailableError("no primary")))
+            return reply
 
         asked.clear()
-        monkeypatch.setattr(cluster, "call", act)
+        monkeypatch.setattr(cluster, "forward", act)
 
     failing(UnavailableError("nobody answers"), 1)
-    told = batch(admin, SOURCE, SOURCE, SOURCE)["results"]
-    assert [one["status"] for one in told] == [201, 503, 503] and asked.count("add") == 2, "no further one is tried"
-    assert "not tried" in told[2]["error"]["error"]
+    told = batch(admin, *[SOURCE] * 18)["results"]
+    assert [one["status"] for one in told] == [201] * 16 + [503] * 2
+    assert asked == ["adds", "adds"], "no further one is tried"
     failing(OutcomeUnknownError("perhaps"), 1)
-    told = batch(admin, SOURCE, SOURCE, SOURCE)["results"]
-    assert [one["error"] and one["error"]["code"] for one in told] == [None, "outcome_unknown", "unavailable"]
-    failing(UnavailableError("nobody answers"), 0)
-    answer = admin("POST", "/submissions/batch", json={"submissions": [SOURCE]})
-    assert answer.status_code == 503 and answer.headers["Retry-After"], "nothing was done, so all of it is repeated"
-    monkeypatch.setattr(cluster, "call", call)
-    monkeypatch.setattr(batches, "SECONDS", -1.0)
-    told = batch(admin, {"sourc": ""}, SOURCE)["results"]
-    assert told[1]["status"] == 504 and "not tried" in told[1]["error"]["error"]
+    told = batch(admin, *[SOURCE] * 33)["results"]
+    codes = [one["error"] and one["error"]["code"] for one in told]
+    assert codes == [None] * 16 + ["outcome_unknown"] * 16 + ["unavailable"]
+    assert "not tried" in told[-1]["error"]["error"]
+    failing(UnavailableError("nobody answers"), 1, spoilt=1)
+    told = batch(admin, *[SOURCE] * 3)["results"]
+    assert [one["status"] for one in told] == [201, 503, 201] and asked == ["adds", "add"], "it is tried elsewhere"
+    for several in [SOURCE], [SOURCE, SOURCE], [{"sourc": ""}, SOURCE]:
+        failing(UnavailableError("nobody answers"), 0)
+        answer = admin("POST", "/submissions/batch", json={"submissions": several})
+        assert answer.status_code == 503 and answer.headers["Retry-After"], "nothing was done, so all of it is repeated"
+
+
+def test_a_batch_that_takes_too_long_says_what_was_not_tried(app, admin, monkeypatch):
+    cluster = app.extensions["judge"].cluster
+    call = cluster.forward
+
+    def slow(name, *rest, **more):
+        reply = call(name, *rest, **more)
+        monkeypatch.setattr(batches, "clock", SimpleNamespace(monotonic=lambda: clock.monotonic() + batches.SECONDS))
+        return reply
+
+    monkeypatch.setattr(cluster, "forward", slow)
+    told = batch(admin, *[SOURCE] * 17, {"sourc": ""})["results"]
+    assert [one["status"] for one in told] == [201] * 16 + [504, 400]
+    assert "not tried" in told[16]["error"]["error"]
+
+
+def test_submissions_of_a_batch_with_one_key_are_one(admin):
+    other = {**SOURCE, "source": "int other;"}
+    keyed = [{**one, "idempotency_key": "k"} for one in (SOURCE, SOURCE, other)]
+    told = batch(admin, *keyed, other)["results"]
+    assert [one["status"] for one in told] == [201, 200, 409, 201]
+    assert told[0]["task"]["id"] == told[1]["task"]["id"] and "idempotency key" in told[2]["error"]["error"]
 
 
 # --- bulk get --------------------------------------------------------------------------------------------------

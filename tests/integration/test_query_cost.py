@@ -353,7 +353,7 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
 
 
 ELSEWHERE = {
-    "ping", "add", "search", "get", "cancel", "status", "executors", "report", "wait", "problem_import",
+    "ping", "add", "adds", "search", "get", "cancel", "status", "executors", "report", "wait", "problem_import",
     "rejudge_preview", "rejudge_start", "rejudge_cancel",
 }  # fmt: skip
 

@@ -32,13 +32,15 @@ from judge.errors import (
     UnavailableError,
 )
 from judge.model import messages as m
+from judge.model.audit import AuditQuery, AuditReply, By
 from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.model.several import OneCall, Outcomes, SeveralAdds
 from judge.pki.refused import DOCUMENT
 from judge.rpc import packs, pki
 from judge.rpc.client import RpcClient, error_from
 from judge.rpc.methods import BLOB_ROLES, METHODS
-from judge.rpc.server import Server, unhurried
+from judge.rpc.server import Peer, Server, unhurried
 from tests.support.judicators import World, accepted, source, waiters
 from tests.support.roles import ROLES
 from tests.support.servers import Acceptor, wait_for
@@ -378,6 +380,38 @@ def test_an_add_whose_answer_got_lost_is_not_doubled(world: World) -> None:
     assert not client.call("add", source(), m.AddReply).created
     assert len(seen) == 2
     assert len(direct.call("search", m.SearchRequest(), m.SearchReply).tasks) == 1
+
+
+def test_several_adds_are_each_what_they_would_be_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    handlers = world.judicators[0].judicator.handlers
+    real = handlers["add"]
+
+    async def add(request: m.Submission, peer: Peer) -> m.Message:
+        return await real(request, peer) if request.user != "broken" else 1 / 0
+
+    monkeypatch.setitem(handlers, "add", add)
+    asked = [
+        (By(), source(idempotency_key="k")),
+        (By(), source(language="klingon")),
+        (By(actor="root", role="admin", call="b" * 32), source(user="ada")),
+        (By(), source(user="broken")),
+        (By(), source(user="eve")),
+    ]
+    calls = [OneCall(by=by, request=request) for by, request in asked]
+    first, unknown, behalf, broken, last = world.client().call("adds", SeveralAdds(calls=calls), Outcomes).outcomes
+    assert all(one.reply is not None and one.reply.created and one.error is None for one in (first, behalf, last))
+    assert unknown.error is not None and (unknown.error.code, unknown.error.field) == ("field", "language")
+    assert broken.error is not None and "internal error (trace" in broken.error.error
+    assert "ZeroDivisionError" in caplog.text
+    again = world.client().call("adds", SeveralAdds(calls=calls[:1]), Outcomes).outcomes[0].reply
+    assert again is not None and not again.created and first.reply is not None
+    assert again.task.id == first.reply.task.id
+    noted = world.client().call("audit", AuditQuery(), AuditReply).entries
+    assert [(one.actor, one.action, one.call) for one in noted if one.outcome == "done"] == [
+        ("root", "submission.behalf", "b" * 32)
+    ]
 
 
 def test_when_nobody_answers(world: World, tmp_path: Path) -> None:

@@ -131,7 +131,10 @@ class Prepared:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._server = Server(
-            {name: self._handler(name) for name in METHODS}, self.blobs, body_bytes=2**24, blob_bytes=2**28
+            {name: self._handler(name) for name, row in METHODS.items() if row.each is None},
+            self.blobs,
+            body_bytes=2**24,
+            blob_bytes=2**28,
         )
 
     def tls(self, name: str, role: str) -> Tls:

@@ -26,11 +26,13 @@ ANY_CALL = {error.http_status for error in (UsageError, ForbiddenError, TooLarge
 PATIENCE = {"wait", "timeout"}
 # Called by pages and by the gateway itself.
 WITHOUT_ROUTE = {
-    "ping", "session_begin", "session_live", "audit_tokens",
+    "ping", "adds", "session_begin", "session_live", "audit_tokens",
     "login", "identity_login", "name_state", "token_check", "token_used", "ways",
 }  # fmt: skip
 # What people have stored, by a gateway: not the executors' reports.
 WRITING = {name for name, method in METHODS.items() if GATEWAY in method.roles and not method.reads}
+# A call of several has an entry for each that needs one.
+WRITING -= {name for name, method in METHODS.items() if method.each is not None}
 # What of it has no entry of its own in the audit trail, and why.
 NOT_AUDITED = {
     "login": "the gateway notes log-ins, ten at a time",

@@ -107,11 +107,29 @@ def test_one_after_the_other_waits_for_no_pace() -> None:
     async def run() -> None:
         calls = _Calls(3600)
         for number in range(10):
-            task, after = calls.call(2 * number), calls.call(2 * number + 1)
+            task = calls.call(2 * number)
+            await calls.settle()
+            after = calls.call(2 * number + 1)
             await calls.end(2 * number)
             await calls.end(2 * number + 1)
             await asyncio.gather(task, after)
         assert calls.log == list(range(20))
+
+    asyncio.run(run())
+
+
+def test_who_come_together_begin_together() -> None:
+    async def run() -> None:
+        calls = _Calls(3600)
+        tasks = [calls.call(number) for number in range(5)]
+        await calls.settle()
+        assert calls.log == list(range(5))
+        tasks.append(calls.call(5))
+        await calls.end(*range(5))
+        assert calls.log == list(range(5)), "and are a cohort, after which the next one has a pace"
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     asyncio.run(run())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import given
@@ -14,6 +15,7 @@ from judge.judicator.queue.placing import (
     ROOM,
     Key,
     Wanted,
+    by_user,
     place,
     questions,
     sorted_out,
@@ -35,7 +37,7 @@ ROWS = st.lists(
 )
 
 
-def answered(rows: list[Row], wanted: list[Wanted], many: set[str]) -> dict[Key, list[dict[str, Any]]]:
+def answered(rows: list[Row], wanted: list[Wanted], many: set[str]) -> dict[Key, Sequence[dict[str, Any]]]:
     """What the database would say of these waiting tasks, with none handed out: a model of the few stages there are."""
     asked = questions(wanted, many)
     docs = [dict(zip(("user", "waits", "rank", "needs", "order"), row, strict=True)) for row in rows]
@@ -55,7 +57,7 @@ def answered(rows: list[Row], wanted: list[Wanted], many: set[str]) -> dict[Key,
             elif name == "$project":
                 some = [{**doc, "n": doc["order"]} for doc in some]
         found += [{**doc, "what": what} for doc in some]
-    return sorted_out(asked, found)
+    return by_user(sorted_out(asked, found))
 
 
 def _is(value: Any, wanted: Any) -> bool:
@@ -73,6 +75,29 @@ def test_few_tasks_say_what_the_ends_of_many_say(rows: list[Row], rank: int, nee
     if len(mine) <= ROOM:
         assert place(wanted, few) == place(wanted, many)
     assert place(wanted, {**few, **many}) == place(wanted, many), "the ends count where both were asked"
+
+
+@given(ROWS)
+def test_the_tasks_of_several_users_are_one_question_and_each_has_the_own_ones(rows: list[Row]) -> None:
+    wanted = [Wanted((user, 2, "c"), "normal", frozenset({"c"})) for user in ("ann", "bob", "eve")]
+    assert len([key for key in questions(wanted, ()) if key[0] == "few"]) == 1
+    together, more = answered(rows, wanted, set()), too_many(answered(rows, wanted, set()))
+    for one in wanted:
+        alone = answered(rows, [one], set())
+        assert too_many(alone) <= more, "of whom there may be more than were read, more is asked"
+        if one.lane[0] not in more:
+            assert place(one, together) == place(one, alone)
+    assert len(rows) >= 3 * (ROOM + 1) or more == {user for user in ("ann", "bob") if _waiting(rows, user) > ROOM}
+
+
+def test_a_crowd_hides_nobody_behind_it() -> None:
+    rows: list[Row] = [("ann", FRONT, 2, "c", order) for order in range(2 * (ROOM + 1))]
+    wanted = [Wanted((user, 2, "c"), "normal", frozenset({"c"})) for user in ("ann", "bob")]
+    assert too_many(answered([*rows, ("bob", FRONT, 2, "c", 7)], wanted, set())) == {"ann", "bob"}
+
+
+def _waiting(rows: list[Row], user: str) -> int:
+    return sum(row[0] == user for row in rows)
 
 
 @given(ROWS)

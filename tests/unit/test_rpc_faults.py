@@ -18,9 +18,8 @@ from judge.gateway.api.routes import field_error
 from judge.model.base import Message, first_fault
 from judge.model.messages import ReportRequest, Submission
 from judge.rpc import faults
-from judge.rpc.faults import check_values
+from judge.rpc.faults import bad_request, check_values
 from judge.rpc.methods import METHODS
-from judge.rpc.server import bad_request
 
 _TEXTS = st.text(alphabet=',[]{}"\\:a\n', max_size=200)
 _JSON = st.recursive(

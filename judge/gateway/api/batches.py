@@ -7,6 +7,7 @@ idempotency key of its own, and an answer or an error of its own, in the order i
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, cast
 
 from flask import request
@@ -15,6 +16,7 @@ from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapV
 from judge import clock
 from judge.errors import DeadlineError, FieldError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.gateway import submit, trace
+from judge.gateway.adding import parts
 from judge.gateway.api.routes import Call, Reply, Route, field_error, with_hint
 from judge.gateway.api.seen import is_id, may_see, show
 from judge.gateway.pacing import paced
@@ -88,55 +90,91 @@ def _keyed(submission: m.Submission, place: int) -> str | None:
 
 
 class _Handing:
-    """The submissions of one batch, handed in one after the other."""
+    """The submissions of one batch on their way to the judicators."""
 
     def __init__(self, call: Call) -> None:
         """Nothing is handed in yet."""
         self._call = call
         self._end = clock.monotonic() + SECONDS
         self._down: JudgeError | None = None
+        self._taken = False
         self.rate: Rate | None = None
         self.retry = 0
 
-    def answer(self, place: int, given: m.Submission | ValidationError) -> BatchAnswer:
-        """Hand in the submission at this place of the batch, and answer its outcome."""
-        try:
-            return self._add(place, given)
-        except JudgeError as exc:
-            if isinstance(exc, UnavailableError):
-                if place == 0:
-                    raise  # nothing has been done yet, so the whole call may be made again
-                self._down = exc
-            self.rate = rate_of(exc) or self.rate
-            if exc.http_status in {429, 503, 504}:
-                self.retry = max(self.retry, self.rate.seconds if self.rate else 0, 2)
-            return BatchAnswer(status=exc.http_status, error=m.ErrorBody.of(exc))
+    def answers(self, given: Sequence[m.Submission | ValidationError]) -> list[BatchAnswer]:
+        """Hand them in, and answer the outcome of each."""
+        answers: dict[int, BatchAnswer] = {}
+        ready: dict[int, m.Submission] = {}
+        for place, one in enumerate(given):
+            try:
+                ready[place] = self._admitted(place, one)
+            except JudgeError as exc:
+                answers[place] = self._refused(exc)
+        places = list(ready)
+        for part in parts(list(ready.values())):
+            group = [ready[places[index]] for index in part]
+            for index, one, outcome in zip(part, group, self._together(group), strict=True):
+                answers[places[index]] = self._answer(one, outcome)
+        return [answers[place] for place in range(len(given))]
 
-    def _add(self, place: int, given: m.Submission | ValidationError) -> BatchAnswer:
+    def _admitted(self, place: int, given: m.Submission | ValidationError) -> m.Submission:
         if isinstance(given, ValidationError):
             raise with_hint(field_error(given, "the submission"), m.Submission) from None
+        call = self._call
+        key = _keyed(given, place)
+        return submit.admit(given, call.principal, call.services.config.limits, key, trace.current())
+
+    def _together(self, group: list[m.Submission]) -> list[m.AddReply | JudgeError | None]:
+        """The outcomes of some that go together; None of what is to go alone."""
+        if len(group) == 1 or self._down is not None or clock.monotonic() > self._end:
+            return [None] * len(group)
+        outcomes = self._call.cluster.add_together(group)
+        self._taken |= any(isinstance(one, m.AddReply) for one in outcomes)
+        return outcomes
+
+    def _answer(self, submission: m.Submission, outcome: m.AddReply | JudgeError | None) -> BatchAnswer:
+        try:
+            if isinstance(outcome, JudgeError):
+                raise outcome
+            reply = outcome or self._alone(submission)
+        except JudgeError as exc:
+            if isinstance(exc, UnavailableError):
+                if not self._taken:
+                    raise  # nothing is known to be done yet, so the whole call may be made again
+                self._down = exc
+            return self._refused(exc)
+        self._taken = True
+        again = "" if reply.created else " again"
+        log.info("%s handed in %s%s in a batch, trace %s", submission.user, reply.task.id, again, reply.task.trace)
+        self._note(reply.rate)
+        task = show(self._call.cluster, self._call.principal, reply.task)
+        return BatchAnswer(status=201 if reply.created else 200, task=task, error=None)
+
+    def _alone(self, submission: m.Submission) -> m.AddReply:
         if self._down is not None:
             # One that may have been done or not says nothing of the next, which was not tried.
             text = "" if isinstance(self._down, OutcomeUnknownError) else f" ({self._down})"
             raise UnavailableError(f"this one was not tried, as the judge's servers do not answer; try again{text}")
         if clock.monotonic() > self._end:
             raise DeadlineError(f"this one was not tried, as the batch took {SECONDS:g} s before; hand it in again")
-        call = self._call
-        key = _keyed(given, place)
-        submission = submit.admit(given, call.principal, call.services.config.limits, key, trace.current())
-        reply = call.cluster.call("add", submission, m.AddReply)
-        again = "" if reply.created else " again"
-        log.info("%s handed in %s%s in a batch, trace %s", submission.user, reply.task.id, again, reply.task.trace)
-        self.rate = reply.rate or self.rate
-        return BatchAnswer(
-            status=201 if reply.created else 200, task=show(call.cluster, call.principal, reply.task), error=None
-        )
+        return self._call.cluster.add(submission)
+
+    def _note(self, rate: Rate | None) -> None:
+        """Keep what is left at the end: those that go together are not counted in their order."""
+        if rate is not None and (self.rate is None or rate.left <= self.rate.left):
+            self.rate = rate
+
+    def _refused(self, exc: JudgeError) -> BatchAnswer:
+        self._note(rate_of(exc))
+        if exc.http_status in {429, 503, 504}:
+            self.retry = max(self.retry, self.rate.seconds if self.rate else 0, 2)
+        return BatchAnswer(status=exc.http_status, error=m.ErrorBody.of(exc))
 
 
 def _hand_in(call: Call) -> Reply:
     handing = _Handing(call)
     given = cast("list[m.Submission | ValidationError]", call.body.submissions)
-    results = [handing.answer(place, one) for place, one in enumerate(given)]
+    results = handing.answers(given)
     headers = paced(handing.rate)
     if handing.retry:
         headers["Retry-After"] = str(handing.retry)

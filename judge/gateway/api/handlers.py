@@ -122,7 +122,7 @@ def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, re
 def _add(call: Call) -> Reply:
     key = request.headers.get("Idempotency-Key")
     submission = submit.admit(call.body, call.principal, call.services.config.limits, key, trace.current())
-    reply = call.cluster.call("add", submission, m.AddReply)
+    reply = call.cluster.add(submission)
     again = "" if reply.created else " again"
     log.info("%s handed in %s%s, trace %s", submission.user, reply.task.id, again, reply.task.trace)
     headers = {"Location": f"/api/v1/submissions/{reply.task.id}", **paced(reply.rate)}

@@ -275,7 +275,7 @@ class Api:
             bare = made.model_copy(update={"tests": []})  # its blobs are its own
             admitted = submit.admit(bare, who, config.limits, key, trace.current())
             own = {"tests": made.tests, "told": made.told, "contents": blobs}
-            reply = cluster.call("add", admitted.model_copy(update=own), m.AddReply)
+            reply = cluster.add(admitted.model_copy(update=own))
         except ValidationError as exc:
             raise self._named(field_error(exc, "the submission")) from None
         except (FieldError, TooLargeError) as exc:

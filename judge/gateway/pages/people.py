@@ -161,12 +161,12 @@ class Pages:
             return None
         admitted = admit(submission, g.principal, limits, None, trace.current())
         try:
-            reply = self._cluster.call("add", admitted, m.AddReply)
+            reply = self._cluster.add(admitted)
         except ConflictError:
             # The person went back, changed the text and pressed the button again: a new submission under an old key.
             form.key = forms.new_key()
             admitted = admitted.model_copy(update={"idempotency_key": form.key})
-            reply = self._cluster.call("add", admitted, m.AddReply)
+            reply = self._cluster.add(admitted)
         log.info("%s handed in %s through the form, trace %s", g.principal.user, reply.task.id, reply.task.trace)
         return reply.task
 

@@ -5,8 +5,10 @@ A count begins with the first time and ends after its window, by the database's 
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import math
+import weakref
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,6 +69,8 @@ class Rates:
     def __init__(self, database: Database) -> None:
         """Nothing is sent before the first call."""
         self._col = database.rates
+        # Those that come together are counted in the order in which they have come.
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
 
     async def take(self, key: str, limit: int, window: int = MINUTE) -> Count:
         """Count one more under this key, `limit` of which are free within `window` seconds; exact at any concurrency.
@@ -82,11 +86,13 @@ class Rates:
             {"$set": {"now": "$$NOW"}},
             {"$unset": "fresh"},
         ]
+        turn = self._turns.get(key) or self._turns.setdefault(key, asyncio.Lock())
         while True:
             try:
-                doc = await self._col.find_one_and_update(
-                    {"_id": key}, update, upsert=True, return_document=ReturnDocument.AFTER
-                )
+                async with turn:
+                    doc = await self._col.find_one_and_update(
+                        {"_id": key}, update, upsert=True, return_document=ReturnDocument.AFTER
+                    )
             except DuplicateKeyError:  # somebody else has just begun it
                 continue
             assert doc is not None  # noqa: S101 - of an upsert

@@ -55,6 +55,7 @@ Answers = Mapping[Key, Sequence[Bson]]
 def questions(wanted: Iterable[Wanted], many: Collection[str]) -> dict[Key, Pipeline]:
     """The questions to the database for these places, each once; `many`: users who seem to have many waiting tasks."""
     asked: dict[Key, Pipeline] = {}
+    few: set[str] = set()
     for one in wanted:
         user, rank, needs = one.lane
         handed: Bson = {"priority": one.priority, "attempt": {"$gt": 0}}
@@ -66,8 +67,13 @@ def questions(wanted: Iterable[Wanted], many: Collection[str]) -> dict[Key, Pipe
         if user in many:
             asked |= _of_many(one.lane)
         else:
-            fields = {"_id": 0, "n": "$order", "waits": 1, "rank": 1, "needs": 1}
-            asked["few", user] = [{"$match": _mine(user)}, {"$limit": ROOM + 1}, {"$project": fields}]
+            few.add(user)
+    if few:
+        # One question for all of them: each part of a command costs the database about the same.
+        users = sorted(few)
+        fields = {"_id": 0, "n": "$order", "user": 1, "waits": 1, "rank": 1, "needs": 1}
+        match = {"user": {"$in": users}, "waits": {"$in": OWN}}
+        asked["few", *users] = [{"$match": match}, {"$limit": (ROOM + 1) * len(users)}, {"$project": fields}]
     return asked
 
 
@@ -87,6 +93,18 @@ def _of_many(lane: Lane) -> dict[Key, Pipeline]:
         ("behind", *lane): number({**here, "waits": BEHIND}, 1),
         ("front", *lane): number({**here, "waits": FRONT}, ROOM),
     }
+
+
+def by_user(answers: Answers) -> dict[Key, Sequence[Bson]]:
+    """The answers with the waiting tasks of each user by themselves."""
+    found = dict(answers)
+    for key in [key for key in answers if key[0] == "few"]:
+        rows, users = found.pop(key), key[1:]
+        if len(rows) >= (ROOM + 1) * len(users):  # some may be left out, nobody knows whose: each has too many
+            found |= {("few", user): rows for user in users}
+        else:
+            found |= {("few", user): [row for row in rows if row["user"] == user] for user in users}
+    return found
 
 
 def too_many(answers: Answers) -> set[str]:

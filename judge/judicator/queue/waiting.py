@@ -140,9 +140,10 @@ class Queue:
                 self._many.discard(one.lane[0])
         return places
 
-    async def _ask(self, asked: Mapping[Key, Pipeline]) -> dict[Key, list[Bson]]:
+    async def _ask(self, asked: Mapping[Key, Pipeline]) -> dict[Key, Sequence[Bson]]:
         """The answers, by one command, as the newest writes left them."""
-        return placing.sorted_out(asked, await aggregate(self._newest, placing.union(self._newest.name, asked)))
+        rows = await aggregate(self._newest, placing.union(self._newest.name, asked))
+        return placing.by_user(placing.sorted_out(asked, rows))
 
     async def _lengths(self, lane: Lane) -> tuple[int, int]:
         """The numbers in front, up to a few, and behind, up to one: by keys alone, as every hand-out asks."""
