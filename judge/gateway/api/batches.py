@@ -1,7 +1,8 @@
 """Several submissions in one call: handing them in, and looking at them.
 
 Each is taken or refused by itself, as if it had come alone: it counts alone against quotas and rates, has an
-idempotency key of its own, and an answer or an error of its own, in the order in which they were sent.
+idempotency key of its own, and an answer or an error of its own, in the order in which they were sent. They go to the
+judicators in parts, each of which is one call (judge.gateway.adding).
 """
 
 from __future__ import annotations
