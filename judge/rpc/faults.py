@@ -1,4 +1,4 @@
-"""What is wrong with a message: a look at it before it is read, whether it would take too much memory; and after."""
+"""The faults of a message: a look before it is read whether it would take too much memory, a sentence after that."""
 
 from __future__ import annotations
 
