@@ -328,7 +328,7 @@ class GatewayConfig(Traced):
     tokens: Path
     session_key: Path
     processes: int = Field(default=1, ge=1, le=256)
-    threads: int = Field(default=32, ge=2, le=256, description="per process; three of four may hold a long poll")
+    threads: int = Field(default=64, ge=2, le=256, description="per process; three of four may hold a long poll")
     rpc_timeout: Seconds = 5.0
     check: Check = Check()
     secure_cookies: bool = True

@@ -25,9 +25,9 @@ M = TypeVar("M", bound=Message)
 _SMALL: Final = 16 * 1024
 # Submissions of one batch that go together: more of them would be a long pause for everybody else's.
 _TOGETHER: Final = 16
-# Seconds after which the next call begins although one is under way, and before which none follows one of several: the
-# judicators' own pace (judge.judicator.gathering.Cohorts).
-_PACE: Final = 0.04
+# Seconds after which the next call begins although one is under way, and before which none follows one of several. A
+# little more than the judicators' own pace (judge.judicator.gathering.Cohorts), so that calls seldom wait there again.
+_PACE: Final = 0.06
 
 
 class Caller(Protocol):
