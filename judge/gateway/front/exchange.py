@@ -13,6 +13,8 @@ from judge.gateway.front.room import Held
 log = logging.getLogger(__name__)
 
 _PIECE = 64 * 1024
+# Bytes of a large body that are handed over at once.
+_LARGE_PIECE = 256 * 1024
 
 
 async def exchange(path: str, packet: bytes, body: Held | None, answer: Held, seconds: float) -> bytes:
@@ -74,7 +76,7 @@ async def _feed(sock: socket.socket, data: bytes, body: Held | None) -> None:
         await loop.sock_sendall(sock, data)
         if body is not None:
             file = body.pieces()
-            while piece := file.read(_PIECE):
+            while piece := file.read(_LARGE_PIECE):
                 await loop.sock_sendall(sock, piece)
         sock.shutdown(socket.SHUT_WR)
 

@@ -56,6 +56,8 @@ for _reason in get_args(Reason):
 
 ALIVE = "/api/v1/alive"
 _PIECE = 64 * 1024
+# Bytes that are read at once of a large body, which has one of few places: by 64 KiB it took the front twice the time.
+_LARGE_PIECE = 256 * 1024
 _LARGE = 1024 * 1024
 _SMALL_BODY, _SMALL_ANSWER = 16 * 1024, 256 * 1024
 # Bytes that a parsed head costs beside its own: objects, by line.
@@ -114,7 +116,7 @@ class Front:
         """
         self.serving = False
         self.beat = clock.monotonic()
-        self.buffer = memoryview(bytearray(_PIECE))
+        self.buffer = memoryview(bytearray(_LARGE_PIECE))
         self._config, self._gate, self._listener = config, gate, listener
         self._bounds = bounds = bounds or Bounds()
         self._slots = config.processes * config.threads
@@ -376,7 +378,7 @@ class Front:
             client.interrupt(reason)
 
         with self._places.one(caller.key, group(caller.address), what, clock.monotonic(), give_way):
-            client.piece = _PIECE
+            client.piece = _LARGE_PIECE
             try:
                 yield
             finally:
