@@ -6,25 +6,30 @@ before: half of what an add costs a gateway and a judicator is the call itself (
 
 from __future__ import annotations
 
+import http
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
 from judge import clock
-from judge.errors import JudgeError, UnavailableError
+from judge.errors import JudgeError, OutcomeUnknownError, UnavailableError
 from judge.model.audit import By
 from judge.model.messages import AddReply, Message, Submission
-from judge.model.several import OneCall, Outcomes, SeveralAdds
+from judge.model.several import OneCall, OneOutcome, Outcomes, SeveralAdds
 from judge.rpc.client import told
 
 M = TypeVar("M", bound=Message)
 
 # Bytes of JSON up to which a submission goes along with others: a large one would hold them up.
 _SMALL: Final = 16 * 1024
-# Submissions of one batch that go together: more of them would be a long pause for everybody else's.
-_TOGETHER: Final = 16
+# Submissions that go together: of a batch, as more would be a long pause for everybody else's; of those that meet; and
+# of one person among these, as they take turns with one another where the person has about as many as may wait.
+_OF_BATCH: Final = 16
+_MEETING: Final = 32
+_EACH: Final = 2
 # Seconds after which the next call begins although one is under way, and before which none follows one of several. A
 # little more than the judicators' own pace (judge.judicator.gathering.Cohorts), so that calls seldom wait there again.
 _PACE: Final = 0.06
@@ -35,6 +40,16 @@ class Caller(Protocol):
 
     def forward(self, method: str, request: Message, reply: type[M], *, by: By | None = None) -> M:
         """Call a method; raises what the judicators answer."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """A call that is to be made alone. `unknown`: why nobody knows whether it is done already."""
+
+    unknown: str = ""
+
+
+Outcome = AddReply | JudgeError | Again
 
 
 def prepared(submission: Submission, by: By | None) -> OneCall:
@@ -50,15 +65,16 @@ def prepared(submission: Submission, by: By | None) -> OneCall:
 
 @dataclass(eq=False)
 class _Waiting:
-    """A call that waits to be made, or for its outcome. None: it is to be made alone."""
+    """A call that waits for its outcome, or with `leads` for its thread to make the next call of several."""
 
     call: OneCall
     known: threading.Event = field(default_factory=threading.Event)
-    outcome: AddReply | JudgeError | None = None
+    outcome: Outcome = Again()
+    leads: bool = False
 
 
 class Adding:
-    """All adds of one process, which come from several threads."""
+    """All adds of one process, which come from several threads. The first of those that wait leads."""
 
     def __init__(self, caller: Caller) -> None:
         """Nothing is under way."""
@@ -72,47 +88,62 @@ class Adding:
     def one(self, call: OneCall) -> AddReply:
         """Hand in one; raises what comes of it."""
         if not _small(call.request):
-            return self._alone(call)
+            return self.alone(call)
         mine = _Waiting(call)
         with self._turn:
             self._waiting.append(mine)
-            group = self._gathered() if len(self._waiting) == 1 else None
-        if group is None:
+            mine.leads = len(self._waiting) == 1
+        if not mine.leads:
             mine.known.wait()
-        else:
-            self._make(group)
-        if mine.outcome is None:
-            return self._alone(call)
+        if mine.leads:
+            self._make(self._gathered())
         if isinstance(mine.outcome, JudgeError):
             raise mine.outcome
-        return mine.outcome
+        return self.alone(call, mine.outcome) if isinstance(mine.outcome, Again) else mine.outcome
 
-    def _alone(self, call: OneCall) -> AddReply:
-        return self._caller.forward("add", call.request, AddReply, by=call.by)
+    def alone(self, call: OneCall, again: Again | None = None) -> AddReply:
+        """Make one call; OutcomeUnknownError also where an earlier try may have done it, and nobody answers now."""
+        try:
+            return self._caller.forward("add", call.request, AddReply, by=call.by)
+        except UnavailableError as exc:
+            if again is not None and again.unknown and not isinstance(exc, OutcomeUnknownError):
+                raise OutcomeUnknownError(again.unknown) from exc
+            raise
 
     def _gathered(self) -> list[_Waiting]:
-        """Those that wait by the time that the next call may begin, this thread's own among them."""
-        left = self._began + _PACE - clock.monotonic()
-        if left > 0:
-            self._turn.wait_for(lambda: not self._under_way and not self._crowded, left)
-        group, self._waiting = self._waiting, []
-        self._under_way += 1
-        self._began, self._crowded = clock.monotonic(), len(group) > 1
-        return group
+        """Those that go together by the time that the next call may begin; who is left is led by the first of them."""
+        with self._turn:
+            try:
+                left = self._began + _PACE - clock.monotonic()
+                if left > 0:
+                    self._turn.wait_for(lambda: not self._under_way and not self._crowded, left)
+                group = chosen(self._waiting)
+                rest = [one for one in self._waiting if one not in group]
+            except BaseException:
+                for one in self._waiting:  # else they would wait for somebody who leads no more
+                    one.known.set()
+                self._waiting = []
+                raise
+            self._waiting = rest
+            if rest:
+                rest[0].leads = True
+                rest[0].known.set()
+            self._under_way += 1
+            self._began, self._crowded = clock.monotonic(), len(group) > 1
+            return group
 
     def _make(self, group: list[_Waiting]) -> None:
         """Make the calls, and tell everybody what came of theirs."""
         try:
-            if len(group) > 1:  # one alone is made by whoever waits for it
+            if len(group) == 1:
+                try:
+                    group[0].outcome = self.alone(group[0].call)
+                except JudgeError as exc:
+                    group[0].outcome = exc
+            else:
                 outcomes = self.together([one.call for one in group])
                 for one, outcome in zip(group, outcomes, strict=True):
                     one.outcome = outcome
-                    one.known.set()
-                return
-            try:
-                group[0].outcome = self._alone(group[0].call)
-            except JudgeError as exc:
-                group[0].outcome = exc
         finally:
             for one in group:
                 one.known.set()
@@ -120,31 +151,50 @@ class Adding:
                 self._under_way -= 1
                 self._turn.notify()
 
-    def together(self, calls: Sequence[OneCall]) -> list[AddReply | JudgeError | None]:
-        """The outcomes of calls that are made as one; None of those that are to be made alone.
+    def together(self, calls: Sequence[OneCall]) -> list[Outcome]:
+        """The outcomes of calls that are made as one.
 
-        That is what a judicator could not do at the moment, as another one may, and all of them when their judicator
-        is of a release that does not take several.
+        To be made alone is what a judicator could not do at the moment, as another one may; what its answer had no
+        room for; and all of them when their judicator is of a release that does not take several.
         """
-        if len(calls) == 1:
-            return [None]
         try:
             said = self._caller.forward("adds", SeveralAdds.model_construct(calls=list(calls)), Outcomes)
         except UnavailableError as exc:
             return [type(exc)(str(exc)) for _ in calls]
-        except JudgeError:
-            return [None] * len(calls)
+        except JudgeError as exc:
+            return [Again(str(exc) if exc.http_status >= http.HTTPStatus.INTERNAL_SERVER_ERROR else "")] * len(calls)
         if len(said.outcomes) != len(calls):
-            return [None] * len(calls)
-        errors = [None if one.error is None else told(one.error) for one in said.outcomes]
-        return [
-            None if isinstance(error, UnavailableError) else error or one.reply
-            for one, error in zip(said.outcomes, errors, strict=True)
-        ]
+            return [Again("a judicator's answer was about other submissions")] * len(calls)
+        return [_outcome(one) for one in said.outcomes]
+
+
+def _outcome(one: OneOutcome) -> Outcome:
+    if one.reply is not None:
+        return one.reply
+    if one.error is None:
+        return Again("a judicator's answer had no room for it")
+    error = told(one.error)
+    if not isinstance(error, UnavailableError):
+        return error
+    return Again(str(error) if isinstance(error, OutcomeUnknownError) else "")
 
 
 def _small(submission: Submission) -> bool:
-    return len(submission.model_dump_json(exclude_defaults=True)) <= _SMALL
+    return len(submission.model_dump_json(exclude_defaults=True).encode()) <= _SMALL
+
+
+def chosen(waiting: Sequence[_Waiting]) -> list[_Waiting]:
+    """Those of the waiting that go together, the first among them: few of each person, unless nobody else waits."""
+    people = {one.call.by.actor for one in waiting}
+    if len(people) == 1:
+        return list(waiting[:_OF_BATCH])
+    group: list[_Waiting] = []
+    taken: Counter[str] = Counter()
+    for one in waiting:
+        taken[one.call.by.actor] += 1
+        if taken[one.call.by.actor] <= _EACH:
+            group.append(one)
+    return group[:_MEETING]
 
 
 def parts(submissions: Sequence[Submission]) -> list[list[int]]:
@@ -153,7 +203,7 @@ def parts(submissions: Sequence[Submission]) -> list[list[int]]:
     keys: set[str] = set()
     for place, one in enumerate(submissions):
         key, large = one.idempotency_key, not _small(one)
-        if not found or large or len(found[-1]) == _TOGETHER or key in keys:
+        if not found or large or len(found[-1]) == _OF_BATCH or key in keys:
             found.append([])
             keys = set()
         found[-1].append(place)

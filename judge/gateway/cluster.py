@@ -8,7 +8,7 @@ import logging
 import tempfile
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -17,11 +17,12 @@ from judge.config import GatewayConfig
 from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd
 from judge.gateway import asking, trace
-from judge.gateway.adding import Adding, prepared
+from judge.gateway.adding import Adding, Again, Outcome, prepared
 from judge.model import messages as m
 from judge.model.audit import By
 from judge.model.overview import StatusReply
 from judge.model.problem import ProblemManifest
+from judge.model.several import OneCall
 from judge.rpc.client import RpcClient
 from judge.rpc.endpoints import EtcdEndpoints
 
@@ -72,21 +73,32 @@ class Cluster:
 
     def add(self, submission: m.Submission) -> m.AddReply:
         """Hand a submission in for the person whose request is being answered; raises as `call` does."""
-        begin = tracing.now()
-        with self._sentences():
-            answer = self._adding.one(prepared(submission, asking.current()))
-        if answer.created:
-            trace.handed_in(answer.task, begin)
-        return answer
+        return self._told(lambda: self._adding.one(self.prepared(submission)))
 
-    def add_together(self, submissions: Sequence[m.Submission]) -> list[m.AddReply | JudgeError | None]:
-        """Hand several in by one call (judge.gateway.adding.parts); what came of each, None of what is to go alone."""
-        begin, by = tracing.now(), asking.current()
-        found = self._adding.together([prepared(one, by) for one in submissions])
+    def prepared(self, submission: m.Submission) -> OneCall:
+        """A submission as it is handed in for that person, however often it takes."""
+        return prepared(submission, asking.current())
+
+    def add_alone(self, call: OneCall, again: Again) -> m.AddReply:
+        """Hand one in after a try with others; raises as `call` does."""
+        return self._told(lambda: self._adding.alone(call, again))
+
+    def add_together(self, calls: Sequence[OneCall]) -> list[Outcome]:
+        """Hand several in by one call (judge.gateway.adding.parts); what came of each."""
+        begin = tracing.now()
+        found = self._adding.together(calls)
         for one in found:
             if isinstance(one, m.AddReply) and one.created:
                 trace.handed_in(one.task, begin)
         return [_for_people(one) if isinstance(one, UnavailableError) else one for one in found]
+
+    def _told(self, add: Callable[[], m.AddReply]) -> m.AddReply:
+        begin = tracing.now()
+        with self._sentences():
+            answer = add()
+        if answer.created:
+            trace.handed_in(answer.task, begin)
+        return answer
 
     def wait(self, task: str, wait: float, version: int | None, user: str) -> tuple[m.Task, bool]:
         """One task when its version has passed `version`, or it is done, or after `wait` seconds.

@@ -281,6 +281,7 @@ class RateDocument(TypedDict):
 
     _id: str
     n: int
+    was: int  # before the last ones were counted
     until: datetime.datetime
     now: datetime.datetime  # by the database's clock, of the last time
 

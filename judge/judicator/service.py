@@ -46,7 +46,8 @@ from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, toget
 from judge.model.rate import Rate
 from judge.model.verification import Verification, VerificationReply
 from judge.rpc.methods import METHODS
-from judge.rpc.server import Handler, Peer, unhurried
+from judge.rpc.server import Handler, Peer
+from judge.rpc.unhurried import unhurried
 
 log = logging.getLogger(__name__)
 R = TypeVar("R", bound=m.Message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from judge.model.audit import By
 from judge.model.messages import AddReply, ErrorBody, Message, Submission, Task, TaskId
@@ -38,6 +38,14 @@ class OneCall(Message):
     by: By
     request: Submission
 
+    @field_validator("request")
+    @classmethod
+    def _keyed(cls, request: Submission) -> Submission:
+        # Without one, whoever makes the call again elsewhere would have it twice.
+        if request.idempotency_key is None:
+            raise ValueError("needs an idempotency_key")
+        return request
+
 
 class SeveralAdds(Message):
     """Adds that come together; each has an outcome of its own, as if it had come alone."""
@@ -45,8 +53,8 @@ class SeveralAdds(Message):
     calls: list[OneCall] = Field(min_length=1, max_length=MOST)
 
 
-class Outcome(Message):
-    """The outcome of one: a reply, or an error."""
+class OneOutcome(Message):
+    """The outcome of one: a reply, or an error. Neither: there is no room for it, so ask for it alone."""
 
     reply: AddReply | None = None
     error: ErrorBody | None = None
@@ -55,4 +63,4 @@ class Outcome(Message):
 class Outcomes(Message):
     """The outcome of each, in the order of the question."""
 
-    outcomes: list[Outcome]
+    outcomes: list[OneOutcome]

@@ -13,7 +13,7 @@ import logging
 import re
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -36,7 +36,7 @@ from judge.errors import (
 )
 from judge.model.audit import HEADER, By
 from judge.model.messages import ErrorBody, Message
-from judge.model.several import OneCall, Outcome, Outcomes
+from judge.model.several import OneCall
 from judge.rpc import packs
 from judge.rpc.faults import bad_request, check_values
 from judge.rpc.listener import TlsListener
@@ -55,6 +55,8 @@ _TURNS, _TURN = 50, 0.02
 _IDLE = 75.0
 # A body or an answer of N bytes may take so many seconds, and N divided by so many bytes per second.
 _SLOW, _RATE = 20.0, 128 * 1024
+# Bytes of the answer to several calls. One that repeats what was judged answers its result, of some MiB.
+_TOGETHER = 1024**2
 _SHA = re.compile(r"[0-9a-f]{64}")
 
 SECONDS = Histogram("judge_rpc_seconds", "Time to answer an RPC call", ["method"])
@@ -276,21 +278,34 @@ class _App:
             raise bad_request(exc) from None
         if method.in_own_name and message.executor != peer.name:
             raise ForbiddenError(f"the certificate of '{peer.name}' may not speak for executor '{message.executor}'")
-        if method.each is None:
-            reply = await self.handlers[name](message, peer)
-        else:
-            outcomes = await asyncio.gather(*(self._one_of(method.each, one, peer) for one in message.calls))
-            reply = Outcomes(outcomes=outcomes)
+        if method.each is not None:
+            return await self._several(method.each, message.calls, peer)
+        reply = await self.handlers[name](message, peer)
         return web.Response(body=reply.model_dump_json().encode(), content_type="application/json")
 
-    async def _one_of(self, name: str, one: OneCall, peer: Peer) -> Outcome:
+    async def _several(self, name: str, calls: Sequence[OneCall], peer: Peer) -> web.Response:
+        """Make several calls at once. Those for whose outcomes the answer has no room have an empty one."""
+        used = 0
+
+        async def one_of(one: OneCall) -> bytes:
+            nonlocal used
+            reply, error = await self._one_of(name, one, peer)
+            if used > _TOGETHER:
+                return b"{}"
+            said = (reply or ErrorBody.of(error or JudgeError())).model_dump_json().encode()
+            used += len(said)
+            return b"{}" if used > _TOGETHER else b'{"%s":%s}' % (b"error" if reply is None else b"reply", said)
+
+        outcomes = await asyncio.gather(*(one_of(one) for one in calls))
+        return web.Response(body=b'{"outcomes":[%s]}' % b",".join(outcomes), content_type="application/json")
+
+    async def _one_of(self, name: str, one: OneCall, peer: Peer) -> tuple[Message | None, JudgeError | None]:
         """The outcome of one of several calls, as if it had come alone."""
         started = clock.monotonic()
         try:
-            reply: Any = await self.handlers[name](one.request, dataclasses.replace(peer, by=one.by))
-            return Outcome.model_construct(reply=reply)
+            return await self.handlers[name](one.request, dataclasses.replace(peer, by=one.by)), None
         except Exception as exc:  # noqa: BLE001 - as for one alone
-            return Outcome(error=ErrorBody.of(self._told(exc, name, f"one of several calls of '{name}'")))
+            return None, self._told(exc, name, f"one of several calls of '{name}'")
         finally:
             SECONDS.labels(name).observe(clock.monotonic() - started)
 
@@ -481,19 +496,3 @@ class Server:
             with contextlib.suppress(AttributeError):
                 transport.abort()
         await asyncio.sleep(0)
-
-
-async def unhurried(work: Awaitable[Message]) -> Message:
-    """Let a write run to its end although its caller has hung up (handlers are cancelled then)."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        task.add_done_callback(_ended_alone)
-        raise
-
-
-def _ended_alone(task: asyncio.Future[Message]) -> None:
-    """The log has to say that a write failed: its caller is gone."""
-    if not task.cancelled() and (failure := task.exception()) is not None:
-        log.warning("a write whose caller had hung up failed, and may have been done: %s", failure)

@@ -93,7 +93,7 @@ ID = "0" * 24
 # What each method takes at least.
 BODIES: dict[str, dict[str, Any]] = {
     "add": {"user": "ann", "language": "c", "source": "x"},
-    "adds": {"calls": [{"by": {}, "request": {"user": "ann", "language": "c", "source": "x"}}]},
+    "adds": {"calls": [{"by": {}, "request": {"user": "ann", "source": "x", "idempotency_key": "k"}}]},
     "get": {"id": ID},
     "tasks": {"ids": [ID]},
     "search": {},

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import jsonschema
 import pytest
+from pymongo.errors import AutoReconnect
 
 from judge import clock
 from judge.allowance import Allowance, Allowances
@@ -18,7 +19,7 @@ from judge.gateway.api.answers import Deprecation
 from judge.gateway.api.routes import Route
 from judge.model import messages as m
 from judge.model.messages import ErrorBody
-from judge.model.several import Outcome
+from judge.model.several import OneOutcome
 from tests.support.gateway import ADMIN, DOCUMENT, USER, Person, check, make_config, serving_app
 from tests.support.judicators import World, accepted
 from tests.support.servers import wait_for
@@ -144,7 +145,7 @@ def test_a_batch_whose_cluster_goes_says_what_was_done(app, admin, monkeypatch):
                 raise error
             reply = call(name, *rest, **more)
             if spoilt is not None:
-                reply.outcomes[spoilt] = Outcome(error=ErrorBody.of(UnavailableError("no primary")))
+                reply.outcomes[spoilt] = OneOutcome(error=ErrorBody.of(UnavailableError("no primary")))
             return reply
 
         asked.clear()
@@ -181,6 +182,24 @@ def test_a_batch_that_takes_too_long_says_what_was_not_tried(app, admin, monkeyp
     told = batch(admin, *[SOURCE] * 17, {"sourc": ""})["results"]
     assert [one["status"] for one in told] == [201] * 16 + [504, 400]
     assert "not tried" in told[16]["error"]["error"]
+
+
+def test_a_batch_whose_outcome_is_unknown_is_not_stored_twice(admin, world, monkeypatch):
+    service = world.judicators[0].judicator.service
+    real, lost = service._add, []
+
+    async def add(*rest):
+        reply = await real(*rest)
+        if len(lost) < 4:
+            lost.append(reply)
+            raise AutoReconnect("the primary went after the insert")
+        return reply
+
+    monkeypatch.setattr(service, "_add", add)
+    before = world.db.tasks.count_documents({})
+    told = batch(admin, *[SOURCE] * 4)["results"]
+    assert [one["status"] for one in told] == [200] * 4, "the second try finds what the first has stored"
+    assert world.db.tasks.count_documents({}) == before + 4
 
 
 def test_submissions_of_a_batch_with_one_key_are_one(admin):

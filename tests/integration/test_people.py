@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import datetime
 import hashlib
@@ -521,6 +522,31 @@ def test_an_identity_belongs_to_one_account(people: RpcClient) -> None:
 
 
 # --- rates and quotas --------------------------------------------------------------------------------------------
+
+
+def test_those_who_come_together_are_counted_together_in_their_order(world: World) -> None:
+    judicator = world.judicators[0]
+    counts = judicator.judicator.people.rates
+
+    async def many(number: int) -> list[int]:
+        found = await asyncio.gather(*(counts.take("many", 5) for _ in range(number)))
+        return [one.left for one in found]
+
+    def commands() -> int:
+        return int(world.raw.admin.command("serverStatus")["metrics"]["commands"]["findAndModify"]["total"])
+
+    before = commands()
+    assert judicator.do(many(3)) == [4, 3, 2]
+    assert judicator.do(many(4)) == [1, 0, -1, -1], "the last are refused"
+    assert judicator.do(many(1)) == [-1], "and what was refused is not counted"
+    assert commands() - before <= 5
+
+    async def failing() -> list[object]:
+        return list(
+            await asyncio.gather(*(counts.take("x" * 2000, 0, 10**400) for _ in range(20)), return_exceptions=True)
+        )
+
+    assert all(isinstance(one, Exception) for one in judicator.do(failing())), "all at once, not one after the other"
 
 
 def test_submissions_a_minute_are_counted_at_all_judicators_together(world: World, people: RpcClient) -> None:

@@ -40,7 +40,8 @@ from judge.pki.refused import DOCUMENT
 from judge.rpc import packs, pki
 from judge.rpc.client import RpcClient, error_from
 from judge.rpc.methods import BLOB_ROLES, METHODS
-from judge.rpc.server import Peer, Server, unhurried
+from judge.rpc.server import Peer, Server
+from judge.rpc.unhurried import unhurried
 from tests.support.judicators import World, accepted, source, waiters
 from tests.support.roles import ROLES
 from tests.support.servers import Acceptor, wait_for
@@ -394,10 +395,10 @@ def test_several_adds_are_each_what_they_would_be_alone(
     monkeypatch.setitem(handlers, "add", add)
     asked = [
         (By(), source(idempotency_key="k")),
-        (By(), source(language="klingon")),
-        (By(actor="root", role="admin", call="b" * 32), source(user="ada")),
-        (By(), source(user="broken")),
-        (By(), source(user="eve")),
+        (By(), source(idempotency_key="k", user="bob", language="klingon")),
+        (By(actor="root", role="admin", call="b" * 32), source(idempotency_key="k", user="ada")),
+        (By(), source(idempotency_key="k", user="broken")),
+        (By(), source(idempotency_key="k", user="eve")),
     ]
     calls = [OneCall(by=by, request=request) for by, request in asked]
     first, unknown, behalf, broken, last = world.client().call("adds", SeveralAdds(calls=calls), Outcomes).outcomes
@@ -412,6 +413,25 @@ def test_several_adds_are_each_what_they_would_be_alone(
     assert [(one.actor, one.action, one.call) for one in noted if one.outcome == "done"] == [
         ("root", "submission.behalf", "b" * 32)
     ]
+
+
+def test_several_adds_are_answered_within_bounds_and_need_keys(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers = world.judicators[0].judicator.handlers
+    real = handlers["add"]
+
+    async def add(request: m.Submission, peer: Peer) -> m.Message:
+        reply = await real(request, peer)
+        assert isinstance(reply, m.AddReply)
+        reply.task.submission.source = "x" * 400_000  # as one that is judged already, and has a large result
+        return reply
+
+    monkeypatch.setitem(handlers, "add", add)
+    calls = [OneCall(by=By(), request=source(idempotency_key=str(number))) for number in range(9)]
+    outcomes = world.client().call("adds", SeveralAdds(calls=calls), Outcomes).outcomes
+    assert [one.error for one in outcomes] == [None] * 9
+    assert sum(one.reply is not None for one in outcomes) == 2, "the others are asked for alone"
+    status, error = raw(world, "POST", "/rpc/adds", b'{"calls": [{"by": {}, "request": {"source": "x"}}]}')
+    assert status == 400 and "needs an idempotency_key" in error["error"]
 
 
 def test_when_nobody_answers(world: World, tmp_path: Path) -> None:

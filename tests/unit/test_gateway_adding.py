@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from judge.errors import DeadlineError, JudgeError, LimitError, NotFoundError, OutcomeUnknownError, UnavailableError
 from judge.gateway import adding
-from judge.gateway.adding import Adding, parts, prepared
+from judge.gateway.adding import Adding, Again, _Waiting, chosen, parts, prepared
 from judge.model.audit import By
 from judge.model.messages import AddReply, ErrorBody, Submission
-from judge.model.several import OneCall, Outcome, Outcomes, SeveralAdds
+from judge.model.several import OneCall, OneOutcome, Outcomes, SeveralAdds
 
 LARGE = "x" * 20_000
 
@@ -42,18 +42,23 @@ class Judicators:
         self.asked: list[list[str]] = []
         self.go = threading.Event()
         self.alone: Callable[[str], AddReply] = reply
-        self.one: Callable[[str], Outcome] = lambda name: Outcome.model_construct(reply=reply(name))
+        self.one: Callable[[str], OneOutcome] = lambda name: OneOutcome.model_construct(reply=reply(name))
         self.several: Callable[[], None] = lambda: None
 
     def forward(self, method: str, request: Any, _: Any, *, by: By | None = None) -> Any:
         if method == "add":
             assert by is not None and by.actor == request.user and by.call
+        else:
+            assert all(one.by.actor == one.request.user and one.by.call for one in request.calls)
+        return self.unchecked(method, request, _, by=by)
+
+    def unchecked(self, method: str, request: Any, _: Any, *, by: By | None = None) -> Any:
+        if method == "add":
             self.asked.append([request.user])
             assert self.go.wait(10)
             return self.alone(request.user)
         assert method == "adds" and isinstance(request, SeveralAdds)
         self.asked.append([one.request.user for one in request.calls])
-        assert all(one.by.actor == one.request.user and one.by.call for one in request.calls)
         assert self.go.wait(10)
         self.several()
         return Outcomes.model_construct(outcomes=[self.one(str(one.request.user)) for one in request.calls])
@@ -125,9 +130,9 @@ def test_a_slow_call_holds_up_others_for_one_pace(monkeypatch: pytest.MonkeyPatc
 def test_each_has_what_comes_of_its_own() -> None:
     there = Judicators()
 
-    def one(name: str) -> Outcome:
+    def one(name: str) -> OneOutcome:
         wrong = {"b": LimitError("too many"), "c": UnavailableError("no primary")}.get(name)
-        return Outcome(error=ErrorBody.of(wrong)) if wrong else Outcome.model_construct(reply=reply(name))
+        return OneOutcome(error=ErrorBody.of(wrong)) if wrong else OneOutcome.model_construct(reply=reply(name))
 
     there.one = one
     with meeting(there) as met:
@@ -194,6 +199,83 @@ def test_what_fails_in_here_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatc
         assert others["b"].result(10).task == "b", "it is made alone"
         monkeypatch.setattr(adding, "_PACE", 0.0)
         assert met.hand_in("later").result(10).task == "later"
+
+
+def test_when_its_leader_dies_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = Judicators()
+
+    def dies(_: object) -> list[_Waiting]:
+        raise MemoryError
+
+    with meeting(there) as met:
+        others = met.others("a", "b")
+        monkeypatch.setattr(adding, "chosen", dies)
+        there.go.set()
+        with pytest.raises(MemoryError):
+            others["a"].result(10)
+        assert others["b"].result(10).task == "b"
+        monkeypatch.undo()
+        monkeypatch.setattr(adding, "_PACE", 0.0)
+        assert met.hand_in("later").result(10).task == "later"
+
+
+def test_what_may_be_done_already_is_never_told_as_not_done() -> None:
+    there = Judicators()
+    away: list[JudgeError] = []
+
+    def one(name: str) -> OneOutcome:
+        return OneOutcome(error=ErrorBody.of(OutcomeUnknownError("the primary went")))
+
+    def alone(name: str) -> AddReply:
+        if name == "first":
+            return reply(name)
+        raise away[0]
+
+    there.one, there.alone = one, alone
+    away.append(UnavailableError("nobody is there"))
+    with meeting(there) as met:
+        others = met.others("a", "b")
+        there.go.set()
+        for one_of in others.values():
+            with pytest.raises(OutcomeUnknownError, match="the primary went"):
+                one_of.result(10)
+    assert Adding(cast("Any", there)).together([call("a"), call("b")]) == [Again("the primary went")] * 2
+    away[0] = LimitError("too many")
+    with pytest.raises(LimitError):
+        Adding(cast("Any", there)).alone(call("a"), Again("the primary went"))
+
+
+NAMES = st.lists(st.sampled_from(["ann", "bob", "eve", "ian"]), min_size=1, max_size=150)
+
+
+@given(NAMES)
+def test_nobody_fills_the_call_of_others(names: list[str]) -> None:
+    waiting = [_Waiting(call(name)) for name in names]
+    group = chosen(waiting)
+    assert group[0] is waiting[0] and len(group) <= 32
+    assert [one for one in waiting if one in group] == group, "in their order"
+    if len(set(names)) > 1:
+        assert max(names.count(name) and sum(one.call.by.actor == name for one in group) for name in set(names)) <= 2
+        assert {one.call.by.actor for one in group} == set(names), "everybody is in it"
+    else:
+        assert len(group) == min(len(names), 16), "who is alone holds up nobody"
+
+
+def test_who_is_left_goes_with_the_next_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = Judicators()
+    with meeting(there) as met:
+        flood = []
+        for count in range(1, 6):
+            flood.append(met.pool.submit(met.adding.one, prepared(submission(f"f{count}"), By(actor="flood"))))
+            met.wait(lambda count=count: len(met.adding._waiting) == count)
+        other = met.hand_in("other")
+        met.wait(lambda: len(met.adding._waiting) == 6)
+        monkeypatch.setattr(adding, "_PACE", 0.0)
+        monkeypatch.setattr(there, "forward", there.unchecked)
+        there.go.set()
+        assert other.result(10).task == "other"
+        assert [one.result(10).task for one in flood] == ["f1", "f2", "f3", "f4", "f5"]
+    assert there.asked == [["first"], ["f1", "f2", "other"], ["f3", "f4", "f5"]]
 
 
 def test_a_large_one_holds_up_nobody() -> None:

@@ -17,13 +17,13 @@ from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapV
 from judge import clock
 from judge.errors import DeadlineError, FieldError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.gateway import submit, trace
-from judge.gateway.adding import parts
+from judge.gateway.adding import Again, Outcome, parts
 from judge.gateway.api.routes import Call, Reply, Route, field_error, with_hint
 from judge.gateway.api.seen import is_id, may_see, show
 from judge.gateway.pacing import paced
 from judge.model import messages as m
 from judge.model.rate import Rate, rate_of
-from judge.model.several import MOST, ROOM, TasksReply, TasksRequest
+from judge.model.several import MOST, ROOM, OneCall, TasksReply, TasksRequest
 
 log = logging.getLogger(__name__)
 
@@ -98,67 +98,76 @@ class _Handing:
         self._call = call
         self._end = clock.monotonic() + SECONDS
         self._down: JudgeError | None = None
-        self._taken = False
+        self._reached = False
         self.rate: Rate | None = None
         self.retry = 0
 
     def answers(self, given: Sequence[m.Submission | ValidationError]) -> list[BatchAnswer]:
         """Hand them in, and answer the outcome of each."""
         answers: dict[int, BatchAnswer] = {}
-        ready: dict[int, m.Submission] = {}
+        ready: dict[int, OneCall] = {}
         for place, one in enumerate(given):
             try:
                 ready[place] = self._admitted(place, one)
             except JudgeError as exc:
                 answers[place] = self._refused(exc)
         places = list(ready)
-        for part in parts(list(ready.values())):
+        for part in parts([one.request for one in ready.values()]):
             group = [ready[places[index]] for index in part]
-            for index, one, outcome in zip(part, group, self._together(group), strict=True):
-                answers[places[index]] = self._answer(one, outcome)
+            for index, call, outcome in zip(part, group, self._together(group), strict=True):
+                answers[places[index]] = self._answer(call, outcome)
         return [answers[place] for place in range(len(given))]
 
-    def _admitted(self, place: int, given: m.Submission | ValidationError) -> m.Submission:
+    def _admitted(self, place: int, given: m.Submission | ValidationError) -> OneCall:
         if isinstance(given, ValidationError):
             raise with_hint(field_error(given, "the submission"), m.Submission) from None
         call = self._call
         key = _keyed(given, place)
-        return submit.admit(given, call.principal, call.services.config.limits, key, trace.current())
+        return call.cluster.prepared(
+            submit.admit(given, call.principal, call.services.config.limits, key, trace.current())
+        )
 
-    def _together(self, group: list[m.Submission]) -> list[m.AddReply | JudgeError | None]:
-        """The outcomes of some that go together; None of what is to go alone."""
+    def _together(self, group: list[OneCall]) -> list[Outcome]:
+        """The outcomes of some that go together."""
         if len(group) == 1 or self._down is not None or clock.monotonic() > self._end:
-            return [None] * len(group)
+            return [Again()] * len(group)
         outcomes = self._call.cluster.add_together(group)
-        self._taken |= any(isinstance(one, m.AddReply) for one in outcomes)
+        self._reached |= any(
+            isinstance(one, m.AddReply) or (isinstance(one, Again) and one.unknown) for one in outcomes
+        )
         return outcomes
 
-    def _answer(self, submission: m.Submission, outcome: m.AddReply | JudgeError | None) -> BatchAnswer:
+    def _answer(self, call: OneCall, outcome: Outcome) -> BatchAnswer:
         try:
             if isinstance(outcome, JudgeError):
                 raise outcome
-            reply = outcome or self._alone(submission)
+            reply = self._alone(call, outcome) if isinstance(outcome, Again) else outcome
         except JudgeError as exc:
             if isinstance(exc, UnavailableError):
-                if not self._taken:
+                if not self._reached:
                     raise  # nothing is known to be done yet, so the whole call may be made again
-                self._down = exc
+                self._down = self._down or exc
             return self._refused(exc)
-        self._taken = True
-        again = "" if reply.created else " again"
-        log.info("%s handed in %s%s in a batch, trace %s", submission.user, reply.task.id, again, reply.task.trace)
+        self._reached = True
+        user, again = call.request.user, "" if reply.created else " again"
+        log.info("%s handed in %s%s in a batch, trace %s", user, reply.task.id, again, reply.task.trace)
         self._note(reply.rate)
         task = show(self._call.cluster, self._call.principal, reply.task)
         return BatchAnswer(status=201 if reply.created else 200, task=task, error=None)
 
-    def _alone(self, submission: m.Submission) -> m.AddReply:
+    def _alone(self, call: OneCall, again: Again) -> m.AddReply:
+        late = clock.monotonic() > self._end
+        if again.unknown and (self._down is not None or late):
+            raise OutcomeUnknownError(
+                f"it may have been done or not; with the same Idempotency-Key it is safe to try again ({again.unknown})"
+            )
         if self._down is not None:
             # One that may have been done or not says nothing of the next, which was not tried.
             text = "" if isinstance(self._down, OutcomeUnknownError) else f" ({self._down})"
             raise UnavailableError(f"this one was not tried, as the judge's servers do not answer; try again{text}")
-        if clock.monotonic() > self._end:
+        if late:
             raise DeadlineError(f"this one was not tried, as the batch took {SECONDS:g} s before; hand it in again")
-        return self._call.cluster.add(submission)
+        return self._call.cluster.add_alone(call, again)
 
     def _note(self, rate: Rate | None) -> None:
         """Keep what is left at the end: those that go together are not counted in their order."""

@@ -5,10 +5,11 @@ A count begins with the first time and ends after its window, by the database's 
 
 from __future__ import annotations
 
-import asyncio
 import datetime
+import functools
 import math
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +19,7 @@ from pymongo.errors import DuplicateKeyError
 from judge import clock
 from judge.errors import LimitError
 from judge.judicator.database import Database
+from judge.judicator.gathering import Gathering
 from judge.mongodb.store import Bson
 
 MINUTE: Final = 60
@@ -26,6 +28,8 @@ MINUTE: Final = 60
 TAKING: Final = ("logout", "token.revoke", "user.password")
 # Seconds that are told of a window that is about to end.
 _LEAST: Final = 1
+# Times that are counted by one command.
+_TOGETHER: Final = 100
 
 
 @dataclass(frozen=True)
@@ -69,35 +73,46 @@ class Rates:
     def __init__(self, database: Database) -> None:
         """Nothing is sent before the first call."""
         self._col = database.rates
-        # Those that come together are counted in the order in which they have come.
-        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        # Those that come while others are counted go together, in the order in which they have come.
+        self._turns: weakref.WeakValueDictionary[tuple[str, int, int], Gathering[None, Count]] = (
+            weakref.WeakValueDictionary()
+        )
 
     async def take(self, key: str, limit: int, window: int = MINUTE) -> Count:
         """Count one more under this key, `limit` of which are free within `window` seconds; exact at any concurrency.
 
         Further refused tries do not count, so trying on makes nobody wait longer.
         """
+        turn = (key, limit, window)
+        gathering = self._turns.get(turn)
+        if gathering is None:
+            gathering = Gathering(functools.partial(self._take, key, limit, window), _TOGETHER)
+            self._turns[turn] = gathering
+        return await gathering.ask(None)
+
+    async def _take(self, key: str, limit: int, window: int, asked: Sequence[None]) -> list[Count]:
+        """Count several more by one command, in the order in which they have come."""
         over: Bson = {"$lte": [{"$ifNull": ["$until", datetime.datetime.fromtimestamp(0, datetime.UTC)]}, "$$NOW"]}
         end: Bson = {"$dateAdd": {"startDate": "$$NOW", "unit": "second", "amount": window}}
-        more: Bson = {"$min": [{"$add": ["$n", 1]}, limit + 1]}
+        more: Bson = {"$min": [{"$add": ["$was", len(asked)]}, limit + 1]}
         update: list[Bson] = [
             {"$set": {"fresh": over}},
-            {"$set": {"n": {"$cond": ["$fresh", 1, more]}, "until": {"$cond": ["$fresh", end, "$until"]}}},
-            {"$set": {"now": "$$NOW"}},
+            {"$set": {"was": {"$cond": ["$fresh", 0, "$n"]}, "until": {"$cond": ["$fresh", end, "$until"]}}},
+            {"$set": {"n": more, "now": "$$NOW"}},
             {"$unset": "fresh"},
         ]
-        turn = self._turns.get(key) or self._turns.setdefault(key, asyncio.Lock())
         while True:
             try:
-                async with turn:
-                    doc = await self._col.find_one_and_update(
-                        {"_id": key}, update, upsert=True, return_document=ReturnDocument.AFTER
-                    )
+                doc = await self._col.find_one_and_update(
+                    {"_id": key}, update, upsert=True, return_document=ReturnDocument.AFTER
+                )
             except DuplicateKeyError:  # somebody else has just begun it
                 continue
             assert doc is not None  # noqa: S101 - of an upsert
             seconds = max(_LEAST, math.ceil((doc["until"] - doc["now"]).total_seconds()))
-            return Count(limit, limit - doc["n"], seconds)
+            return [
+                Count(limit, limit - min(doc["was"] + place, limit + 1), seconds) for place in range(1, len(asked) + 1)
+            ]
 
     async def look(self, key: str, limit: int, window: int = MINUTE) -> Count:
         """The count as it is, by this host's clock, so a second or so may be wrong."""
