@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http
 import threading
-import uuid
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from judge.errors import JudgeError, OutcomeUnknownError, UnavailableError
 from judge.model.audit import By
 from judge.model.messages import AddReply, Message, Submission
 from judge.model.several import OneCall, OneOutcome, Outcomes, SeveralAdds
-from judge.rpc.client import told
+from judge.rpc.client import keyed, numbered, told
 
 M = TypeVar("M", bound=Message)
 
@@ -54,13 +53,7 @@ Outcome = AddReply | JudgeError | Again
 
 def prepared(submission: Submission, by: By | None) -> OneCall:
     """A call that may be made again: with a key, and an id of its own."""
-    by = by or By()
-    return OneCall.model_construct(
-        by=by if by.call else by.model_copy(update={"call": uuid.uuid4().hex}),
-        request=submission
-        if submission.idempotency_key is not None
-        else submission.model_copy(update={"idempotency_key": uuid.uuid4().hex}),
-    )
+    return OneCall.model_construct(by=numbered(by or By()), request=keyed(submission))
 
 
 @dataclass(eq=False)

@@ -73,6 +73,18 @@ def told(said: ErrorBody) -> JudgeError:
     return error
 
 
+def keyed(submission: Submission) -> Submission:
+    """The same with a key: by that a repeated Add finds the task of the first try (rule 1)."""
+    if submission.idempotency_key is not None:
+        return submission
+    return submission.model_copy(update={"idempotency_key": uuid.uuid4().hex})
+
+
+def numbered(by: By) -> By:
+    """The same with an id, which all tries of a call have in common."""
+    return by if by.call else by.model_copy(update={"call": uuid.uuid4().hex})
+
+
 class _Try:
     """The endpoints one call goes through, each with its share of the call's deadline.
 
@@ -172,9 +184,8 @@ class RpcClient:
         call over all endpoints. UnavailableError: nothing was done; DeadlineError: a read got no answer;
         OutcomeUnknownError: it may have been done, and may be repeated.
         """
-        if isinstance(request, Submission) and request.idempotency_key is None:
-            # With a key of its own a repeated Add finds the task of the first try (rule 1).
-            request = request.model_copy(update={"idempotency_key": uuid.uuid4().hex})
+        if isinstance(request, Submission):
+            request = keyed(request)
         row = METHODS[method]
         hold = row.seconds(request)
         seconds = self._timeout + hold if timeout is None else timeout
@@ -182,7 +193,7 @@ class RpcClient:
         body = request.model_dump_json(exclude_defaults=True).encode()
         headers = {"Content-Type": "application/json"}
         if by is not None:
-            headers[HEADER] = json.dumps({**by.model_dump(), "call": by.call or uuid.uuid4().hex})
+            headers[HEADER] = json.dumps(numbered(by).model_dump())
         for endpoint, share in tries:
             answer = self._once(tries, endpoint, "POST", f"/rpc/{method}", share, headers, body)
             if answer is not None:

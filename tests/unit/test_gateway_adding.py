@@ -184,6 +184,13 @@ def test_a_judicator_that_does_not_take_several_is_asked_for_each(wrong: JudgeEr
     assert sorted(there.asked[2:]) == [["a"], ["b"]]
 
 
+def goes_on(met: Meeting, other: Future[AddReply], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waited beside what broke is handed in alone, and the next one as ever."""
+    assert other.result(10).task == "b"
+    monkeypatch.setattr(adding, "_PACE", 0.0)
+    assert met.hand_in("later").result(10).task == "later"
+
+
 def test_what_fails_in_here_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     there = Judicators()
 
@@ -196,9 +203,7 @@ def test_what_fails_in_here_leaves_nobody_waiting(monkeypatch: pytest.MonkeyPatc
         there.go.set()
         with pytest.raises(ZeroDivisionError):
             others["a"].result(10)
-        assert others["b"].result(10).task == "b", "it is made alone"
-        monkeypatch.setattr(adding, "_PACE", 0.0)
-        assert met.hand_in("later").result(10).task == "later"
+        goes_on(met, others["b"], monkeypatch)
 
 
 def test_when_its_leader_dies_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,10 +218,8 @@ def test_when_its_leader_dies_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPa
         there.go.set()
         with pytest.raises(MemoryError):
             others["a"].result(10)
-        assert others["b"].result(10).task == "b"
         monkeypatch.undo()
-        monkeypatch.setattr(adding, "_PACE", 0.0)
-        assert met.hand_in("later").result(10).task == "later"
+        goes_on(met, others["b"], monkeypatch)
 
 
 def test_what_may_be_done_already_is_never_told_as_not_done() -> None:
