@@ -224,6 +224,8 @@ class Service:
             self._paced(stored.user, allowance.per_minute) as count,
             usage.taking(stored.user, size, output, allowance.stored_bytes) as taken,
         ):
+            if texts:
+                await taken.sure()
             try:
                 for data in texts.values():
                     await self.blobs.put(data)
@@ -232,10 +234,9 @@ class Service:
                 if missing:
                     msg = f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first"
                     raise FieldError("tests", msg)
-                capacity = await self.executors.capacity()
-                doc, created = await self.tasks.add(
-                    stored, problem, digest, capacity, size=size, output=output, quota=quota
-                )
+                capacity, more = await self.executors.capacity(), {"size": size, "output": output}
+                add = self.tasks.add(stored, problem, digest, capacity, **more, quota=quota, sure=taken.sure)
+                doc, created = await add
                 failpoint.hit("add-stored")
             except JudgeError:
                 await self.blobs.let_go(texts)

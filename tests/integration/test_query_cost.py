@@ -152,9 +152,19 @@ def named(entry: dict[str, Any]) -> int:
     return len(ids["$in"]) if isinstance(ids, dict) and "$in" in ids else 0
 
 
+def summed(entry: dict[str, Any]) -> int:
+    """How many documents a command may sum up: of parts that say so, as those about users with few waiting tasks."""
+    pipeline = entry.get("command", {}).get("pipeline", [])
+    parts = [pipeline, *(stage["$unionWith"]["pipeline"] for stage in pipeline if "$unionWith" in stage)]
+    limits = [
+        stage["$limit"] for part in parts if any("$group" in one for one in part) for stage in part if "$limit" in stage
+    ]
+    return sum(one for one in limits if one > 1)
+
+
 def beyond(entry: dict[str, Any]) -> int:
     looked = max(entry.get("keysExamined", 0), entry.get("docsExamined", 0))
-    return looked - changed(entry) - named(entry)
+    return looked - changed(entry) - named(entry) - summed(entry)
 
 
 def _words(entry: dict[str, Any]) -> Iterator[str]:

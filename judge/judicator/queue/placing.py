@@ -18,12 +18,15 @@ FRONT: Final = "front"
 BEHIND: Final = "behind"
 OWN: Final = [BEHIND, FRONT]
 
-# A lane's front is filled up to this figure; a user with no more waiting tasks has few.
+# A lane's front is filled up to this figure.
 ROOM: Final = 16
+# A user with no more waiting tasks has few. The ends of an index cost the database as much as a few hundred keys.
+FEW: Final = 64
 
 Lane = tuple[str, int, str]
 Pipeline = list[Bson]
 Key = tuple[Hashable, ...]
+Track = tuple[str, str, frozenset[str]]
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,18 @@ class Wanted:
     priority: str
     languages: frozenset[str]
 
+    @property
+    def track(self) -> Track:
+        """What its round depends on."""
+        return self.priority, self.lane[2], self.languages
+
 
 @dataclass(frozen=True)
 class Place:
     """The facts that a new task's place depends on (order.fair_order), as the newest writes left them.
 
-    `behind`: its lane has enough in front. `waiting`: no more tasks of its user wait; None: there may be many.
+    `last` may be None where it is before `now`, and says nothing. `behind`: its lane has enough in front. `waiting`: no
+    more tasks of its user wait; None: there may be many.
     """
 
     now: int
@@ -52,10 +61,16 @@ class Place:
 Answers = Mapping[Key, Sequence[Bson]]
 
 
-def questions(wanted: Iterable[Wanted], many: Collection[str]) -> dict[Key, Pipeline]:
-    """The questions to the database for these places, each once; `many`: users who seem to have many waiting tasks."""
+def questions(wanted: Iterable[Wanted], many: Collection[str], rounds: Mapping[Track, int]) -> dict[Key, Pipeline]:
+    """The questions to the database for these places, each once; `many`: users who seem to have many waiting tasks.
+
+    `rounds` are figures that the rounds of some tracks are not before. What was handed out to a user before one of
+    these has no part in a place, and what was handed out since is little: of all users it is one question.
+    """
     asked: dict[Key, Pipeline] = {}
     few: set[str] = set()
+    since: dict[str, set[str]] = defaultdict(set)
+    low: dict[str, int] = {}
     for one in wanted:
         user, rank, needs = one.lane
         handed: Bson = {"priority": one.priority, "attempt": {"$gt": 0}}
@@ -63,7 +78,11 @@ def questions(wanted: Iterable[Wanted], many: Collection[str]) -> dict[Key, Pipe
         asked["here", one.priority, needs] = end({**handed, "needs": needs}, -1)
         anywhere = {**handed, "needs": {"$in": ["", *sorted(one.languages)]}}
         asked["anywhere", one.priority, one.languages] = end(anywhere, -1)
-        asked["last", user, one.priority] = end({**handed, "user": user}, -1)
+        if one.track in rounds:
+            since[one.priority].add(user)
+            low[one.priority] = min(rounds[one.track], low.get(one.priority, rounds[one.track]))
+        else:
+            asked["last", user, one.priority] = end({**handed, "user": user}, -1)
         if user in many:
             asked |= _of_many(one.lane)
         else:
@@ -71,9 +90,16 @@ def questions(wanted: Iterable[Wanted], many: Collection[str]) -> dict[Key, Pipe
     if few:
         # One question for all of them: each part of a command costs the database about the same.
         users = sorted(few)
-        fields = {"_id": 0, "n": "$order", "user": 1, "waits": 1, "rank": 1, "needs": 1}
         match = {"user": {"$in": users}, "waits": {"$in": OWN}}
-        asked["few", *users] = [{"$match": match}, {"$limit": (ROOM + 1) * len(users)}, {"$project": fields}]
+        kinds = {name: f"${name}" for name in ("user", "rank", "needs", "waits")}
+        ends = {"low": {"$min": "$order"}, "high": {"$max": "$order"}}
+        group = {"_id": kinds, "count": {"$sum": 1}, **ends}
+        asked["few", *users] = [{"$match": match}, {"$limit": (FEW + 1) * len(users)}, {"$group": group}]
+    for priority, them in since.items():
+        users = sorted(them)
+        newer: Bson = {"priority": priority, "attempt": {"$gt": 0}, "order": {"$gte": low[priority]}}
+        largest: Bson = {"_id": "$user", "n": {"$max": "$order"}}
+        asked["since", priority, *users] = [{"$match": {**newer, "user": {"$in": users}}}, {"$group": largest}]
     return asked
 
 
@@ -96,20 +122,24 @@ def _of_many(lane: Lane) -> dict[Key, Pipeline]:
 
 
 def by_user(answers: Answers) -> dict[Key, Sequence[Bson]]:
-    """The answers with the waiting tasks of each user by themselves."""
+    """The answers with what was said of several users as if each of them had been asked for."""
     found = dict(answers)
+    for key in [key for key in answers if key[0] == "since"]:
+        rows, priority, users = found.pop(key), key[1], key[2:]
+        newer = {("last", user, priority): [row for row in rows if row["_id"] == user] for user in users}
+        found = newer | found  # who was asked for alone has a track of which no round is known
     for key in [key for key in answers if key[0] == "few"]:
         rows, users = found.pop(key), key[1:]
-        if len(rows) >= (ROOM + 1) * len(users):  # some may be left out, nobody knows whose: each has too many
+        if _count(rows) >= (FEW + 1) * len(users):  # some may be left out, nobody knows whose: each has too many
             found |= {("few", user): rows for user in users}
         else:
-            found |= {("few", user): [row for row in rows if row["user"] == user] for user in users}
+            found |= {("few", user): [row for row in rows if row["_id"]["user"] == user] for user in users}
     return found
 
 
 def too_many(answers: Answers) -> set[str]:
     """The users of whom `few` did not read all."""
-    return {str(key[1]) for key, rows in answers.items() if key[0] == "few" and len(rows) > ROOM}
+    return {str(key[1]) for key, rows in answers.items() if key[0] == "few" and _count(rows) > FEW}
 
 
 def place(wanted: Wanted, answers: Answers) -> Place:
@@ -136,14 +166,20 @@ def place(wanted: Wanted, answers: Answers) -> Place:
 
 def _few(lane: Lane, rows: Sequence[Bson]) -> tuple[bool | None, int | None, int | None]:
     """(behind, waiting, mine) of a user all of whose waiting tasks these are; None when there are more."""
-    if len(rows) > ROOM:
+    if _count(rows) > FEW:
         return None, None, None
-    orders = [int(row["n"]) for row in rows if row["rank"] == lane[1]]
-    here = [row["waits"] for row in rows if (row["rank"], row["needs"]) == lane[1:]]
-    others = len(rows) - len(orders)
-    mine = max(orders, default=None)
-    waiting = others + span(min(orders, default=None), mine) if others < ROOM else None
-    return BEHIND in here or here.count(FRONT) >= ROOM, waiting, mine
+    _, rank, needs = lane
+    ranked = [row for row in rows if row["_id"]["rank"] == rank]
+    here = {row["_id"]["waits"]: row["count"] for row in ranked if row["_id"]["needs"] == needs}
+    others = _count(rows) - _count(ranked)
+    mine = max((int(row["high"]) for row in ranked), default=None)
+    oldest = min((int(row["low"]) for row in ranked), default=None)
+    waiting = others + span(oldest, mine) if others < ROOM else None
+    return BEHIND in here or here.get(FRONT, 0) >= ROOM, waiting, mine
+
+
+def _count(rows: Sequence[Bson]) -> int:
+    return sum(row["count"] for row in rows)
 
 
 def _n(answers: Answers, *key: Any) -> int | None:

@@ -59,9 +59,16 @@ def output_of(submission: Submission) -> int:
 
 
 class Taken:
-    """A reservation. `kept`: its task is stored, or at least the blobs of the task."""
+    """A reservation, perhaps still under way. `kept`: its task is stored, or at least the blobs of the task."""
 
-    kept = False
+    def __init__(self, made: asyncio.Task[None]) -> None:
+        """It is reserved when `made` has ended."""
+        self._made = made
+        self.kept = False
+
+    async def sure(self) -> None:
+        """Wait for it; LimitError where there is no room. Before anything is stored that it is for."""
+        await self._made
 
 
 class Usage:
@@ -103,10 +110,22 @@ class Usage:
     async def taking(self, user: str, size: int, output: int, most: int | None) -> AsyncIterator[Taken]:
         """Count `size` and `output` bytes for a task about to be stored; given back unless it is said to be `kept`.
 
-        `output` is what output_of says. LimitError when the user would have more than `most`; exact however many do
-        it at once.
+        `output` is what output_of says. Exact however many do it at once. What else has to be asked before the task is
+        stored is asked meanwhile, which is a sixth of an add's time.
         """
         both = size + output
+        made = asyncio.create_task(self._take(user, both, output, most))
+        taken = Taken(made)
+        try:
+            yield taken
+        finally:
+            if not taken.kept:
+                await asyncio.wait([made])
+                if made.exception() is None:
+                    await self.add(user, -both)
+
+    async def _take(self, user: str, both: int, output: int, most: int | None) -> None:
+        """Reserve; LimitError when the user would have more than `most`."""
         if most is None:
             self.later(user, both)
         elif not (
@@ -120,12 +139,6 @@ class Usage:
                 f"Hand in again when others are judged{less}, or an admin deletes old ones "
                 "(`judgectl delete submission`)"
             )
-        taken = Taken()
-        try:
-            yield taken
-        finally:
-            if not taken.kept:
-                await self.add(user, -both)
 
     async def _reserve(self, user: str, size: int, most: int) -> bool:
         return size <= most and await self._reserving.ask((user, size, most))

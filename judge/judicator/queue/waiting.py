@@ -23,12 +23,13 @@ from bson import MaxKey, ObjectId
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
+from judge import clock
 from judge.allowance import Allowances
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import TaskDocument, allowance_of
 from judge.judicator.gathering import Gathering
 from judge.judicator.queue import order, placing
-from judge.judicator.queue.placing import BEHIND, FRONT, OWN, ROOM, Key, Lane, Pipeline, Place, Wanted, span
+from judge.judicator.queue.placing import BEHIND, FEW, FRONT, OWN, ROOM, Key, Lane, Pipeline, Place, Track, Wanted, span
 from judge.model.messages import ABILITIES, TOOLS
 from judge.mongodb.store import Bson
 
@@ -62,6 +63,8 @@ _GLANCE: Final = 0.1
 # Places that are asked for at once, and users who are remembered to have many tasks.
 _PLACES: Final = 20
 _MANY: Final = 10_000
+# Seconds for which rounds are remembered: from an old one on much may have been handed out by others.
+_ROUNDS: Final = 10.0
 
 
 class Listener(Protocol):
@@ -115,6 +118,9 @@ class Queue:
         self._places: Gathering[Wanted, Place] = Gathering(self._find_places, _PLACES)
         self._fronts: Gathering[Lane, bool] = Gathering(self._have_front, _PLACES)
         self._many: set[str] = set()
+        # The rounds of the last answers (placing.questions), and since when they have been gathered.
+        self._rounds: dict[Track, int] = {}
+        self._rounds_since = clock.monotonic()
 
     # --- adding ------------------------------------------------------------------------------------------------
 
@@ -127,18 +133,28 @@ class Queue:
         return await self._places.ask(Wanted(lane, priority, capacity.languages))
 
     async def _find_places(self, wanted: Sequence[Wanted]) -> list[Place]:
-        answers = await self._ask(placing.questions(wanted, self._many))
+        if clock.monotonic() - self._rounds_since > _ROUNDS:
+            self._rounds, self._rounds_since = {}, clock.monotonic()
+        rounds = dict(self._rounds)
+        places = await self._placed(wanted, rounds)
+        if any(at.now < rounds.get(one.track, 0) for one, at in zip(wanted, places, strict=True)):
+            self._rounds.clear()  # what was furthest has been deleted
+            places = await self._placed(wanted, {})
+        for one, at in zip(wanted, places, strict=True):
+            self._rounds[one.track] = at.now
+            if at.waiting is not None and at.waiting <= FEW:
+                self._many.discard(one.lane[0])
+        return places
+
+    async def _placed(self, wanted: Sequence[Wanted], rounds: Mapping[Track, int]) -> list[Place]:
+        answers = await self._ask(placing.questions(wanted, self._many, rounds))
         if more := placing.too_many(answers):
             if len(self._many) > _MANY:
                 self._many.clear()
             self._many |= more
             of_many = [one for one in wanted if one.lane[0] in more]
-            answers |= await self._ask(placing.questions(of_many, more))
-        places = [placing.place(one, answers) for one in wanted]
-        for one, at in zip(wanted, places, strict=True):
-            if at.waiting is not None and at.waiting <= ROOM:
-                self._many.discard(one.lane[0])
-        return places
+            answers |= await self._ask(placing.questions(of_many, more, rounds))
+        return [placing.place(one, answers) for one in wanted]
 
     async def _ask(self, asked: Mapping[Key, Pipeline]) -> dict[Key, Sequence[Bson]]:
         """The answers, by one command, as the newest writes left them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Literal, get_args
 
 from bson import ObjectId, Timestamp
@@ -120,12 +120,13 @@ class Tasks:
         size: int = 0,
         output: int = 0,
         quota: Quota | None = None,
+        sure: Callable[[], Awaitable[None]] | None = None,
     ) -> tuple[TaskDocument, bool]:
         """Queue a task (seed: Add); (document, whether it is new). A majority has it in its journal on return.
 
         `size` is what it takes in the database, `output` what is reserved until it is done, as `Usage` has counted
-        them. `quota` is what its user may take in place of the role's figures.
-        LimitError when as many tasks of the user wait as may wait at once.
+        them, which `sure` waits for: LimitError where it is too much. `quota` is what its user may take in place of the
+        role's figures. LimitError when as many tasks of the user wait as may wait at once.
         """
         begin = tracing.now()
         doc = forms.new(submission, problem, digest, clock.wall())
@@ -150,6 +151,8 @@ class Tasks:
                         raise too_many(submission.user, cap or 0)
                     doc["order"] = self._adding.settle(submission.user, add, place.now, place.mine, place.last)
                     doc["waits"] = BEHIND if place.behind else FRONT
+                    if sure is not None:
+                        await sure()
                     await (self._inserts.ask(doc) if size <= _SMALL else self._tasks.insert_one(doc))
         except DuplicateKeyError:
             known = await self.known(submission, digest)
