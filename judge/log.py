@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from types import TracebackType
-from typing import Final
+from typing import Final, TextIO
 
 from judge.text import one_line
 
@@ -81,12 +81,12 @@ class _JsonFormatter(logging.Formatter):
 _FORMATTERS: Final = {"text": _Formatter, "json": _JsonFormatter}
 
 
-def setup(level: str, *, journal: bool = False, form: str = "text") -> None:
+def setup(level: str, *, journal: bool = False, form: str = "text", to: TextIO | None = None) -> None:
     """Send all loggers to stderr at `level` (debug, info, warning, error); called once by every daemon's main.
 
-    `form` is text, or json for those who collect lines by machine.
+    `form` is text, or json for those who collect lines by machine. `to` is another's stderr, whose log this is.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(to or sys.stderr)
     handler.setFormatter(_FORMATTERS[form](journal=journal))
     root = logging.getLogger()
     root.handlers[:] = [handler]

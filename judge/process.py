@@ -56,8 +56,12 @@ class ChildProcess:
         parse: LineParser = lambda line: (logging.INFO, line),
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        keeps: Sequence[int] = (),
     ) -> None:
-        """Start the child; `parse` maps one line of its output to (logging level, text)."""
+        """Start the child; `parse` maps one line of its output to (logging level, text).
+
+        `keeps` are open files of this process that it has under the same numbers.
+        """
         self.name = name
         self.last_line = ""
         self._odd = False
@@ -70,6 +74,7 @@ class ChildProcess:
             stderr=subprocess.STDOUT,
             env=environment_of_child(os.environ if env is None else env),
             cwd=cwd,
+            pass_fds=keeps,
             text=True,
             errors="replace",
             start_new_session=True,

@@ -11,6 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Final, Protocol, TypeVar
 
 from judge import clock
@@ -61,7 +62,8 @@ class _Waiting:
     """A call that waits for its outcome, or with `leads` for its thread to make the next call of several."""
 
     call: OneCall
-    known: threading.Event = field(default_factory=threading.Event)
+    # Has something once there is an outcome, or this leads; an Event is made of three locks and some Python.
+    known: SimpleQueue[None] = field(default_factory=SimpleQueue)
     outcome: Outcome = Again()
     leads: bool = False
 
@@ -87,7 +89,7 @@ class Adding:
             self._waiting.append(mine)
             mine.leads = len(self._waiting) == 1
         if not mine.leads:
-            mine.known.wait()
+            mine.known.get()
         if mine.leads:
             self._make(self._gathered())
         if isinstance(mine.outcome, JudgeError):
@@ -114,13 +116,13 @@ class Adding:
                 rest = [one for one in self._waiting if one not in group]
             except BaseException:
                 for one in self._waiting:  # else they would wait for somebody who leads no more
-                    one.known.set()
+                    one.known.put(None)
                 self._waiting = []
                 raise
             self._waiting = rest
             if rest:
                 rest[0].leads = True
-                rest[0].known.set()
+                rest[0].known.put(None)
             self._under_way += 1
             self._began, self._crowded = clock.monotonic(), len(group) > 1
             return group
@@ -139,7 +141,7 @@ class Adding:
                     one.outcome = outcome
         finally:
             for one in group:
-                one.known.set()
+                one.known.put(None)
             with self._turn:
                 self._under_way -= 1
                 self._turn.notify()

@@ -89,8 +89,10 @@ def _begin() -> None:
 
 
 def _finish(response: Response) -> Response:
+    given = {name.lower() for name, _ in response.headers}
     for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
+        if name.lower() not in given:
+            response.headers.add(name, value)
     response.headers[trace.HEADER] = trace.current()
     trace.ended(request, response)
     if "deprecation" in g:  # also with what refuses the call

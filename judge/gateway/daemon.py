@@ -197,12 +197,16 @@ def run(config: GatewayConfig, stop: threading.Event) -> int:
         front = Front(config, Gate(config, tokens, key), listener, changes=changes_of(cluster), ways=ways_of(cluster))
         stack.callback(front.stop)
         front.start()
+        stderr = os.dup(2)
+        stack.callback(os.close, stderr)
+        told = {uwsgi.CONFIG_ENV: app, uwsgi.STDERR_ENV: stderr, "PROMETHEUS_MULTIPROC_DIR": counters}
         child = ChildProcess(
             "uwsgi",
             [str(binary), "--ini", ini.name],
             parse=uwsgi.parse_line,
-            env={**os.environ, uwsgi.CONFIG_ENV: str(app), "PROMETHEUS_MULTIPROC_DIR": str(counters)},
+            env={**os.environ, **{name: str(value) for name, value in told.items()}},
             cwd=config.run_dir,
+            keeps=[stderr],
         )
         checker = Checker(child, front, config.listen, config.check)
         watch = TokenWatch(config)

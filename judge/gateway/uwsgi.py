@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import re
 
 from judge.config import GatewayConfig
 
 CONFIG_ENV = "JUDGE_GATEWAY_CONFIG"
+STDERR_ENV = "JUDGE_GATEWAY_STDERR"  # the number under which workers have the daemon's own stderr open
 
 # A request that outlives this is stuck: far above the longest poll plus its RPC, enough for a blob on a slow line.
 HARAKIRI = 900
 _SOCKET_TIMEOUT = 30
-_OWN = re.compile(r"^\S+Z (DEBUG|INFO|WARNING|ERROR|CRITICAL) (.*)$")
 _LEVELS = (
     # Before anything else: uWSGI shouts its own end between asterisks.
     (logging.ERROR, ("game over", "traceback", "damn", "uaaa", "harakiri on", "segmentation fault")),
@@ -74,9 +73,6 @@ def render_ini(config: GatewayConfig, backlog: int) -> str:
 
 def parse_line(line: str) -> tuple[int, str]:
     """One line of output as (logging level, text): the app's own lines keep theirs, uWSGI's are told by their words."""
-    own = _OWN.match(line)
-    if own:
-        return logging.getLevelNamesMapping()[own[1]], own[2]
     text = line.strip()
     low = text.lower()
     for level, words in _LEVELS:

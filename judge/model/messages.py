@@ -149,7 +149,7 @@ class Submission(Message):
         default=None, description="admins only: a program that `command` calls; only executors that have it take it"
     )
     tests: list[Test] = Field(default_factory=list, max_length=TESTS)
-    limits: LimitsOverride = LimitsOverride()
+    limits: LimitsOverride = Field(default_factory=LimitsOverride)
     options: RunOptions | None = None
     told: dict[Identifier, str | int | float | bool] = Field(
         default_factory=dict,

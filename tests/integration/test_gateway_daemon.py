@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -91,6 +92,25 @@ def running(pid):
     with contextlib.suppress(OSError):
         return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_workers_write_into_the_daemons_log(settings, work, form):
+    """In its form, a line each, beside what uWSGI itself says and the daemon passes on."""
+    with running_gateway(settings.model_copy(update={"log_format": form}), work) as base:
+        path = f"{base}/api/v1/submissions/{make_task().id}/cancel"
+        answer = httpx.post(path, headers={"Authorization": f"Bearer {ADMIN}"}, trust_env=False)
+        assert answer.status_code == 200, answer.text
+        lines = (work / "gateway.log").read_text().splitlines()
+    [told] = [line for line in lines if f"cancelled submission {make_task().id}" in line]
+    [spawned] = [line for line in lines if "spawned uWSGI worker 1" in line]
+    if form == "json":
+        one = json.loads(told)
+        assert (one["logger"], one["level"], one["task"]) == ("judge.gateway.api.handlers", "info", make_task().id)
+        assert json.loads(spawned)["logger"] == "judge.uwsgi.server"
+    else:
+        assert "Z INFO judge.gateway.api.handlers: " in told
+        assert "Z INFO judge.uwsgi.server: " in spawned
 
 
 def test_run_serves_and_leaves_nothing(settings, work):

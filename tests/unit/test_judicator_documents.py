@@ -19,9 +19,9 @@ SHA = "0" * 64
 
 
 def check(**fields: object) -> None:
-    intake.check(
-        m.Submission.model_validate(fields), LIMITS, languages={"c", "python3"}, source_bytes=LIMITS.source_bytes
-    )
+    submission = m.Submission.model_validate(fields)
+    intake.check_text(submission)
+    intake.check(submission, LIMITS, languages={"c", "python3"}, source_bytes=LIMITS.source_bytes)
 
 
 GOOD = {"language": "c", "source": "int main(){}"}

@@ -320,7 +320,9 @@ def files(**contents: str) -> list[dict[str, str]]:
 
 
 def check(source_bytes: int = 128 * 1024, **fields: object) -> None:
-    intake.check(Submission.model_validate(fields), LIMITS, languages=set(TABLE), source_bytes=source_bytes)
+    submission = Submission.model_validate(fields)
+    intake.check_text(submission)
+    intake.check(submission, LIMITS, languages=set(TABLE), source_bytes=source_bytes)
 
 
 GOOD = {"language": "c", "files": files(a_c="int main(){}", a_h="")}

@@ -47,7 +47,7 @@ def check(
     own_tests: bool = True,
     answers: bool = False,
 ) -> None:
-    """Refuse what cannot be judged, naming the field; raises FieldError or TooLargeError.
+    """Refuse what cannot be judged and is Unicode (check_text), naming the field; raises FieldError or TooLargeError.
 
     ForbiddenError where `own_tests` is false and it is more than a program for a problem.
 
@@ -55,7 +55,6 @@ def check(
     languages in which the problem may be solved, and versions of these (empty: all). `answers`: what is handed in are
     the outputs of the problem's tests, which are in no language.
     """
-    check_text(submission)
     check_trial(submission)
     if not own_tests:
         _check_modest(submission)
