@@ -32,7 +32,7 @@ _MEETING: Final = 32
 _EACH: Final = 2
 # Seconds after which the next call begins although one is under way, and before which none follows one of several. A
 # little more than the judicators' own pace (judge.judicator.gathering.Cohorts), so that calls seldom wait there again.
-_PACE: Final = 0.06
+_PACE: Final = 0.05
 
 
 class Caller(Protocol):

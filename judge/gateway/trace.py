@@ -56,6 +56,8 @@ def ended(request: Request, response: Response) -> None:
 
 def handed_in(task: Task, begin: int) -> None:
     """A submission was handed to the judicators from `begin` on: the span that all of its judging belongs to."""
+    if not tracing.enabled():
+        return
     inside = has_request_context() and "span" in g and task.trace == g.trace
     tracing.emit(
         "hand in",

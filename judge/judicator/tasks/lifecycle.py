@@ -55,7 +55,7 @@ HISTORY: Final = 50
 _INSERTS: Final = 100
 _SMALL: Final = 256 * 1024
 # Seconds from one cohort of adds to the next one, where many come.
-_PACE: Final = 0.04
+_PACE: Final = 0.035
 _WORKING: Final = (Status.COMPILING, Status.RUNNING)
 # Seconds for which a heartbeat need not be written again, and how many are remembered.
 FRESH: Final = 0.5

@@ -10,6 +10,8 @@ from judge.judicator.tasks.forms import HandOut
 
 def queued(doc: TaskDocument, begin: int) -> None:
     """A task was stored, from `begin` on (tracing.now)."""
+    if not tracing.enabled():
+        return
     trace, task = doc["trace"], str(doc["_id"])
     tracing.emit(
         "queue",
@@ -26,6 +28,8 @@ def queued(doc: TaskDocument, begin: int) -> None:
 
 def ended(held: HandOut, end: TaskDocument) -> None:
     """A task has come to its end: the time from when it was handed in. A run of a rejudging nobody has handed in."""
+    if not tracing.enabled():
+        return
     task = str(held.id)
     rerun = is_rejudge(RANKS[held.priority])
     tracing.emit(
