@@ -98,8 +98,12 @@ def questions(wanted: Iterable[Wanted], many: Collection[str], rounds: Mapping[T
     for priority, them in since.items():
         users = sorted(them)
         newer: Bson = {"priority": priority, "attempt": {"$gt": 0}, "order": {"$gte": low[priority]}}
-        largest: Bson = {"_id": "$user", "n": {"$max": "$order"}}
-        asked["since", priority, *users] = [{"$match": {**newer, "user": {"$in": users}}}, {"$group": largest}]
+        fields = {
+            "_id": 0,
+            "n": "$order",
+            "user": 1,
+        }  # a few rows: to have them grouped costs the database as much again
+        asked["since", priority, *users] = [{"$match": {**newer, "user": {"$in": users}}}, {"$project": fields}]
     return asked
 
 
@@ -126,8 +130,10 @@ def by_user(answers: Answers) -> dict[Key, Sequence[Bson]]:
     found = dict(answers)
     for key in [key for key in answers if key[0] == "since"]:
         rows, priority, users = found.pop(key), key[1], key[2:]
-        newer = {("last", user, priority): [row for row in rows if row["_id"] == user] for user in users}
-        found = newer | found  # who was asked for alone has a track of which no round is known
+        newer: dict[Key, list[Bson]] = {("last", user, priority): [] for user in users}
+        for row in sorted(rows, key=lambda row: -row["n"]):
+            newer["last", row["user"], priority].append(row)
+        found = {**newer, **found}  # who was asked for alone has a track of which no round is known
     for key in [key for key in answers if key[0] == "few"]:
         rows, users = found.pop(key), key[1:]
         if _count(rows) >= (FEW + 1) * len(users):  # some may be left out, nobody knows whose: each has too many
