@@ -28,11 +28,13 @@ _SMALL: Final = 16 * 1024
 # Submissions that go together: of a batch, as more would be a long pause for everybody else's; of those that meet; and
 # of one person among these, as they take turns with one another where the person has about as many as may wait.
 _OF_BATCH: Final = 16
-_MEETING: Final = 32
+_MEETING: Final = 64
 _EACH: Final = 2
-# Seconds after which the next call begins although one is under way, and before which none follows one of several. A
-# little more than the judicators' own pace (judge.judicator.gathering.Cohorts), so that calls seldom wait there again.
+# Seconds from the beginning of one call of several to that of the next, a little more than the judicators' own pace
+# (judge.judicator.gathering.Cohorts), so that calls seldom wait there again; and at most, when one takes longer: what
+# comes meanwhile goes together, which is the cheaper the slower everything is.
 _PACE: Final = 0.05
+_PATIENCE: Final = 0.1
 
 
 class Caller(Protocol):
@@ -109,9 +111,8 @@ class Adding:
         """Those that go together by the time that the next call may begin; who is left is led by the first of them."""
         with self._turn:
             try:
-                left = self._began + _PACE - clock.monotonic()
-                if left > 0:
-                    self._turn.wait_for(lambda: not self._under_way and not self._crowded, left)
+                while (left := self._left()) > 0:
+                    self._turn.wait(left)
                 group = chosen(self._waiting)
                 rest = [one for one in self._waiting if one not in group]
             except BaseException:
@@ -126,6 +127,13 @@ class Adding:
             self._under_way += 1
             self._began, self._crowded = clock.monotonic(), len(group) > 1
             return group
+
+    def _left(self) -> float:
+        """Seconds until the next call may begin."""
+        gone = clock.monotonic() - self._began
+        if self._under_way:
+            return _PATIENCE - gone
+        return _PACE - gone if self._crowded else 0.0
 
     def _make(self, group: list[_Waiting]) -> None:
         """Make the calls, and tell everybody what came of theirs."""
