@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 from prometheus_client import Counter
 from pymongo import ReturnDocument
@@ -13,6 +14,7 @@ from judge import clock
 from judge.errors import NotFoundError, StaleError
 from judge.judicator.database import Database
 from judge.judicator.documents import ExecutorDocument, iso
+from judge.judicator.gathering import Gathering
 from judge.judicator.queue.order import Capacity
 from judge.model.messages import ExecutorInfo, ReportRequest
 from judge.model.overview import ExecutorState
@@ -24,7 +26,9 @@ STALE_REPORTS = Counter("judge_stale_reports_total", "Reports refused: an older 
 
 # Replaced incarnations that are remembered of an executor; it restarts rarely enough.
 _PAST = 200
-_CACHE = 1.0
+_CACHE: Final = 1.0
+# Those who have one look at the executors together.
+_LOOKS: Final = 1000
 
 
 class Executors:
@@ -36,6 +40,7 @@ class Executors:
         self._executors = database.executors
         self._alive = Capacity({}, 0)
         self._read: float | None = None
+        self._looks: Gathering[None, Capacity] = Gathering(self._look, _LOOKS)
 
     async def report(self, request: ReportRequest) -> ExecutorDocument:
         """Note a report, or refuse it with StaleError; returns the executor's document after it.
@@ -136,12 +141,16 @@ class Executors:
     async def capacity(self) -> Capacity:
         """The executors that take work, their languages and slots; up to a second old."""
         if self._read is None or clock.monotonic() - self._read > _CACHE:
-            found = self._executors.find({"alive": True, "drain": False}, {"info.languages": 1, "info.slots": 1})
-            docs = [doc async for doc in found]
-            slots = sum((doc.get("info") or {}).get("slots", 0) for doc in docs)
-            self._alive = Capacity({doc["_id"]: languages(doc) for doc in docs}, slots)
-            self._read = clock.monotonic()
+            return await self._looks.ask(None)
         return self._alive
+
+    async def _look(self, askers: Sequence[None]) -> list[Capacity]:
+        found = self._executors.find({"alive": True, "drain": False}, {"info.languages": 1, "info.slots": 1})
+        docs = [doc async for doc in found]
+        slots = sum((doc.get("info") or {}).get("slots", 0) for doc in docs)
+        self._alive = Capacity({doc["_id"]: languages(doc) for doc in docs}, slots)
+        self._read = clock.monotonic()
+        return [self._alive] * len(askers)
 
     async def drain(self, name: str, *, drain: bool, reason: str) -> ExecutorDocument:
         """Set or clear the drain flag, which the executor hears with its next report; NotFoundError."""
