@@ -26,7 +26,8 @@ def hang_up(transport: asyncio.BaseTransport | None) -> None:
     except AttributeError:
         return  # asyncio's TLS transport, which knows nothing any more once it was closed twice
     if sock is not None:
-        with contextlib.suppress(OSError):
+        # ValueError: uvloop keeps the socket of a closed transport, without its descriptor.
+        with contextlib.suppress(OSError, ValueError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
     writes.abort()
 

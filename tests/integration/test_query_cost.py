@@ -217,6 +217,23 @@ def test_handing_in(big: World) -> None:
     assert [one["command"]["pipeline"][0]["$match"]["user"] for one in counts] == ["crowd"], "only who is at the cap"
 
 
+def test_handing_in_where_nobody_is_served(big: World) -> None:
+    """Of a language whose tasks stand still, while those of another one have come far."""
+    write(big.db, finished(MANY, user="heavy", priority="low", attempt=1))
+    orders = [UpdateOne({"_id": doc["_id"]}, {"$set": {"order": 1000 + place}})
+              for place, doc in enumerate(big.db.tasks.find({"user": "heavy"}, {"_id": 1}))]  # fmt: skip
+    big.db.tasks.bulk_write(orders)
+    write(big.db, waiting(1, user="slow", needs="pascal", priority="low", first=100))
+    people = big.client()
+    with recorded(big) as found:
+        for language in ("pascal", "c", "pascal", "c"):
+            people.call("add", source(user="heavy", role="admin", language=language, priority="low"), m.AddReply)
+    check(found)
+    places = sorted(big.db.tasks.find({"user": "heavy", "done": False}, {"_id": 0, "needs": 1, "order": 1}),
+                    key=lambda doc: doc["order"])  # fmt: skip
+    assert [doc["needs"] for doc in places] == ["pascal", "pascal", "c", "c"]
+
+
 def test_handing_out_reporting_and_ending(big: World) -> None:
     one, two = big.executor("e1", slots=2), big.executor("e2", slots=2, languages=("c", "java"))
     with recorded(big) as found:

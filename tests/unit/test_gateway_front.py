@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import socket
 import struct
+import threading
 from collections import Counter
 from dataclasses import replace
 
 import pytest
+import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
 from judge import clock
 from judge.config import EtcdClient, GatewayConfig, Tls
-from judge.crowd import Crowd, group
+from judge.crowd import Crowd, group, hang_up
 from judge.errors import LimitError, UnavailableError, UsageError
 from judge.gateway.app import create_app
 from judge.gateway.auth import Tokens
 from judge.gateway.front import head as heads
+from judge.gateway.front.exchange import exchange
 from judge.gateway.front.gate import SMALL_BODY, Gate, HttpCaller
 from judge.gateway.front.head import HeadTooLargeError
 from judge.gateway.front.refusing import refusal
@@ -699,3 +703,58 @@ def test_scripts_of_other_sites_read_what_the_front_refuses_where_they_may(confi
     assert f"Access-Control-Allow-Origin: {read}\r\n" in extra if read else "Access-Control" not in extra
     page = parse("GET /submit HTTP/1.1", "Host: x", "Origin: https://ide.example")
     assert "Access-Control" not in refusal(gate_of(settings), page, LimitError("too often"), 3.0)[2]
+
+
+# --- the exchange with uWSGI -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+@pytest.mark.parametrize("size", [1000, 60_000, 1_000_000])
+def test_an_answer_is_whole_though_the_body_was_not_read(tmp_path, run, size):
+    """As of any app that refuses a call by its head: then the end of the connection is an error at once."""
+    said = b"HTTP/1.1 405 No\r\n\r\n" + b"x" * 100
+    rounds = 20
+
+    def serve(listener):
+        for number in range(rounds):
+            with listener.accept()[0] as one:
+                one.recv(10)
+                if number % 2:
+                    for place in range(len(said)):
+                        one.send(said[place : place + 1])
+                else:
+                    one.sendall(said)
+
+    async def ask():
+        room = Room(10**7, 10**7)
+        for _ in range(rounds):
+            with Held(room, tmp_path, "k", 10**7, 2 * size) as body, Held(room, tmp_path, "k", 10**7, 10**5) as answer:
+                await body.append(b"b" * size)
+                async with asyncio.timeout(10):
+                    await exchange(str(tmp_path / "s"), b"packet" * 100, body, answer, 5)
+                assert answer.whole == said
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        server = threading.Thread(target=serve, args=(listener,), daemon=True)
+        server.start()
+        run(ask())
+        server.join(10)
+
+
+def test_a_connection_may_be_hung_up_twice():
+    """Also one of uvloop, which has no descriptor by then."""
+
+    async def both():
+        loop = asyncio.get_running_loop()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            transport, _ = await loop.create_connection(asyncio.Protocol, sock=ours)
+            hang_up(transport)
+            await asyncio.sleep(0.01)
+            hang_up(transport)
+            assert theirs.recv(1) == b""
+
+    asyncio.run(both())
+    uvloop.run(both())

@@ -87,15 +87,17 @@ async def _first(sock: socket.socket) -> tuple[bytes, bool]:
     ended: asyncio.Future[bool] = loop.create_future()
 
     def ready() -> None:
-        try:
-            piece = sock.recv(_PIECE)
-        except BlockingIOError:
-            return
-        except OSError:
-            piece = b""
-        pieces.extend(piece)
-        if not ended.done() and (not piece or len(pieces) >= _PIECE):
-            ended.set_result(not piece)
+        # To the end of what is there: of a peer that has closed without reading all, libuv tells once and never again.
+        while not ended.done():
+            try:
+                piece = sock.recv(_PIECE)
+            except BlockingIOError:
+                return
+            except OSError:
+                piece = b""
+            pieces.extend(piece)
+            if not piece or len(pieces) >= _PIECE:
+                ended.set_result(not piece)
 
     number = sock.fileno()  # asyncio takes its time to look up a socket
     loop.add_reader(number, ready)

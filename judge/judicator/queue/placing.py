@@ -39,7 +39,7 @@ class Wanted:
 
     @property
     def track(self) -> Track:
-        """What its round depends on."""
+        """Priority, language and the languages there are: what its round depends on."""
         return self.priority, self.lane[2], self.languages
 
 
@@ -48,7 +48,7 @@ class Place:
     """The facts that a new task's place depends on (order.fair_order), as the newest writes left them.
 
     `last` may be None where it is before `now`, and says nothing. `behind`: its lane has enough in front. `waiting`: no
-    more tasks of its user wait; None: there may be many.
+    more tasks of its user wait; None: there may be many. `far` is the largest order that was handed out in the class.
     """
 
     now: int
@@ -56,6 +56,12 @@ class Place:
     last: int | None
     behind: bool
     waiting: int | None
+    far: int | None = None
+
+    @property
+    def stands_still(self) -> bool:
+        """Says that others are far ahead: since this round much was handed out to a user elsewhere."""
+        return self.far is not None and self.far - self.now > FEW
 
 
 Answers = Mapping[Key, Sequence[Bson]]
@@ -64,8 +70,8 @@ Answers = Mapping[Key, Sequence[Bson]]
 def questions(wanted: Iterable[Wanted], many: Collection[str], rounds: Mapping[Track, int]) -> dict[Key, Pipeline]:
     """The questions to the database for these places, each once; `many`: users who seem to have many waiting tasks.
 
-    `rounds` are figures that the rounds of some tracks are not before. What was handed out to a user before one of
-    these has no part in a place, and what was handed out since is little: of all users it is one question.
+    `rounds` are figures that the rounds of some tracks, which do not stand still, are not before. What was handed out
+    to a user before one of these has no part in a place, and what was since is little: of all users it is one question.
     """
     asked: dict[Key, Pipeline] = {}
     few: set[str] = set()
@@ -157,16 +163,14 @@ def place(wanted: Wanted, answers: Answers) -> Place:
         others = _n(answers, "others", user, rank) or 0
         waiting = others + span(_n(answers, "oldest", user, rank), mine) if others < ROOM else None
         behind = bool(_n(answers, "behind", *wanted.lane)) or (_n(answers, "front", *wanted.lane) or 0) >= ROOM
+    far = _n(answers, "anywhere", wanted.priority, wanted.languages)
     return Place(
-        now=round_of(
-            _n(answers, "head", rank, needs),
-            _n(answers, "here", wanted.priority, needs),
-            _n(answers, "anywhere", wanted.priority, wanted.languages),
-        ),
+        now=round_of(_n(answers, "head", rank, needs), _n(answers, "here", wanted.priority, needs), far),
         mine=mine,
         last=_n(answers, "last", user, wanted.priority),
         behind=behind,
         waiting=waiting,
+        far=far,
     )
 
 

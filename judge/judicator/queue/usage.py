@@ -68,7 +68,7 @@ class Taken:
 
     async def sure(self) -> None:
         """Wait for it; LimitError where there is no room. Before anything is stored that it is for."""
-        await self._made
+        await asyncio.shield(self._made)  # whoever gives up here gives back what is reserved, once it is
 
 
 class Usage:
@@ -121,7 +121,7 @@ class Usage:
         finally:
             if not taken.kept:
                 await asyncio.wait([made])
-                if made.exception() is None:
+                if not made.cancelled() and made.exception() is None:
                     await self.add(user, -both)
 
     async def _take(self, user: str, both: int, output: int, most: int | None) -> None:

@@ -64,7 +64,7 @@ _GLANCE: Final = 0.1
 _PLACES: Final = 20
 _MANY: Final = 10_000
 # Seconds for which rounds are remembered: from an old one on much may have been handed out by others.
-_ROUNDS: Final = 10.0
+_ROUNDS: Final = 2.0
 
 
 class Listener(Protocol):
@@ -141,7 +141,10 @@ class Queue:
             self._rounds.clear()  # what was furthest has been deleted
             places = await self._placed(wanted, {})
         for one, at in zip(wanted, places, strict=True):
-            self._rounds[one.track] = at.now
+            if at.stands_still:
+                self._rounds.pop(one.track, None)
+            else:
+                self._rounds[one.track] = at.now
             if at.waiting is not None and at.waiting <= FEW:
                 self._many.discard(one.lane[0])
         return places
