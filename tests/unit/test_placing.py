@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from judge.judicator.queue.placing import (
     Track,
     Wanted,
     by_user,
+    cut_off,
     place,
     questions,
     sorted_out,
@@ -181,6 +183,15 @@ def test_what_was_handed_out_before_a_round_has_no_part_in_it(
         old, new = place(one, each), place(one, together)
         assert new.now == old.now
         assert fair_order(new.now, new.mine, new.last) == fair_order(old.now, old.mine, old.last)
+
+
+@pytest.mark.parametrize("more", [0, 1, 40])
+def test_a_round_long_ago_says_that_not_all_was_read(more: int) -> None:
+    wanted = [Wanted((user, 2, "c"), "normal", frozenset({"c"})) for user in ("ann", "bob")]
+    handed = [("ann", "normal", "c", order + 1) for order in range(2 * FEW + more)]
+    answers = answered([], wanted, set(), handed=handed, rounds={wanted[0].track: 1})
+    assert cut_off(answers) == (more > 0)
+    assert not cut_off(answered([], wanted, set(), handed=handed))
 
 
 def test_all_questions_are_one_command() -> None:

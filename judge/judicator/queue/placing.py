@@ -48,7 +48,7 @@ class Place:
     """The facts that a new task's place depends on (order.fair_order), as the newest writes left them.
 
     `last` may be None where it is before `now`, and says nothing. `behind`: its lane has enough in front. `waiting`: no
-    more tasks of its user wait; None: there may be many. `far` is the largest order that was handed out in the class.
+    more tasks of its user wait; None: there may be many.
     """
 
     now: int
@@ -56,12 +56,6 @@ class Place:
     last: int | None
     behind: bool
     waiting: int | None
-    far: int | None = None
-
-    @property
-    def stands_still(self) -> bool:
-        """Says that others are far ahead: since this round much was handed out to a user elsewhere."""
-        return self.far is not None and self.far - self.now > FEW
 
 
 Answers = Mapping[Key, Sequence[Bson]]
@@ -70,8 +64,8 @@ Answers = Mapping[Key, Sequence[Bson]]
 def questions(wanted: Iterable[Wanted], many: Collection[str], rounds: Mapping[Track, int]) -> dict[Key, Pipeline]:
     """The questions to the database for these places, each once; `many`: users who seem to have many waiting tasks.
 
-    `rounds` are figures that the rounds of some tracks, which do not stand still, are not before. What was handed out
-    to a user before one of these has no part in a place, and what was since is little: of all users it is one question.
+    `rounds` are figures that the rounds of some tracks are not before. What was handed out to a user before one of
+    these has no part in a place, and what was since is mostly little (`cut_off`): of all users it is one question.
     """
     asked: dict[Key, Pipeline] = {}
     few: set[str] = set()
@@ -109,8 +103,21 @@ def questions(wanted: Iterable[Wanted], many: Collection[str], rounds: Mapping[T
             "n": "$order",
             "user": 1,
         }  # a few rows: to have them grouped costs the database as much again
-        asked["since", priority, *users] = [{"$match": {**newer, "user": {"$in": users}}}, {"$project": fields}]
+        asked["since", priority, *users] = [
+            {"$match": {**newer, "user": {"$in": users}}},
+            {"$limit": _most(users)},
+            {"$project": fields},
+        ]
     return asked
+
+
+def _most(users: Sequence[Hashable]) -> int:
+    return FEW * len(users) + 1
+
+
+def cut_off(answers: Answers) -> bool:
+    """Says whether more was handed out to users since a round than was read: it stands still, and others are far on."""
+    return any(key[0] == "since" and len(rows) >= _most(key[2:]) for key, rows in answers.items())
 
 
 def _mine(user: str) -> Bson:
@@ -135,7 +142,7 @@ def by_user(answers: Answers) -> dict[Key, Sequence[Bson]]:
     """The answers with what was said of several users as if each of them had been asked for."""
     found = dict(answers)
     for key in [key for key in answers if key[0] == "since"]:
-        rows, priority, users = found.pop(key), key[1], key[2:]
+        rows, priority, users = found[key], key[1], key[2:]
         newer: dict[Key, list[Bson]] = {("last", user, priority): [] for user in users}
         for row in sorted(rows, key=lambda row: -row["n"]):
             newer["last", row["user"], priority].append(row)
@@ -163,14 +170,16 @@ def place(wanted: Wanted, answers: Answers) -> Place:
         others = _n(answers, "others", user, rank) or 0
         waiting = others + span(_n(answers, "oldest", user, rank), mine) if others < ROOM else None
         behind = bool(_n(answers, "behind", *wanted.lane)) or (_n(answers, "front", *wanted.lane) or 0) >= ROOM
-    far = _n(answers, "anywhere", wanted.priority, wanted.languages)
     return Place(
-        now=round_of(_n(answers, "head", rank, needs), _n(answers, "here", wanted.priority, needs), far),
+        now=round_of(
+            _n(answers, "head", rank, needs),
+            _n(answers, "here", wanted.priority, needs),
+            _n(answers, "anywhere", wanted.priority, wanted.languages),
+        ),
         mine=mine,
         last=_n(answers, "last", user, wanted.priority),
         behind=behind,
         waiting=waiting,
-        far=far,
     )
 
 

@@ -118,8 +118,9 @@ class Queue:
         self._places: Gathering[Wanted, Place] = Gathering(self._find_places, _PLACES)
         self._fronts: Gathering[Lane, bool] = Gathering(self._have_front, _PLACES)
         self._many: set[str] = set()
-        # The rounds of the last answers (placing.questions), and since when they have been gathered.
-        self._rounds: dict[Track, int] = {}
+        # The rounds of the last answers (placing.questions), None where they are of no use for now; and since when they
+        # have been gathered.
+        self._rounds: dict[Track, int | None] = {}
         self._rounds_since = clock.monotonic()
 
     # --- adding ------------------------------------------------------------------------------------------------
@@ -135,21 +136,21 @@ class Queue:
     async def _find_places(self, wanted: Sequence[Wanted]) -> list[Place]:
         if clock.monotonic() - self._rounds_since > _ROUNDS:
             self._rounds, self._rounds_since = {}, clock.monotonic()
-        rounds = dict(self._rounds)
+        rounds = {track: order for track, order in self._rounds.items() if order is not None}
         places = await self._placed(wanted, rounds)
-        if any(at.now < rounds.get(one.track, 0) for one, at in zip(wanted, places, strict=True)):
-            self._rounds.clear()  # what was furthest has been deleted
-            places = await self._placed(wanted, {})
+        if places is None or any(at.now < rounds.get(one.track, 0) for one, at in zip(wanted, places, strict=True)):
+            # It stands still while others are far on, or what was furthest has been deleted.
+            self._rounds |= {one.track: None for one in wanted}
+            places = await self._placed(wanted, {}) or []
         for one, at in zip(wanted, places, strict=True):
-            if at.stands_still:
-                self._rounds.pop(one.track, None)
-            else:
+            if self._rounds.get(one.track, 0) is not None:
                 self._rounds[one.track] = at.now
             if at.waiting is not None and at.waiting <= FEW:
                 self._many.discard(one.lane[0])
         return places
 
-    async def _placed(self, wanted: Sequence[Wanted], rounds: Mapping[Track, int]) -> list[Place]:
+    async def _placed(self, wanted: Sequence[Wanted], rounds: Mapping[Track, int]) -> list[Place] | None:
+        """The places; None where too much was handed out since one of these rounds to be read."""
         answers = await self._ask(placing.questions(wanted, self._many, rounds))
         if more := placing.too_many(answers):
             if len(self._many) > _MANY:
@@ -157,6 +158,8 @@ class Queue:
             self._many |= more
             of_many = [one for one in wanted if one.lane[0] in more]
             answers |= await self._ask(placing.questions(of_many, more, rounds))
+        if placing.cut_off(answers):
+            return None
         return [placing.place(one, answers) for one in wanted]
 
     async def _ask(self, asked: Mapping[Key, Pipeline]) -> dict[Key, Sequence[Bson]]:
