@@ -440,6 +440,25 @@ def test_a_body_in_chunks_is_taken_like_another(base, judicator, path):
     assert stranger.status_code == 401
 
 
+def test_bodies_that_nobody_reads_hold_no_turn(address, base):
+    """Of calls that the app refuses by their heads, which ends the connection between it and the front in an error."""
+    host, port = address
+    lines = []
+    for number in range(60):
+        line = socket.socket()
+        line.bind((f"127.0.0.{2 + number % 7}", 0))
+        line.connect((host, port))
+        line.sendall(b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 60000\r\n\r\n" + b"x" * 60000)
+        lines.append(line)
+    answers = []
+    for line in lines:
+        with line:
+            line.settimeout(30)
+            answers.append(line.recv(12))
+    assert set(answers) <= {b"HTTP/1.1 404", b"HTTP/1.1 429"} and b"HTTP/1.1 404" in answers
+    assert slowest(base, OTHER) < SOON
+
+
 def test_who_reads_a_byte_at_a_time_is_cut_off(address, base):
     with connect(address, small=True) as one:
         one.sendall(b"GET /api/v1/submissions/%s/output HTTP/1.1\r\n%s%s\r\n" % (ID.encode(), HEAD, bearer(USER)))
