@@ -749,10 +749,16 @@ def test_a_connection_may_be_hung_up_twice():
     async def both():
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
-        with theirs:
-            transport, _ = await loop.create_connection(asyncio.Protocol, sock=ours)
+        with theirs, ours:
+            lost = asyncio.Event()
+
+            class Waiting(asyncio.Protocol):
+                def connection_lost(self, exc):
+                    lost.set()
+
+            transport, _ = await loop.create_connection(Waiting, sock=ours)
             hang_up(transport)
-            await asyncio.sleep(0.01)
+            await lost.wait()
             hang_up(transport)
             assert theirs.recv(1) == b""
 
