@@ -11,6 +11,8 @@ from judge.text import one_line
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_REFUSED = 3
+# All that was judged is as expected, and something could not be judged for want of an executor.
+EXIT_LEFT_OUT = 4
 
 
 class JudgeError(Exception):

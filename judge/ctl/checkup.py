@@ -12,9 +12,9 @@ import typer
 from judge.ctl import show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
-from judge.ctl.problem import checking, making, uploading
+from judge.ctl.problem import cases, checking, making, uploading
 from judge.ctl.problem.trial import present
-from judge.errors import EXIT_FAILED, UsageError
+from judge.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
 from judge.problems.importers.draft import Asked
 from judge.problems.package import Package, manifest_bytes
 from judge.problems.reading import formats
@@ -70,10 +70,11 @@ def problem_check(
 ) -> None:
     """Say everything that is wrong with packages, or merely unusual, at once; only --run needs a cluster.
 
-    Exit code 1 when there is an error: import would refuse the package, or it contradicts the format.
+    Exit code 1 when there is an error: import would refuse the package, or it contradicts the format. Exit code 4 when
+    there is none, and --run could not run something for want of an executor.
     """
     chosen, limit = dialect_of(dialect), limit_of(time_limit)
-    done = []
+    done, whole = [], True
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: there is no such directory or ZIP archive")
@@ -90,7 +91,7 @@ def problem_check(
             if checked.package is not None:
                 package = stack.enter_context(checked.package)
                 if run:
-                    _run(package, checked.findings, quiet=quiet)
+                    whole = _run(package, checked.findings, quiet=quiet) and whole
         done.append(checked)
     rows = [
         {"package": one.name, "level": found.level, "text": found.text} for one in done for found in one.findings.all
@@ -101,18 +102,22 @@ def problem_check(
             _print(one)
 
     show.tell(output, rows, in_words)
-    raise typer.Exit(EXIT_FAILED if any(one.findings.errors for one in done) else 0)
+    failed = any(one.findings.errors for one in done)
+    raise typer.Exit(EXIT_FAILED if failed else 0 if whole else EXIT_LEFT_OUT)
 
 
-def _run(package: Package, findings: Findings, *, quiet: bool) -> None:
-    """Have an executor run the package's validators on its tests, and note what they say."""
+def _run(package: Package, findings: Findings, *, quiet: bool) -> bool:
+    """Have an executor run the package's validators on its tests, and note what they say; False: it lacks something."""
     name = package.manifest.name
-    if not checking.programs(package.manifest):
+    folders = cases.found_in(package)
+    if not checking.programs(package.manifest) and not folders:
         findings.note(f"{name}: has no validator that could look at its tests")
-        return
+        return True
     with connect() as api:
         uploading.upload(api, package, [manifest_bytes(package.manifest)], quiet=quiet)
-        done = checking.check(api, package.manifest, present(api), quiet=quiet)
+        there = present(api)
+        done = checking.check(api, package.manifest, there, quiet=quiet)
+        done.add(cases.run(api, package, folders, there, quiet=quiet))
     for sentence in [*done.broken, *done.refused]:
         findings.error(f"{name}: {sentence}")
     for sentence in [*done.warnings, *(f"{what}: not done: {why}" for what, why in done.left_out.items())]:
@@ -120,6 +125,7 @@ def _run(package: Package, findings: Findings, *, quiet: bool) -> None:
     for sentence in [*done.notes, done.words]:
         if sentence:
             findings.note(f"{name}: {sentence}")
+    return not done.left_out
 
 
 def _print(checked: Checked) -> None:

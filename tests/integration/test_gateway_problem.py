@@ -245,6 +245,14 @@ def test_admins_see_the_verification_and_nobody_else(app, caves, judicator):
     assert "problem_verification" not in [name for name, _ in judicator.asked]
 
 
+def test_judges_see_how_a_legacy_package_is_read(app, prepare, judicator):
+    manifest = problem(judicator.put).model_copy(update={"format": "legacy", "dialect": "domjudge"})
+    prepare(manifest)
+    said = "A package of format legacy, read as domjudge reads it."
+    assert said in words(Browser(app.test_client(), ADMIN).get("/problems/caves"))
+    assert said not in words(Browser(app.test_client(), USER).get("/problems/caves"))
+
+
 def test_the_page_stays_while_the_cluster_knows_no_languages(ada, judicator):
     del judicator.answers["executors"]
     judicator.answers.pop("search")

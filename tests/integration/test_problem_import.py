@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from judge.ctl.problem import verifying
 from judge.ctl.problem.importing import Reading, import_package, try_out
 from judge.ctl.problem.trial import present
-from judge.errors import EXIT_USAGE
+from judge.errors import EXIT_LEFT_OUT, EXIT_USAGE
 from judge.languages.table import load_table
 from judge.problems.timing import Margins
 from tests.support import packages
@@ -101,7 +104,7 @@ def test_the_table_says_how_the_limit_came_about(cluster: Cluster, tmp_path: Pat
     root = package(tmp_path / "quick", burning(accepted__a=0.02, time_limit_exceeded__b=1.2), yaml=legacy)
     said = ctl(cluster, "problem", "import", root)
     assert "quick: time limit 1 s, inferred: 2 times the 0." in said.stderr
-    assert ("uploaded" in said.stderr and "MiB" in said.stderr) or "KiB" in said.stderr
+    assert "uploaded" in said.stderr and ("MiB" in said.stderr or "KiB" in said.stderr)
     assert "! time_limit_exceeded/b.py: takes 1." in said.stderr
     assert "only 1." in said.stderr and "the package wants more than 3 times it" in said.stderr
     verified = ctl(cluster, "problem", "verify", root)
@@ -198,12 +201,15 @@ def test_an_interrupted_import_leaves_nothing_behind(cluster: Cluster, tmp_path:
     command.append(str(package(tmp_path / name, burning(**many))))
     with subprocess.Popen(command, env=environment(cluster), stderr=subprocess.PIPE, text=True) as process:
         wait_for(lambda: len(open_tasks(cluster, name)) == 4, 30)
+        with cluster.api() as api:
+            handed_in = [api.get(task).submission for task in open_tasks(cluster, name)]
         process.send_signal(sig)
         said = process.communicate(timeout=30)[1]
     assert process.returncode != 0
     assert "Traceback" not in said
     assert open_tasks(cluster, name) == []
     assert name not in problems(cluster)
+    assert {(one.priority, one.mode) for one in handed_in} == {("low", "full")}
 
 
 def absent_language(cluster: Cluster) -> tuple[str, str]:
@@ -219,8 +225,9 @@ def absent_language(cluster: Cluster) -> tuple[str, str]:
 def test_a_language_that_nobody_has_is_left_out_and_named(cluster: Cluster, tmp_path: Path) -> None:
     language, suffix = absent_language(cluster)
     root = package(tmp_path / "absent", burning(accepted__a=0.02), {f"submissions/accepted/b{suffix}": "x"})
-    said = ctl(cluster, "problem", "import", root)
+    said = ctl(cluster, "problem", "import", root, code=EXIT_LEFT_OUT)
     assert f"left out accepted/b{suffix}: no executor has {language}" in said.stderr
+    assert "absent" in problems(cluster)
     began = time.monotonic()
     verified = ctl(cluster, "problem", "verify", "absent", code=4)
     assert f"left out accepted/b{suffix}: no executor has {language}" in verified.stdout
@@ -253,6 +260,46 @@ def test_when_no_executor_takes_work_any_more(cluster: Cluster, tmp_path: Path) 
             process.kill()
             ctl(cluster, "resume", executor)
     assert open_tasks(cluster, "drained") == []
+
+
+@contextlib.contextmanager
+def killed_whenever_it_starts(cluster: Cluster) -> Iterator[None]:
+    """The cluster's one executor, which is started again and again, does not live for long enough to take work."""
+    over = threading.Event()
+
+    def kill() -> None:
+        while not over.wait(0.2):
+            for pid, command in processes_of(str(cluster.directory)).items():
+                if "judge.cli executor " in command or "judge.executor.slot" in command:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_when_the_executor_is_killed_and_stays_away(cluster: Cluster, tmp_path: Path) -> None:
+    root = package(tmp_path / "killed", burning(accepted__a=40, accepted__b=40))
+    ctl(cluster, "problem", "import", root, "--time-limit", "90")
+    command = [str(BIN / "judgectl"), "problem", "verify", "killed"]
+    with subprocess.Popen(command, env=environment(cluster), stdout=subprocess.PIPE, text=True) as process:
+        try:
+            wait_for(lambda: len(open_tasks(cluster, "killed")) == 2, 30)
+            with killed_whenever_it_starts(cluster):
+                said = process.communicate(timeout=120)[0]
+        finally:
+            process.kill()
+    with cluster.api() as api:
+        wait_for(lambda: present(api).any, 60)
+    assert process.returncode == EXIT_LEFT_OUT, said
+    assert "left out accepted/a.py: no executor takes work" in said
+    assert "0 submissions, all as expected; 2 left out" in said
+    assert open_tasks(cluster, "killed") == []
 
 
 def test_the_same_content_is_uploaded_once(cluster: Cluster, tmp_path: Path) -> None:
@@ -305,3 +352,131 @@ def test_a_check_that_runs_the_validators(cluster: Cluster, tmp_path: Path) -> N
     said = ctl(cluster, "problem", "check", "--run", root, code=1).stdout
     assert "error: fussy: test secret/2: its input is refused" in said
     assert "fussy" not in problems(cluster)
+
+
+@pytest.mark.parametrize(
+    ("folder", "source", "said"),
+    [
+        ("input_validators", "import sys\nsys.exit(43)\n", "test secret/1: its input is refused by"),
+        (
+            "answer_validators",
+            "import sys\nprint('no seven')\nsys.exit(43)\n",
+            "test secret/1: its answer is refused by the package's own validator: no seven",
+        ),
+    ],
+)
+def test_a_package_whose_own_validators_refuse_it(
+    cluster: Cluster, tmp_path: Path, folder: str, source: str, said: str
+) -> None:
+    name = folder.replace("_", "-")
+    limits = YAML + "limits: {time_limit: 1}\n"
+    root = package(tmp_path / name, {f"{folder}/no.py": source}, burning(accepted__a=0.02), yaml=limits)
+    refused = ctl(cluster, "problem", "import", root, code=EXIT_USAGE).stderr
+    assert f"{name}: is not imported: its own validators refuse 1 of its tests; --no-check does not ask them" in refused
+    assert refused.count(said) == 1
+    assert name not in problems(cluster)
+
+
+def test_a_check_in_a_language_that_nobody_has(cluster: Cluster, tmp_path: Path) -> None:
+    language, suffix = absent_language(cluster)
+    limits = YAML + "limits: {time_limit: 1}\n"
+    root = package(tmp_path / "unasked", {f"input_validators/v{suffix}": "x"}, burning(accepted__a=0.02), yaml=limits)
+    said = ctl(cluster, "problem", "check", "--run", root, code=EXIT_LEFT_OUT).stdout
+    assert f"warning: unasked: check of inputs: not done: no executor has {language}" in said
+    assert "unasked" not in problems(cluster)
+    said = ctl(cluster, "problem", "import", root, code=EXIT_LEFT_OUT).stderr
+    assert f"left out check of inputs: no executor has {language}" in said
+    assert "unasked" in problems(cluster)
+
+
+def test_a_submission_too_slow_whose_language_goes_away_is_left_out(cluster: Cluster, tmp_path: Path) -> None:
+    root = package(tmp_path / "beyond", burning(accepted__a=0.02, time_limit_exceeded__b=9))
+    options = verifying.Options(time_limit=1.0, quiet=True)
+    gone = ([], {"time_limit_exceeded/b.py": "no executor has python3"})
+    with cluster.api() as api, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("judge.ctl.problem.inferring.beyond", lambda *_, **__: gone)
+        verified = verifying.verify(api, str(root), options)
+    assert verified.left_out == {"time_limit_exceeded/b.py": "beyond the limit: no executor has python3"}
+    assert (verified.right, verified.exit_code) == (True, EXIT_LEFT_OUT)
+
+
+# Each is refused, or judged otherwise, as the other judge reads it; nothing in it says so.
+HALF = {"data/secret/2.in": "8\n", "submissions/accepted/a.py": "print(input())"}
+UNSCORED = {
+    "submissions.json": "{}",
+    "data/secret/g/1.in": "7\n",
+    "data/secret/g/1.ans": "7\n",
+    "submissions/accepted/a.py": "print(input())",
+}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "files", "more", "why"),
+    [
+        ("domjudge", HALF, "", "2.in: has no answer"),
+        ("kattis", UNSCORED, "type: scoring\n", "none of its tests counts as DOMjudge reads the groups"),
+    ],
+)
+def test_a_dialect_that_was_said_stays_with_the_problem(
+    cluster: Cluster, tmp_path: Path, dialect: str, files: dict[str, str], more: str, why: str
+) -> None:
+    yaml = f"problem_format_version: legacy\nname: A\nlimits: {{time_limit: 1}}\n{more}"
+    root = package(tmp_path / f"said-{dialect}", files, yaml=yaml)
+    if dialect == "kattis":
+        (root / "data/secret/1.in").unlink()
+        (root / "data/secret/1.ans").unlink()
+    assert why in ctl(cluster, "problem", "import", root, code=EXIT_USAGE).stderr
+    ctl(cluster, "problem", "import", root, "--dialect", dialect)
+    assert f"legacy, read as {dialect} reads it" in ctl(cluster, "problem", "show", root.name).stdout
+    said = ctl(cluster, "problem", "verify", root.name).stdout
+    assert f"{root.name}: 1 submissions, all as expected" in said
+    for option, value in (("--dialect", dialect), ("--from", "package"), ("--memory", "64"), ("--as", "other")):
+        said = ctl(cluster, "problem", "verify", root.name, option, value, code=EXIT_USAGE).stderr
+        assert f"{option}: is for packages that are imported; leave it out for a problem of the cluster" in said
+
+
+VALIDATORS = {
+    "input_validators/digits.py": "import sys\nsys.exit(42 if input().isdigit() else 43)\n",
+    "answer_validators/digits.py": "import sys\nsys.exit(42 if input().isdigit() else 43)\n",
+    "output_validator/same.py": "import sys\nsys.exit(42 if int(input()) == int(open(sys.argv[2]).read()) else 43)\n",
+}
+CASES = {
+    "data/invalid_input/word.in": "seven\n",
+    "data/invalid_answer/word.in": "7\n",
+    "data/invalid_answer/word.ans": "x\n",
+    **{f"data/{kind}/one.{suffix}": "7\n" for kind in ("invalid_output", "valid_output") for suffix in ("in", "ans")},
+    "data/invalid_output/one.out": "8\n",
+    "data/valid_output/one.out": "07\n",
+}
+
+
+def test_cases_for_the_validators_themselves(cluster: Cluster, tmp_path: Path) -> None:
+    limits = YAML + "limits: {time_limit: 1}\n"
+    root = package(tmp_path / "cases", VALIDATORS, CASES, burning(accepted__a=0.02), yaml=limits)
+    said = ctl(cluster, "problem", "check", "--run", root).stdout
+    for folder in ("invalid_input", "invalid_answer", "invalid_output", "valid_output"):
+        assert f"note: cases: 1 cases of data/{folder} tried" in said
+    for path, text in (
+        ("invalid_input/two.in", "2\n"),
+        ("invalid_answer/word.ans", "7\n"),
+        ("invalid_output/one.out", "7\n"),
+        ("valid_output/one.out", "8\n"),
+    ):
+        (root / "data" / path).write_text(text)
+    said = ctl(cluster, "problem", "check", "--run", root, code=1).stdout
+    accepted = "is accepted; a case of this folder must be refused by a validator"
+    assert f"error: cases: data/invalid_input/two.in: {accepted}" in said
+    assert "data/invalid_input/word.in" not in said
+    assert f"error: cases: data/invalid_answer/word.ans: {accepted}" in said
+    assert f"error: cases: data/invalid_output/one.out: {accepted}" in said
+    assert "error: cases: data/valid_output/one.out: is not accepted, as a case of this folder must be" in said
+    assert said.count("error: ") == 4
+
+
+def test_cases_that_cannot_be_tried_are_named(cluster: Cluster, tmp_path: Path) -> None:
+    talks = {"output_validator/same.py": "import sys\nsys.exit(42)\n"}
+    yaml = YAML + "type: interactive\nlimits: {time_limit: 1}\n"
+    root = package(tmp_path / "untried", CASES, talks, burning(accepted__a=0.02), yaml=yaml)
+    said = ctl(cluster, "problem", "check", "--run", root).stdout
+    assert "1 cases of data/invalid_input are kept and not run: no validator looks at them" in said
+    assert "1 cases of data/valid_output are kept and not run: the output validator speaks with programs here" in said

@@ -162,3 +162,86 @@ def test_without_time_limit_and_submissions(tmp_path: Path, kind: str, level: st
     assert (found.level, "cannot be inferred" in found.text) == (level, level == "error")
     if checked.package is not None:
         checked.package.close()
+
+
+WHOLE = {
+    "problem.yaml": "problem_format_version: 2025-09\nname: A\nuuid: x\nlicense: cc0\ncredits: A\n"
+    "limits: {time_limit: 1}\nconstants: {most: 5}\n",
+    "statement/problem.en.md": "Up to {{most}}.\n\n{{nextsample}}\n",
+    "data/secret/1.in": "1\n",
+    "data/secret/1.ans": "1\n",
+    "data/sample/1.in": "2\n",
+    "data/sample/1.ans": "0.5 yes\n",
+    "input_validators/a.py": "import sys\nsys.exit(42)\n",
+    "submissions/accepted/a.py": "print(1)\n",
+}
+PNG = b"\x89PNG\r\n\x1a\n\x00"
+
+
+@pytest.mark.parametrize(
+    ("entry", "files", "why"),
+    [
+        ("gone.py", {"one.py": "", "two.py": ""}, "'gone.py' is none of the files (one.py, two.py)"),
+        ("Gone", {"One.java": "class One { }", "Two.java": "class Two { }"}, "'Gone' is in none of the files"),
+        ("app.Main", {"One.java": "package app; class Main { }", "Two.java": ""}, ""),
+        ("OneKt", {"one.kt": "fun main() { }", "two.kt": ""}, ""),
+        ("TwelveKt", {"one.kt": "fun main() { }", "two.kt": ""}, "'TwelveKt' is in none of the files"),
+        ("two.py", {"one.py": "", "two.py": ""}, ""),
+    ],
+)
+def test_an_entry_point_that_is_not_there(tmp_path: Path, entry: str, files: dict[str, str], why: str) -> None:
+    own = {f"submissions/accepted/own/{name}": text for name, text in files.items()}
+    rules = {"submissions/submissions.yaml": f"accepted/own: {{entrypoint: {entry}}}\n"}
+    found = said(packages.write(tmp_path / "sum", {**WHOLE, **own, **rules}))
+    if why:
+        (one,) = found
+        assert one.startswith(f"error: sum/submissions/accepted/own: its entry point {why}")
+    else:
+        assert found == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("problem.en.md", "![a](there.png) ![b](gone.png){width=5%}", "there is no picture 'gone.png'"),
+        ("problem.en.md", '<img alt="" src="gone%20too.png">', "there is no picture 'gone%20too.png'"),
+        ("problem.en.md", "![a](there)", ""),
+        ("problem.en.md", "```\n![a](gone.png) {{code}}\n```\n`{{code}}` ", ""),
+        ("problem.en.md", "Up to {{most}}, {{leest}} at least", "'leest' is none of the constants"),
+        ("problem.en.md", "$x_{{ab}}$ and $\\frac{{a}}{{b}}$ {{remainingsamples}}", ""),
+        ("problem.en.html", "<p>{{leest}}</p><img src='there.png'>", "'leest' is none of the constants"),
+        ("problem.en.tex", r"\includegraphics[width=3cm]{gone} \includegraphics{there}", "there is no picture 'gone'"),
+        ("problem.en.tex", r"\illustration{0.3}{gone.jpg}{by me}", "there is no picture 'gone.jpg'"),
+        ("problem.en.tex", "% \\includegraphics{gone}\n{{bf}} 5\\% \\constant{most}", ""),
+        ("problem.en.tex", r"\constant{leest}", "'leest' is none of the constants"),
+        ("problem.en.tex", r"\input{part}", "there is no picture 'inner'"),
+    ],
+)
+def test_what_a_page_would_show_in_vain(tmp_path: Path, name: str, text: str, sentence: str) -> None:
+    beside = {"statement/there.png": PNG, "statement/part.tex": r"\includegraphics{inner}"}
+    root = packages.write(tmp_path / "sum", {**WHOLE, **beside, f"statement/{name}": text})
+    if not name.endswith(".md"):
+        (root / "statement/problem.en.md").unlink()
+    found = said(root)
+    assert len(found) == bool(sentence), found
+    assert all(f": {sentence}" in one and one.startswith("warning: sum/statement/") for one in found)
+
+
+def test_a_picture_that_is_none(tmp_path: Path) -> None:
+    files = {"a.png": "no", "b.svg": "no", "c.jpg": PNG, "d.svg": "<svg xmlns='x'/>", "e.cls": "no", "f.gif": b""}
+    found = said(packages.write(tmp_path / "sum", {**WHOLE, **{f"statement/{k}": v for k, v in files.items()}}))
+    assert found == [
+        f"warning: sum/statement/{name}: is no picture; the page does not show it"
+        for name in ("a.png", "b.svg", "f.gif")
+    ]
+
+
+def test_a_sample_that_shows_an_output_which_is_not_accepted(tmp_path: Path) -> None:
+    shown = {**WHOLE, "data/sample/1.out": "0.5   YES\n"}
+    assert said(packages.write(tmp_path / "same", shown)) == []
+    (found,) = said(packages.write(tmp_path / "other", {**shown, "data/sample/1.out": "0.6 yes\n"}))
+    assert found.startswith("error: other/data/sample/1.out: is shown as an output, and is not accepted beside its")
+    tolerant = {"data/test_group.yaml": "output_validator_args: [float_tolerance, '1']\n"}
+    assert said(packages.write(tmp_path / "near", {**shown, "data/sample/1.out": "0.6 yes\n", **tolerant})) == []
+    own = {"output_validator/v.py": "import sys\nsys.exit(42)\n", "data/sample/1.out": "else\n"}
+    assert said(packages.write(tmp_path / "own", {**shown, **own})) == []

@@ -15,7 +15,7 @@ from judge.ctl import checkup, show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
 from judge.ctl.problem import exporting, importing, showing, verifying
-from judge.errors import UsageError
+from judge.errors import EXIT_LEFT_OUT, UsageError
 from judge.model.problem import ProblemsReply
 from judge.problems.importers.draft import Asked
 
@@ -52,7 +52,8 @@ def problem_import(
 ) -> None:
     """Check problem packages and give them to the cluster.
 
-    A package without a time limit gets one by its accepted submissions, which are judged first.
+    A package without a time limit gets one by its accepted submissions, which are judged first. Exit code 4 when all
+    are imported, and something could not be tried for want of an executor.
     """
     limit, chosen, quiet = checkup.limit_of(time_limit), checkup.dialect_of(dialect), output == show.Output.JSON
     how = importing.Reading(time_limit=limit, dialect=chosen, asked=Asked(format=origin, memory=memory))
@@ -67,6 +68,7 @@ def problem_import(
     infos = [info for info, _ in done]
     answer = [tried.as_json(info) for info, tried in done]
     show.tell(output, answer, lambda: show.out.print(showing.problems_table(infos)))
+    raise typer.Exit(EXIT_LEFT_OUT if any(tried.lacking for _, tried in done) else 0)
 
 
 @app.command("list")

@@ -25,7 +25,8 @@ from judge.problems.reading.formats import Dialect
 class Tried:
     """A package that is uploaded and ready to be registered: its manifest, and what is to be said of it.
 
-    `left_out`: submissions and checks that no executor could take, with the reason.
+    `left_out`: submissions and checks that no executor could take, or that do not count, with the reason; `lacking`:
+    some of them for want of an executor.
     """
 
     manifest: ProblemManifest
@@ -34,6 +35,7 @@ class Tried:
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    lacking: bool = False
 
     def as_json(self, info: ProblemInfo) -> dict[str, Any]:
         """The outcome of an import, for programs."""
@@ -105,6 +107,7 @@ def try_out(
         checking.refuse(package.manifest.name, checked)
         tried.warnings += checked.warnings
         tried.left_out |= checked.left_out
+        tried.lacking |= bool(checked.left_out)
         tried.notes += [*checked.notes, *([checked.words] if checked.words else [])]
     if inferring_too:
         inferred = inferring.infer(api, package, there, quiet=quiet)
@@ -112,6 +115,7 @@ def try_out(
         tried.manifest = inferred.manifest
         tried.warnings += inferred.warnings
         tried.left_out |= inferred.left_out
+        tried.lacking |= inferred.lacking
     return tried
 
 

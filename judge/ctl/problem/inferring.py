@@ -20,12 +20,16 @@ from judge.problems.package import Package
 
 @dataclass
 class Inferred:
-    """The manifest with its limit and where that comes from, the rows that were judged, and what is to be said."""
+    """The manifest with its limit and where that comes from, the rows that were judged, and what is to be said.
+
+    `left_out`: those that do not count, with the reason; `lacking`: some of them for want of an executor.
+    """
 
     manifest: ProblemManifest
     rows: list[Row] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
+    lacking: bool = False
 
 
 def origin_words(manifest: ProblemManifest) -> str:
@@ -71,6 +75,7 @@ def infer(api: Api, package: Package, there: Present, *, quiet: bool) -> Inferre
         rows = hand_in(package, trial, lower, there)
         done.rows = trial.follow(rows, table_of, quiet=quiet)
         done.left_out |= trial.left_out
+        done.lacking = bool(trial.left_out)
     for path, why in trial.refused.items():
         done.warnings.append(f"{path}: does not count for the time limit: {why}")
         done.left_out[path] = why
@@ -142,6 +147,7 @@ def _check_slow(
     margins = timing.margins(package.yaml)
     rows, missing = beyond(api, package, done.manifest, wanted, there, margins=margins, quiet=quiet)
     done.left_out |= missing
+    done.lacking |= bool(missing)
     found = {}
     for row in rows:
         result = row.task.result or m.Result()

@@ -13,7 +13,7 @@ from judge.ctl.api import Api
 from judge.ctl.problem import exporting, importing, inferring
 from judge.ctl.problem.rows import Row, left_out, table_of
 from judge.ctl.problem.trial import Present, Trial, present
-from judge.errors import EXIT_FAILED, UsageError
+from judge.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.problem import ProblemInfo
@@ -26,8 +26,6 @@ from judge.problems.package import Package
 from judge.problems.reading.formats import Dialect
 
 Priority = Literal["high", "normal", "low"]
-# The exit code when all that was judged is as expected, and something could not be judged for want of an executor.
-EXIT_LEFT_OUT = 4
 # Rows and sentences that the cluster keeps of a verification.
 _KEPT = 1000
 
@@ -79,6 +77,14 @@ class Options:
     asked: Asked | None = None
     quiet: bool = False
 
+    def check_for_problem(self) -> None:
+        """UsageError for an option that says how a package is read, which a problem of the cluster has been already."""
+        asked = self.asked or Asked()
+        given = {"--as": self.name, "--dialect": self.dialect or None, "--from": asked.format, "--memory": asked.memory}
+        word = next((word for word, value in given.items() if value is not None), None)
+        if word is not None:
+            raise UsageError(f"{word}: is for packages that are imported; leave it out for a problem of the cluster")
+
 
 def verify(api: Api, target: str, options: Options) -> Verified:
     """Judge a package's own submissions, every test of them, and compare with what the package says.
@@ -96,14 +102,15 @@ def verify(api: Api, target: str, options: Options) -> Verified:
             if options.name is not None:
                 _keep(api, verified, importing.register(api, package.manifest))
             return verified
-    if options.name is not None:
-        raise UsageError("--as: is for packages that are imported; leave it out for a problem of the cluster")
+    options.check_for_problem()
     with tempfile.TemporaryDirectory(prefix="judge-verify-") as directory:
         folder = Path(directory) / "package"
         info = exporting.find(api, target)
         exporting.export(api, target, folder)
-        with importing.Reading(target).read(folder) as package:
-            package.manifest, package.infer = exporting.manifest_of(api, info), False
+        manifest = exporting.manifest_of(api, info)
+        # As it was read at import: what somebody said of its dialect cannot be detected in its files.
+        with importing.Reading(target, dialect=manifest.dialect).read(folder) as package:
+            package.manifest, package.infer = manifest, False
             if options.time_limit is not None or options.infer:
                 return _again(api, package, options)
             verified = _verify(api, package, options)
@@ -193,7 +200,10 @@ def _measure_slow(
     wanted: list[Candidate] = [row.example.candidate for row in slow.values()]
     if not wanted:
         return
-    rows, _ = inferring.beyond(api, package, package.manifest, wanted, there, margins=margins, quiet=options.quiet)
+    rows, missing = inferring.beyond(
+        api, package, package.manifest, wanted, there, margins=margins, quiet=options.quiet
+    )
+    verified.left_out |= {path: f"beyond the limit: {why}" for path, why in missing.items()}
     for row in rows:
         known = slow[row.example.candidate.path]
         known.beyond, known.raised = row.beyond, row.raised

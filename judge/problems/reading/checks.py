@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from judge.errors import PackageError
+from judge.languages import sources
 from judge.languages.table import load_table
 from judge.problems import expectations, statements
 from judge.problems.folders import folder_of
@@ -23,12 +24,13 @@ from judge.problems.importers.draft import Asked
 from judge.problems.importers.making import Plan, UnmadeError
 from judge.problems.metadata import YAML_BYTES, ProblemYaml, Source
 from judge.problems.package import open_reader
-from judge.problems.reading import formats
+from judge.problems.reading import formats, looks
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import Dialect
 from judge.problems.reading.held import Package
 from judge.problems.reading.reader import PROBLEM_YAML, Given, Reader
 from judge.problems.tree import Tree, clean
+from judge.problems.validator import validate
 
 LICENSES = ("unknown", "public domain", "cc0", "cc by", "cc by-sa", "educational", "permission")
 FOLDERS = frozenset(
@@ -58,6 +60,8 @@ _DATA_FOLDERS = {
 _ALIKE = 0.75
 # How a plan says that generators make tests (judge.problems.importers.making).
 _INPUTS = re.compile(r"[0-9]+ inputs? made at import by ")
+# Longer outputs of samples are shown to nobody whole.
+_SAMPLE_BYTES = 1024**2
 # So many of one kind are named one by one.
 _NAMED = 5
 
@@ -213,6 +217,38 @@ def _statements(about: _About) -> None:
         about.findings.warning(f"{about.yaml.at('name')}: name: is missing in '{code}', which has a statement")
 
 
+def _pages(about: _About) -> None:
+    """Statements that would lack something on their page: a picture, or a name that stands for nothing."""
+    said, tree = about.yaml.settings, about.tree
+    found = statements.find(tree.files, legacy=said.legacy)
+    pictures = sorted({path for one in found.statements for name, path in one.files.items() if name != one.main})
+    for path in pictures:
+        head = next(tree.chunks(path), b"")[: looks.HEAD_BYTES]
+        if not looks.is_picture(path, head):
+            about.findings.warning(f"{tree.where(path)}: is no picture; the page does not show it")
+    for one in found.statements:
+        if one.kind in {"pdf", "txt"}:
+            continue
+        waiting, seen = [one.main], set[str]()
+        while waiting:
+            name = waiting.pop(0)
+            path = one.files[name]
+            if name in seen or tree.files[path] > looks.MOST_BYTES:
+                continue
+            seen.add(name)
+            data = statements.with_constants(tree.read(path, looks.MOST_BYTES), said.constants)
+            text = data.decode("utf-8", "replace")
+            if one.kind == "tex":
+                waiting += [file for it in looks.included(text) for file in (it, f"{it}.tex") if file in one.files]
+            for picture in looks.missing_pictures(one.kind, text, one.files):
+                shown = clean(picture, 80)
+                about.findings.warning(
+                    f"{tree.where(path)}: there is no picture '{shown}'; put it beside the statement"
+                )
+            for word in looks.unknown_placeholders(one.kind, text):
+                about.findings.warning(f"{tree.where(path)}: '{word}' is none of the constants, and stays as it is")
+
+
 def _folders(about: _About) -> None:
     """Folders that no version of the format has, above all misspelt ones."""
     for top in sorted({path.split("/")[0] for path in about.tree.files if "/" in path} - FOLDERS):
@@ -269,6 +305,24 @@ def _samples(about: _About) -> None:
             about.findings.warning(
                 f"{tree.where(sample + '.in')}: has no {sample}.interaction, which shows how to talk"
             )
+
+
+def _outputs(about: _About) -> None:
+    """The output that a sample shows, against its answer, where the default validator compares the two."""
+    manifest = about.package.manifest if about.package is not None else None
+    if manifest is None or manifest.validators or manifest.traits.needs_validator:
+        return
+    say = about.findings.warning if about.yaml.settings.legacy else about.findings.error
+    for test in manifest.tests:
+        shown, answer = (f"data/{test.name}.{suffix}" for suffix in ("out", "ans"))
+        sizes = [about.tree.files.get(path, _SAMPLE_BYTES + 1) for path in (shown, answer)]
+        if not test.sample or max(sizes) > _SAMPLE_BYTES:
+            continue
+        flags = manifest.validator_flags if test.flags is None else test.flags
+        found = validate(about.tree.read(shown, _SAMPLE_BYTES), about.tree.read(answer, _SAMPLE_BYTES), flags)
+        if not found.accepted:
+            why = clean(found.message)
+            say(f"{about.tree.where(shown)}: is shown as an output, and is not accepted beside its answer: {why}")
 
 
 def _interaction(about: _About, path: str) -> None:
@@ -341,6 +395,8 @@ def _submissions(about: _About) -> None:
     for one in found:
         if one.skipped:
             about.findings.warning(f"{about.tree.where('submissions/' + one.path)}: {one.skipped}; it is not judged")
+        elif fault := _entry_fault(one):
+            about.findings.error(f"{about.tree.where('submissions/' + one.path)}: its entry point {fault}")
     standard = {rule.glob for rule in (*expectations.LEGACY, *expectations.CURRENT)}
     for glob in dict.fromkeys(rule.glob for rule in rules if rule.glob not in standard):
         if not any(expectations.matches(glob, one.path) for one in found):
@@ -348,12 +404,30 @@ def _submissions(about: _About) -> None:
             about.findings.warning(f"{where}: '{clean(glob, 80)}' matches no submission")
 
 
+def _entry_fault(one: expectations.Candidate) -> str:
+    """The reason why a submission cannot be started as the package says, to end a sentence; empty when it can."""
+    if one.entry is None or not one.language:
+        return ""
+    files, row = one.files or {PurePosixPath(one.path).name: one.source}, load_table()[one.language]
+    fault = sources.entry_fault(files, row, clean(one.entry, 80))
+    if fault or row.entry == "file" or sources.file_named(files, one.entry) is not None:
+        return fault
+    # Kotlin makes a class `NameKt` of a file.
+    name = one.entry.rpartition(".")[2].removesuffix("Kt" if row.entry == "kotlin" else "").lower()
+    named = {PurePosixPath(file).stem.lower() for file in files}
+    if name in named or any(name.encode() in data.lower() for data in files.values()):
+        return ""
+    return f"'{clean(one.entry, 80)}' is in none of the files; name the class with main"
+
+
 _CHECKS: tuple[Callable[[_About], None], ...] = (
     _description,
     _statements,
+    _pages,
     _folders,
     _programs,
     _samples,
+    _outputs,
     _cases,
     _contents,
     _submissions,

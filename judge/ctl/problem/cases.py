@@ -1,0 +1,228 @@
+"""Test cases for a package's validators themselves (data/invalid_input and the like), tried on an executor.
+
+Each folder is the tests of a manifest of its own. Inputs and answers are looked at as those of tests are
+(`judge.ctl.problem.checking`), outputs are judged as if somebody had handed them in to a submit-answer problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import ValidationError
+from rich.table import Table
+from rich.text import Text
+
+from judge.ctl import show
+from judge.ctl.api import Api
+from judge.ctl.problem.checking import Checked, show_line
+from judge.ctl.problem.rows import ExampleRow
+from judge.ctl.problem.trial import Present, Trial
+from judge.errors import UsageError
+from judge.model import messages as m
+from judge.model.problem import FileIndex, ProblemManifest, ProblemProgram, ProblemTest, ProblemType
+from judge.problems.examples import Example
+from judge.problems.expectations import Candidate
+from judge.problems.package import Package
+
+# So many outputs are handed in together, and so many bytes of them: what every cluster takes.
+_TOGETHER, _BYTES = 50, 128 * 1024
+# A line is said of so many cases of a folder.
+_NAMED = 20
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of folder: what a case has, who looks at it, and whether it must be accepted."""
+
+    files: tuple[str, ...]
+    asked: Literal["inputs", "answers", "outputs"]
+    right: bool = False
+
+
+_INPUT, _ANSWER = Kind(("in",), "inputs"), Kind(("in", "ans"), "answers")
+_WRONG, _RIGHT = Kind(("in", "ans", "out"), "outputs"), Kind(("in", "ans", "out"), "outputs", right=True)
+_KINDS = {
+    "invalid_input": _INPUT, "invalid_inputs": _INPUT, "invalid_answer": _ANSWER, "invalid_answers": _ANSWER,
+    "invalid_output": _WRONG, "invalid_outputs": _WRONG, "valid_output": _RIGHT, "valid_outputs": _RIGHT,
+}  # fmt: skip
+
+
+@dataclass
+class Cases:
+    """The whole cases of one folder: the files of each by their suffixes, as blobs, by the case's name in data/.
+
+    `settings`: the folder has some of its own, which are not read here.
+    """
+
+    folder: str
+    kind: Kind
+    files: dict[str, dict[str, str]] = field(default_factory=dict)
+    settings: bool = False
+
+
+@dataclass
+class CaseRow(ExampleRow):
+    """Some cases of a folder and their task."""
+
+    cases: Cases
+    names: list[str]
+
+    @property
+    def wrong(self) -> str:
+        """Nothing is expected of them together."""
+        return ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The row for programs."""
+        return {"check": self.cases.folder, "id": self.task.id, "verdict": self.task.verdict}
+
+
+def found_in(package: Package) -> list[Cases]:
+    """The folders of such cases that a package has, in name order."""
+    if package.manifest.package is None:
+        return []
+    index = FileIndex.model_validate_json(package.read(package.manifest.package)).files
+    found = []
+    for folder, kind in sorted(_KINDS.items()):
+        paths = sorted(path for path in index if path.startswith(f"data/{folder}/"))
+        cases = Cases(folder, kind, settings=any(path.endswith(".yaml") for path in paths))
+        for base in (path.removesuffix(".in") for path in paths if path.endswith(".in")):
+            if all(f"{base}.{suffix}" in index for suffix in kind.files):
+                cases.files[base.removeprefix("data/")] = {one: index[f"{base}.{one}"] for one in kind.files}
+        if cases.files:
+            found.append(cases)
+    return found
+
+
+def run(api: Api, package: Package, folders: Sequence[Cases], there: Present, *, quiet: bool) -> Checked:
+    """Try the cases on the cluster; the package's blobs are uploaded. `refused` has what is not as it must be."""
+    done = Checked()
+    for cases in folders:
+        why, programs = _not_run(package.manifest, cases)
+        if why:
+            done.notes.append(f"{len(cases.files)} cases of data/{cases.folder} are kept and not run: {why}")
+            continue
+        languages = [one.language for one in programs if one.language]
+        missing = next((one for one in languages if not there.takes(one)), None)
+        if missing is not None or not there.any:
+            done.left_out[f"cases of data/{cases.folder}"] = there.why(missing)
+            continue
+        for names in _groups(package, cases):
+            _try(api, package, cases, names, done, quiet=quiet)
+    return done
+
+
+def _not_run(manifest: ProblemManifest, cases: Cases) -> tuple[str, list[ProblemProgram]]:
+    """The reason why cases cannot be tried (empty: they can), and the package's programs that look at them."""
+    asked = cases.kind.asked
+    speaks = manifest.traits.needs_validator
+    programs = list(manifest.input_validators)
+    if asked == "answers":
+        programs = [*manifest.answer_validators, *([] if speaks else manifest.validators)]
+    elif asked == "outputs":
+        programs = list(manifest.validators)
+    if asked == "outputs" and speaks:
+        return "the output validator speaks with programs here", programs
+    if asked != "outputs" and not programs:
+        return "no validator looks at them", programs
+    if cases.settings:
+        return "settings of their own are not read", programs
+    if len({_flags(test, asked) for test in manifest.tests}) > 1:
+        return "the validators' flags are not the same for all tests", programs
+    return "", programs
+
+
+def _flags(test: ProblemTest, asked: str) -> str:
+    return repr(test.input_flags if asked == "inputs" else test.flags)
+
+
+def _groups(package: Package, cases: Cases) -> Iterator[list[str]]:
+    """Names of cases that are tried together."""
+    if cases.kind.asked != "outputs":
+        yield list(cases.files)
+        return
+    group: list[str] = []
+    size = 0
+    for name, files in cases.files.items():
+        more = len(package.read(files["out"]))
+        if group and (len(group) >= _TOGETHER or size + more > _BYTES):
+            yield group
+            group, size = [], 0
+        group.append(name)
+        size += more
+    yield group
+
+
+def _try(api: Api, package: Package, cases: Cases, names: list[str], done: Checked, *, quiet: bool) -> None:
+    """Try some cases of a folder; what cannot be handed in is noted."""
+    label = f"cases of data/{cases.folder}"
+    try:
+        submission = _submission(package, cases, names)
+        with Trial.of(api, _manifest(package.manifest, cases, names)) as trial:
+            example = Example("", Candidate(label, b"", "", []), submission)
+            row = CaseRow(example, trial.hand_in(submission), cases, names)
+            judged = trial.follow([row], table_of, quiet=quiet)
+            done.left_out |= trial.left_out
+    except (UsageError, ValidationError) as exc:
+        done.notes.append(f"{len(names)} {label} are kept and not run: {show_line(str(exc))}")
+        return
+    for row in judged:
+        _judge(row, done)
+
+
+def _manifest(manifest: ProblemManifest, cases: Cases, names: Sequence[str]) -> ProblemManifest:
+    """The problem with these cases as its only tests, and nothing that scores them."""
+    told: dict[str, Any] = {}
+    for like in manifest.tests[:1]:  # they are alike in this
+        told = {"flags": like.flags, "input_flags": like.input_flags}
+    tests = [
+        ProblemTest(name=name, input=files["in"], answer=files.get("ans", files["in"]), **told)
+        for name, files in ((name, cases.files[name]) for name in names)
+    ]
+    update: dict[str, Any] = {
+        "tests": tests, "groups": [], "graders": [], "grader": None, "task": None, "static_validator": None,
+        "static_tests": [], "languages": [], "statements": [], "package": None,
+    }  # fmt: skip
+    if cases.kind.asked == "outputs":
+        update["type"] = [ProblemType.PASS_FAIL, ProblemType.SUBMIT_ANSWER]
+    return manifest.model_copy(update=update)
+
+
+def _submission(package: Package, cases: Cases, names: Sequence[str]) -> m.Submission:
+    if cases.kind.asked != "outputs":
+        return m.Submission(check=cases.kind.asked, mode="full")
+    files = [m.SourceFile.of(f"{name}.out", package.read(cases.files[name]["out"])) for name in names]
+    return m.Submission(files=files, mode="full")
+
+
+def _judge(row: CaseRow, done: Checked) -> None:
+    """Turn the results of some cases into sentences."""
+    kind, result = row.cases.kind, row.task.result or m.Result()
+    tests = {test.name: test for test in result.tests}
+    missing = [name for name in row.names if name not in tests]
+    if missing:
+        why = show_line(str(result.reason or row.task.verdict or row.task.status))
+        done.warnings.append(f"{len(missing)} cases of data/{row.cases.folder} could not be tried: {why}")
+    wrong = []
+    for name, test in tests.items():
+        where, said = f"data/{name}.{kind.files[-1]}", show_line(test.message or test.reason)
+        if test.verdict is m.Verdict.JE and kind.asked == "outputs":
+            wrong.append(f"{where}: the output validator fails on it: {said}")
+        elif kind.right and test.verdict is not m.Verdict.AC:
+            wrong.append(f"{where}: is not accepted, as a case of this folder must be: {said}")
+        elif not kind.right and test.verdict is m.Verdict.AC:
+            wrong.append(f"{where}: is accepted; a case of this folder must be refused by a validator")
+    more = [f"data/{row.cases.folder}: … and {len(wrong) - _NAMED} more cases"] if len(wrong) > _NAMED else []
+    done.refused += [*wrong[:_NAMED], *more]
+    if tests:
+        done.notes.append(f"{len(tests)} cases of data/{row.cases.folder} tried")
+
+
+def table_of(rows: Sequence[CaseRow]) -> Table:
+    """Folder, verdict, cases."""
+    grid = show.grid("cases", "verdict", "tests>")
+    for row in rows:
+        grid.add_row(row.cases.folder, show.verdict_text(row.task), Text(str(len(row.names))))
+    return grid
