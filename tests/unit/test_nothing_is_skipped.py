@@ -36,7 +36,7 @@ def wanted(path: Path) -> set[str]:
         assert program or condition == CANNOT, f"{path.name} skips for a reason that nobody provides for: {condition}"
         if program:
             module = importlib.import_module(f"tests.cluster.{path.stem}")
-            found.add(str(eval(program[1], vars(module))))  # noqa: S307 - our own source
+            found.add(str(eval(program[1], vars(module))))
     for call in calls(path, "skip"):
         assert KEPT.search(ast.unparse(call)), f"{path.name} skips: {ast.unparse(call)}"
     return found
