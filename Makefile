@@ -100,6 +100,7 @@ test-hosts: setup-test  ## the lab's hosts, and the units on a real systemd (roo
 
 # All that is done to deployed clusters, also what takes too long for `make test`: about an hour.
 test-cluster: setup-test  ## all that is done to deployed clusters: an hour (root)
+	@scripts/install-packages uml
 	$(BIN)/pytest tests/cluster
 
 # `make test` has a part of it.

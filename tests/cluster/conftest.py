@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.cluster.verbs import HEAD, Verbs
+from tests.cluster.verbs import HEAD, Table, Verbs
 from tests.support.deployed import Site, site
 
 SEED = int(os.environ.get("JUDGE_TEST_SEED", random.SystemRandom().randrange(10**6)))
-_TABLES: list[Verbs] = []
+_VERBS: list[Verbs] = []
+_TABLE = Table()
 
 
 @pytest.fixture(scope="session")
@@ -28,17 +29,23 @@ def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(scope="session")
 def verbs(deployed: Site) -> Verbs:
     """Runs playbooks under a stream of submissions, and keeps the table."""
-    made = Verbs(deployed, SEED)
-    _TABLES.append(made)
+    made = Verbs(deployed, SEED, _TABLE)
+    _VERBS.append(made)
     return made
+
+
+@pytest.fixture(scope="session")
+def table() -> Table:
+    """The rows of all tests, for those with a cluster of their own."""
+    return _TABLE
 
 
 @pytest.fixture(autouse=True)
 def in_time() -> Iterator[None]:
     """Planned verbs have five seconds, each; a test that took more has left a whole cluster all the same."""
     yield
-    for table in _TABLES:
-        table.in_time()
+    for verbs in _VERBS:
+        verbs.in_time()
 
 
 @pytest.fixture
@@ -50,7 +57,7 @@ def chance(figure: Callable[[str], None]) -> random.Random:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the table of all verbs that were measured."""
-    rows = [row.line() for table in _TABLES for row in table.rows]
+    rows = [row.line() for row in _TABLE.rows]
     if rows:
         terminalreporter.section(f"verbs under submissions, JUDGE_TEST_SEED={SEED}")
         for line in (*HEAD, *rows):

@@ -7,14 +7,22 @@ JUDGE_TEST_SEED chooses. The columns say what differs.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.support.deployed import Site
+from tests.support.deployed import HOSTS, JUDICATORS, Site
+from tests.support.primary import becomes_primary
 
 # Seconds for which a planned verb may keep verdicts away, a fail-over of the primary included. Where nothing else
 # keeps the machine busy: what else runs counts too, docs/playbooks/README.md.
 PLANNED = 5.0
+ALL = "all hosts"
+KILLED = ", killed 3 times"  # what the row of a killed verb is called behind its name
+
+
+def named(hosts: Sequence[str]) -> str:
+    """Hosts as a row has them."""
+    return ALL if set(hosts) >= set(HOSTS) else ", ".join(hosts)
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,8 @@ class Verb:
     hosts: tuple[str, ...]
     play: tuple[str, ...]
     """What ansible-playbook is given after the inventory."""
+    how: str = ""
+    """What the row says behind the name, where a verb has several: what the host is, or was."""
     back: Verb | None = None
     """What brings the cluster of the inventory back; a row of its own."""
     before: Callable[[Site], None] | None = None
@@ -39,24 +49,60 @@ class Verb:
     """Whether submissions are handed in meanwhile; the only gateway cannot be taken out under them."""
     gone: bool = False
     """Whether nothing of Judge is left on the hosts, and their old keys open nothing."""
+    dead: bool = False
+    """Whether the hosts are off when it has ended."""
+
+    @property
+    def title(self) -> str:
+        """As the row has it."""
+        return f"{self.name} ({self.how})" if self.how else self.name
 
     @property
     def label(self) -> str:
         """For the test's name."""
-        return f"{self.name}-{'-'.join(self.hosts)}".replace(" ", "-")
+        return "-".join((self.name, *self.hosts, *self.how.split()[-1:]))
+
+    def rows(self) -> tuple[tuple[str, str], ...]:
+        """Verb and hosts of each row that its tests write."""
+        own = ((self.title, named(self.hosts)), (self.title + KILLED, named(self.hosts))) if self.streamed else ()
+        return (*own, *(self.back.rows() if self.back else ()))
 
 
 def _limit(*hosts: str) -> tuple[str, ...]:
     return ("--limit", ",".join(hosts))
 
 
-def _add(host: str, *, streamed: bool = True) -> Verb:
-    return Verb("add", (host,), ("site.yml", *_limit(host)), streamed=streamed, foretold=False)
+def _add(host: str, how: str = "", *, streamed: bool = True, before: Callable[[Site], None] | None = None) -> Verb:
+    play = ("site.yml", *_limit(host))
+    return Verb("add", (host,), play, how, before=before, streamed=streamed, foretold=False)
 
 
 def _remove(host: str, *, streamed: bool = True) -> Verb:
-    play = ("playbooks/remove.yml", "-e", f"judge_remove={host}", "-e", f"confirm={host}")
-    return Verb("remove", (host,), play, back=_add(host, streamed=streamed), streamed=streamed, gone=True)
+    back = _add(host, streamed=streamed)
+    return Verb("remove", (host,), _leaves(host), back=back, streamed=streamed, gone=True)
+
+
+def _leaves(host: str) -> tuple[str, ...]:
+    return ("playbooks/remove.yml", "-e", f"judge_remove={host}", "-e", f"confirm={host}")
+
+
+def _remove_dead(host: str) -> Verb:
+    """Nobody answers at its address; a machine without anything comes back later."""
+    back = _add(host, "after its death", before=lambda site: site.lab.wipe(host))
+    return Verb(
+        "remove", (host,), _leaves(host), "dead", back=back, before=lambda site: site.lab.kill(host),
+        foretold=False, planned=False, gone=True, dead=True,
+    )  # fmt: skip
+
+
+def _remove_primary(host: str) -> Verb:
+    """It leads MongoDB when the run begins, so others have to take over first."""
+
+    def leads(site: Site) -> None:
+        becomes_primary(site.lab, host, JUDICATORS)
+
+    back = _add(host, "that was primary")
+    return Verb("remove", (host,), _leaves(host), "the primary", back=back, before=leads, gone=True)
 
 
 def _dies(host: str) -> Callable[[Site], None]:
@@ -79,6 +125,41 @@ VERBS = (
     _remove("e1"),
     _remove("j3"),
     _remove("g1", streamed=False),
-    Verb("replace", ("j2",), ("playbooks/replace.yml", "-e", "judge_replace=j2", "-e", "confirm=j2"),
+    _remove_dead("e2"),
+    _remove_primary("j1"),
+    Verb("replace", ("j2",), ("playbooks/replace.yml", "-e", "judge_replace=j2", "-e", "confirm=j2"), "dead",
          before=_dies("j2"), planned=False, foretold=False, again=False),
 )  # fmt: skip
+
+# Verb and hosts of every row that tests/cluster can write: what docs/playbooks/README.md has, measured or not yet.
+ROWS: tuple[tuple[str, str], ...] = (
+    ("(site.yml, nothing to do)", ALL),
+    *(row for verb in VERBS for row in verb.rows()),
+    ("reboot (of two gateways)", "g1"),
+    ("reboot (with two gateways)", ALL),
+    ("add", "g2"),
+    ("remove (of two gateways)", "g2"),
+    ("add (3 judicators to 5)", "j4, j5"),
+    ("remove (of 5)", "j4"),
+    ("remove (of 5)", "j5"),
+    ("replace (another address)", "j2"),
+    ("replace (another name)", "j2"),
+    ("replace (the first name)", "j4"),
+    ("backup", "j1"),
+    ("backup" + KILLED, "j1"),
+    ("renew", ALL),
+    ("renew" + KILLED, ALL),
+    ("rotate", ALL),
+    ("rotate" + KILLED, ALL),
+    ("upgrade", ALL),
+    ("upgrade" + KILLED, ALL),
+    ("rollback", ALL),
+    ("rollback" + KILLED, ALL),
+    ("rollback of a first host", "e2"),
+    ("stopped upgrade, and rollback", ALL),
+    ("restore" + KILLED, "all judicators"),
+    ("recover" + KILLED, "all judicators"),
+    ("stop and start", ALL),
+    ("site.yml (the authority has expired)", ALL),
+    ("reset" + KILLED, ALL),
+)

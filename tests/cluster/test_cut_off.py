@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.cluster.table import ALL
+from tests.cluster.verbs import Row, Table
 from tests.support.capable import no_lab
 from tests.support.deployed import HOSTS
 from tests.support.deployment import Deployment, bare_hosts, bundle, differences
@@ -102,7 +104,9 @@ def kinds(files: dict[str, str]) -> dict[str, str]:
     return {path: " ".join(rest.split()[:3]) for path, rest in files.items() if not path.startswith(KEPT)}
 
 
-def test_reset_killed_three_times_leaves_hosts_as_they_were(site: Deployment, figure: Callable[[str], None]) -> None:
+def test_reset_killed_three_times_leaves_hosts_as_they_were(
+    site: Deployment, table: Table, figure: Callable[[str], None]
+) -> None:
     """Compared file by file with the same hosts after a new installation; the last test, as no cluster is left."""
     unasked = site.play("playbooks/reset.yml")
     assert unasked.code != 0
@@ -112,12 +116,14 @@ def test_reset_killed_three_times_leaves_hosts_as_they_were(site: Deployment, fi
     confirmed = ("playbooks/reset.yml", "-e", "confirm=judge")
     chance = random.Random(SEED)
     reached = []
+    began = time.monotonic()
     for number in sorted(chance.sample(range(2, len(foretold.tasks)), 3)):
         run = site.play(*confirmed, kill_at=number)
         assert run.code != 0, f"it was not killed at its task {number}"
         reached.append(run.tasks[-1])
     figure("reset was cut off at: " + "; ".join(reached))
     site.play(*confirmed).check()
+    table.keep(Row("reset, killed 3 times", ALL, time.monotonic() - began))
     assert site.play(*confirmed).check().changed == set()
     for host in ("j1", "e1", "g1"):
         left, files = kinds(site.everything(host)), site.contents(host)

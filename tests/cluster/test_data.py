@@ -5,19 +5,30 @@ The tests share one lab; each leaves a whole cluster behind. Durations are print
 
 from __future__ import annotations
 
+import datetime
 import json
+import re
+import shlex
+import shutil
+import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 
+from judge.errors import JudgeError
 from judge.model import messages as m
+from judge.pki.authority import Authority
 from tests.cluster.conftest import SEED
+from tests.cluster.table import ALL
 from tests.cluster.verbs import Row, Verbs
 from tests.support.capable import no_lab
-from tests.support.deployed import JUDICATORS, Site
-from tests.support.deployment import Run
+from tests.support.deployed import EXECUTORS, JUDICATORS, Site
+from tests.support.deployment import ROOT, Run, environment, files_below
 from tests.support.servers import wait_for
 
 Figure = Callable[[str], None]
@@ -62,7 +73,7 @@ def came_back(
     lost = [task for task in before if task not in after]
     wrong = [task for task in before if task in after and after[task] != before[task]]
     seconds = time.monotonic() - began
-    verbs.keep(Row(verb, hosts, seconds, seconds, seconds, len(lost), 0, len(wrong)))
+    verbs.table.keep(Row(verb, hosts, seconds, seconds, seconds, len(lost), 0, len(wrong)))
     assert (lost, wrong) == ([], [])
 
 
@@ -86,7 +97,7 @@ def test_a_backup_takes_nothing_from_those_who_hand_in(deployed: Site, verbs: Ve
     def again(kill_at: int) -> Run:
         return deployed.play(BACKUP, kill_at=kill_at)
 
-    verbs.cut_off("backup", len(runs[0].tasks), again)
+    verbs.killed("backup", ["j1"], len(runs[0].tasks), again)
     copies = deployed.secrets / "backups"
     assert list(copies.glob("backups/*.json"))
     secrets = [deployed.secret(name) for name in ("admin.token", "mongodb.password", "backup.key")]
@@ -94,8 +105,36 @@ def test_a_backup_takes_nothing_from_those_who_hand_in(deployed: Site, verbs: Ve
     assert [secret for secret in secrets if secret.encode() in held] == []
 
 
-def test_all_hosts_are_wiped_and_every_submission_comes_back(deployed: Site, verbs: Verbs, figure: Figure) -> None:
+def with_outputs(deployed: Site) -> str:
+    """A problem is imported, and something handed in whose output is kept as a blob; its id."""
+    hello = ROOT / "examples/problems/hello"
+    imported = deployed.judgectl("problem", "import", str(hello))
+    assert imported.returncode == 0, imported.stderr
+    against = deployed.judgectl(
+        "submit", "--output", "json", "-p", "hello", str(hello / "submissions/accepted/hello.c")
+    )
+    assert json.loads(against.stdout)["verdict"] == "AC", against
+    printed = deployed.judgectl("submit", "--output", "json", "--command", "seq 100000")
+    task = json.loads(printed.stdout)
+    assert task["result"]["stdout_blob"], "too large for the result itself"
+    return str(task["id"])
+
+
+def kept(deployed: Site, task: str, place: Path) -> tuple[dict[str, tuple[int, bytes]], bytes]:
+    """The package of the problem as it is exported to this new place, and the output of a submission."""
+    exported = deployed.judgectl("problem", "export", "hello", str(place))
+    assert exported.returncode == 0, exported.stderr
+    output = deployed.ask(lambda api: api.request("GET", f"/submissions/{task}/output").content)
+    return files_below(place), output
+
+
+def test_all_hosts_are_wiped_and_every_submission_comes_back(
+    deployed: Site, verbs: Verbs, figure: Figure, tmp_path: Path
+) -> None:
     judged(deployed, 20)
+    task = with_outputs(deployed)
+    contents = kept(deployed, task, tmp_path / "before")
+    assert contents[0] and contents[1] == b"".join(b"%d\n" % number for number in range(1, 100_001))
     before = submissions(deployed)
     backup = deployed.play(BACKUP).check()
     began = time.monotonic()
@@ -110,7 +149,8 @@ def test_all_hosts_are_wiped_and_every_submission_comes_back(deployed: Site, ver
     verbs.cut_off("restore", 30, lambda kill_at: deployed.play(RESTORE, *confirmed, kill_at=kill_at))
     seconds = time.monotonic() - began
     deployed.whole()
-    came_back(verbs, "restore, cut off three times", began, before, submissions(deployed))
+    came_back(verbs, "restore, killed 3 times", began, before, submissions(deployed))
+    assert kept(deployed, task, tmp_path / "after") == contents
     figure(
         f"restore drill: {len(before)} submissions, backup {backup.seconds:.0f} s, all hosts wiped, site.yml "
         f"{formed.seconds:.0f} s, all of it with three cut-offs {seconds:.0f} s"
@@ -142,7 +182,7 @@ def test_one_judicator_is_left_and_becomes_a_cluster(deployed: Site, verbs: Verb
     reached = verbs.cut_off("recover", 60, lambda kill_at: deployed.play(RECOVER, *confirmed, kill_at=kill_at))
     deployed.whole()
     figure(f"recovered from {survivor}, cut off at {reached}: in all {time.monotonic() - began:.0f} s")
-    came_back(verbs, "recover, cut off three times", began, before, submissions(deployed))
+    came_back(verbs, "recover, killed 3 times", began, before, submissions(deployed))
     assert deployed.play(RECOVER, *confirmed).check().changed == set()
     judged(deployed, 3)
 
@@ -159,7 +199,85 @@ def test_a_whole_cluster_stops_and_starts(deployed: Site, verbs: Verbs) -> None:
         active = {host: deployed.lab.ssh(host, "systemctl list-units -q 'judge-*.service'") for host in deployed.hosts}
         assert {bool(units) for units in active.values()} == {verb[0] == "start"}, active
     deployed.whole()
-    came_back(verbs, "stop and start", began, before, submissions(deployed), "all six")
+    came_back(verbs, "stop and start", began, before, submissions(deployed), ALL)
+
+
+def expire(deployed: Site) -> None:
+    """The authority and all its certificates end yesterday, on the controller and on all hosts; keys stay."""
+    authority = Authority(deployed.secrets / "pki")
+    key = authority.key()
+
+    def ended(pem: bytes) -> bytes:
+        (old,) = x509.load_pem_x509_certificates(pem)
+        day = datetime.timedelta(days=1)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(old.subject)
+            .issuer_name(old.issuer)
+            .public_key(old.public_key())
+            .serial_number(old.serial_number)
+            .not_valid_before(datetime.datetime.now(datetime.UTC) - 10 * day)
+            .not_valid_after(datetime.datetime.now(datetime.UTC) - day)
+        )
+        for extension in old.extensions:
+            builder = builder.add_extension(extension.value, critical=extension.critical)
+        return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+    for host in deployed.hosts:
+        for path in deployed.lab.ssh(host, "ls /etc/judge/tls/*.crt").split():
+            pem = ended(deployed.lab.ssh(host, f"cat {path}").encode())
+            deployed.lab.ssh(host, f"printf %s {shlex.quote(pem.decode())} >{path}")  # owner and mode stay
+        deployed.lab.ssh(host, "systemctl --no-block restart 'judge-*'; systemctl try-reload-or-restart nginx")
+    authority.cert_file.write_bytes(ended(authority.cert_file.read_bytes()))
+
+
+def documented(deployed: Site) -> list[list[str]]:
+    """The commands of docs/playbooks/rotate.md for an authority that has expired, with this cluster's names."""
+    page = (
+        (ROOT / "docs/playbooks/rotate.md").read_text(encoding="utf-8").partition("### An authority that has expired")
+    )
+    lines = page[2].split("```")[1].strip().splitlines()
+    here = {"inventory/NAME.secrets": str(deployed.secrets), "inventory/NAME": str(deployed.inventory)}
+    return [shlex.split(re.sub(r"inventory/NAME(\.secrets)?", lambda found: here[found[0]], line)) for line in lines]
+
+
+def test_an_authority_that_has_expired_is_replaced_as_the_page_says(deployed: Site, verbs: Verbs) -> None:
+    """What was accepted before is kept, and judged afterwards."""
+    judged(deployed, 5)
+    deployed.whole()
+    before = submissions(deployed)
+    # Nobody takes this one: executors are stopped.
+    for host in EXECUTORS:
+        deployed.lab.ssh(host, "systemctl stop judge-boot judge-executor")
+    waiting = deployed.ask(lambda api: api.submit(m.Submission(command="echo late", idempotency_key="late")))
+    assert not waiting.done
+    began = time.monotonic()
+    expire(deployed)
+
+    def stands_still() -> bool:
+        try:
+            deployed.status(5.0)
+        except JudgeError:
+            return True
+        return False
+
+    wait_for(stands_still, 120, "the end of the old certificates")
+    refused = deployed.site()
+    assert refused.code != 0 and not refused.changed
+    assert "the cluster's CA" in refused.text and "expired on" in refused.text
+    for command in documented(deployed):
+        done = subprocess.run(
+            deployed.command(*command), cwd=ROOT, env=environment(), capture_output=True, text=True, check=False,
+            timeout=1800,
+        )  # fmt: skip
+        assert done.returncode == 0, (command, done.stdout[-6000:], done.stderr)
+    deployed.whole()
+    wait_for(lambda: deployed.ask(lambda api: api.get(waiting.id)).done, 120, "a late verdict")
+    after = submissions(deployed)
+    assert after[waiting.id]["verdict"] == "AC"
+    came_back(verbs, "site.yml (the authority has expired)", began, before, after, ALL)
+    assert deployed.site("--check").check().changed == set()
+    shutil.rmtree(deployed.secrets / "pki.old")
 
 
 def test_a_timer_makes_backups_until_it_is_switched_off(deployed: Site) -> None:

@@ -76,6 +76,11 @@ def test_an_executor_on_control_groups_of_version_2(site: Deployment, figure: Fi
         assert json.loads(told.stdout)["verdict"] == verdict, told
     again = site.site().check()
     assert again.changed == set()
+    # Its kernel is its own, so values can be set there, and are compared.
+    assert json.loads(site.judgectl("drift", "--json").stdout) == []
+    site.lab.ssh("u1", "sysctl -qw kernel.core_pattern=other")
+    drifted = json.loads(site.judgectl("drift", "--json").stdout)
+    assert [(one["host"], one["kind"], one["what"]) for one in drifted] == [("u1", "kernel", "kernel.core_pattern")]
     figure(f"second site.yml: {again.seconds:.0f} s")
     site.lab.kill("u1")
 

@@ -59,6 +59,10 @@ def test_a_second_gateway_joins_and_answers_while_the_first_is_away(deployed: Si
                 "reboot (of two gateways)", ("g1",),
                 lambda: deployed.play("playbooks/reboot.yml", "--limit", "g1").check(), planned=True,
             )  # fmt: skip
+            verbs.measure(
+                "reboot (with two gateways)", (*deployed.hosts, "g2"),
+                lambda: deployed.play("playbooks/reboot.yml").check(), planned=True,
+            )  # fmt: skip
         finally:
             deployed.others = ()
         assert row.acknowledged < row.seconds

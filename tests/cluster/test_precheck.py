@@ -209,6 +209,17 @@ def test_site_stops_at_the_same_faults(damaged: Place) -> None:
     assert place.hosts.everything("g1") == before
 
 
+def test_an_authority_that_is_kept_elsewhere_is_the_one_that_is_looked_at(place: Place) -> None:
+    """`judge_pki_directory`: one beside the secrets is nobody's then, whatever has become of it."""
+    write_inventory(place, tree_of(place))
+    elsewhere = place.directory / "elsewhere"
+    make_authority(elsewhere, days=-3)
+    done = place.hosts.play("playbooks/precheck.yml", "-e", f"judge_pki_directory={elsewhere}")
+    assert done.code != 0
+    found = the_one(said(done.text), "FAULT: the cluster's CA", "expired on")
+    assert str(elsewhere / "ca.crt") in found
+
+
 @pytest.mark.parametrize(
     ("extra", "told"),
     [

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.timeout(2400),
     pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
 ]
-NEXT, WRONG = "99.0.0", "98.0.0"
+NEXT, WRONG, LAME = "99.0.0", "98.0.0", "97.0.0"
 ROTATE = ("playbooks/rotate.yml", "-e", "judge_rotate=ca,mongodb.password,mongodb.keyfile,session.key,admin.token")
 
 
@@ -106,7 +106,7 @@ def test_a_rotation_that_is_killed_anywhere_is_finished_by_another_run(
         return deployed.play(*(ROTATE[:1] if under_way else ROTATE), kill_at=number)
 
     tasks = len(deployed.play(*ROTATE, "--check").check().tasks)
-    figure(f"rotate was cut off at: {', '.join(verbs.cut_off('rotate', tasks, play))}")
+    figure(f"rotate was cut off at: {', '.join(verbs.killed('rotate', HOSTS, tasks, play))}")
     deployed.whole()
     assert not (deployed.secrets / "rotation").exists()
     assert deployed.site().check().changed == set()
@@ -169,6 +169,39 @@ def test_a_release_that_judges_wrongly_stays_on_one_host_and_judges_nothing(
     the_bundle_of_before(deployed)
 
 
+def test_a_release_whose_judicator_does_not_start_stops_at_the_first_one(
+    deployed: Site, verbs: Verbs, tmp_path: Path
+) -> None:
+    """The others go on with the release of before, and the way back is one command, which asks for nobody's help."""
+    if not deployed.first:
+        pytest.skip("a kept lab has the bundle of `make lab`, whose release must stay")
+
+    def releases() -> dict[str, str]:
+        return {host: deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS}
+
+    before = releases()
+    lame = project(tmp_path / "project", LAME)
+    exchange(
+        lame / "judge/judicator/main.py",
+        r"^        self\._context = server_context\(config\.tls\)$",
+        '        raise RuntimeError("a judicator that never starts")',
+    )
+    make_bundle(Path(str(deployed.lab.record.bundle)), "-e", f"judge_bundle_project={lame}")
+
+    def upgrade_and_back() -> None:
+        run = deployed.play("playbooks/upgrade.yml", "-e", f"judge_version={LAME}", "-e", "judge_upgrade_canary=e2")
+        assert run.code != 0
+        assert "judge-judicator.service is " in run.text, run.text[-6000:]
+        switched = {host for host, release in releases().items() if release != before[host]}
+        assert "e2" in switched, "the executor that was first judges with it"
+        assert len(switched) == 2 and len(switched & set(JUDICATORS)) == 1, switched
+        deployed.play("playbooks/rollback.yml").check()
+
+    verbs.measure("stopped upgrade, and rollback", HOSTS, upgrade_and_back)
+    assert releases() == before
+    the_bundle_of_before(deployed)
+
+
 def test_to_the_next_release_and_back_though_killed(
     deployed: Site, verbs: Verbs, tmp_path: Path, figure: Callable[[str], None]
 ) -> None:
@@ -192,9 +225,10 @@ def test_to_the_next_release_and_back_though_killed(
     assert mongods(deployed) == mongod
     assert deployed.play(*back).check().changed == set()
     assert [one.changed for one in foretold] == [one.changed for one in runs]
-    for verb, arguments, whole in zip(("upgrade", "rollback"), (upgrade, back), runs, strict=True):
-        reached = verbs.cut_off(verb, len(whole.tasks), functools.partial(killed, deployed, arguments))
-        figure(f"{verb} was cut off at: {', '.join(reached)}")
+    reached = verbs.killed("upgrade", HOSTS, len(runs[0].tasks), functools.partial(killed, deployed, upgrade))
+    figure(f"upgrade was cut off at: {', '.join(reached)}")
+    reached = verbs.killed("rollback", HOSTS, len(runs[1].tasks), functools.partial(killed, deployed, back))
+    figure(f"rollback was cut off at: {', '.join(reached)}")
     assert {deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == {before}
     assert mongods(deployed) == mongod
     the_bundle_of_before(deployed)
@@ -206,7 +240,7 @@ def test_all_certificates_are_replaced_though_killed(
     renew = ("playbooks/renew.yml", "-e", "judge_pki_renew_all=true")
     runs: list[Run] = []
     verbs.measure("renew", HOSTS, lambda: runs.append(deployed.play(*renew).check()), planned=True)
-    reached = verbs.cut_off("renew", len(runs[0].tasks), functools.partial(killed, deployed, renew))
+    reached = verbs.killed("renew", HOSTS, len(runs[0].tasks), functools.partial(killed, deployed, renew))
     figure(f"renew was cut off at: {', '.join(reached)}")
     deployed.whole()
     assert deployed.site().check().changed == set()

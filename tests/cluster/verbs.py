@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.table import PLANNED, Verb
+from tests.cluster.table import KILLED, PLANNED, ROWS, Verb, named
 from tests.support.deployed import Site
 from tests.support.deployment import ROOT, Run
 from tests.support.ledger import Ledger, faults, outage
@@ -27,32 +27,49 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Row:
-    """One verb as it was measured; times are seconds, and the last three count submissions."""
+    """One verb as it was measured; times are seconds, and the last three count submissions.
+
+    They are None where nobody can hand in: no cluster is left.
+    """
 
     verb: str
     hosts: str
     seconds: float
-    verdicts: float
-    acknowledged: float
-    lost: int
-    doubled: int
-    wrong: int
+    verdicts: float | None = None
+    acknowledged: float | None = None
+    lost: int | None = None
+    doubled: int | None = None
+    wrong: int | None = None
 
     def line(self) -> str:
         """As a row of the table."""
-        return (
-            f"| {self.verb} | {self.hosts} | {self.seconds:.0f} | {self.verdicts:.1f} s | {self.acknowledged:.1f} s "
-            f"| {self.lost} | {self.doubled} | {self.wrong} |"
-        )
+        times = ("-" if time is None else f"{time:.1f} s" for time in (self.verdicts, self.acknowledged))
+        counts = ("-" if count is None else str(count) for count in (self.lost, self.doubled, self.wrong))
+        return f"| {' | '.join((self.verb, self.hosts, f'{self.seconds:.0f}', *times, *counts))} |"
+
+
+class Table:
+    """The rows of one session, of whatever clusters."""
+
+    def __init__(self, path: Path = TABLE) -> None:
+        """The file at `path` is rewritten with every row."""
+        self.path = path
+        self.rows: list[Row] = []
+
+    def keep(self, row: Row) -> None:
+        """Put a row into the table; AssertionError for one that tests/cluster/table.py does not name."""
+        self.rows.append(row)
+        self.path.parent.mkdir(exist_ok=True)
+        self.path.write_text("\n".join((*HEAD, *(one.line() for one in self.rows))) + "\n")
+        assert (row.verb, row.hosts) in ROWS, f"tests/cluster/table.py does not name {row.line()}"
 
 
 class Verbs:
     """The verbs of one session on one deployed cluster."""
 
-    def __init__(self, site: Site, seed: int, table: Path = TABLE) -> None:
-        """`seed` decides where runs are cut off; `table` is rewritten with every row."""
+    def __init__(self, site: Site, seed: int, table: Table) -> None:
+        """`seed` decides where runs are cut off."""
         self.site, self.seed, self.table = site, seed, table
-        self.rows: list[Row] = []
         self.late: list[str] = []
         self._control: Row | None = None
 
@@ -69,7 +86,7 @@ class Verbs:
             act()
             return None
         # A killed one is a person's patience more, and the machines' that start it again.
-        return self.measure(verb.name + more, verb.hosts, act, planned=verb.planned and not more)
+        return self.measure(verb.title + more, verb.hosts, act, planned=verb.planned and not more)
 
     def measure(
         self, verb: str, hosts: Sequence[str], act: Callable[[], object], *, planned: bool = False, settle: int = 3
@@ -92,10 +109,10 @@ class Verbs:
             ledger = crowd.finish()
         noticed = outage(ledger, began, ended)
         row = self._row(verb, hosts, seconds, noticed.verdicts, noticed.acknowledged, ledger)
-        self.keep(row)
+        self.table.keep(row)
         found = faults(ledger)
         assert not found, "\n".join([f"{len(found)} of {len(ledger.offered)}:", *found[:20]])
-        if planned and row.verdicts > PLANNED:
+        if planned and noticed.verdicts > PLANNED:
             self.late.append(row.line())
         return row
 
@@ -104,12 +121,6 @@ class Verbs:
         late, self.late = self.late, []
         assert not late, f"verdicts were away for more than {PLANNED:g} s:\n" + "\n".join(late)
 
-    def keep(self, row: Row) -> None:
-        """Put a row into the table: of `measure`, or of a verb that comes when nobody can hand in anything."""
-        self.rows.append(row)
-        self.table.parent.mkdir(exist_ok=True)
-        self.table.write_text("\n".join((*HEAD, *(one.line() for one in self.rows))) + "\n")
-
     @staticmethod
     def _row(
         verb: str, hosts: Sequence[str], seconds: float, verdicts: float, acknowledged: float, ledger: Ledger
@@ -117,7 +128,13 @@ class Verbs:
         kinds = [text.partition(":")[0] for text in faults(ledger)]
         lost, doubled = kinds.count("lost"), kinds.count("doubled")
         wrong = len(kinds) - lost - doubled
-        return Row(verb, ", ".join(hosts), seconds, verdicts, acknowledged, lost, doubled, wrong)
+        return Row(verb, named(hosts), seconds, verdicts, acknowledged, lost, doubled, wrong)
+
+    def killed(self, verb: str, hosts: Sequence[str], tasks: int, play: Callable[[int], Run]) -> list[str]:
+        """`cut_off` under the stream, with a row of its own: nothing is lost, however long a person takes to go on."""
+        reached: list[str] = []
+        self.measure(verb + KILLED, hosts, lambda: reached.extend(self.cut_off(verb, tasks, play)))
+        return reached
 
     def cut_off(self, verb: str, tasks: int, play: Callable[[int], Run], times: int = 3) -> list[str]:
         """Kill a playbook `times` times in a row, each at another task, and run it to its end; where it was killed.

@@ -45,6 +45,55 @@ def test_variables_are_looked_at_before_anything_is_changed(playbook: Path) -> N
     assert "judge_variables" in before, f"{playbook.name} begins to change: {task['name']}"
 
 
+# These change no cluster: they look, or make something on the controller, or free a lock that was left behind.
+WITHOUT_LOCK = {"bundle", "precheck", "unlock", "verify"}
+# The submission that verify.yml has judged, and what keeps a record on this machine alone.
+ASKS = {"uri", "judge_secrets"}
+FREE_OR_ASK = {*ASKS, "judge_deploy_lock"}
+# What comes before the lock although it writes: tasks by name, as what they do is in nobody's way.
+BEFORE_THE_LOCK = {
+    # The manifest of the backup goes to one judicator, for the plan that is to be confirmed: docs/playbooks/restore.md.
+    "restore": {"The host has a place for it", "The host has its manifest"},
+}
+# What comes after it: the controller's own record, which the next run of the same verb would write as well.
+AFTER_THE_LOCK = {"replace": {"The controller's record says that the replacement is over"}}
+
+
+@pytest.mark.parametrize(
+    "playbook", [path for path in PLAYBOOKS if path.stem not in WITHOUT_LOCK], ids=lambda path: path.stem
+)
+def test_the_lock_is_taken_before_the_first_change_and_freed_last(playbook: Path) -> None:
+    """Two runs at once would pass their gates together, and stop more than the cluster can do without."""
+    tasks = list(of_playbook(playbook))
+    locks = [number for number, task in enumerate(tasks) if state_of_lock(task) == "taken"]
+    assert locks, f"{playbook.name} changes a cluster and takes no lock"
+    passed = BEFORE_THE_LOCK.get(playbook.stem, set())
+    early = {task["name"] for task in tasks[: locks[0]] if changes(task) and module(task) != "judge_secrets"}
+    assert early == passed, f"{playbook.name} changes something before it has the lock"
+    late = {task["name"] for task in tasks[freed(tasks) :] if changes(task) and module(task) not in FREE_OR_ASK}
+    assert late == AFTER_THE_LOCK.get(playbook.stem, set()), f"{playbook.name} changes something without the lock"
+
+
+def state_of_lock(task: Task) -> str:
+    """What a task does with the deploy lock; empty for nothing."""
+    return str(task["judge_deploy_lock"]["state"]) if module(task) == "judge_deploy_lock" else ""
+
+
+def freed(tasks: list[Task]) -> int:
+    """The number of the first task that frees the lock of this run, not what it had of another one's."""
+    return next(
+        number for number, task in enumerate(tasks)
+        if state_of_lock(task) == "free" and task["name"] == "The deploy lock is freed"
+    )  # fmt: skip
+
+
+def test_no_other_playbook_changes_a_host() -> None:
+    for path in PLAYBOOKS:
+        if path.stem in WITHOUT_LOCK - {"bundle", "unlock"}:
+            found = [task["name"] for task in of_playbook(path) if changes(task) and module(task) not in ASKS]
+            assert found == [], path.name
+
+
 @pytest.mark.parametrize("name", ["backup", "monitor", "remove", "unlock", "verify"])
 def test_a_misspelt_variable_is_refused(name: str, tmp_path: Path) -> None:
     """Hosts that do not exist: whoever asks one of them first says something else."""

@@ -18,6 +18,7 @@ from judge.bundle import __main__ as command
 from judge.bundle import debs, manifest, program, wheels
 from tests.support.ansible_plugins import module_utils, plugin, run_module
 from tests.support.makers import Maker
+from tests.support.told_by_ansible import value
 
 files = module_utils("judge_files")  # as hosts have it: a link to judge/bundle/files.py
 apt = module_utils("judge_apt")
@@ -344,6 +345,33 @@ def test_platform_tags_are_the_hosts() -> None:
     assert "manylinux1_aarch64" not in wheels.platforms("arm64")
     with pytest.raises(wheels.BundleError, match="not supported"):
         wheels.platforms("s390x")
+
+
+@pytest.mark.parametrize(("architecture", "machine"), [("amd64", "x86_64"), ("arm64", "aarch64")])
+def test_a_bundle_is_asked_for_with_its_hosts_architecture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, architecture: str, machine: str
+) -> None:
+    """By the role, and then of pip: no wheel of another machine would run there."""
+    given = {"judge_bundle_architecture": architecture, "judge_bundle": "/b", "groups": {}}
+    called = value("judge_bundle", "judge_bundle_command", **given)
+    assert f"--architecture={architecture}" in called and "--release=trixie" in called
+    asked: list[tuple[str, ...]] = []
+
+    def pip(*arguments: str, quiet: bool = False) -> bool:
+        asked.append(arguments)
+        return True
+
+    own = tmp_path / "own/judge-1.0-cp311-abi3-linux.whl"
+    own.parent.mkdir()
+    own.touch()
+    monkeypatch.setattr(wheels, "pip", pip)
+    monkeypatch.setattr(wheels, "build_project", lambda project, cache, found: own if found == architecture else None)
+    wheels.collect(
+        tmp_path / "wheels", tmp_path / "cache", tmp_path, python="3.13", architecture=architecture, source_only=[]
+    )
+    tags = {word.partition("=")[2] for words in asked for word in words if word.startswith("--platform=")}
+    assert f"manylinux_2_28_{machine}" in tags
+    assert {tag for tag in tags if not tag.endswith(f"_{machine}")} == set()
 
 
 def test_names_and_pins() -> None:

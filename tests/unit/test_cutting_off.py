@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from tests.cluster.table import PLANNED
-from tests.cluster.verbs import Verbs
+from tests.cluster.verbs import Table, Verbs
 from tests.support.deployed import Site
 from tests.support.deployment import Run
 
@@ -35,7 +35,7 @@ class Playbook:
 
 @pytest.fixture
 def verbs(tmp_path: Path) -> Verbs:
-    return Verbs(cast("Site", None), 1, tmp_path / "verbs.md")
+    return Verbs(cast("Site", None), 1, Table(tmp_path / "verbs.md"))
 
 
 @pytest.mark.parametrize("told", [30, 300])

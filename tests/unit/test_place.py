@@ -7,6 +7,7 @@ import getpass
 import grp
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -155,6 +156,38 @@ def test_a_release_whose_wheel_has_gone_is_taken_as_it_is_installed(tmp_path: Pa
     assert release.version_of(current) == "1.0" and release.version_of(tmp_path / "none") == ""
     with pytest.raises(release.ReleaseError, match=r"0 wheels of judge 2\.0"):
         release.installed_of(tmp_path, "2.0", current)
+
+
+def test_a_release_that_is_installed_is_not_in_use_before_its_host_s_turn(tmp_path: Path) -> None:
+    """A host that crashes between the installation and its turn starts what it had."""
+    releases, source, current = tmp_path / "releases", tmp_path / "wheels", tmp_path / "current"
+    source.mkdir()
+    wheel = source / "judge-2.0-py3-none-any.whl"
+    wheel.write_bytes(b"two")
+    old, new = releases / "1.0-aaaa", releases / release.name_of("2.0", wheel)
+    for place in (old, new):
+        place.mkdir(parents=True)
+        (place / ".complete").touch()
+    current.symlink_to(old)
+
+    def brought_about(state: str, *, check: bool = False) -> dict[str, Any]:
+        params = {"source": str(source), "version": "2.0", "releases": str(releases), "current": str(current)}
+        module = SimpleNamespace(params={**params, "state": state, "coming": []}, check_mode=check)
+        found: dict[str, Any] = release.bring_about(module)
+        return found
+
+    for check in (True, False):
+        left = brought_about("installed", check=check)
+        assert (left["changed"], left["switched"], left["before"]) == (False, False, "1.0")
+        assert current.readlink() == old
+    assert brought_about("current", check=True)["switched"]
+    assert current.readlink() == old
+    assert brought_about("current") == {"changed": True, "release": str(new), "switched": True, "before": "1.0"}
+    assert current.readlink() == new and old.is_dir(), "the one before stays"
+    assert not brought_about("current")["changed"]
+    current.unlink()
+    assert brought_about("installed")["switched"], "where nothing was in use there is no turn to wait for"
+    assert current.readlink() == new
 
 
 def test_a_release_in_use_is_never_removed(tmp_path: Path) -> None:

@@ -323,6 +323,16 @@ def test_rendered_configs_are_good(host):
     assert [service.name for service in boot.services] == given["judge_boot_services"]
 
 
+@pytest.mark.parametrize("ipv6", [True, False])
+def test_nginx_answers_on_both_kinds_of_addresses_unless_the_kernel_has_one(ipv6):
+    """With a listener for IPv6 it would not start there."""
+    given = variables("g1", GROUPS, formed=True)
+    assert given["judge_gateway_ipv6"] is True, "what is public is asked by both"
+    lines = render("gateway", "nginx.conf.j2", given | {"judge_gateway_ipv6": ipv6}).splitlines()
+    listening = [line.split()[1] for line in lines if line.strip().startswith("listen ")]
+    assert listening == ["443", *(["[::]:443"] if ipv6 else [])]
+
+
 def test_the_order_of_the_inventory_changes_nothing():
     """No first host is special."""
     shuffled = {"judicators": ["j3", "j1", "j2"], "executors": ["j1", "e1"], "gateways": ["j1", "g1"]}

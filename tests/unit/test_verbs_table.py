@@ -1,0 +1,119 @@
+"""The table of docs/playbooks/README.md has every row that tests/cluster writes, measured or not yet."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.table import ALL, KILLED, ROWS, VERBS, named
+from tests.cluster.verbs import HEAD, Row, Table
+from tests.support.deployed import HOSTS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs/playbooks/README.md"
+NOT_YET = "not measured yet"
+# Which argument has the row's name, and which its hosts; what the name ends with.
+WRITERS = {"measure": (0, 1, ""), "killed": (0, 1, KILLED), "came_back": (1, 5, ""), "Row": (0, 1, "")}
+# Behind a default of the signature.
+DEFAULTS = {"came_back": "all judicators"}
+Written = tuple[re.Pattern[str], str | None]
+
+
+def documented() -> list[list[str]]:
+    """The rows of the page's table, each as its cells."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    begin = lines.index(HEAD[0])
+    assert lines[begin + 1] == HEAD[1]
+    rows: list[list[str]] = []
+    for line in lines[begin + 2 :]:
+        if not line.startswith("|"):
+            break
+        rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
+
+
+def text_of(node: ast.expr) -> str | None:
+    """A pattern for the text of a constant, or of one with names in it; None for what a function is given."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return re.escape(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) or ".+" for part in node.values)
+    return None
+
+
+def hosts_of(node: ast.expr) -> str | None:
+    """Hosts as the row has them; None for what the source does not say."""
+    if ast.unparse(node) in {"HOSTS", "ALL", "self.site.hosts"}:
+        return ALL
+    try:
+        found = ast.literal_eval(node)
+    except ValueError:
+        return None
+    return found if isinstance(found, str) else named(found)
+
+
+def written() -> Iterator[Written]:
+    """What the tests measure, by their source: a pattern of the verb, and the hosts where the source says them."""
+    for path in sorted((ROOT / "tests/cluster").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = ast.unparse(node.func).rpartition(".")[2]
+            if name not in WRITERS:
+                continue
+            verb, hosts, end = WRITERS[name]
+            pattern = text_of(node.args[verb])
+            if pattern is None:
+                continue
+            given = hosts_of(node.args[hosts]) if len(node.args) > hosts else DEFAULTS[name]
+            yield re.compile(pattern + re.escape(end)), given
+
+
+def is_of(row: tuple[str, str], one: Written) -> bool:
+    pattern, hosts = one
+    return bool(pattern.fullmatch(row[0])) and hosts in {None, row[1]}
+
+
+def test_every_row_that_is_written_is_named() -> None:
+    calls = list(written())
+    assert len(calls) > 15
+    assert [(one[0].pattern, one[1]) for one in calls if not any(is_of(row, one) for row in ROWS)] == []
+    assert [row for row, count in Counter(ROWS).items() if count > 1] == []
+
+
+def test_every_row_that_is_named_is_written() -> None:
+    calls, table = list(written()), {row for verb in VERBS for row in verb.rows()}
+    assert [row for row in ROWS if row not in table and not any(is_of(row, one) for one in calls)] == []
+
+
+def test_the_page_has_every_row_and_no_other() -> None:
+    assert [(row[0], row[1]) for row in documented()] == list(ROWS)
+
+
+def test_what_was_measured_lost_nothing() -> None:
+    for row in documented():
+        if row[2] == NOT_YET:
+            assert row[3:] == ["-"] * 5, row
+        else:
+            assert re.fullmatch(r"\d+", row[2]), row
+            assert row[3:] == ["-"] * 5 or row[5:] == ["0"] * 3, row
+    assert any(row[2] != NOT_YET for row in documented())
+
+
+def test_a_row_that_nobody_has_named_fails_its_test(tmp_path: Path) -> None:
+    table = Table(tmp_path / "out/verbs.md")
+    table.keep(Row("reset" + KILLED, named(HOSTS), 12.3))
+    table.keep(Row("add", "g2", 50.0, 1.25, 0.5, 0, 0, 0))
+    with pytest.raises(AssertionError, match=r"does not name \| dance \| j1 \|"):
+        table.keep(Row("dance", "j1", 1.0))
+    assert table.path.read_text().splitlines() == [
+        *HEAD,
+        "| reset, killed 3 times | all hosts | 12 | - | - | - | - | - |",
+        "| add | g2 | 50 | 1.2 s | 0.5 s | 0 | 0 | 0 |",
+        "| dance | j1 | 1 | - | - | - | - | - |",
+    ]
