@@ -71,4 +71,4 @@ def of_playbook(path: Path) -> Iterator[Task]:
             yield from of_playbook((path.parent / other).resolve())
         else:
             always = {"check_mode": True} if play.get("check_mode") is True else {}
-            yield from ({**task, **always} for task in flat(play.get("tasks"), path.parent))
+            yield from ({**always, **task} for task in flat(play.get("tasks"), path.parent))

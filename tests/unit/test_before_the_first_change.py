@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
@@ -73,7 +72,9 @@ def test_a_misspelt_variable_is_refused(name: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["hosts.yml"], "nor anything on the controller"
 
 
-@pytest.mark.parametrize("name", ["maintain", "pki", "reboot", "renew", "rollback", "rotate", "site", "stop", "upgrade"])
+@pytest.mark.parametrize(
+    "name", ["maintain", "pki", "reboot", "renew", "rollback", "rotate", "site", "stop", "upgrade"]
+)
 def test_what_restarts_services_looks_first_whether_a_majority_would_be_lost(name: str) -> None:
     """At a host's own turn files of all hosts would be others already."""
     before = []
@@ -166,7 +167,9 @@ class Unit:
         raise AssertionError(verb)
 
 
-@pytest.mark.parametrize(("state", "signals"), [("drained, 0 tasks in hand", ["SIGUSR2"]), ("judging 0 of 2 slots", [])])
+@pytest.mark.parametrize(
+    ("state", "signals"), [("drained, 0 tasks in hand", ["SIGUSR2"]), ("judging 0 of 2 slots", [])]
+)
 def test_an_executor_takes_tasks_again_where_its_host_may_not_stop(
     monkeypatch: pytest.MonkeyPatch, state: str, signals: list[str]
 ) -> None:
