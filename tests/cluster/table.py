@@ -80,5 +80,5 @@ VERBS = (
     _remove("j3"),
     _remove("g1", streamed=False),
     Verb("replace", ("j2",), ("playbooks/replace.yml", "-e", "judge_replace=j2", "-e", "confirm=j2"),
-         before=_dies("j2"), planned=False, foretold=False, again=False),
+         before=_dies("j2"), planned=False, foretold=False),
 )  # fmt: skip
