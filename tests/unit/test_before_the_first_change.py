@@ -127,6 +127,28 @@ def test_the_bundle_that_comes_is_told_to_the_look(name: str) -> None:
     assert "judge_common_coming" in look["vars"]
 
 
+@pytest.mark.parametrize(
+    ("status", "faults", "well"),
+    [
+        (200, [], True),
+        (503, ["executor 'e2' does not report"], True),
+        (503, ["executor 'e1' does not report", "executor 'e2' does not report"], False),
+        (503, ["no executor is alive; nothing is judged until one reports", "executor 'e2' does not report"], False),
+        (503, None, False),
+        (-1, None, False),
+    ],
+)
+def test_executors_that_a_run_leaves_out_do_not_end_it(status: int, faults: list[str] | None, well: bool) -> None:
+    """verify.yml waits for a healthy cluster; the sentence is that of judge/judicator/status.py."""
+    task = read(ROOT / "playbooks/tasks/judge_one.yml")[0]
+    told = {"status": status} | ({} if faults is None else {"json": {"faults": faults}})
+    written = {name: trust_as_template(text) for name, text in task["vars"].items()}
+    variables = {**written, "judge_verify_health": told, "groups": {"judge_absent": ["e2"]}}
+    templar = Templar(loader=DataLoader(), variables=variables)
+    assert templar.template(trust_as_template("{{ " + task["until"] + " }}")) is well
+    assert "executor '{one.name}' does not report" in (ROOT / "judge/judicator/status.py").read_text(encoding="utf-8")
+
+
 def said(name: str, task: str, variables: dict[str, object]) -> object:
     """The answer of an assertion of a playbook."""
     tasks = [one for play in read(ROOT / f"playbooks/{name}.yml") for one in play.get("tasks", [])]
