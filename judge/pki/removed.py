@@ -1,7 +1,7 @@
 """The controller's record of removed hosts, beside its authority: whose old certificates must never count as good.
 
 `removed.yml`: by name, the moment before which its certificates were issued, whether it has got new ones since, and
-whether a replacement of its machine has begun and not ended.
+whether a replacement of its machine has begun and not ended, or has ended.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Entry:
     before: float
     back: bool = False
     replacing: bool = False
+    replaced: bool = False
 
 
 class Removed:
@@ -48,7 +49,9 @@ class Removed:
         try:
             found = yaml.safe_load(self._bytes(self._path).decode()) if self._path.exists() else {}
             return {
-                str(name): Entry(float(one["before"]), bool(one["back"]), bool(one.get("replacing")))
+                str(name): Entry(
+                    float(one["before"]), bool(one["back"]), bool(one.get("replacing")), bool(one.get("replaced"))
+                )
                 for name, one in (found or {}).items()
             }
         except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError):
@@ -65,11 +68,11 @@ class Removed:
         return before
 
     def settled(self, name: str) -> bool:
-        """Record that a replacement has ended: a machine of this name is the old one again. Whether one had begun."""
+        """Record that a replacement has ended: the machine of this name is the new one. Whether one had begun."""
         entries = self.read()
         if name not in entries or not entries[name].replacing:
             return False
-        self._write({**entries, name: replace(entries[name], replacing=False)})
+        self._write({**entries, name: replace(entries[name], replacing=False, replaced=True)})
         return True
 
     def returned(self, name: str) -> None:

@@ -21,7 +21,7 @@ from plugins.action.judge_pki_ca import reader
 
 
 class ActionModule(ActionBase):
-    """`judge_removed: {directory, name, state, given}`; returns `before` (seconds since 1970), `back`, `replacing`."""
+    """`judge_removed: {directory, name, state, given}`; returns `before` (seconds since 1970), `back` and others."""
 
     _requires_connection = False
     _VALID_ARGS = frozenset({"directory", "name", "state", "replacing", "given"})
@@ -60,5 +60,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(exc)) from None
         except OSError as exc:
             raise AnsibleActionFail(f"{exc.filename}: {exc.strerror}; make it writable for you") from None
-        told = {"before": before, "back": bool(entry and entry.back), "replacing": bool(entry and entry.replacing)}
+        told = {"before": before} | {
+            key: bool(entry and getattr(entry, key)) for key in ("back", "replacing", "replaced")
+        }
         return result | {"changed": changed} | told

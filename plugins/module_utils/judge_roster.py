@@ -81,7 +81,11 @@ def remarks(roster: Mapping[str, Any], name: str) -> list[str]:
     if any(one["name"] == name for one in roster["etcd"]):
         spare = (len(voters) - 1) // 2
         found.append(f"{len(voters)} of etcd's voters are left, of which {spare} may fail")
-        found.append("it knows MongoDB's key file and password; if somebody else may have read them, rotate them")
+        found.append(
+            "it knows MongoDB's key file and password, and its old certificate may still read who etcd's members are; "
+            "if somebody else may have read its disk: "
+            "playbooks/rotate.yml -e judge_rotate=ca,mongodb.keyfile,mongodb.password"
+        )
     executors = {one["name"] for one in roster["executors"] if one["alive"]}
     if executors == {name}:
         found.append("no executor that is alive is left: nothing is judged until there is another one")
@@ -107,24 +111,36 @@ def plan(roster: Mapping[str, Any], name: str, *, again: bool = False) -> list[s
     return steps
 
 
-def strangers(roster: Mapping[str, Any], known: Sequence[str]) -> list[str]:
-    """Members of any kind that the inventory does not have, each with what it is."""
+def strangers(roster: Mapping[str, Any], known: Mapping[str, Sequence[str]]) -> list[str]:
+    """Members of any kind that the inventory does not have as such, each with what it is.
+
+    `known`: the inventory's judicators, executors and gateways, by group. A gateway is registered nowhere.
+    """
     kinds = {
-        "a member of etcd": [one["name"] for one in roster["etcd"]],
-        "a member of MongoDB": [one["name"] for one in roster["mongodb"]],
-        "a judicator": roster["judicators"],
-        "an executor": [one["name"] for one in roster["executors"] if one["alive"]],
+        "a member of etcd": ("judicators", [one["name"] for one in roster["etcd"]]),
+        "a member of MongoDB": ("judicators", [one["name"] for one in roster["mongodb"]]),
+        "a judicator": ("judicators", roster["judicators"]),
+        # One that is off may come back with its certificate.
+        "an executor": ("executors", [one["name"] for one in roster["executors"]]),
     }
     what: dict[str, list[str]] = {}
-    for kind, names in kinds.items():
+    for kind, (group, names) in kinds.items():
         for name in names:
-            if name not in known:
+            if name not in known.get(group, []):
                 what.setdefault(name, []).append(kind)
-    return [
-        f"{name} is {' and '.join(kinds)}, and not in the inventory; add it there, or take it out: "
-        f"playbooks/remove.yml -e judge_remove={name}"
-        for name, kinds in sorted(what.items())
-    ]
+    return [_stranger(name, found, known) for name, found in sorted(what.items())]
+
+
+def _stranger(name: str, what: Sequence[str], known: Mapping[str, Sequence[str]]) -> str:
+    """The sentence about one of them, who is all of that."""
+    groups = sorted(group for group, names in known.items() if name in names)
+    remove = f"playbooks/remove.yml -e judge_remove={name}"
+    if not groups:
+        return f"{name} is {' and '.join(what)}, and not in the inventory; add it there, or take it out: {remove}"
+    return (
+        f"{name} is {' and '.join(what)}, and in the inventory only in {' and '.join(groups)}; put it back into its "
+        f"group, or take it out and deploy it anew: {remove}, then site.yml"
+    )
 
 
 class Roster:

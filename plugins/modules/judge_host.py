@@ -9,10 +9,11 @@ short_description: Let a host's executor come to rest, stop all of its services,
 description:
   - V(rested) has the executor take no more tasks and waits until none is in hand; V(stopped) stops boot, and with it
     all services in reverse order, and keeps them from starting with the machine; V(started) takes both back.
-  - With O(gate), waits until the cluster can do without the host's services before they are stopped. That needs the
-    Python of the installed release; everything else runs under the host's own.
+  - V(spared) changes nothing; it waits until the cluster can do without the host's services, and fails if it cannot.
+  - With O(gate), waits for the same before they are stopped; if it does not come, an executor that rests takes tasks
+    again. This and V(spared) need the Python of the installed release; everything else runs under the host's own.
 options:
-  state: {description: How the host shall be., type: str, required: true, choices: [rested, stopped, started]}
+  state: {description: How the host shall be., type: str, required: true, choices: [spared, rested, stopped, started]}
   gate: {description: Whether the cluster has to be able to do without this host., type: bool, default: false}
   enabled:
     description: With V(stopped), whether the services start with the machine all the same.
@@ -36,6 +37,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 told: {description: One sentence for people., type: str, returned: success}
+running: {description: Whether the host's services ran before., type: bool, returned: success}
 """
 
 import re
@@ -69,6 +71,14 @@ class Host:
         self.boot = SystemdUnit(module, BOOT, [])
         self.executor = SystemdUnit(module, EXECUTOR, [])
         self.patience = float(module.params["patience"])
+
+    def spare(self) -> tuple[bool, str]:
+        """(False, as nothing is done; what there is to say). UnitError when the cluster cannot do without the host."""
+        if not self.boot.running:
+            return False, "its services are stopped"
+        if not self.module.check_mode:
+            self._gate()
+        return False, "the cluster can do without it"
 
     def rest(self) -> tuple[bool, str]:
         """(whether anything was done, what there is to say)."""
@@ -106,12 +116,21 @@ class Host:
             return True, "its services would be stopped"
         if self.boot.running:
             if self.module.params["gate"]:
-                self._gate()
+                self._gate_or_resume()
             self.boot.systemctl("stop")
             self._wait_stopped()
         if switch:
             self.boot.systemctl("disable")
         return True, "its services are stopped"
+
+    def _gate_or_resume(self) -> None:
+        """The gate; when it stays shut, an executor that has come to rest for the stop takes tasks again."""
+        try:
+            self._gate()
+        except UnitError:
+            if self.executor.active and in_hand(self.executor.shown["StatusText"]) is not None:
+                self._resume()
+            raise
 
     def _gate(self) -> None:
         """Until the cluster can do without this host; UnitError when it cannot."""
@@ -174,16 +193,17 @@ class Host:
 
     def act(self) -> dict[str, Any]:
         """The module's result; UnitError."""
-        deeds = {"rested": self.rest, "stopped": self.stop, "started": self.start}
+        deeds = {"spared": self.spare, "rested": self.rest, "stopped": self.stop, "started": self.start}
+        running = self.boot.running
         changed, told = deeds[self.module.params["state"]]()
-        return {"changed": changed, "told": told}
+        return {"changed": changed, "told": told, "running": running}
 
 
 def main() -> None:
     """Module entry point."""
     module = AnsibleModule(
         {
-            "state": {"type": "str", "required": True, "choices": ["rested", "stopped", "started"]},
+            "state": {"type": "str", "required": True, "choices": ["spared", "rested", "stopped", "started"]},
             "gate": {"type": "bool", "default": False},
             "enabled": {"type": "bool", "default": False},
             "patience": {"type": "int", "default": 300},

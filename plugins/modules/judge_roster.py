@@ -17,10 +17,9 @@ options:
   names: {description: The hosts that leave., type: list, elements: str, default: []}
   again: {description: They have got new certificates since they were removed., type: bool, default: false}
   inventory:
-    description: All hosts of the inventory; members beside them are named.
-    type: list
-    elements: str
-    default: []
+    description: The inventory's hosts by group; members that are in none of their kind's are named.
+    type: dict
+    default: {}
   before:
     description: Certificates that were issued before this moment (seconds since 1970) are refused.
     type: float
@@ -99,7 +98,7 @@ def main() -> None:
         {
             "state": {"type": "str", "choices": ["read", "absent"], "default": "read"},
             "names": names,
-            "inventory": names,
+            "inventory": {"type": "dict", "default": {}},
             "again": {"type": "bool", "default": False},
             "before": {"type": "float", "default": 0},
             "timeout": {"type": "int", "default": 120},

@@ -20,15 +20,20 @@ author: [judge]
 
 RETURN = r"""
 sentence: {description: "What comes back, for people.", type: str, returned: success}
+manifest:
+  description: SHA-256 of the manifest of the bundle that comes back; empty where none was kept.
+  type: str
+  returned: success
 """
 
+import hashlib
 import re
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.judge_files import BundleError
+from ..module_utils.judge_files import MANIFEST, BundleError
 from ..module_utils.judge_former import former_of, kept
 from ..module_utils.judge_observe import mongod_version
 
@@ -93,17 +98,20 @@ def in_use() -> tuple[list[str], str]:
         return members, features.observe(database, mongodb).now
 
 
-def looked_at(bundle: Path, version: str, *, packaged: bool) -> str:
-    """The sentence about what comes back on this host; empty where nothing was kept. WayBackError, JudgeError."""
+def looked_at(bundle: Path, version: str, *, packaged: bool) -> dict[str, str]:
+    """The result about what comes back on this host; empty where nothing was kept. WayBackError, JudgeError."""
     manifest = kept(bundle, version)
     if not manifest:
-        return ""
+        return {"sentence": "", "manifest": ""}
     etcd = manifest["versions"].get("etcd-server", "")
     mongod = mongod_of(manifest, former_of(bundle), packaged=packaged)
     members, features = in_use()
     if why := refusal(etcd=etcd, members=members, mongod=mongod, features=features):
         raise WayBackError(why)
-    return f"etcd {etcd or 'as it is'} and mongod {mongod or 'as it is'} come back with judge {version}"
+    return {
+        "sentence": f"etcd {etcd or 'as it is'} and mongod {mongod or 'as it is'} come back with judge {version}",
+        "manifest": hashlib.sha256((former_of(bundle) / MANIFEST).read_bytes()).hexdigest(),
+    }
 
 
 def main() -> None:
@@ -122,12 +130,12 @@ def main() -> None:
         module.fail_json(msg="this host has no release of judge; deploy it from the former bundle with site.yml")
     given = module.params
     try:
-        sentence = looked_at(Path(given["bundle"]), given["version"], packaged=given["packaged"])
+        told = looked_at(Path(given["bundle"]), given["version"], packaged=given["packaged"])
     except (WayBackError, BundleError) as exc:
         module.fail_json(msg=f"nothing was changed: {exc}; {_STAY}")
     except JudgeError as exc:
         module.fail_json(msg=f"nothing was changed, as etcd and MongoDB do not tell what they use: {exc}; {_STAY}")
-    module.exit_json(changed=False, sentence=sentence)
+    module.exit_json(changed=False, **told)
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ VERBS = (
     _remove_dead("e2"),
     _remove_primary("j1"),
     Verb("replace", ("j2",), ("playbooks/replace.yml", "-e", "judge_replace=j2", "-e", "confirm=j2"), "dead",
-         before=_dies("j2"), planned=False, foretold=False, again=False),
+         before=_dies("j2"), planned=False, foretold=False),
 )  # fmt: skip
 
 # Verb and hosts of every row that tests/cluster can write: what docs/playbooks/README.md has, measured or not yet.

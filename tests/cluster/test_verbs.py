@@ -201,3 +201,60 @@ def test_a_member_that_left_the_inventory_only_is_named(deployed: Site) -> None:
     finally:
         path.write_text(whole)
     assert "e2 is an executor, and not in the inventory" in run.text
+
+
+def test_a_dead_executor_keeps_nobody_from_anything(deployed: Site) -> None:
+    """A renewal, a rollback (to the release that runs), and the stop of the whole cluster."""
+    release = deployed.lab.ssh("j1", "basename $(readlink /opt/judge/current)").strip().rpartition("-")[0]
+    others = [host for host in deployed.hosts if host != "e2"]
+    deployed.lab.kill("e2")
+    try:
+        renewed = deployed.play("playbooks/renew.yml", "-e", "judge_pki_renew_all=true").check()
+        assert {host for host, task in renewed.changed if task.endswith("are right and last")} == set(others)
+        assert "left out, as they cannot be reached: e2; their certificates are renewed by the next run" in renewed.text
+        share = ("-e", "judge_precheck_missing_executors=50")
+        back = deployed.play("playbooks/rollback.yml", "-e", f"judge_rollback_version={release}", *share).check()
+        assert "e2 cannot be reached and keeps the release that it has" in back.text and not back.changed
+        assert deployed.play("playbooks/maintain.yml", "--limit", "e1").check().changed
+        refused = deployed.play("playbooks/stop.yml")
+        assert refused.code != 0 and not refused.changed
+        stopped = deployed.play("playbooks/stop.yml", "-e", "confirm=judge").check()
+        assert "left as they are, as they cannot be reached: e2" in stopped.text
+        for host in others:
+            assert deployed.lab.ssh(host, "systemctl is-active judge-boot.service || true").strip() == "inactive", host
+    finally:
+        deployed.lab.start("e2")
+    deployed.play("playbooks/start.yml").check()
+    deployed.whole()
+    deployed.play("playbooks/renew.yml", "-e", "judge_pki_renew_all=true", "--limit", "e2").check()
+    assert deployed.site().check().changed == set()
+
+
+def test_site_is_refused_before_it_writes_where_a_majority_would_be_lost(deployed: Site) -> None:
+    """And only where something would be restarted."""
+    here = ("--limit", "all:!j2")
+    files = {host: deployed.written(host) for host in deployed.hosts}
+    deployed.lab.freeze("j2")
+    try:
+        assert deployed.site(*here).check().changed == set()
+        refused = deployed.site(*here, "-e", "judge_judicator_attempts=4")
+        executors = deployed.site("--limit", "e1,e2", "-e", "judge_executor_report_interval=0.9").check()
+    finally:
+        deployed.lab.thaw("j2")
+    assert refused.code != 0
+    assert "judge-judicator.service could not be restarted, so nothing was changed" in refused.text
+    assert {host: deployed.written(host) for host in ("j1", "j3", "g1")} == {h: files[h] for h in ("j1", "j3", "g1")}
+    assert {host for host, _ in executors.changed} == {"e1", "e2"}
+    deployed.whole()
+    deployed.site().check()
+    assert {host: deployed.written(host) for host in deployed.hosts} == files
+
+
+def test_keys_of_another_kind_are_named(deployed: Site) -> None:
+    deployed.lab.ssh("e1", "touch /etc/judge/session.key")
+    try:
+        run = deployed.site("--check", "--limit", "e1,e2").check()
+    finally:
+        deployed.lab.ssh("e1", "rm /etc/judge/session.key")
+    assert "e1 has session.key of a kind that it is not in the inventory" in run.text
+    assert "e2 has" not in run.text

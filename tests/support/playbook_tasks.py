@@ -70,4 +70,5 @@ def of_playbook(path: Path) -> Iterator[Task]:
         if other:
             yield from of_playbook((path.parent / other).resolve())
         else:
-            yield from flat(play.get("tasks"), path.parent)
+            always = {"check_mode": True} if play.get("check_mode") is True else {}
+            yield from ({**always, **task} for task in flat(play.get("tasks"), path.parent))

@@ -10,10 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 
 from judge.errors import UnavailableError
-from plugins.modules import judge_service
-from tests.support.playbook_tasks import PLAYBOOKS, ROOT, Task, module, of_playbook
+from plugins.module_utils import judge_members
+from plugins.modules import judge_host, judge_service
+from tests.support.playbook_tasks import BUILTIN, PLAYBOOKS, ROOT, Task, module, of_playbook, read
 
 # None of these changes anything; the rest is taken for a change.
 LOOKS = {
@@ -26,12 +29,16 @@ READS = {"judge_removed", "judge_pki_ca", "judge_upgrade"}  # without a state, o
 def changes(task: Task) -> bool:
     """Whether a task may change anything."""
     name = module(task)
+    if task.get("check_mode") is True:
+        return False
     if name in READS:
         return (task[name] or {}).get("state", "read") not in {"read", "back"}
     if name in {"judge_wipe", "judge_pki_certificates", "command"}:
-        return not (task.get("changed_when") is False and (task.get("check_mode") or name == "command"))
+        return name != "command" or task.get("changed_when") is not False
     if name == "judge_service":
         return task[name].get("mode") not in {"verify", "spare"}
+    if name == "judge_host":
+        return task[name]["state"] != "spared"
     return name not in LOOKS
 
 
@@ -114,7 +121,9 @@ def test_a_misspelt_variable_is_refused(name: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["hosts.yml"], "nor anything on the controller"
 
 
-@pytest.mark.parametrize("name", ["pki", "renew", "rollback", "rotate", "upgrade"])
+@pytest.mark.parametrize(
+    "name", ["maintain", "pki", "reboot", "renew", "rollback", "rotate", "site", "stop", "upgrade"]
+)
 def test_what_restarts_services_looks_first_whether_a_majority_would_be_lost(name: str) -> None:
     """At a host's own turn files of all hosts would be others already."""
     before = []
@@ -124,7 +133,133 @@ def test_what_restarts_services_looks_first_whether_a_majority_would_be_lost(nam
         if changes(task):
             break
         before.append(module(task))
-    assert "judge_service" in before, f"{name}.yml begins to change: {task['name']}"
+    assert set(before) & {"judge_service", "judge_host"}, f"{name}.yml begins to change: {task['name']}"
+
+
+def when_due(**given: object) -> object:
+    """The first look's own condition, whether something is due at all, on a host with such a release and bundle."""
+    (task,) = (task for task in read(ROOT / "playbooks/tasks/spare.yml") if "judge_service" in task)
+    variables = {
+        "judge_version": "2",
+        "judge_common_before": {"stat": {"exists": True, "lnk_target": "/opt/judge/releases/2-abc"}},
+        "judge_common_bundle_before": {"stat": {"checksum": "new"}} if "judge_common_coming" in given else {},
+        **given,
+    }
+    written = {name: trust_as_template(text) for name, text in task["vars"].items()}
+    templar = Templar(loader=DataLoader(), variables={**written, **variables})
+    return templar.template(trust_as_template("{{ " + task["when"][-1] + " }}"))
+
+
+@pytest.mark.parametrize(
+    ("given", "due"),
+    [
+        ({}, False),
+        ({"judge_version": "3"}, True),
+        ({"judge_common_wanted": "1"}, True),
+        ({"judge_common_coming": "new"}, False),
+        ({"judge_common_coming": "newer"}, True),
+        ({"judge_common_coming": "newer", "judge_common_bundle_before": {"stat": {"exists": False}}}, True),
+        ({"judge_common_coming": "", "judge_common_bundle_before": {"skipped": True}}, False),
+        ({"judge_common_packages": True}, True),
+        ({"judge_version": "3", "judge_common_due": False}, False),
+    ],
+)
+def test_another_release_or_another_bundle_is_due(given: dict[str, object], due: bool) -> None:
+    """etcd and mongod come with the bundle, whatever the release of judge is."""
+    assert when_due(**given) is due
+
+
+@pytest.mark.parametrize("name", ["upgrade", "rollback"])
+def test_the_bundle_that_comes_is_told_to_the_look(name: str) -> None:
+    tasks = [task for play in read(ROOT / f"playbooks/{name}.yml") for task in play.get("tasks", [])]
+    (look,) = (task for task in tasks if task.get(f"{BUILTIN}import_tasks") == "tasks/spare.yml")
+    assert "judge_common_coming" in look["vars"]
+
+
+@pytest.mark.parametrize(
+    ("status", "faults", "well"),
+    [
+        (200, [], True),
+        (503, ["executor 'e2' does not report"], True),
+        (503, ["executor 'e1' does not report", "executor 'e2' does not report"], False),
+        (503, ["no executor is alive; nothing is judged until one reports", "executor 'e2' does not report"], False),
+        (503, None, False),
+        (-1, None, False),
+    ],
+)
+def test_executors_that_a_run_leaves_out_do_not_end_it(status: int, faults: list[str] | None, well: bool) -> None:
+    """verify.yml waits for a healthy cluster; the sentence is that of judge/judicator/status.py."""
+    task = read(ROOT / "playbooks/tasks/judge_one.yml")[0]
+    told = {"status": status} | ({} if faults is None else {"json": {"faults": faults}})
+    written = {name: trust_as_template(text) for name, text in task["vars"].items()}
+    variables = {**written, "judge_verify_health": told, "groups": {"judge_absent": ["e2"]}}
+    templar = Templar(loader=DataLoader(), variables=variables)
+    assert templar.template(trust_as_template("{{ " + task["until"] + " }}")) is well
+    assert "executor '{one.name}' does not report" in (ROOT / "judge/judicator/status.py").read_text(encoding="utf-8")
+
+
+def said(name: str, task: str, variables: dict[str, object]) -> object:
+    """The answer of an assertion of a playbook."""
+    tasks = [one for play in read(ROOT / f"playbooks/{name}.yml") for one in play.get("tasks", [])]
+    (found,) = (one[f"{BUILTIN}assert"]["that"] for one in tasks if one["name"] == task)
+    return Templar(loader=DataLoader(), variables=variables).template(trust_as_template("{{ " + found + " }}"))
+
+
+@pytest.mark.parametrize(
+    ("deployed", "replacing", "replaced", "goes_on"),
+    [
+        (False, False, False, True),  # another machine
+        (True, False, False, False),  # the old one
+        (True, True, False, True),  # a run was cut off
+        (True, False, True, True),  # a run has ended
+    ],
+)
+def test_a_replacement_may_be_run_again(deployed: bool, replacing: bool, replaced: bool, goes_on: bool) -> None:
+    variables = {
+        "judge_hosts_found": {"stat": {"exists": deployed}},
+        "groups": {"judge_keepers": ["j1"]},
+        "hostvars": {"j1": {"judge_hosts_removed": {"replacing": replacing, "replaced": replaced}}},
+    }
+    assert said("replace", "It is another machine", variables) is goes_on
+
+
+class Unit:
+    """A unit of systemd that runs; `state` is what its status line says."""
+
+    def __init__(self, state: str = "") -> None:
+        self.running = self.active = True
+        self.missing = False
+        self.shown = {"StatusText": state, "UnitFileState": "enabled"}
+
+    def look(self) -> dict[str, str]:
+        return self.shown
+
+    def systemctl(self, verb: str) -> None:
+        raise AssertionError(verb)
+
+
+@pytest.mark.parametrize(
+    ("state", "signals"), [("drained, 0 tasks in hand", ["SIGUSR2"]), ("judging 0 of 2 slots", [])]
+)
+def test_an_executor_takes_tasks_again_where_its_host_may_not_stop(
+    monkeypatch: pytest.MonkeyPatch, state: str, signals: list[str]
+) -> None:
+    host = judge_host.Host.__new__(judge_host.Host)
+    params = {"gate": True, "enabled": True, "patience": 0}
+    host.module = SimpleNamespace(params=params, check_mode=False)
+    host.boot, host.executor, host.patience = Unit(), Unit(state), 0.0
+    sent: list[str] = []
+
+    def signal(name: str) -> None:
+        sent.append(name)
+        host.executor.shown["StatusText"] = "judging 0 of 2 slots"
+
+    monkeypatch.setattr(host, "_signal", signal)
+    monkeypatch.setattr(judge_members, "health_of", lambda _: Health("only 1 of 3 voters would be left"))
+    for act in (host.spare, host.stop):
+        with pytest.raises(judge_host.UnitError, match="was not stopped, its services run on: only 1 of 3 voters"):
+            act()
+        assert sent == (signals if act == host.stop else []), "a look touches nothing"
 
 
 class Health:

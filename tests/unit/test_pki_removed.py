@@ -16,7 +16,7 @@ def test_a_replacement_is_under_way_until_it_is_settled(tmp_path: Path) -> None:
     record.returned("e1")
     assert record.read() == {"e1": Entry(before, back=True, replacing=True)}
     assert record.settled("e1")
-    assert record.read() == {"e1": Entry(before, back=True)}
+    assert record.read() == {"e1": Entry(before, back=True, replaced=True)}
     assert not record.settled("e1")
     assert not record.settled("e2")
 
@@ -26,6 +26,10 @@ def test_a_removal_ends_a_replacement(tmp_path: Path) -> None:
     record.note("e1", replacing=True)
     before = record.note("e1")
     assert record.read() == {"e1": Entry(before)}
+    record.note("e1", replacing=True)
+    assert record.settled("e1")
+    before = record.note("e1")
+    assert record.read() == {"e1": Entry(before)}, "and what is known of one that has ended"
 
 
 def test_a_record_of_before_replacements_is_read(tmp_path: Path) -> None:

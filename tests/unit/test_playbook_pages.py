@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from pathlib import Path
 
@@ -12,6 +13,36 @@ ROOT = Path(__file__).resolve().parents[2]
 INDEX = ROOT / "docs/playbooks/README.md"
 PLAYBOOKS = sorted(path.name for path in (ROOT / "playbooks").glob("*.yml"))
 PARTS = ["When to run it", "Options", "What it changes", "What it prints", "When it stops"]
+
+
+# Messages of other people's programs.
+THEIRS = {
+    "non-zero return code", "Status code was", "Timed out waiting for last boot time check",
+    "Unable to locate package prometheus",
+}  # fmt: skip
+# Parts of a quoted message that stand for others: dots, values, names with a digit in them, paths, words in capitals.
+ANYTHING = re.compile(r"…|: |; |\. |\S*/\S*|\b[A-Z]+\b(?=[ `/,.;:]|$)|\S*\d\S*")
+
+
+@functools.cache
+def said() -> str:
+    """All code that prints something, with texts that go on in the next line in one piece."""
+    texts = []
+    for pattern in ("judge/**/*.py", "plugins/**/*.py", "playbooks/**/*.yml", "roles/**/*.yml", "roles/**/*.j2"):
+        for path in sorted(ROOT.glob(pattern)):
+            text = re.sub(r"""["']\s*\n\s*(?:~ |f)?["']""", "", path.read_text(encoding="utf-8"))
+            texts.append(" ".join(text.split()))
+    return "\n".join(texts)
+
+
+def messages(page: Path) -> list[str]:
+    """The messages that a page quotes, out of the first column of its tables of them."""
+    found, inside = [], False
+    for line in page.read_text(encoding="utf-8").splitlines():
+        inside = line.startswith("| message |") or (inside and line.startswith("|"))
+        if inside:
+            found += re.findall(r"`([^`]+)`", re.split(r"(?<!\\)\|", line)[1])
+    return found
 
 
 def page_of(playbook: str) -> Path:
@@ -50,3 +81,18 @@ def test_variables_that_a_page_names_exist(playbook: str) -> None:
 
 def test_the_index_names_no_playbook_that_is_gone() -> None:
     assert set(re.findall(r"^\| \[([\w.]+)\]\(", INDEX.read_text(), re.MULTILINE)) == set(PLAYBOOKS)
+
+
+@pytest.mark.parametrize("page", sorted(INDEX.parent.glob("*.md")), ids=lambda path: path.stem)
+def test_the_words_of_messages_that_a_page_quotes_are_in_the_code(page: Path) -> None:
+    for message in messages(page):
+        for words in (part.strip(" .,;:()'") for part in ANYTHING.split(message)):
+            if re.search("[a-z]{2}", words) and words not in THEIRS:
+                assert words in said(), f"{page.name}: `{message}`"
+
+
+def test_messages_are_found_in_pages_and_code() -> None:
+    assert any("was not restarted" in message for message in messages(INDEX.with_name("site.md")))
+    assert "bring that back first, or remove it first" in said(), "two lines of Python"
+    assert "has ended without freeing the cluster" in said(), "two lines of YAML"
+    assert "changes this cluster since" not in said()

@@ -77,17 +77,60 @@ def test_what_tags_install_is_taken_over_and_looked_at(inventory: Path, tag: str
     assert "A submission is judged from end to end" in left["The cluster judges"]
 
 
-def test_hosts_that_are_left_out_are_in_no_play_that_changes_any(inventory: Path) -> None:
-    """The precheck groups executors that are away; an inventory with that group stands for what it does."""
+# What says so, and what asks hosts for nothing but the lock, which is the judicators'.
+LOOKS = {
+    "Look for what would go wrong",
+    "Hosts that do not answer are left out",
+    "Hosts that do not answer are left out, where the stop is confirmed",
+    "One run at a time",
+    "The next run may begin",
+}
+
+
+@pytest.mark.parametrize(
+    ("playbook", "word"),
+    [
+        ("site.yml", "Executors take over what has changed"),
+        ("playbooks/pki.yml", "Renew certificates of executors"),
+        ("playbooks/renew.yml", "Renew certificates of executors"),
+        ("playbooks/rollback.yml", "Executors take over what has changed"),
+        ("playbooks/stop.yml", "Services stop, one executor first"),
+        ("playbooks/upgrade.yml", "Executors take over what has changed"),
+    ],
+)
+def test_hosts_that_are_left_out_are_in_no_play_that_changes_any(inventory: Path, playbook: str, word: str) -> None:
+    """A look groups executors that are away; an inventory with that group stands for what it does."""
     hosts = yaml.safe_load(inventory.read_text()) | {"judge_absent": {"hosts": {"e2": {}}}}
     away = inventory.with_name("away.yml")
     away.write_text(yaml.safe_dump(hosts))
-    found = plays(listed(away, "site.yml", "--list-hosts"))
+    found = plays(listed(away, playbook, "--list-hosts"))
     for name, part in found.items():
         here = re.findall(r"^      (\w+)$", part, re.MULTILINE)
-        expected = name in {"Look for what would go wrong", "One run at a time", "The next run may begin"}
-        assert ("e2" in here) == expected, name
-    assert "e1" in found["Executors take over what has changed, one first, then a third at a time"]
+        assert ("e2" in here) == (name in LOOKS), name
+    asked = next(name for name, part in found.items() if re.search(r"^      e1$", part, re.MULTILINE))
+    assert asked in LOOKS, "nobody is asked anything else before it is known who is there"
+    assert any("e1" in part for name, part in found.items() if word in name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("executors", "e2"), ("gateways", "g1"), ("monitors", "m1"), ("judicators", "j1")]
+)
+def test_a_host_that_is_down_does_not_stop_a_renewal(tmp_path: Path, kind: str, name: str) -> None:
+    """Only a judicator does. Hosts that are there are this machine; the other one refuses connections."""
+    here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
+    away = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_ssh_retries": 0}
+    names = {"judicators": "j1", "executors": "e1", "gateways": "g2", "monitors": "m2"}
+    tree: dict[str, dict[str, dict[str, object]]] = {group: {"hosts": {host: here}} for group, host in names.items()}
+    tree[kind]["hosts"][name] = away
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(tree))
+    look = {"import_playbook": str(ROOT / "playbooks/passes/absent.yml"), "vars": {"judge_common_later": "later"}}
+    said = {"hosts": "e1", "gather_facts": False, "tasks": [{"debug": {"msg": "absent: {{ groups.judge_absent }}"}}]}
+    (tmp_path / "look.yml").write_text(yaml.safe_dump([look, said]))
+    command = [Path(sys.executable).parent / "ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "look.yml"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    left_out = kind != "judicators"
+    assert (f"cannot be reached: {name}; later" in run.stdout) == left_out, run.stdout + run.stderr
+    assert (f"absent: ['{name}']" in run.stdout) == left_out, run.stdout
 
 
 def test_an_interpreter_of_the_command_line_is_refused(inventory: Path) -> None:

@@ -67,16 +67,30 @@ def test_the_plan_has_a_step_for_every_membership_and_none_when_all_is_done() ->
 def test_what_is_left_is_told() -> None:
     seen = roster({"j1": True, "j2": True, "j3": True}, {"e1": True})
     assert remarks(seen, "j3")[0] == "2 of etcd's voters are left, of which 0 may fail"
+    assert "playbooks/rotate.yml -e judge_rotate=ca,mongodb.keyfile,mongodb.password" in remarks(seen, "j3")[1]
     assert "nothing is judged" in remarks(seen, "e1")[0]
     assert remarks(seen, "g1") == []
 
 
 def test_members_that_the_inventory_does_not_have_are_named_once() -> None:
     seen = roster({"j1": True, "j9": True}, {"e1": True, "e8": False, "e9": True})
-    found = strangers(seen, ["j1", "e1"])
-    assert [text.split(" ")[0] for text in found] == ["e9", "j9"]
-    assert "a member of etcd and a member of MongoDB and a judicator" in found[1]
-    assert "remove.yml -e judge_remove=j9" in found[1]
+    found = strangers(seen, {"judicators": ["j1"], "executors": ["e1"], "gateways": ["g1"]})
+    assert [text.split(" ")[0] for text in found] == ["e8", "e9", "j9"], "one that is off may come back"
+    assert "a member of etcd and a member of MongoDB and a judicator, and not in the inventory" in found[2]
+    assert "remove.yml -e judge_remove=j9" in found[2]
+
+
+def test_members_of_another_group_are_strangers_as_well() -> None:
+    seen = roster({"j1": True, "j2": True}, {"e1": True, "j1": True})
+    known = {"judicators": ["j1"], "executors": ["j1", "j2"], "gateways": ["e1", "j2"]}
+    moved, judicator = strangers(seen, known)
+    assert moved == (
+        "e1 is an executor, and in the inventory only in gateways; put it back into its group, or take it out and "
+        "deploy it anew: playbooks/remove.yml -e judge_remove=e1, then site.yml"
+    )
+    assert judicator.startswith("j2 is a member of etcd and a member of MongoDB and a judicator, and in the inventory")
+    assert "only in executors and gateways; " in judicator
+    assert strangers(seen, {"judicators": ["j1", "j2"], "executors": ["e1", "j1"]}) == []
 
 
 @given(st.text(min_size=1), st.floats(0, 1e11))
