@@ -13,7 +13,7 @@ from pathlib import Path
 
 import flask
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from judge0.data import LANGUAGE_TO_LANGUAGE_ID
 from pydantic import ValidationError
@@ -109,7 +109,7 @@ def test_base64_never_fails(text: str) -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=20),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
@@ -117,15 +117,23 @@ NAMES = [*fields.CONTENTS, *fields.NUMBERS, *fields.SWITCHES, *fields.SHORT_TEXT
          "problem", "tests"]  # fmt: skip
 
 
-# Most of these are in some field's bounds, or halves of them.
-NEAR = st.floats(0, 25) | st.integers(0, 130) | st.floats(0, 600_000) | st.floats(0, 25).map(str)
+# Numbers in their bounds, but for halves that are nothing once they are whole.
+NEAR = st.fixed_dictionaries(
+    {},
+    optional={
+        name: (inside := st.floats(rule.least, rule.most)) | inside.map(str) | inside.map(round)
+        for name, rule in fields.NUMBERS.items()
+    },
+)
 
 
-@given(st.dictionaries(st.sampled_from(NAMES), JSON), st.dictionaries(st.sampled_from([*fields.NUMBERS]), NEAR))
+@given(st.just({}) | st.dictionaries(st.sampled_from(NAMES), JSON), NEAR)
+@example({"callback_url": "\ud800", "stdin": "\ud800"}, {})
+@example({"language_id": "\ud800"}, {})
 def test_whatever_is_sent_has_faults_or_is_a_submission(sent: dict[str, object], near: dict[str, object]) -> None:
     found = asked(**{**sent, **near})
     if found.faults or found.archive is not None:
-        assert all(isinstance(text, str) for texts in found.faults.values() for text in texts)
+        assert all(isinstance(text, str) and text.encode() for texts in found.faults.values() for text in texts)
         return
     try:
         submission = program.submission(found, handed.Bounds(), lambda data: f"{len(data):064x}")
@@ -139,6 +147,7 @@ def test_whatever_is_sent_has_faults_or_is_a_submission(sent: dict[str, object],
         return
     assert submission.told["number_of_runs"] == found.said["number_of_runs"]
     assert submission.language == "python3" or found.row is not CE[71]
+    assert submission.model_dump_json(), "what goes to the judicators is Unicode"
     if found.problem is not None:
         assert (submission.tests, submission.options, submission.limits) == ([], None, m.LimitsOverride())
         return
