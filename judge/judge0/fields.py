@@ -21,7 +21,8 @@ BLANK, NO_NUMBER = "can't be blank", "is not a number"
 def _text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value) if isinstance(value, str | int | float) else None
+    # JSON can say half of a surrogate pair, which no message and no answer can.
+    return str(value).encode("utf-8", "replace").decode() if isinstance(value, str | int | float) else None
 
 
 def _number(value: Any) -> float:
@@ -46,7 +47,8 @@ def _switch(value: Any) -> bool:
 class Number:
     """A number with its default and bounds.
 
-    `whole` numbers lose what is behind the point. `above`: `least` itself is not taken.
+    `whole` numbers lose what is behind the point, and what is left is to keep the bounds as well. `above`: `least`
+    itself is not taken.
     """
 
     default: float
@@ -61,7 +63,9 @@ class Number:
         if math.isnan(number):
             faults.append(NO_NUMBER)
             return self.default
-        if number < self.least or (self.above and number == self.least):
+        # Half a run would be none, and judge nothing.
+        low = math.floor(number) if self.whole else number
+        if low < self.least or (self.above and low == self.least):
             faults.append(f"must be greater than {'' if self.above else 'or equal to '}{self._shown(self.least)}")
         if number > self.most:
             faults.append(f"must be less than or equal to {self._shown(self.most)}")
@@ -160,7 +164,7 @@ def _content(value: Any, *, base64: bool) -> bytes | None:
     text = _text(value)
     if text is None:
         return None
-    return base64s.decode(text) if base64 else text.encode("utf-8", "replace")
+    return base64s.decode(text) if base64 else text.encode()
 
 
 def _contents(asked: Asked, given: Mapping[str, Any], *, base64: bool) -> None:
@@ -179,7 +183,7 @@ def _language(asked: Asked, value: Any, rows: Mapping[int, Row], judged: Callabl
         asked.fault("language_id", BLANK)
     row = rows.get(int(number)) if not math.isnan(number) else None
     if row is None:
-        asked.fault("language_id", f"language with id {'' if value is None else str(value)[:40]} doesn't exist")
+        asked.fault("language_id", f"language with id {(_text(value) or '')[:40]} doesn't exist")
     elif not judged(row):
         asked.fault("language_id", f"language with id {row.id} is archived and cannot be used anymore")
     else:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from judge.errors import FieldError
 from judge.judge0 import languages
-from judge.judge0.fields import PROJECT, Asked
+from judge.judge0.fields import NUMBERS, PROJECT, Asked
 from judge.languages import handed
 from judge.model import messages as m
 
@@ -100,47 +100,35 @@ def _program(asked: Asked, bounds: handed.Bounds) -> dict[str, Any]:
     return {"language": row.row, "files": made, "entry": row.file}
 
 
-def _limits(asked: Asked) -> m.LimitsOverride:
-    said = {name: float(asked.said[name]) for name in _MOST}
+def _limits(asked: Asked) -> dict[str, Any]:
     # To Judge0's sandbox 0 is no limit; here it is the most that anybody may have.
-    cpu = said["cpu_time_limit"] or _MOST["cpu_time_limit"]
-    stack = int(said["stack_limit"] or _MOST["stack_limit"]) * _KB
-    return m.LimitsOverride(
-        cpu=max(cpu, _LEAST_CPU),
-        wall=said["wall_time_limit"],
-        memory=max(int(said["memory_limit"]) * _KB, _LEAST_MEMORY),
-        stack=max(stack, _LEAST_STACK),
-        processes=int(said["max_processes_and_or_threads"]),
-        output=int(said["max_file_size"] or _MOST["max_file_size"]) * _KB,
-    )
+    said = {name: float(asked.said[name]) or float(rule.most) for name, rule in NUMBERS.items()}
+    return {
+        "cpu": max(said["cpu_time_limit"], _LEAST_CPU),
+        "wall": said["wall_time_limit"],
+        "memory": max(int(said["memory_limit"]) * _KB, _LEAST_MEMORY),
+        "stack": max(int(said["stack_limit"]) * _KB, _LEAST_STACK),
+        "processes": int(said["max_processes_and_or_threads"]),
+        "output": int(said["max_file_size"]) * _KB,
+    }
 
 
-_MOST: Final = {
-    "cpu_time_limit": 15.0,
-    "wall_time_limit": 20.0,
-    "memory_limit": 512_000,
-    "stack_limit": 128_000,
-    "max_processes_and_or_threads": 120,
-    "max_file_size": 4096,
-}
-
-
-def _options(asked: Asked) -> m.RunOptions:
+def _options(asked: Asked) -> dict[str, Any]:
     said, row = asked.said, asked.row
     language = row is not None and row.row is not None and row.command is None
     compiler = words(str(said.get("compiler_options", "")))
-    return m.RunOptions(
-        compiler=languages.without_output(row, compiler) if row is not None and language else [],
-        arguments=words(str(said.get("command_line_arguments", ""))) if language else [],
-        merged=bool(said["redirect_stderr_to_stdout"]),
-        alone=row is not None and row.row is not None and (not language or asked.archive is not None),
-        unchecked=True,
-        lines=True,
-        outputs=True,
-    )
+    return {
+        "compiler": languages.without_output(row, compiler) if row is not None and language else [],
+        "arguments": words(str(said.get("command_line_arguments", ""))) if language else [],
+        "merged": bool(said["redirect_stderr_to_stdout"]),
+        "alone": row is not None and row.row is not None and (not language or asked.archive is not None),
+        "unchecked": True,
+        "lines": True,
+        "outputs": True,
+    }
 
 
-def _tests(asked: Asked, store: Callable[[bytes], str]) -> list[m.Test]:
+def _tests(asked: Asked, store: Callable[[bytes], str]) -> list[dict[str, str]]:
     """One test for each run, or the caller's own."""
     runs = int(asked.said["number_of_runs"])
     once = (asked.contents.get("stdin"), asked.contents.get("expected_output"))
@@ -149,8 +137,7 @@ def _tests(asked: Asked, store: Callable[[bytes], str]) -> list[m.Test]:
     tests = []
     for number, (given, answer) in enumerate(pairs, 1):
         name = RUN if len(pairs) == 1 else f"{RUN}{number:0{width}}"
-        fields = {**_content("input", given, store), **_content("answer", answer, store)}
-        tests.append(m.Test.model_validate({"name": name, **fields}))
+        tests.append({"name": name, **_content("input", given, store), **_content("answer", answer, store)})
     return tests
 
 

@@ -36,15 +36,18 @@ from judge0_client import Judge0Client, MultiFileSubmission, SingleFileSubmissio
 from judge.allowance import Allowance
 from judge.config import MongodbClient
 from judge.ctl.context import from_file
-from judge.errors import LimitError
+from judge.errors import FieldError, LimitError
 from judge.gateway.auth import token_digest
+from judge.gateway.pacing import paced
+from judge.judge0 import languages
 from judge.judge0.answers import STATUSES
 from judge.judge0.tokens import token_of
 from judge.model import messages as m
 from judge.model.deleting import Deleted
 from judge.model.overview import ExecutorsReply, UsageReply
+from judge.model.rate import Rate
 from judge.mongodb.store import connect
-from tests.support.cluster import Cluster, processes_of, running
+from tests.support.cluster import BIN, Cluster, processes_of, running
 from tests.support.gateway import (
     ADMIN,
     USER,
@@ -62,6 +65,7 @@ pytestmark = pytest.mark.root
 
 ADA, BOB, EVE, ROOT = "token-of-ada", "token-of-bob", "token-of-eve", "token-of-root"
 PYTHON, C, CPP, JAVA, PROJECT = 71, 50, 54, 62, 89
+PACKAGES = Path(__file__).parents[2] / "examples/packages"
 T = TypeVar("T")
 
 
@@ -233,6 +237,7 @@ def _examples() -> dict[str, str]:
 # What each of them says here; None: which are the languages is said by another test.
 SAID = {
     "Judge0 Python SDK": "",
+    "Option 1: Explicit Client Object": "hello, world\n\n",
     "Option 2: Implicit Client Object": "hello, world\n\n",
     "hello, world": "hello, world\n\n",
     "Running C Programming Language": "hello, world\n\n",
@@ -257,13 +262,12 @@ SAID = {
 }
 _MODEL = "asks a language model of another company, with its key"
 NOT_TRIED = {
-    "Option 1: Explicit Client Object": "calls Judge0's own service, with its key",
     "Simple Example With Ollama": _MODEL,
     "Tool Calling (a.k.a. Function Calling) With Ollama": _MODEL,
     "Multi-Agent System For Iterative Code Generation, Execution, And Debugging": _MODEL,
     "Kaggle Dataset Visualization With LLM-Generated Code Using Ollama And Judge0": _MODEL,
     "Minimal Example Using `smolagents` With Ollama And Judge0": _MODEL,
-    "Generating And Saving An Image File": "needs matplotlib",
+    "Generating And Saving An Image File": "needs matplotlib on the machines that run programs",
 }
 
 
@@ -273,9 +277,15 @@ def test_each_example_of_the_sdk_is_tried_or_left_out_with_a_reason() -> None:
 
 @pytest.mark.parametrize("heading", SAID)
 def test_the_sdks_own_examples(heading: str, http: httpx.Client, server: str, tmp_path: Path) -> None:
-    """As they stand on its page, each as a program of its own; the addresses come by the environment."""
+    """As they stand on its page but for addresses, keys and one language, each as a program of its own."""
     del http  # her token is known by then
     text = _examples()[heading].replace("http://127.0.0.1:2358", server.replace("//", f"//ada:{ADA}@"))
+    # The client of a market, whose address is in the SDK alone; it sends the key in a header of the market's. The
+    # SDK's default language is none of CE's, so as it stands the example ends with an error at Judge0, too.
+    market = f"import judge0\njudge0.RapidJudge0CE.DEFAULT_ENDPOINT = {server!r}\n"
+    if "RapidJudge0CE" in text:
+        text = text.replace("import judge0\n", market, 1).replace('api_key="xxx"', f'api_key="{ADA}"')
+        text = text.replace("run(client=client, ", "run(client=client, language=judge0.PYTHON, ")
     shell = text.startswith(">>> ")
     for line, shown in (("result.time", r"\d+\.\d+"), ("result.memory", r"\d+")):  # figures are of that day
         text = re.sub(rf">>> {re.escape(line)}\n{shown}\n", f">>> {line} > 0\nTrue\n", text)
@@ -328,7 +338,7 @@ def test_another_client(http: httpx.Client, server: str) -> None:
 # --- who may call ----------------------------------------------------------------------------------------------
 
 
-@row("A1", "A2", "A3", "A4", "N1")
+@row("A1", "A2", "A3", "A4")
 def test_tokens(http: httpx.Client, server: str) -> None:
     def call(method: str, path: str, **kwargs: Any) -> httpx.Response:
         return httpx.request(method, server + path, trust_env=False, **kwargs)
@@ -344,6 +354,14 @@ def test_tokens(http: httpx.Client, server: str) -> None:
     assert call("GET", "/about", headers={"Authorization": "Basic ?"}).status_code == 401
     assert call("POST", "/authorize", headers={"X-Auth-Token": ADA}).status_code == 403
     assert call("POST", "/authorize", headers={"X-Auth-Token": ROOT, "X-Auth-User": ROOT}).status_code == 200
+    beside = {"X-Auth-Token": "wrong", "X-Auth-User": ROOT}
+    assert call("POST", "/authorize", headers=beside).status_code == 200
+    assert call("GET", "/submissions", headers=beside).status_code == 200
+    token = http.post("/submissions", json={"language_id": PYTHON, "source_code": "print(1)"}).json()["token"]
+    deleting = call("DELETE", f"/submissions/{token}", headers=beside)
+    assert (deleting.status_code, deleting.json()) == (400, {"error": "delete not allowed"}), "as an admin hears it"
+    for method, path in (("POST", "/authenticate"), ("GET", f"/submissions/{token}"), ("POST", "/submissions")):
+        assert call(method, path, headers=beside).status_code == 401, "the first one counts for all others"
     assert call("POST", "/authenticate", params={"X-Auth-Token": ADA}).status_code == 200
     assert call("POST", "/authorize", params={"X-Auth-User": ROOT}).status_code == 200
     assert call("GET", "/about", params={"X-Auth-Token": ADA}).status_code == 401
@@ -528,6 +546,85 @@ def test_from_a_token_to_all_fields(http: httpx.Client, server: str) -> None:
     assert httpx.get(server + path, headers={"X-Auth-Token": BOB}, trust_env=False).status_code == 404
 
 
+@row("X5")
+def test_every_field_that_is_sent_comes_back(http: httpx.Client, server: str, receiver: Receiver) -> None:
+    """Each with a value that is no default, and the names of everything that is told."""
+    source = '#include "x.h"\nint main(int n, char **v) { char s[9]; scanf("%8s", s); printf("%s%s%d", s, v[1], X); }'
+    sent = {
+        "source_code": source,
+        "language_id": C,
+        "stdin": "ä",
+        "expected_output": "äb c7\n",
+        "compiler_options": "-DX=7  -Wall",
+        "command_line_arguments": "'b c'",
+        "max_processes_and_or_threads": 17,
+        "memory_limit": 70_001,
+        "stack_limit": 33_333,
+        "max_file_size": 777,
+        "number_of_runs": 3,
+        "cpu_time_limit": "2.345",
+        "cpu_extra_time": "0.125",
+        "wall_time_limit": "7.5",
+        "enable_per_process_and_thread_time_limit": True,
+        "enable_per_process_and_thread_memory_limit": True,
+        "redirect_stderr_to_stdout": True,
+        "enable_network": False,
+        "callback_url": f"{receiver.url}?a=1",
+    }
+    found = run(http, **{**sent, "additional_files": packed(x_dot_h="#include <stdio.h>")})
+    assert {name: found[name] for name in sent} == sent
+    assert zipfile.ZipFile(io.BytesIO(base64.b64decode(found["additional_files"]))).namelist() == ["x.h"]
+    token, path = found["token"], f"/submissions/{found['token']}"
+    told = {"stdout": "äb c7", "stderr": None, "compile_output": None, "message": None, "exit_code": 0}
+    told |= {"exit_signal": None, "status_id": 3, "status": {"id": 3, "description": "Accepted"}, "token": token}
+    told |= {"language": {"id": C, "name": "C (GCC 9.2.0)"}, "language_id": C}
+    assert {name: found[name] for name in told} == told
+    made = {"time", "memory", "wall_time", "created_at", "finished_at", "post_execution_filesystem"}
+    assert found.keys() == {*sent, *told, *made, "additional_files"}
+    assert float(found["wall_time"]) >= 0 and directory(found).keys() == {"main.c", "x.h"}
+
+    more = ("started_at", "queued_at", "updated_at", "queue_host", "execution_host")
+    own = ("id", "verdict", "reason", "problem", "score", "tests")
+    named = http.get(path, params={"fields": ",".join([*more, *own])}).json()
+    assert list(named) == [*more, *own]
+    with httpx.Client(base_url=server.removesuffix("judge0"), trust_env=False) as client:
+        task = client.get(f"api/v1/submissions/{named['id']}", headers={"Authorization": f"Bearer {ADA}"}).json()
+    assert (named["queued_at"], named["started_at"]) == (found["created_at"], task["started"])
+    assert found["created_at"] <= named["started_at"] <= named["updated_at"] == found["finished_at"]
+    assert named["queue_host"] is None and named["execution_host"] == task["judged_by"] and task["judged_by"]
+    assert (named["verdict"], named["problem"], named["score"], len(named["tests"])) == ("AC", None, None, 3)
+    assert named["reason"] == task["result"]["reason"]
+    wait_for(lambda: receiver.got, what="the callback")
+
+
+@row("X1")
+def test_a_problem_of_the_cluster_is_the_way_to_a_checker(http: httpx.Client, cluster: Cluster) -> None:
+    """One whose validator takes any packing, and scores it."""
+    package = PACKAGES / "packing"
+    context = {**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml")}
+    subprocess.run([BIN / "judgectl", "problem", "import", package], env=context, check=True, capture_output=True)
+    asked = {
+        "fields": "*,verdict,problem,score,tests",
+        "problem": "packing",
+        "stdin": "not",
+        "expected_output": "these",
+    }
+    for name, number, verdict, least, most in (
+        ("accepted/all_subsets.py", 3, "AC", 100, 100),
+        ("accepted/greedy.py", 3, "AC", 80, 99),
+        ("wrong_answer/everything.py", 4, "WA", 0, 0),
+    ):
+        source = (package / "submissions" / name).read_text()
+        found = run(http, source_code=source, **asked)
+        assert (status(found), found["verdict"], found["problem"]) == (number, verdict, "packing")
+        assert least <= found["score"] <= most and len(found["tests"]) > 0, name
+        assert (found["source_code"], found["stdin"], found["expected_output"]) == (source, None, None)
+    failed = run(http, source_code="exit(3)", **asked)
+    assert (status(failed), failed["verdict"], failed["score"]) == (11, "RTE", 0)
+    unknown = {"source_code": "x", "language_id": PYTHON, "problem": "nothing"}
+    assert http.post("/submissions", json=unknown).status_code == 404
+
+
 @row("S2", "S3", "S4", "P7")
 def test_base64(http: httpx.Client) -> None:
     copy = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
@@ -673,10 +770,100 @@ def test_faults(http: httpx.Client) -> None:
     }
     assert http.post("/submissions", content=b"foo", headers={"Content-Type": "application/json"}).status_code == 400
     assert "source_code" in refused(http, source_code="#" * 200_000)
+    assert refused(http, number_of_runs=0.5, max_processes_and_or_threads="0.5") == {
+        "number_of_runs": ["must be greater than 0"],
+        "max_processes_and_or_threads": ["must be greater than 0"],
+    }
+    for language in (PYTHON, 82):  # by our own row, and by a command
+        assert list(refused(http, language_id=language, command_line_arguments="a\0b")) == ["command_line_arguments"]
+    half = "half of a pair: \ud800"
+    odd = {"source_code": "import sys; print(sys.argv[5], input())", "stdin": half, "command_line_arguments": half}
+    several = [{"language_id": PYTHON, **odd}, {"language_id": half, "source_code": "x"}]
+    body = {"content": json.dumps({"submissions": several}), "headers": {"Content-Type": "application/json"}}
+    taken, refusal = http.post("/submissions/batch", **body).json()  # type: ignore[arg-type]
+    assert refusal == {"language_id": ["language with id half of a pair: ? doesn't exist"]}
+    path = f"/submissions/{taken['token']}"
+    wait_for(lambda: http.get(path).json()["status"]["id"] > 2, what="the end")
+    assert http.get(path).json()["stdout"] == "? half of a pair: ?\n"
     assert "additional_files" in refused(http, additional_files=b64(b"no archive"))
 
 
-@row("B1", "B2", "B3", "B5")
+def test_a_fault_of_ours_has_judge0s_name_of_the_field(prepared: Prepared, tmp_path: Path) -> None:
+    """Of rows V1 to V8: clients show what they find under the names of their own fields, and pass over others."""
+    place = ""
+
+    def add(_: m.Submission) -> m.AddReply:
+        raise FieldError(place, "is wrong")
+
+    prepared.answers |= {"executors": ExecutorsReply(executors=[executor_state()]), "add": add}
+    limits = {"cpu": "cpu_time_limit", "wall": "wall_time_limit", "memory": "memory_limit", "stack": "stack_limit"}
+    limits |= {"processes": "max_processes_and_or_threads", "output": "max_file_size"}
+    assert limits.keys() == m.LimitsOverride.model_fields.keys()
+    named = {f"limits.{ours}": name for ours, name in limits.items()}
+    named |= {"options.compiler.0": "compiler_options", "options.arguments": "command_line_arguments"}
+    named |= {f"told.{name}": name for name in ("compiler_options", "command_line_arguments", "callback_url")}
+    named |= {"command": "command_line_arguments", "files.0.name": "additional_files", "source": "source_code"}
+    named |= {"language": "language_id", "problem": "problem", "tests.0.input": "tests"}
+    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+
+        def refusal(**more: str) -> Any:
+            sent = {"language_id": PYTHON, "source_code": "print(1)", **more}
+            answer = app.test_client().post("/judge0/submissions", json=sent, headers={"X-Auth-Token": USER})
+            assert answer.status_code == 422
+            return answer.json
+
+        for place, name in named.items():
+            assert refusal() == {name: ["is wrong"]}, place
+        place = "mode"
+        assert refusal() == {"base": ["mode: is wrong"]}, "as Rails says what no field of the caller is to blame for"
+
+
+@row("V9", "P18", "P19", "P20", "B7")
+def test_what_limits_mean_here(prepared: Prepared, tmp_path: Path) -> None:
+    """By what judicators are handed."""
+    added: list[m.Submission] = []
+
+    def add(asked: m.Submission) -> m.AddReply:
+        added.append(asked)
+        return m.AddReply(task=make_task(submission=asked), created=True)
+
+    prepared.answers |= {
+        "executors": ExecutorsReply(executors=[executor_state()]),
+        "usage": lambda _: UsageReply(allowance=Allowance(), waiting=0, running=0),
+        "add": add,
+    }
+    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+
+        def post(path: str = "", more: Any = None, **fields: Any) -> Any:
+            sent = {"language_id": PYTHON, "source_code": "print(1)", **fields}
+            sender = {"json": sent if more is None else more, "headers": {"X-Auth-Token": USER}}
+            answer = app.test_client().post(f"/judge0/submissions{path}", **sender)
+            return answer.status_code, answer.json
+
+        assert post(cpu_time_limit=0, stack_limit=0, max_file_size=0)[0] == 201
+        limits = added[-1].limits
+        assert (limits.cpu, limits.stack, limits.output) == (15.0, 128_000 * 1024, 4096 * 1024)
+        assert post(memory_limit=2048, stack_limit=1)[0] == 201
+        assert (added[-1].limits.memory, added[-1].limits.stack) == (4 * 1024**2, 64 * 1024)
+        assert (added[-1].told["memory_limit"], added[-1].told["stack_limit"]) == (2048, 1), (
+            "given back as it was asked"
+        )
+        long = f"https://example.org/{'x' * 2028}"
+        assert post(callback_url=long)[0] == 201 and len(long) == 2048
+        assert post(callback_url=f"{long}x") == (422, {"callback_url": ["is too long (maximum is 2048 characters)"]})
+        for nothing in ("", "====", "\n"):
+            assert post(additional_files=nothing)[0] == 201 and added[-1].files == [], nothing
+        assert post(language_id=PROJECT, source_code="", additional_files="====") == (
+            422,
+            {"additional_files": ["can't be blank"]},
+        )
+        before = len(added)
+        code, answer = post("/batch", [{"language_id": PYTHON, "source_code": f"print({n})"} for n in (1, 2)])
+        assert (code, [list(one) for one in answer]) == (201, [["token"], ["token"]])
+        assert [one.source for one in added[before:]] == ["print(1)", "print(2)"]
+
+
+@row("B1", "B2", "B3", "B5", "B8")
 def test_batches(http: httpx.Client) -> None:
     good, bad = {"language_id": PYTHON, "source_code": "print(1)"}, {"language_id": PYTHON}
     answer = http.post("/submissions/batch", json={"submissions": [good, bad]})
@@ -700,6 +887,8 @@ def test_batches(http: httpx.Client) -> None:
     assert http.post("/submissions/batch", json={"submissions": []}).json() == none
     assert http.post("/submissions/batch", json={"submissions": [good] * 21}).json() == many
     assert http.get("/submissions/batch", params={"tokens": ",".join(["x"] * 21)}).json() == many
+    by_header = {"headers": {"tokens": f"{token}, {uuid.uuid4()}"}, "params": {"fields": "token", "tokens": "x"}}
+    assert http.get("/submissions/batch", **by_header).json() == {"submissions": [{"token": token}, None]}
 
 
 @row("B4")
@@ -939,10 +1128,75 @@ def test_the_source_has_its_name_and_the_program_a_home(http: httpx.Client) -> N
     assert [status(run(http, source_code=lasting)) for _ in range(2)] == [3, 3], "each has its own"
 
 
+@row("P21")
+def test_python_for_ml_has_what_debian_has_for_python(http: httpx.Client, server: str) -> None:
+    """Whether or not numpy is there: programs find just what the machine's own Python finds."""
+    del http
+    seen = (
+        "import importlib.util as u, os, sys\n"
+        "at = '/usr/lib/python3/dist-packages'\n"
+        "print(at in sys.path, sorted(os.listdir(at)) if os.path.isdir(at) else [])\n"
+        "names = 'numpy', 'scipy', 'pandas', 'sklearn', 'matplotlib'\n"
+        "print([u.find_spec(name) is not None for name in names])\n"
+        "print(__import__('numpy').arange(4).sum() if u.find_spec('numpy') else 6)\n"
+    )
+    own = subprocess.run(["/usr/bin/python3", "-c", seen], capture_output=True, text=True, check=True, cwd="/").stdout
+    assert own.startswith("True [")
+    names = {one.id: one.name for one in languages.table("extra").values() if one.name.startswith("Python for ML")}
+    assert sorted(names) == [10, 25, 31, 32, 33]
+    with httpx.Client(base_url=f"{server}/extra", headers={"X-Auth-Token": ADA}, trust_env=False, timeout=120) as extra:
+        listed = {one["id"]: one["name"] for one in extra.get("/languages").json()}
+        assert names.items() <= listed.items()
+        for number in (10, 33):
+            found = run(extra, language_id=number, source_code=seen, memory_limit=512_000, max_file_size=4096)
+            assert (found["stdout"], found["stderr"]) == (own, None)
+
+
 # --- what there is ---------------------------------------------------------------------------------------------
 
 
-@row("L1", "L2", "L3", "L4", "N2", "N3", "N4")
+@row("N1", "N2")
+def test_its_word_about_itself_has_judge0s_names(http: httpx.Client, server: str) -> None:
+    numbers = ("number_of_runs", "cpu_time_limit", "cpu_extra_time", "wall_time_limit", "memory_limit", "stack_limit")
+    numbers += ("max_processes_and_or_threads", "max_file_size")
+    switches = ("enable_per_process_and_thread_time_limit", "enable_per_process_and_thread_memory_limit")
+    config = http.get("/config_info").json()
+    assert config.keys() == {
+        *("maintenance_mode", "enable_wait_result", "enable_compiler_options", "allowed_languages_for_compile_options"),
+        *("enable_command_line_arguments", "enable_submission_delete", "enable_callbacks", "callbacks_max_tries"),
+        *("callbacks_timeout", "enable_additional_files", "max_queue_size", "max_extract_size"),
+        *numbers,
+        *(f"max_{name}" for name in numbers),
+        *switches,
+        *(f"allow_{name}" for name in switches),
+        *("redirect_stderr_to_stdout", "enable_network", "allow_enable_network", "enable_batched_submissions"),
+        *("max_submission_batch_size", "submission_cache_duration", "use_docs_as_homepage"),
+        "disable_implicit_base64_encoding",
+    }
+    assert (config["number_of_runs"], config["max_cpu_time_limit"], config["max_memory_limit"]) == (1, 15.0, 512_000)
+    (queue,) = http.get("/workers").json()
+    assert queue.keys() == {"queue", "size", "available", "idle", "working", "paused", "failed"}
+    for flavour, version in (("", "1.14.0"), ("/extra", "1.14.0-extra")):
+        about = http.get(f"{server}{flavour}/about").json()
+        assert (about.keys(), about["version"]) == ({"version", "homepage", "source_code", "maintainer"}, version)
+    assert http.get("/system_info").json().keys() == {"Architecture", "CPU(s)", "Mem", "Swap", "Slots"}
+
+
+@row("N5", "N6")
+def test_settings_that_follow_from_ours(prepared: Prepared, tmp_path: Path) -> None:
+    allowance = Allowance(waiting=7)
+    prepared.answers["usage"] = lambda _: UsageReply(allowance=allowance, waiting=0, running=0)
+    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+
+        def config() -> Any:
+            return app.test_client().get("/judge0/config_info", headers={"X-Auth-Token": USER}).json
+
+        assert config()["max_queue_size"] == 7
+        allowance = Allowance(waiting=None)
+        assert (config()["max_queue_size"], config()["disable_implicit_base64_encoding"]) == (1_000_000, True)
+
+
+@row("L1", "L2", "L3", "L4", "N3", "N4")
 def test_what_there_is(http: httpx.Client) -> None:
     listed = {one["id"]: one["name"] for one in http.get("/languages").json()}
     assert listed[71] == "Python (3.8.1)" and listed[54] == "C++ (GCC 9.2.0)" and 47 not in listed
@@ -1022,7 +1276,7 @@ def test_pages_end_with_the_newest_ten_thousand(prepared: Prepared, tmp_path: Pa
             assert page(number, 30)[0] == [], number
 
 
-@row("M3")
+@row("M3", "X4")
 def test_deleting_and_cancelling(http: httpx.Client, server: str) -> None:
     token = run(http, fields="token", source_code="print(1)")["token"]
     assert http.delete(f"/submissions/{token}").status_code == 403
@@ -1127,6 +1381,50 @@ def test_a_batch_is_taken_whole_or_not_at_all_where_too_many_wait(prepared: Prep
         assert [list(one) for one in batch(2).json] == [["token"], ["error"]]
 
 
+@row("S17")
+def test_each_answer_says_how_often_one_may_hand_in(prepared: Prepared, tmp_path: Path) -> None:
+    left = 9
+
+    def add(asked: m.Submission) -> m.AddReply:
+        nonlocal left
+        if left == 0:
+            error = LimitError("9 within a minute")
+            error.rate = (9, 0, 31)
+            raise error
+        left -= 1
+        done = make_task(submission=asked, status=m.Status.SUCCESS, done=True, verdict=m.Verdict.AC)
+        return m.AddReply(task=done, created=True, rate=Rate(limit=9, left=left, seconds=31) if limited else None)
+
+    prepared.answers |= {
+        "executors": ExecutorsReply(executors=[executor_state()]),
+        "usage": lambda _: UsageReply(allowance=Allowance(), waiting=0, running=0),
+        "add": add,
+    }
+    good, bad = {"language_id": PYTHON, "source_code": "print(1)"}, {"language_id": PYTHON}
+    limited = True
+    with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
+
+        def post(path: str, sent: Any) -> tuple[int, list[list[str]], dict[str, str]]:
+            answer = app.test_client().post(f"/judge0/submissions{path}", json=sent, headers={"X-Auth-Token": USER})
+            answers = answer.json if isinstance(answer.json, list) else [answer.json]
+            headers = {name: text for name, text in answer.headers if name.startswith(("RateLimit", "Retry"))}
+            return answer.status_code, [list(one) for one in answers], headers
+
+        assert post("", good) == (201, [["token"]], paced(Rate(limit=9, left=8, seconds=31)))
+        assert post("?wait=true&fields=status", good) == (201, [["status"]], paced(Rate(limit=9, left=7, seconds=31)))
+        several = {"submissions": [good, bad, good, bad]}
+        told = [["token"], ["source_code"]] * 2
+        assert post("/batch", several) == (201, told, paced(Rate(limit=9, left=5, seconds=31))), (
+            "as the last one left it"
+        )
+        left = 1
+        code, answers, headers = post("/batch", {"submissions": [good, good]})
+        assert (code, answers, headers["RateLimit-Remaining"]) == (201, [["token"], ["error"]], "0")
+        assert post("", good) == (429, [["error"]], paced(Rate(limit=9, left=0, seconds=31), refused=True))
+        limited, left = False, 5
+        assert post("", good) == (201, [["token"]], {}) and post("/batch", several) == (201, told, {})
+
+
 # --- callbacks -------------------------------------------------------------------------------------------------
 
 
@@ -1171,11 +1469,21 @@ def test_callbacks_that_are_switched_off(prepared: Prepared, tmp_path: Path) -> 
         assert "add" not in [method for method, _ in prepared.asked[before:]]
 
 
+@row("X2", "X3")
 def test_several_tests_and_the_same_key(http: httpx.Client) -> None:
     tests = [{"stdin": "1", "expected_output": "1"}, {"stdin": "2", "expected_output": "3"}, {"stdin": "4"}]
     found = run(http, fields="verdict,tests,status", source_code="print(input())", tests=tests)
     assert (status(found), found["verdict"]) == (4, "WA")
     assert [(one["verdict"], one["stdout"]) for one in found["tests"]] == [("AC", "1\n"), ("WA", "2\n"), ("AC", "4\n")]
+    first = found["tests"][0]
+    assert {*first} == {"name", "verdict", "status", "time", "memory", "stdout", "stderr", "score"}
+    assert (first["status"], first["stderr"], first["score"]) == ({"id": 3, "description": "Accepted"}, None, None)
+    fails = "import sys; print('no', file=sys.stderr); exit(input() == '2')"
+    found = run(http, fields="tests", source_code=fails, tests=tests[:2])["tests"]
+    assert [(one["verdict"], one["status"]["id"], one["stderr"]) for one in found] == [
+        ("WA", 4, "no\n"),
+        ("RTE", 11, "no\n"),
+    ]
     body = {"source_code": "print(9)", "language_id": PYTHON}
     tokens = {
         http.post("/submissions", json=body, headers={"Idempotency-Key": "once"}).json()["token"] for _ in range(2)

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import flask
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from judge0.data import LANGUAGE_TO_LANGUAGE_ID
+from pydantic import ValidationError
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, TooLargeError
@@ -116,18 +117,45 @@ NAMES = [*fields.CONTENTS, *fields.NUMBERS, *fields.SWITCHES, *fields.SHORT_TEXT
          "problem", "tests"]  # fmt: skip
 
 
-@given(st.dictionaries(st.sampled_from(NAMES), JSON))
-def test_whatever_is_sent_has_faults_or_is_a_submission(sent: dict[str, object]) -> None:
-    found = asked(**sent)
+# Numbers in their bounds, but for halves that are nothing once they are whole.
+NEAR = st.fixed_dictionaries(
+    {},
+    optional={
+        name: (inside := st.floats(rule.least, rule.most)) | inside.map(str) | inside.map(round)
+        for name, rule in fields.NUMBERS.items()
+    },
+)
+
+
+@given(st.just({}) | st.dictionaries(st.sampled_from(NAMES), JSON), NEAR)
+@example({"callback_url": "\ud800", "stdin": "\ud800"}, {})
+@example({"language_id": "\ud800"}, {})
+def test_whatever_is_sent_has_faults_or_is_a_submission(sent: dict[str, object], near: dict[str, object]) -> None:
+    found = asked(**{**sent, **near})
     if found.faults or found.archive is not None:
-        assert all(isinstance(text, str) for texts in found.faults.values() for text in texts)
+        assert all(isinstance(text, str) and text.encode() for texts in found.faults.values() for text in texts)
         return
     try:
         submission = program.submission(found, handed.Bounds(), lambda data: f"{len(data):064x}")
-    except ValueError:  # said of the field, as of our own API
+    except ValidationError as exc:
+        odd = {str(error["loc"][0]) for error in exc.errors()}
+    else:
+        odd = set()
+    # These are said of the field, as of our own API. Numbers have kept their bounds, which are not looser than ours.
+    assert odd <= {"problem", "told"}
+    if odd:
         return
     assert submission.told["number_of_runs"] == found.said["number_of_runs"]
     assert submission.language == "python3" or found.row is not CE[71]
+    assert submission.model_dump_json(), "what goes to the judicators is Unicode"
+    if found.problem is not None:
+        assert (submission.tests, submission.options, submission.limits) == ([], None, m.LimitsOverride())
+        return
+    assert len(submission.tests) == (len(found.tests) or found.said["number_of_runs"]) > 0
+    if not found.tests:
+        without = {one.input is None and one.input_blob is None for one in submission.tests}
+        assert without == {"stdin" not in found.contents}, "each run is given it"
+    assert None not in submission.limits.model_dump().values()
 
 
 @pytest.mark.parametrize(
@@ -141,6 +169,17 @@ def test_whatever_is_sent_has_faults_or_is_a_submission(sent: dict[str, object])
         ("memory_limit", 512_001, ["must be less than or equal to 512000"]),
         ("number_of_runs", 0, ["must be greater than 0"]),
         ("number_of_runs", 21, ["must be less than or equal to 20"]),
+        ("number_of_runs", 0.5, ["must be greater than 0"]),
+        ("number_of_runs", "0.999", ["must be greater than 0"]),
+        ("number_of_runs", 1.5, []),
+        ("number_of_runs", 20.5, ["must be less than or equal to 20"]),
+        ("number_of_runs", 1e300, ["must be less than or equal to 20"]),
+        ("number_of_runs", "1e999", ["is not a number"]),
+        ("number_of_runs", -1e300, ["must be greater than 0"]),
+        ("max_processes_and_or_threads", 0.5, ["must be greater than 0"]),
+        ("memory_limit", 2047.9, ["must be greater than or equal to 2048"]),
+        ("stack_limit", -0.5, ["must be greater than or equal to 0"]),
+        ("max_file_size", 0.5, []),
         ("cpu_time_limit", "x", ["is not a number"]),
         ("cpu_time_limit", float("nan"), ["is not a number"]),
         ("cpu_time_limit", None, []),
@@ -151,11 +190,40 @@ def test_bounds(name: str, value: object, faults: list[str]) -> None:
     assert asked(**{name: value}).faults.get(name, []) == faults
 
 
+# As Judge0's page has them: its defaults and bounds. `above`: the least itself is not taken.
+BOUNDS = [
+    # field, default, least, above, most
+    ("number_of_runs", 1, 0, True, 20),
+    ("cpu_time_limit", 5, 0, False, 15),
+    ("cpu_extra_time", 1, 0, False, 5),
+    ("wall_time_limit", 10, 1, False, 20),
+    ("memory_limit", 128_000, 2048, False, 512_000),
+    ("stack_limit", 64_000, 0, False, 128_000),
+    ("max_processes_and_or_threads", 60, 0, True, 120),
+    ("max_file_size", 1024, 0, False, 4096),
+]
+
+
+def test_the_bounds_are_those_of_all_numbers() -> None:
+    assert [name for name, *_ in BOUNDS] == list(fields.NUMBERS)
+
+
+@pytest.mark.parametrize(("name", "default", "least", "above", "most"), BOUNDS)
+def test_defaults_and_bounds_are_judge0s(name: str, default: int, least: int, above: bool, most: int) -> None:
+    assert asked().said[name] == asked(**{name: ""}).said[name] == default
+    for value in (least + 1 if above else least, str(most)):
+        assert asked(**{name: value}).said[name] == float(value) and asked(**{name: value}).faults == {}
+        assert made(**{name: value}).told[name] == float(value), "ours take what Judge0's take"
+    for value in (least if above else least - 0.01, most + 0.01, f"{most + 1}"):
+        assert list(asked(**{name: value}).faults) == [name]
+
+
 def test_limits_are_ours_in_our_units() -> None:
     submission = made(cpu_time_limit=0, memory_limit=2048, stack_limit=0, max_file_size=64, wall_time_limit=3)
     limits = submission.limits
     assert (limits.cpu, limits.wall, limits.memory, limits.output) == (15.0, 3.0, 4 * 1024**2, 64 * 1024)
     assert (limits.stack, limits.processes) == (128_000 * 1024, 60)
+    assert made(max_file_size=0, stack_limit=1).limits.output == 4096 * 1024
 
 
 def test_arguments_are_parted_as_a_shell_does_and_never_reach_one() -> None:

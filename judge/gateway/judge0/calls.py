@@ -32,6 +32,7 @@ from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal, token_with
 from judge.gateway.judge0 import info, wire
 from judge.gateway.judge0.contents import contents
+from judge.gateway.pacing import paced
 from judge.judge0 import answers, fields, languages, program
 from judge.judge0.answers import Seen
 from judge.judge0.languages import Flavour, Row
@@ -39,7 +40,7 @@ from judge.judge0.tokens import task_of, token_of
 from judge.languages import handed
 from judge.model import messages as m
 from judge.model.overview import StatusReply, UsageReply, UsageRequest
-from judge.model.rate import rate_of
+from judge.model.rate import Rate, rate_of
 
 log = logging.getLogger(__name__)
 
@@ -57,16 +58,22 @@ _COUNTED: Final = [
         for status in sorted(several)
     ),
 ]
-# What a fault of our own is called in a submission of Judge0.
+# What a fault of our own is called in a submission of Judge0; by the field, or by what of it is at fault.
 _NAMES: Final = {
     "source": "source_code",
     "language": "language_id",
     "files": "additional_files",
     "options": "compiler_options",
-    "stdin": "stdin",
-    "problem": "problem",
-    "tests": "tests",
-    "callback_url": "callback_url",
+    "options.arguments": "command_line_arguments",
+    "command": "command_line_arguments",  # the rest of it is our own
+    "limits.cpu": "cpu_time_limit",
+    "limits.wall": "wall_time_limit",
+    "limits.memory": "memory_limit",
+    "limits.stack": "stack_limit",
+    "limits.processes": "max_processes_and_or_threads",
+    "limits.output": "max_file_size",
+    **{name: name for name in ("problem", "tests", "callback_url", "Idempotency-Key")},
+    **{f"told.{name}": name for name in fields.SHORT_TEXTS},
 }
 
 
@@ -138,15 +145,16 @@ class Api:
         given = wire.given()
         wanted = wire.fields(given)
         base64 = wire.base64(given)
-        task = self._add(who, given, base64=base64, key=request.headers.get("Idempotency-Key"))
+        added = self._add(who, given, base64=base64, key=request.headers.get("Idempotency-Key"))
+        task, headers = added.task, paced(added.rate)
         if not wire.waits(given):
-            return {"token": token_of(task.id)}, 201
+            return wire.answer({"token": token_of(task.id)}, headers), 201
         task = self._waited(who, task)
         self.caller()  # who was shut out while this was held sees no more of it
         try:
-            return self._shown(who, task, wanted, base64=base64), 201
+            return wire.answer(self._shown(who, task, wanted, base64=base64), headers), 201
         except (answers.ConversionError, TooLargeError) as exc:  # it is handed in all the same
-            return {"error": str(exc), "token": token_of(task.id)}, 201
+            return wire.answer({"error": str(exc), "token": token_of(task.id)}, headers), 201
 
     def create_batch(self) -> tuple[Any, int]:
         """Several submissions; each is taken or refused by itself, but none when not all of them may wait."""
@@ -159,18 +167,20 @@ class Api:
         self._check_room(who, len(batch))
         told: list[Any] = []
         taken = False
+        rate: Rate | None = None  # as the last one left it
         for one in batch:
             try:
-                task = self._add(who, one if isinstance(one, dict) else {}, base64=base64, key=None)
-                told.append({"token": token_of(task.id)})
-                taken = True
+                added = self._add(who, one if isinstance(one, dict) else {}, base64=base64, key=None)
+                told.append({"token": token_of(added.task.id)})
+                taken, rate = True, added.rate or rate
             except wire.InvalidError as exc:
                 told.append(exc.faults)
             except JudgeError as exc:
                 if not taken:
                     raise
                 told.append({"error": [str(exc)]})
-        return told, 201 if taken else 422
+                rate = rate_of(exc) or rate
+        return wire.answer(told, paced(rate)), 201 if taken else 422
 
     def show(self, token: str) -> tuple[Any, int]:
         """One submission."""
@@ -252,7 +262,7 @@ class Api:
         deleting.delete(self.services.cluster, who, deleting.wanted("submission", task.id))
         return shown, 200
 
-    def _add(self, who: Principal, given: Mapping[str, Any], *, base64: bool, key: str | None) -> m.Task:
+    def _add(self, who: Principal, given: Mapping[str, Any], *, base64: bool, key: str | None) -> m.AddReply:
         """Hand in one submission; wire.InvalidError says what is wrong with it, under Judge0's names."""
         config, cluster = self.services.config, self.services.cluster
         asked = fields.read(given, self.rows, self.judged, base64=base64, callbacks=config.judge0.callbacks)
@@ -285,7 +295,7 @@ class Api:
                 raise
             raise wire.FullError(str(exc)) from None
         log.info("%s handed in %s by judge0, trace %s", who.user, reply.task.id, reply.task.trace)
-        return reply.task
+        return reply
 
     def _check_room(self, who: Principal, count: int) -> None:
         """FullError unless so many more submissions of this person may wait: clients cannot read half a batch."""
@@ -299,9 +309,12 @@ class Api:
 
     def _named(self, error: JudgeError) -> wire.InvalidError:
         """A fault of a submission of ours under Judge0's name of the field."""
-        place = (error.field or "").split(".", maxsplit=1)[0]
+        place, _, rest = (error.field or "").partition(".")
+        name = _NAMES.get(f"{place}.{rest.partition('.')[0]}") or _NAMES.get(place)
+        if name is None:  # nothing that a caller of Judge0 can name: Rails' word for faults of the whole
+            return wire.InvalidError({"base": [str(error)]})
         text = str(error).removeprefix(f"{error.field}: ").removeprefix(f"{place}: ")
-        return wire.InvalidError({_NAMES.get(place, place or "base"): [text]})
+        return wire.InvalidError({name: [text]})
 
     def _own(self, who: Principal, token: str) -> m.Task:
         """The caller's submission of this token; NotFoundError for any other."""

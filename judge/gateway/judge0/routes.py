@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Callable
 from typing import Any, Final
@@ -17,8 +16,7 @@ from judge.gateway.api.routes import Services
 from judge.gateway.auth import NOBODY, below
 from judge.gateway.judge0.calls import Api, Offered
 from judge.gateway.judge0.contents import Contents
-from judge.gateway.judge0.wire import error_answer
-from judge.judge0.answers import MEDIA
+from judge.gateway.judge0.wire import answer, error_answer
 from judge.judge0.languages import Flavour
 
 # Pages send headers of their own with a call; none means anything here but those of a token.
@@ -83,8 +81,7 @@ def _answer(api: Api, call: Callable[..., tuple[Any, int]], **params: str) -> Re
             body, status = call(api, **params)
         except JudgeError as exc:
             return error_answer(exc)
-        made = isinstance(body, Response)
-        response = body if made else Response(json.dumps(body, ensure_ascii=False), content_type=MEDIA)
+        response = body if isinstance(body, Response) else answer(body)
     response.status_code = status
     return response
 

@@ -177,6 +177,11 @@ def plain(text: str) -> Response:
     return Response(text, mimetype="text/plain")
 
 
+def answer(body: Any, headers: Mapping[str, str] | None = None) -> Response:
+    """The answer to a call, in JSON."""
+    return Response(json.dumps(body, ensure_ascii=False), headers=headers, content_type=answers.MEDIA)
+
+
 def error_answer(error: JudgeError) -> Response:
     """A refusal in the shape that clients of Judge0 read."""
     body: dict[str, Any] = error.faults if isinstance(error, InvalidError) else {"error": str(error)}
