@@ -112,10 +112,20 @@ class _Secured:
         """OSError or ValueError when the files cannot be used."""
         self._tls = tls
         self._seen = self._stamp()
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(tls.ca))
-        self.context.verify_mode = ssl.CERT_REQUIRED
-        self.context.minimum_version = ssl.TLSVersion.TLSv1_3
-        self.context.load_cert_chain(tls.cert, tls.key)
+        self.context = self._latest = self._read()
+        self.context.sni_callback = self._update
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self._tls.ca))
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.num_tickets = 0  # nobody comes in by a handshake of before
+        context.load_cert_chain(self._tls.cert, self._tls.key)
+        return context
+
+    def _update(self, connection: ssl.SSLObject, _name: str | None, _served: ssl.SSLContext) -> None:
+        """Give a connection that begins what the files are now: a context that has an authority never forgets it."""
+        connection.context = self._latest
 
     def _stamp(self) -> tuple[float, ...]:
         return tuple(path.stat().st_mtime for path in (self._tls.ca, self._tls.cert, self._tls.key))
@@ -124,11 +134,9 @@ class _Secured:
         """Look after the files; ends never."""
         while True:
             await asyncio.sleep(_LOOK)
-            with contextlib.suppress(OSError):  # half replaced: the next look finds all of it
+            with contextlib.suppress(OSError, ValueError):  # half replaced: the next look finds all of it
                 if (now := self._stamp()) != self._seen:
-                    self.context.load_verify_locations(cafile=str(self._tls.ca))
-                    self.context.load_cert_chain(self._tls.cert, self._tls.key)
-                    self._seen = now
+                    self._latest, self._seen = self._read(), now
 
 
 def _is_monitor(writer: asyncio.StreamWriter) -> bool:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from prometheus_client import Counter
+
 import judge
 from judge import clock
 from judge.boot import holds, pidfile, plan, serving, status
@@ -26,6 +28,9 @@ from judge.errors import ConfigError
 from judge.notify import notify
 
 log = logging.getLogger(__name__)
+
+# The label is no `service`, as that is boot itself to Prometheus.
+STARTS = Counter("judge_boot_starts_total", "Starts of this host's services by boot", ["unit"])
 
 QUICK = 0.1  # seconds between two looks while a service is starting or stopping
 
@@ -90,6 +95,7 @@ class Loop:
         for one in rendered:
             unit = Unit(one.service, self._run_dir / f"{one.service.name}.yml")
             prepare(unit)
+            STARTS.labels(unit.name)  # there before the first start, which counts
             mine = (overrides or {}).get(one.service.name, ())
             self._services.append(_Service(unit, one.service, mine, signature(one.service.config), since=self._since))
 
@@ -284,6 +290,7 @@ class Loop:
             log.log(level, "%s: %s", unit.name, decision.sentence)
         if decision.action is Action.START:
             self._drop_probe(service)
+            STARTS.labels(unit.name).inc()
             await asyncio.to_thread(self._backend.start, unit)
             service.seen = await asyncio.to_thread(self._backend.poll, unit)
             log.info("%s: %s", unit.name, self._backend.describe(unit))

@@ -49,6 +49,8 @@ def run(
         files.sweep(config.run_dir)
         for one in rendered:
             write_config(one, config.run_dir)
+        if config.metrics_tls is not None:
+            metrics.watch_certificates([config.metrics_tls.ca, config.metrics_tls.cert])
         metrics.serve(config.metrics, config.metrics_tls)
         asyncio.run(_main(config, rendered, overrides, observer, command))
     finally:

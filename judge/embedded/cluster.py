@@ -303,9 +303,12 @@ def configs(
 
 
 def boot_config(
-    directory: Directory, cluster: ClusterFile, services: dict[str, settings.Daemon]
+    directory: Directory,
+    cluster: ClusterFile,
+    services: dict[str, settings.Daemon],
+    metrics: tuple[str, settings.Tls] | None = None,
 ) -> settings.BootConfig:
-    """Write every service's config and client.yml, and return boot's."""
+    """Write every service's config and client.yml, and return boot's; `metrics` are the address and TLS of its own."""
     ports = cluster.ports
     serving = {
         "etcd": f"{HOST}:{ports.etcd}",
@@ -328,6 +331,8 @@ def boot_config(
             )
             for name in services
         ],
+        metrics=metrics and metrics[0],
+        metrics_tls=metrics and metrics[1],
     )
     for name, config in {**services, "boot": boot}.items():
         files.replace(directory.etc / f"{name}.yml", settings.dump(config), durable=True)

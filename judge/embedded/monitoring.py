@@ -12,13 +12,20 @@ from judge.embedded.cluster import HOST, Directory
 from judge.metrics import ROLE
 
 
-def with_metrics(directory: Directory, services: Mapping[str, Daemon], port: int) -> dict[str, Daemon]:
-    """The services with their metrics at this port and those behind it; writes etc/prometheus.yml for them."""
+def with_metrics(
+    directory: Directory, services: Mapping[str, Daemon], port: int
+) -> tuple[dict[str, Daemon], tuple[str, Tls]]:
+    """The services with their metrics at this port and those behind it; the address and TLS of boot's, which are last.
+
+    Writes etc/prometheus.yml for all of them.
+    """
     monitor = directory.tls(ROLE, ROLE)
     served = {
         name: config.model_copy(update={"metrics": f"{HOST}:{port + index}", "metrics_tls": _own(directory, config)})
         for index, (name, config) in enumerate(services.items())
     }
+    boot = f"{HOST}:{port + len(served)}"
+    addresses = {name: config.metrics for name, config in served.items()} | {"boot": boot}
     scrape = {
         "global": {"scrape_interval": "5s"},
         "scrape_configs": [
@@ -31,13 +38,13 @@ def with_metrics(directory: Directory, services: Mapping[str, Daemon], port: int
                     "key_file": str(monitor.key),
                 },
                 "static_configs": [
-                    {"targets": [config.metrics], "labels": {"service": name}} for name, config in served.items()
+                    {"targets": [address], "labels": {"service": name}} for name, address in addresses.items()
                 ],
             }
         ],
     }
     files.replace(directory.etc / "prometheus.yml", yaml.safe_dump(scrape, sort_keys=False), durable=False)
-    return served
+    return served, (boot, directory.tls("boot", "boot"))
 
 
 def _own(directory: Directory, config: Daemon) -> Tls:

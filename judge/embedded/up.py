@@ -204,9 +204,10 @@ def _run(options: Options, directory: embedded.Directory) -> int:
     services = embedded.configs(
         directory, cluster, slots=options.slots, cores=options.cores, weak=options.allow_weak_sandbox
     )
+    own = None
     if options.metrics is not None:
-        services = monitoring.with_metrics(directory, services, options.metrics)
-    config = embedded.boot_config(directory, cluster, services)
+        services, own = monitoring.with_metrics(directory, services, options.metrics)
+    config = embedded.boot_config(directory, cluster, services, own)
     address = f"http://{embedded.HOST}:{cluster.ports.gateway}"
 
     def ready() -> None:

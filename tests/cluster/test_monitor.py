@@ -30,10 +30,10 @@ pytestmark = [
 ]
 Figure = Callable[[str], None]
 HOSTS = ("j1", "e1", "g1", "m1")
-PORTS = {"etcd": 9401, "mongodb": 9402, "judicator": 9403, "executor": 9404, "gateway": 9405}
+PORTS = {"etcd": 9401, "mongodb": 9402, "judicator": 9403, "executor": 9404, "gateway": 9405, "boot": 9406}
 DAEMONS = {
     ("j1", "etcd"), ("j1", "mongodb"), ("j1", "judicator"), ("e1", "etcd"), ("e1", "executor"), ("g1", "etcd"),
-    ("g1", "gateway"),
+    ("g1", "gateway"), ("j1", "boot"), ("e1", "boot"), ("g1", "boot"),
 }  # fmt: skip
 OTLP = 4318
 HELLO = ROOT / "examples/problems/hello/submissions/accepted/hello.c"
@@ -159,7 +159,9 @@ def test_an_alert_fires_when_a_service_stops_and_clears(monitored: Site, figure:
         assert refused.code != 0 and re.search("Prometheus on m1 cannot read: .*executor of e1 [(]", refused.text)
         wait_for(lambda: ("JudgeServiceDown", "e1") in firing(monitored), 180, "the alert")
         figure(f"the alert of a stopped executor: after {time.monotonic() - began:.0f} s")
-        assert {one for one, read in up(monitored).items() if read == "0"} == {("e1", "etcd"), ("e1", "executor")}
+        assert {one for one, read in up(monitored).items() if read == "0"} == {
+            ("e1", name) for name in ("boot", "etcd", "executor")
+        }
     finally:
         monitored.lab.ssh("e1", "systemctl start judge-boot")
     wait_for(lambda: not any(name == "JudgeServiceDown" for name, _ in firing(monitored)), 120, "its end")

@@ -74,6 +74,7 @@ READS = {
     "gateway": ["judicator/service/j1"],
     "proxy": [],
     "https": [],
+    "boot": [],
     "stranger": [],
 }
 WIDE = ["", "judicator", "judicator/", "judicator/service/", "judicator/service/j", "mongodb/", "mongodb/member/"]

@@ -123,7 +123,7 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize("role", ["executor", "gateway", "judicator", "etcd", "proxy", "mongodb", "https"])
+@pytest.mark.parametrize("role", ["executor", "gateway", "judicator", "etcd", "proxy", "mongodb", "https", "boot"])
 def test_a_certificate_alone_opens_nothing(secure: tuple[Cluster, list[Daemon], MongodbClient], role: str) -> None:
     """Whoever has no password gets as far as the greeting, from this machine too, which MongoDB would trust."""
     _, daemons, config = secure

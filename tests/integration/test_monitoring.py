@@ -20,7 +20,7 @@ from tests.support.cluster import Cluster, running
 from tests.support.servers import free_port, program, wait_for
 
 PROMETHEUS = program("prometheus")
-SERVICES = {"etcd", "mongodb", "judicator", "executor", "gateway"}
+SERVICES = {"boot", "etcd", "mongodb", "judicator", "executor", "gateway"}
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +50,43 @@ def test_only_the_role_that_monitors_may_read_them(authority: Path, caplog: pyte
     with pytest.raises(httpx.HTTPError):
         httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False)
     assert [one for one in caplog.records if one.levelno >= logging.WARNING] == [], "each scrape would say so"
+
+
+def test_an_authority_that_was_replaced_is_trusted_no_more(authority: Path, tmp_path: Path, monkeypatch) -> None:
+    """Without a restart: boot is not restarted for it, as all services of a host would be with it."""
+    monkeypatch.setattr(metrics, "_LOOK", 0.2)
+    port, own = free_port(), tmp_path / "served"
+    own.mkdir()
+    served = Tls(ca=own / "ca.crt", cert=own / "boot.crt", key=own / "boot.key")
+    old, new = authority, tmp_path / "pki"
+    pki.make_ca(new)
+
+    def place(directory: Path) -> None:
+        made = pki.issue(directory, "b1", "boot", ["127.0.0.1"])
+        for what in ("key", "cert", "ca"):
+            getattr(served, what).write_bytes(getattr(made, what).read_bytes())
+
+    def status(directory: Path) -> int:
+        tls = pki.issue(directory, "m2", metrics.ROLE, ["127.0.0.1"])
+        with httpx.Client(verify=pki.client_context(tls), trust_env=False, timeout=10) as client:
+            return client.get(f"https://127.0.0.1:{port}/metrics").status_code
+
+    place(old)
+    metrics.serve(f"127.0.0.1:{port}", served)
+    assert status(old) == 200
+    place(new)
+
+    def taken_over() -> bool:
+        with contextlib.suppress(httpx.TransportError):
+            return status(new) == 200
+        return False
+
+    wait_for(taken_over, 20, "the new authority")
+    # It trusts the new server, so that only what the server thinks of its certificate is left to refuse it.
+    stranger = pki.client_context(pki.issue(old, "m2", metrics.ROLE, ["127.0.0.1"]))
+    stranger.load_verify_locations(cafile=str(new / "ca.crt"))
+    with pytest.raises(httpx.TransportError), httpx.Client(verify=stranger, trust_env=False) as client:
+        client.get(f"https://127.0.0.1:{port}/metrics")
 
 
 def test_a_certificate_that_cannot_be_read_is_refused_in_one_sentence(tmp_path: Path) -> None:
@@ -101,6 +138,10 @@ def test_prometheus_reads_every_daemon(cluster: Cluster, tmp_path: Path) -> None
             return [one["service"] for one in found("judge_leading == 1")]
 
         wait_for(lambda: leaders() == ["judicator"], timeout=60, what="the leader's own word")
+        started = {one["unit"] for one in found("judge_boot_starts_total == 1")}
+        assert started == SERVICES - {"boot"}, "each of them by boot, once"
+        ends = 'judge_certificate_expiry_timestamp_seconds{service="boot"}'
+        assert {one["file"] for one in found(ends)} == {"ca.crt", "boot-boot.crt"}
         # What alerts count is there before the first one: a series that begins with it has no increase.
         for series in (
             'judge_tasks_completed_total{verdict="JE"}',

@@ -48,6 +48,16 @@ def address(settings):
 
 
 @pytest.fixture(scope="module")
+def elsewhere(world, tmp_path_factory):
+    """The address of another gateway of the same cluster."""
+    directory = tmp_path_factory.mktemp("gw2")
+    tls = world.tls("gateway-2", "gateway")
+    settings = make_config(directory, world.etcd_config, tls, name="gateway-2", threads=THREADS, processes=1)
+    with running_gateway(settings, directory) as url:
+        yield f"{url}/api/v1"
+
+
+@pytest.fixture(scope="module")
 def people(world):
     return world.client(timeout=30.0)
 
@@ -172,14 +182,14 @@ def test_what_is_not_allowed(address, people):
     assert httpx.get(address + "/events", trust_env=False).status_code == 401
 
 
-def test_going_on_after_a_break(address, people, executor):
-    """Whoever comes back hears what has happened meanwhile, each once."""
+def test_going_on_after_a_break(address, elsewhere, people, executor):
+    """Whoever comes back, to another gateway, hears what has happened meanwhile, each once."""
     with listening(address, "/events", ADMIN) as first:
         (one,) = judge(people, executor, "AC", user="ada")
         wait_for(lambda: "success" in first.told(one), what="the verdict")
     last = first.events[-1][0]
     missed = judge(people, executor, "AC", "WA", user="ada")
-    with listening(address, "/events", ADMIN, **{"Last-Event-ID": last}) as second:
+    with listening(elsewhere, "/events", ADMIN, **{"Last-Event-ID": last}) as second:
         (new,) = judge(people, executor, "AC", user="ada")
         wait_for(lambda: "success" in second.told(new), what="the newest verdict")
     assert {data["submission"] for _, _, data in second.events} == {*missed, new}

@@ -1,10 +1,11 @@
-"""Webhooks while judicators, gateways and the primary of three mongods are killed: every verdict is told, in order."""
+"""Webhooks while judicators, gateways and mongods are killed, leading or not: every verdict is told, in order."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -33,6 +34,9 @@ pytestmark = pytest.mark.timeout(1200)
 # Each submission is told twice. `make test-webhooks` is the whole thing, 1000 of them, which takes minutes.
 SUBMISSIONS = int(os.environ.get("JUDGE_TEST_WEBHOOKS", "120")) // 2
 GATEWAYS = 2
+KILLS = 6
+# Who is killed and when: a run is told its seed, and goes the same way with that in JUDGE_TEST_SEED.
+SEED = int(os.environ.get("JUDGE_TEST_SEED", str(random.SystemRandom().randrange(10**6))))
 # Judging goes on where it was, however long a judicator takes to come back.
 PATIENT = {**HOOKS, "executor_expiry": 600.0, "executor_forget": 1200.0, "task_expiry": 600.0}
 AGAIN = (DeadlineError, OutcomeUnknownError, UnavailableError)
@@ -177,18 +181,32 @@ class Judging:
                     continue
 
 
+LEADER, PRIMARY = "the leader", "the primary"
+
+
 class Killing:
-    """Kills the leader or the primary of the database, and a gateway each time, one after the other."""
+    """Kills a judicator or a mongod, and a gateway each time, one after the other.
+
+    Once it is whoever leads, once the primary, and else one of all six, whatever it is then; none of them twice.
+    """
 
     def __init__(self, people: People, judicators: dict[str, Process], mongods: Cluster, doors: list[Process]) -> None:
         self._people, self._judicators, self._mongods, self._doors = people, judicators, mongods, doors
-        self.count = 0
+        self.count, self.killed = 0, list[str]()
+        chance = random.Random(SEED)
+        self._members: dict[str, Process | Daemon] = {**judicators, **{one.name: one for one in mongods.daemons}}
+        self._victims = [LEADER, PRIMARY, *chance.sample([*self._members], KILLS - 2)]
+        chance.shuffle(self._victims)
 
     def one(self) -> None:
-        if self.count % 2 == 0:
-            leader(self._people, self._judicators).again()
+        victim = self._victims[self.count]
+        if victim == LEADER:
+            old: Process | Daemon = leader(self._people, self._judicators)
         else:
-            old = primary(self._mongods)
+            old = primary(self._mongods) if victim == PRIMARY else self._members[victim]
+        if isinstance(old, Process):
+            old.again()
+        else:
             mongod = old.mongod
             old.kill()
             with contextlib.suppress(ProcessLookupError):
@@ -196,6 +214,7 @@ class Killing:
             old.start()
         self._doors[self.count % GATEWAYS].again()
         self.count += 1
+        self.killed.append(victim)
 
 
 def told_of(receiver: Receiver, event: str) -> set[str]:
@@ -210,6 +229,7 @@ def test_none_is_lost(
 
     Of the last ones it takes the verdict only when they have a new one: that has to wait.
     """
+    print(f"JUDGE_TEST_SEED={SEED}")  # of a test that fails
     judicators = {f"j{number}": judicator(world, tmp_path, f"j{number}") for number in range(3)}
     # Their addresses are all that clients ask for.
     world.judicators = list(judicators.values())  # type: ignore[arg-type]
@@ -240,7 +260,7 @@ def test_none_is_lost(
     # The longer this has taken until here, the later the next tries are.
     wait_for(lambda: hurry(world) or told_of(receiver, "submission.rejudged") >= set(done), 240, "each new verdict")
     judging.stop()
-    assert killing.count == 6
+    assert killing.count == KILLS and {LEADER, PRIMARY} < set(killing.killed)
     assert len(set(done)) == SUBMISSIONS
     story = defaultdict(list)
     for one in receiver.taken():
@@ -257,8 +277,8 @@ def test_none_is_lost(
         ]
     again = sum(len(told) - len(set(told)) for told in story.values())
     figure(
-        f"{2 * SUBMISSIONS} webhooks while {killing.count} gateways and as many leaders or primaries were killed: "
-        f"{len(receiver.got)} calls, none lost, {again} taken twice"
+        f"{2 * SUBMISSIONS} webhooks while {killing.count} gateways and {', '.join(killing.killed)} were killed "
+        f"(JUDGE_TEST_SEED={SEED}): {len(receiver.got)} calls, none lost, {again} taken twice"
     )
 
 

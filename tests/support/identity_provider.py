@@ -12,11 +12,14 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+
+from tests.support.servers import free_port
 
 
 class IdentityProvider:
@@ -33,6 +36,7 @@ class IdentityProvider:
         self.alg = "RS256"
         self.userinfo: dict[str, Any] = {}
         self.silent = False
+        self.refusal = ""  # why its own page lets nobody in
         self.asked: list[str] = []
         self._codes: dict[str, dict[str, str]] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -57,6 +61,13 @@ class IdentityProvider:
         code = secrets.token_urlsafe(16)
         self._codes[code] = asked
         return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+
+    def _page(self, url: str) -> str:
+        """Where its own page sends a browser at once."""
+        if not self.refusal:
+            return self.log_in(url)
+        asked = parse_qs(urlsplit(url).query)
+        return f"{asked['redirect_uri'][0]}?{urlencode({'error': self.refusal, 'state': asked['state'][0]})}"
 
     def _token(self, form: dict[str, str], basic: str) -> tuple[int, dict[str, Any]]:
         asked = self._codes.pop(form.get("code", ""), None)
@@ -104,6 +115,12 @@ class IdentityProvider:
                 length = int(self.headers.get("Content-Length", "0"))
                 form = {name: values[0] for name, values in parse_qs(self.rfile.read(length).decode()).items()}
                 provider.asked.append(self.path)
+                if self.path.startswith("/authorize?"):
+                    self.send_response(303)
+                    self.send_header("Location", provider._page(self.path))
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 status, body = provider._answer(self.path, form, self.headers.get("Authorization", ""))
                 if provider.silent:
                     status, body = 503, {}
@@ -120,3 +137,22 @@ class IdentityProvider:
                 """Say nothing."""
 
         return Handler
+
+
+@contextlib.contextmanager
+def unkind_providers(directory: Path) -> Iterator[dict[str, Any]]:
+    """A gateway's settings with two providers: `uni` lets nobody in, and `away` does not answer."""
+    secret = directory / "secret"
+    secret.write_text("a secret")
+    with IdentityProvider().serving() as provider:
+        provider.refusal = "access_denied"
+        address, nobody = (f"127.0.0.1:{free_port()}" for _ in range(2))
+        one = {"client_id": provider.client_id, "client_secret_file": secret}
+        yield {
+            "listen": address,
+            "public_url": f"http://{address}",
+            "oidc": [
+                {**one, "name": "uni", "title": "the University of Uppsala", "issuer": provider.issuer},
+                {**one, "name": "away", "title": "Elsewhere", "issuer": f"http://{nobody}"},
+            ],
+        }

@@ -9,8 +9,8 @@ from flask import Flask
 
 from tests.support.browser import Chrome
 
-# In the gateway's table, but nothing that somebody looks at: files, the front's question, the ways to a provider.
-NO_PAGES = {"static", "editor_js", "editor_css", "favicon", "session", "login_with", "login_back"}
+# In the gateway's table, but nothing that somebody looks at: files, the front's question.
+NO_PAGES = {"static", "editor_js", "editor_css", "favicon", "session"}
 ADMIN, PERSON = "grace", "mary"
 
 
@@ -86,8 +86,10 @@ def _no_reason(browser: Chrome) -> None:
 
 
 PAGES = [
-    Page("login", "login", "/login", who="", sees="You need a name"),
+    Page("login", "login", "/login", who="", sees="Log in with the University"),
     Page("login-refused", "login", "/login", who="", act=_refused, sees="do not belong together"),
+    Page("login-provider-refuses", "login_back", "/login/with/uni", who="", sees="Uppsala says: access_denied"),
+    Page("login-provider-away", "login_with", "/login/with/away", who="", sees="does not answer"),
     Page("overview", "overview", "/", sees="Latest submissions"),
     Page("overview-person", "overview", "/", PERSON, sees="Latest submissions"),
     Page("submit", "submit", "/submit?problem=caves"),

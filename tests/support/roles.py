@@ -13,7 +13,7 @@ from judge.etcd.discovery import host_port
 from judge.rpc import pki
 from tests.support.etcd_daemon import Host
 
-ROLES = ("etcd", "judicator", "mongodb", "executor", "gateway", "proxy", "https", "stranger")
+ROLES = ("etcd", "judicator", "mongodb", "executor", "gateway", "proxy", "https", "boot", "stranger")
 
 
 class Authority:

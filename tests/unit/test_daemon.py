@@ -188,7 +188,7 @@ def test_a_monitor_asks_each_service_for_its_metrics():
     template = (ROOT / "roles/judge_monitor/templates/prometheus.yml.j2").read_text()
     (asked,) = re.findall(r"{% set of = (.*) %}", template)
     assert ast.literal_eval(asked) == {
-        group: [name for name, kind in kinds.KINDS.items() if kind.group == group or kind.proxy]
+        group: ["boot", *(name for name, kind in kinds.KINDS.items() if kind.group == group or kind.proxy)]
         for group in dict.fromkeys(kind.group for kind in kinds.KINDS.values())
     }
 

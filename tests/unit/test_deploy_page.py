@@ -179,7 +179,7 @@ def test_what_the_controller_keeps_is_all_named() -> None:
 # -- certificates ----------------------------------------------------------------------------------------------------
 
 
-OTHERS = {"others": {"executors", "gateways"}}
+OTHERS = {"others": {"executors", "gateways"}, "metrics": set(GROUPS)}
 
 
 def test_certificates_are_those_that_hosts_get() -> None:

@@ -110,9 +110,14 @@ def rendered(directory: Path, **variables: object) -> str:
     for name in ("ca.crt", "monitor.crt", "monitor.key"):
         (directory / name).touch()
     (directory / "judge.rules.yml").write_text(RULES.read_text())
-    hostvars = {
+    hostvars: dict[str, dict[str, str]] = {
         "j1": {"ansible_host": "fd00::1", "judge_judicator_metrics": "[::]:9401", "judge_etcd_metrics": "0.0.0.0:9402"},
-        "e1": {"judge_address": "10.0.0.2", "judge_executor_metrics": "0.0.0.0:9403", "judge_etcd_metrics": ""},
+        "e1": {
+            "judge_address": "10.0.0.2",
+            "judge_executor_metrics": "0.0.0.0:9403",
+            "judge_etcd_metrics": "",
+            "judge_boot_metrics": "0.0.0.0:9404",
+        },
     }
     given = {
         "judge_monitor_interval": "15s",
@@ -136,6 +141,7 @@ def test_the_role_names_every_daemon_that_serves_metrics_once(tmp_path: Path, *,
     assert [(one["targets"], one["labels"]["service"]) for one in job["static_configs"]] == [
         (["[fd00::1]:9402"], "etcd"),
         (["[fd00::1]:9401"], "judicator"),
+        (["10.0.0.2:9404"], "boot"),
         (["10.0.0.2:9403"], "executor"),
     ]
     assert (found["scrape_configs"][1:] == [extra]) == more

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jinja2
+import jinja2.nativetypes
 import pytest
 import yaml
 
@@ -331,6 +331,28 @@ def test_nginx_answers_on_both_kinds_of_addresses_unless_the_kernel_has_one(ipv6
     lines = render("gateway", "nginx.conf.j2", given | {"judge_gateway_ipv6": ipv6}).splitlines()
     listening = [line.split()[1] for line in lines if line.strip().startswith("listen ")]
     assert listening == ["443", *(["[::]:443"] if ipv6 else [])]
+
+
+@pytest.mark.parametrize("metrics", ["", "0.0.0.0:9406"])
+def test_boot_serves_its_metrics_with_a_certificate_of_its_own(metrics):
+    """It has neither where nobody asks for them; no other certificate's key is root's on every host."""
+    given = variables("g1", GROUPS, formed=True) | {"judge_boot_metrics": metrics}
+    boot = parse_text(MODELS["boot"], render("boot", "boot.yml.j2", given), "boot")
+    assert boot.metrics == (metrics or None)
+    assert (boot.metrics_tls and str(boot.metrics_tls.key)) == ("/etc/judge/tls/boot.key" if metrics else None)
+    of_host = read(ROLES / "judge_pki/vars/main.yml")
+    environment = jinja2.nativetypes.NativeEnvironment()
+    environment.filters |= {
+        "extract": lambda key, within: within[key], "flatten": lambda lists: [one for each in lists for one in each], "unique": list,
+    }  # fmt: skip
+    told = environment.from_string(of_host["judge_pki_certificates"]).render(
+        of_host | {"group_names": ["gateways"], "judge_boot_metrics": metrics}
+    )
+    held = [(one["name"], one["owner"]) for one in told]
+    assert (
+        held
+        == [("gateway", "judge"), ("https", "root"), ("etcd", "judge-etcd"), ("boot", "root")][: 4 if metrics else 3]
+    )
 
 
 def test_the_order_of_the_inventory_changes_nothing():
