@@ -75,7 +75,7 @@ clients: setup-test  ## what is generated from the API: the Python client's call
 # Heavy toolchains come here only: five minutes and 6 GB.
 test-languages: setup-test  ## all languages of the table: install what Debian has, and judge in each of them (root)
 	@scripts/install-packages $$($(BIN)/python -m judge.languages | sed 's/[^ ]*/package:&/g')
-	JUDGE_TEST_ALL_LANGUAGES=1 $(BIN)/pytest tests/integration/test_languages.py
+	JUDGE_TEST_ALL_LANGUAGES=1 $(BIN)/pytest tests/integration/test_languages.py tests/integration/test_languages_files.py
 
 types: setup-test  ## mypy, strict
 	$(BIN)/mypy

@@ -18,16 +18,14 @@ import time
 from pathlib import Path
 
 ENGINES = ("atheris", "hypothesis")
-# Functions of bytes; `requests` needs root.
-# fmt: off
-BYTES = (
-    "package", "check", "polygon", "dmoj", "cms", "tps", "hydro", "uoj", "syzoj", "directory",
-    "polygon-made", "dmoj-made", "cms-made", "tps-made", "package-generators", "package-script",
-    "languages",
-    "validator", "results", "settings", "answers", "requests",
-)
-# fmt: on
 WEB = ("api", "rpc")
+
+
+def known() -> list[str]:
+    """All targets: the functions of bytes (`requests` needs root), and those that schemathesis searches."""
+    from tests.fuzz import targets
+
+    return [*targets.ALL, *WEB]
 
 
 def _atheris(target: str, seconds: int, findings: Path) -> None:
@@ -39,7 +37,9 @@ def _atheris(target: str, seconds: int, findings: Path) -> None:
     found = findings / "corpus" / target
     found.mkdir(parents=True, exist_ok=True)
     options = [f"-max_total_time={seconds}", f"-artifact_prefix={findings}/{target}-", "-max_len=8192", "-timeout=30"]
-    arguments = [sys.argv[0], str(found), str(targets.CORPUS / target), "-rss_limit_mb=4096", "-print_final_stats=1"]
+    for data in targets.seeds(target):
+        (found / hashlib.sha256(data).hexdigest()[:16]).write_bytes(data)
+    arguments = [sys.argv[0], str(found), "-rss_limit_mb=4096", "-print_final_stats=1"]
     atheris.Setup([*arguments, *options], targets.ALL[target])
     atheris.Fuzz()
 
@@ -119,18 +119,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     guided = importlib.util.find_spec("atheris") is not None
     parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--target", choices=[*BYTES, *WEB], action="append", help="may be repeated; default: all")
+    parser.add_argument("--target", action="append", metavar="TARGET", help="may be repeated; default: all")
     parser.add_argument("--engine", choices=ENGINES, default=ENGINES[0] if guided else ENGINES[1])
     parser.add_argument("--findings", type=Path, default=Path("fuzz-findings"))
     parser.add_argument("--here", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     given.findings.mkdir(parents=True, exist_ok=True)
-    chosen = given.target or [*BYTES, *WEB]
     if given.here is not None:
+        chosen = given.target
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its clusters are stopped
         engine = _web if chosen[0] in WEB else {"atheris": _atheris, "hypothesis": _hypothesis}[given.engine]
         engine(chosen[0], given.here, given.findings)
         return 0
+    # Only here: atheris has to see the first import of what it is to be guided by.
+    chosen = given.target or known()
+    if wrong := sorted(set(chosen) - set(known())):
+        parser.error(f"there is no target '{wrong[0]}'; there are: {', '.join(known())}")
     seconds = max(1, int(given.minutes * 60 / len(chosen)))
     failed = []
     for target in chosen:

@@ -76,9 +76,18 @@ def _archive(data: bytes, base: Mapping[str, bytes] = BASE) -> bytes | None:
     return buffer.getvalue()
 
 
+def _base(data: bytes) -> Mapping[str, bytes]:
+    """The package that is named before the first of the files that are replaced; the small one of the format itself."""
+    name = data.partition(FILE)[0].decode("utf-8", "replace").strip()
+    return BASES.get(name, BASE)
+
+
 def check(data: bytes) -> None:
-    """`judgectl problem check`, which reads on behind every fault; it and import agree on what can be judged."""
-    made = _archive(data)
+    """`judgectl problem check`, which reads on behind every fault; it and import agree on what can be judged.
+
+    The package is of any format: the data begin with the name of one of BASES.
+    """
+    made = _archive(data, _base(data))
     if made is None:
         return
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
@@ -280,5 +289,10 @@ ALL = TARGETS | ROOT
 
 
 def seeds(target: str) -> list[bytes]:
-    """The corpus of one target."""
-    return [path.read_bytes() for path in sorted((CORPUS / target).iterdir())]
+    """The corpus of one target; packages of every format are for `check`, too."""
+    found = [path.read_bytes() for path in sorted((CORPUS / target).iterdir())]
+    if target == "check":
+        for base in BASES:
+            others = [one if one.startswith(b"PK") else base.encode() + one for one in seeds(base)]
+            found += [base.encode(), *others]
+    return found

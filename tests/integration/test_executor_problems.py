@@ -23,6 +23,8 @@ pytestmark = [
 ]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/packages"
+# Tests that are still to be made are made on a cluster: tests/integration/test_problem_verify.py has those.
+READY = sorted(path.name for path in EXAMPLES.iterdir() if (path / "data/secret").is_dir())
 TABLE = load_table()
 YAML = "problem_format_version: 2025-09\nname: X\nlimits: {time_limit: 2, validation_time: 2, memory: 128}\n"
 CAT = "import sys\nsys.stdout.write(sys.stdin.read())\n"
@@ -61,7 +63,7 @@ def judge(pipeline, data, source, language="python3", mode="lazy"):
     return completed
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in EXAMPLES.iterdir()))
+@pytest.mark.parametrize("name", READY)
 def test_example_packages_are_judged_as_their_authors_meant(pipeline, work, name):
     with read_package(EXAMPLES / name) as package:
         if package.infer:

@@ -30,7 +30,13 @@ pytestmark = [
 TABLE = load_table()
 MIB = 1024**2
 # What must be here wherever the tests run: `make setup-test` installs it (scripts/install-packages).
-ALWAYS = "c cpp python3 java go rust javascript pascal ruby php perl lua ocaml bash sh brainfuck gas".split()  # noqa: SIM905
+# fmt: off
+ALWAYS = (
+    "c", "c11", "c17", "c23", "cpp", "cpp11", "cpp14", "cpp17", "cpp20", "cpp23", "python3", "java", "go", "rust",
+    "javascript", "csharp", "pascal", "haskell", "ruby", "php", "perl", "lua", "ocaml", "bash", "sh", "brainfuck",
+    "gas",
+)
+# fmt: on
 # With this every row must be here that the distribution has packages for (`make test-languages`).
 ALL = os.environ.get("JUDGE_TEST_ALL_LANGUAGES") == "1"
 PATIENT = LimitsOverride(cpu=30, wall=100, memory=256 * MIB)

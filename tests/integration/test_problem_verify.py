@@ -51,6 +51,17 @@ def test_examples_verify(cluster: Cluster, name: str) -> None:
     assert len(rows) >= 3
 
 
+@pytest.mark.parametrize(
+    ("name", "other", "right"),
+    [("mirror", "domjudge", "accepted/slice.py"), ("fuse", "kattis", "accepted/less.py")],
+)
+def test_input_of_later_passes_is_the_dialects(cluster: Cluster, name: str, other: str, right: str) -> None:
+    """Their validators read it: what is right in the package's own dialect is wrong in the other one."""
+    assert verified(cluster, str(PACKAGES / name))[right]["right"]
+    row = verified(cluster, str(PACKAGES / name), "--dialect", other, code=1)[right]
+    assert row["verdict"] == "WA" and not row["right"]
+
+
 def test_scores_are_kept_and_shown(cluster: Cluster) -> None:
     ctl(cluster, "problem", "import", str(PACKAGES / "packing"))
     source = PACKAGES / "packing/submissions/accepted/greedy.py"

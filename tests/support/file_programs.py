@@ -182,6 +182,282 @@ SIX=6
 -- main.sh
 . "$(dirname "$0")/six.sh"
 echo $((7 * SIX))
+== typescript
+-- six.ts
+export const six: number = 6;
+-- main.ts
+import { six } from "./six";
+console.log(7 * six);
+== coffeescript
+-- six.coffee
+module.exports = 6
+-- main.coffee
+console.log 7 * require("./six")
+== luajit
+-- six.lua
+return 6
+-- main.lua
+print(7 * require("six"))
+== sh
+-- six.sh
+SIX=6
+-- main.sh
+. "${0%/*}/six.sh"
+echo $((7 * SIX))
+== awk
+-- six.awk
+function six() { return 6 }
+-- main.awk
+@include "/box/six.awk"
+BEGIN { print 7 * six() }
+== tcl
+-- six.tcl
+proc six {} { return 6 }
+-- main.tcl
+source [file join [file dirname [info script]] six.tcl]
+puts [expr {7 * [six]}]
+== d
+-- six.d
+module six;
+int value() { return 6; }
+-- main.d
+import std.stdio;
+import six;
+void main() { writeln(7 * six.value()); }
+== nim
+-- six.nim
+proc value*(): int = 6
+-- main.nim
+import six
+echo 7 * value()
+== ada
+-- six.ads
+package Six is
+   function Value return Integer;
+end Six;
+-- six.adb
+package body Six is
+   function Value return Integer is (6);
+end Six;
+-- main.adb
+with Ada.Integer_Text_IO;
+with Six;
+procedure Main is
+begin
+   Ada.Integer_Text_IO.Put (7 * Six.Value, Width => 0);
+end Main;
+== fortran
+-- six.f90
+module six
+contains
+  integer function value()
+    value = 6
+  end function
+end module
+-- start.f90
+program start
+  use six
+  print '(i0)', 7 * value()
+end program
+== fortran77
+-- six.f
+      INTEGER FUNCTION SIX()
+      SIX = 6
+      END
+-- start.f
+      PROGRAM START
+      INTEGER SIX
+      PRINT '(I2)', 7 * SIX()
+      END
+== objectivec
+-- Six.h
+#import <Foundation/Foundation.h>
+@interface Six : NSObject
++ (int)value;
+@end
+-- Six.m
+#import "Six.h"
+@implementation Six
++ (int)value { return 6; }
+@end
+-- seven.c
+int seven(void) { return 7; }
+-- main.m
+#include <stdio.h>
+#import "Six.h"
+int seven(void);
+int main(void) { printf("%d\\n", seven() * [Six value]); return 0; }
+== nasm
+-- six.inc
+%define SIX 6
+-- main.asm
+%include "/box/six.inc"
+extern printf
+section .data
+form: db "%d", 10, 0
+section .text
+global main
+main:
+    push rbp
+    mov rdi, form
+    mov esi, 7 * SIX
+    xor eax, eax
+    call printf
+    xor eax, eax
+    pop rbp
+    ret
+== gas
+-- six.inc
+.set SIX, 6
+-- main.s
+.include "/box/six.inc"
+.data
+form: .asciz "%d\\n"
+.text
+.globl main
+main:
+    push %rbp
+    mov $form, %rdi
+    mov $7 * SIX, %esi
+    xor %eax, %eax
+    call printf
+    xor %eax, %eax
+    pop %rbp
+    ret
+== cobol
+-- six.cpy
+01 six pic 9 value 6.
+-- main.cob
+identification division.
+program-id. start.
+data division.
+working-storage section.
+copy "six.cpy".
+01 product pic 99.
+procedure division.
+    multiply 7 by six giving product
+    display product
+    stop run.
+== forth
+-- six.fth
+6 constant six
+-- main.fth
+include /box/six.fth
+7 six * . cr
+== lisp
+-- six.lisp
+(defconstant +six+ 6)
+-- main.lisp
+(load "/box/six.lisp")
+(format t "~d~%" (* 7 (symbol-value '+six+)))
+== scheme
+-- six.scm
+(define six 6)
+-- main.scm
+(load "/box/six.scm")
+(display (* 7 six))
+== racket
+-- six.rkt
+#lang racket/base
+(provide six)
+(define six 6)
+-- main.rkt
+#lang racket/base
+(require "six.rkt")
+(display (* 7 six))
+== prolog
+-- six.pl
+six(6).
+-- main.pl
+:- [six].
+main :- six(N), X is 7 * N, print(X), nl.
+== erlang
+-- six.hrl
+-define(SIX, 6).
+-- main.erl
+-module(main).
+-export([main/0]).
+-include("/box/six.hrl").
+main() -> io:format("~p~n", [7 * ?SIX]).
+== elixir
+-- six.exs
+defmodule Six do
+  def value, do: 6
+end
+-- main.exs
+Code.require_file("six.exs", __DIR__)
+IO.puts(7 * apply(Six, :value, []))
+== clojure
+-- six.clj
+(def six 6)
+-- main.clj
+(load-file "/box/six.clj")
+(println (* 7 six))
+== scala
+-- Six.scala
+object Six { val value = 6 }
+-- Main.scala
+object Main { def main(args: Array[String]): Unit = println(7 * Six.value) }
+== groovy
+-- Six.groovy
+class Six { static int value() { 6 } }
+-- Main.groovy
+println 7 * Six.value()
+== r
+-- six.R
+six <- 6
+-- main.R
+source("/box/six.R")
+cat(7 * six, "\\n")
+== octave
+-- six.m
+function x = six()
+  x = 6;
+end
+-- main.m
+addpath("/box");
+printf("%d\\n", 7 * six());
+== swift
+-- Six.swift
+func six() -> Int { return 6 }
+-- main.swift
+print(7 * six())
+== sqlite
+-- six.sql
+create table six as select 6 as n;
+-- main.sql
+.read /box/six.sql
+select 7 * n from six;
+== icon
+-- six.icn
+procedure six()
+  return 6
+end
+-- main.icn
+$include "/box/six.icn"
+procedure main()
+  write(7 * six())
+end
+== algol68
+-- six.a68
+INT six = 6;
+-- main.a68
+PR read "six.a68" PR
+print((whole(7 * six, 0), new line))
+== sml
+-- six.sml
+val six = 6;
+-- main.sml
+use "/box/six.sml";
+fun main () = print (Int.toString (7 * six) ^ "\\n");
+== raku
+-- Six.rakumod
+unit module Six;
+sub six is export { 6 }
+-- main.raku
+use lib '/box';
+use Six;
+say 7 * six;
 """
 
 

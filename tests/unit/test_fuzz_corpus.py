@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.targets import TARGETS, seeds
+from tests.fuzz.__main__ import known
+from tests.fuzz.foreign import BASES
+from tests.fuzz.targets import ALL, CORPUS, FILE, TARGETS, seeds
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/fuzzing.md"
+
+
+def test_the_page_has_all_targets_and_no_others():
+    rows = re.findall(r"^\| (`[^|]+`) \|", PAGE.read_text(), re.MULTILINE)
+    told = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    assert sorted(told) == sorted(known())
+    assert {path.name for path in CORPUS.iterdir()} == set(ALL)
+
+
+def test_check_is_fed_packages_of_every_format():
+    named = {data.partition(FILE)[0].decode("utf-8", "replace") for data in seeds("check")}
+    assert set(BASES) <= named
 
 
 @pytest.mark.parametrize("target", sorted(TARGETS))

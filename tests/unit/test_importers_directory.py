@@ -56,6 +56,8 @@ SHAPES: dict[str, tuple[list[str], list[tuple[bool, str]]]] = {
     "two words": (["input/1.txt", "expected_output/1.txt"], [(False, "1")]),
     "two words in a name": (["tests/2.in", "tests/2.expected_output"], [(False, "2")]),
     "in Spanish": (["entrada1.txt", "salida1.txt"], [(False, "1")]),
+    "in Croatian": (["ulaz/1.txt", "izlaz/1.txt"], [(False, "1")]),
+    "in Croatian, side by side": (["1.ulaz", "1.izlaz"], [(False, "1")]),
     "in Portuguese": (["entradas/1.txt", "saidas/1.txt"], [(False, "1")]),
     "acmp": (["1.t", "1.a"], [(False, "1")]),
     "natural order": (["2.in", "2.out", "10.in", "10.out"], [(False, "1_2"), (False, "2_10")]),

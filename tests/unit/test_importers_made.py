@@ -8,6 +8,7 @@ import select
 import shlex
 import subprocess
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.ctl.problem.making import Batch, fault, script
-from judge.errors import PackageError
+from judge.ctl.problem.making import Batch, fault, refuse_absent, script
+from judge.ctl.problem.trial import Present
+from judge.errors import PackageError, UnavailableError
 from judge.model import messages as m
 from judge.problems.archives import open_tree
 from judge.problems.importers import draft, making, testlib, tps_gen
@@ -178,6 +180,36 @@ def test_solutions_in_any_language_of_the_table(tmp_path: Path, name: str, conte
     plan.close()
     assert (program.build, set(program.files), program.run[-1]) == ("", {name}, last)
     assert f"/box/{name}" in program.compile or "/box" in program.compile
+
+
+KOTLIN = polygon(
+    solutions='<solution tag="main"><source path="solutions/Main.kt" type="x"/></solution>',
+    more={"solutions/Main.kt": b"fun main() {}\n"},
+)
+
+
+def test_a_language_that_no_executor_has_is_named(tmp_path: Path) -> None:
+    plan = plan_of(folder(tmp_path, without(KOTLIN, "tests/02", "tests/02.a"), "x"))
+    refuse_absent(plan, Present(frozenset({"cpp", "kotlin"}), any=True))
+    sentence = "x: its tests are to be made, and no executor has kotlin, in which solutions/Main.kt is; make them first"
+    with pytest.raises(PackageError, match=f"^{sentence}$"):
+        refuse_absent(plan, Present(frozenset({"cpp", "python3"}), any=True))
+    with pytest.raises(PackageError, match=r"no executor has cpp, in which files/gen\.cpp is"):
+        refuse_absent(plan, Present(frozenset({"kotlin"}), any=True))
+    with pytest.raises(UnavailableError, match=r"no executor takes work; start one"):
+        refuse_absent(plan, Present())
+    plan.close()
+
+
+def test_an_executor_that_has_not_what_another_has_says_so(tmp_path: Path) -> None:
+    plan = plan_of(folder(tmp_path, without(KOTLIN, "tests/02.a"), "x"))
+    program = replace(plan.programs["solution"], needs=("/nowhere/kotlinc",))
+    text = script({"solution": program}, [], {"solution": "p/0"}, {})
+    done = subprocess.run(["sh", "-c", text], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "/usr/bin/kotlinc" in plan.programs["solution"].needs
+    plan.close()
+    assert done.returncode == 9
+    assert done.stderr == "solutions/Main.kt: is in kotlin, which the executor that was asked does not have\n"
 
 
 # --- CMS and TPS -------------------------------------------------------------------------------------------------

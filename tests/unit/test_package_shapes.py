@@ -662,6 +662,7 @@ SHAPES: dict[str, Shape] = {
             "submissions/wrong-answer/a.py": "",
             "submissions/TimeLimit/a.py": "",
             "submissions/run-error/a.py": "",
+            "submissions/no_output/a.py": "",
             "submissions/ideas/a.py": "",
         },
         lambda package: (
@@ -671,6 +672,7 @@ SHAPES: dict[str, Shape] = {
                 "TimeLimit/a.py": "TLE",
                 "accepted/a.py": "AC",
                 "run-error/a.py": "RTE",
+                "no_output/a.py": "WA",
                 "wrong-answer/a.py": "WA",
             }
         ),

@@ -21,7 +21,7 @@ from rich.table import Table
 from judge.ctl import show
 from judge.ctl.api import Api
 from judge.ctl.problem.rows import ExampleRow
-from judge.ctl.problem.trial import Trial, present
+from judge.ctl.problem.trial import Present, Trial, present
 from judge.errors import PackageError, UnavailableError
 from judge.languages.table import BOX
 from judge.model import messages as m
@@ -63,10 +63,10 @@ def made(api: Api, plan: Plan, *, quiet: bool = True) -> Iterator[Made]:
 def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
     """All that is to be made, in files of this folder.
 
-    PackageError when a program of the package does not compile, fails, or takes too much.
+    PackageError when a program of the package does not compile, fails, or takes too much, or is in a language that no
+    executor has.
     """
-    if not present(api).any:
-        raise UnavailableError(f"{plan.tree.label}: its tests are to be made, and no executor takes work; start one")
+    refuse_absent(plan, present(api))
     found: dict[str, Path] = {}
     room = MAX_TOTAL_BYTES
     waiting = batches(plan)
@@ -87,6 +87,16 @@ def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
                     raise PackageError(f"{plan.tree.label}: {fault(row.task, batch)}")
             waiting = again + waiting
     return plan.made(found)
+
+
+def refuse_absent(plan: Plan, there: Present) -> None:
+    """PackageError for the first program in a language that no executor has; UnavailableError without any executor."""
+    if not there.any:
+        raise UnavailableError(f"{plan.tree.label}: its tests are to be made, and no executor takes work; start one")
+    for one in plan.programs.values():
+        if not there.takes(one.language):
+            why = f"{there.why(one.language)}, in which {clean(one.name, 100)} is"
+            raise PackageError(f"{plan.tree.label}: its tests are to be made, and {why}; make them first")
 
 
 @dataclass
@@ -184,6 +194,10 @@ def script(programs: dict[str, Program], steps: Sequence[Step], folders: dict[st
     lines = [_HEAD]
     for key, folder in folders.items():
         one = programs[key]
+        # A command goes to any executor, and only some may have the language.
+        for path in one.needs:
+            absent = f"{clean(one.name, 100)}: is in {one.language}, which the executor that was asked does not have"
+            lines.append(f"[ -e {shlex.quote(path)} ] || fail {shlex.quote(absent)}")
         build = one.build or " ".join(_word(word, folder) for word in one.compile)
         if build:
             said = shlex.quote(f"{clean(one.name, 100)}: does not compile")

@@ -35,6 +35,7 @@ class Program:
 
     `run` are the words that start it; `{}/` at the beginning of one is the folder. `name` is for people. `compile` are
     the words of another command that builds it; in them, and in those of `run`, `/box` is the folder wherever it is.
+    `language` is its row of the table, and `needs` are files that this one needs beyond what every executor has.
     """
 
     name: str
@@ -42,6 +43,8 @@ class Program:
     build: str
     run: tuple[str, ...]
     compile: tuple[str, ...] = ()
+    language: str = ""
+    needs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -236,14 +239,14 @@ def program(draft: Draft, source: testlib.Source) -> Program:
     files: dict[str, Content] = {**dict(testlib.modules(ref)), **beside, plain: ref}
     quoted, here = shlex.quote(plain), "{}/" + plain
     if suffix == ".py":
-        return Program(ref.path, files, "", ("python3", here))
+        return Program(ref.path, files, "", ("python3", here), language="python3")
     if suffix == ".java":
-        return Program(ref.path, files, "", ("java", "-Xmx1g", "-Xss64m", here))
+        return Program(ref.path, files, "", ("java", "-Xmx1g", "-Xss64m", here), language="java")
     if suffix == ".sh":
-        return Program(ref.path, files, "", ("sh", here))
+        return Program(ref.path, files, "", ("sh", here), language="sh")
     if suffix in {".pas", ".dpr"}:
         word = "-dEVAL " if _asks_eval(draft, files) else ""
-        return Program(ref.path, files, f"fpc -l- -v0 -O2 {word}-oprogram {quoted}", ("{}/program",))
+        return Program(ref.path, files, f"fpc -l- -v0 -O2 {word}-oprogram {quoted}", ("{}/program",), (), "pascal")
     return _of_table(ref, files)
 
 
@@ -257,7 +260,7 @@ def _of_table(ref: Ref, files: Mapping[str, Content]) -> Program:
     commands = row.plan_files({name: read(content) for name, content in files.items()}, _MEMORY, entry=plain)
     env = ("env", *(f"{name}={value}" for name, value in commands.env.items())) if commands.env else ()
     compiled = (*env, *commands.compile) if commands.compile else ()
-    return Program(ref.path, files, "", (*env, *commands.run), compiled)
+    return Program(ref.path, files, "", (*env, *commands.run), compiled, language, tuple(sorted(row.programs())))
 
 
 def _compiled(draft: Draft, source: testlib.Source, suffix: str) -> Program:
@@ -279,7 +282,7 @@ def _compiled(draft: Draft, source: testlib.Source, suffix: str) -> Program:
         build = f"cc -std=gnu11 -O2 -w {word}-o program {' '.join(units)} -lm"
     else:
         build = f"c++ -std=gnu++{source.standard} -O2 -w -fpermissive {word}-o program {' '.join(units)}"
-    return Program(source.ref.path, files, build, ("{}/program",))
+    return Program(source.ref.path, files, build, ("{}/program",), language="c" if suffix == ".c" else "cpp")
 
 
 def _asks_eval(draft: Draft, files: Mapping[str, Content]) -> bool:

@@ -1,0 +1,2 @@
+birth, death = map(int, input().split())
+print(death - birth - (birth < 0 < death))

@@ -1,0 +1,3 @@
+from itertools import groupby
+
+print(max(len(list(run)) for _, run in groupby(input())))

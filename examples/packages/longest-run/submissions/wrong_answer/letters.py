@@ -1,0 +1,2 @@
+word = input()
+print(max(map(word.count, word)))

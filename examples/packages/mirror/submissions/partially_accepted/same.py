@@ -1,0 +1,2 @@
+# Right for words that are the same backwards.
+print(input())

@@ -1,0 +1,2 @@
+fives, rest = divmod(int(input()), 5)
+print(*["/////"] * fives, "/" * rest)

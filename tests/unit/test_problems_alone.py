@@ -1,0 +1,36 @@
+"""Nothing that reads packages starts a process: strangers' programs run in the sandbox of an executor only."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PROBLEMS = Path(__file__).resolve().parents[2] / "judge/problems"
+# Modules that start processes, and functions of `os` that do.
+STARTERS = {"subprocess", "multiprocessing", "concurrent.futures", "asyncio", "pty", "runpy"}
+OF_OS = ("system", "popen", "fork", "exec", "spawn", "posix_spawn", "startfile")
+# Patterns of DMOJ's test cases are strangers' regular expressions, which may take for ever: they are matched by an
+# interpreter of ours that is ended after a while. No code of the package is in what it runs.
+EXCEPTION = PROBLEMS / "importers/dmoj/tests.py"
+
+
+def starts(path: Path) -> set[str]:
+    """What a module imports, or calls, to start processes."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module or "", *(f"{node.module}.{one.name}" for one in node.names)}
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found.add(f"{node.value.id}.{node.attr}")
+    of_os = {one for one in found if one.startswith(tuple(f"os.{name}" for name in OF_OS))}
+    return {one for one in found if one in STARTERS or one.partition(".")[0] in STARTERS} | of_os
+
+
+@pytest.mark.parametrize("path", sorted(PROBLEMS.rglob("*.py")), ids=lambda path: str(path.relative_to(PROBLEMS)))
+def test_it_starts_no_process(path: Path) -> None:
+    allowed = {"subprocess", "subprocess.run", "subprocess.TimeoutExpired"} if path == EXCEPTION else set()
+    assert starts(path) == allowed
