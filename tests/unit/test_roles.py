@@ -343,8 +343,10 @@ def test_boot_serves_its_metrics_with_a_certificate_of_its_own(metrics):
     of_host = read(ROLES / "judge_pki/vars/main.yml")
     environment = jinja2.nativetypes.NativeEnvironment()
     environment.filters |= {
-        "extract": lambda key, within: within[key], "flatten": lambda lists: [one for each in lists for one in each], "unique": list,
-    }  # fmt: skip
+        "extract": lambda key, within: within[key],
+        "flatten": lambda lists: [one for each in lists for one in each],
+        "unique": list,
+    }
     told = environment.from_string(of_host["judge_pki_certificates"]).render(
         of_host | {"group_names": ["gateways"], "judge_boot_metrics": metrics}
     )
