@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 
 import pytest
 
@@ -110,6 +111,17 @@ def test_a_dark_phone_with_a_keyboard_is_walked_as_well(browser, named, name):
     browser.look(width=390, dark=True)
     wrong = browser.walk()
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_page_that_could_not_be_made_stays_until_it_can(browser, named):
+    """Whoever reads it, or walks through it, is not thrown back to its beginning every few seconds."""
+    show(browser, named, Page("", "login_with", "/login/with/away", who="", sees="does not answer"))
+    browser.driver.execute_script("document.querySelector('main a').focus(); document.body.dataset.old = 'yes'")
+    time.sleep(7)
+    assert browser.all("body[data-old]") and browser.driver.switch_to.active_element == browser.one("main a")
+    # As if it could be made now.
+    browser.driver.execute_script("window.fetch = async () => ({status: 200})")
+    wait_for(lambda: not browser.all("body[data-old]"), what="the page that is asked for anew")
 
 
 def test_what_comes_in_by_itself_takes_no_place_away(browser, named):

@@ -80,4 +80,15 @@
       setTimeout(() => { button.textContent = "Copy"; }, 1500);
     });
   }
+
+  // A page that could not be made: it stays, and whoever reads it where they are, until it can be.
+  async function again() {
+    for (;;) {
+      await pause(5000);
+      // An answer that leads elsewhere is one as well, and has no status here; a form is not sent a second time.
+      const answer = await fetch(location.href, { credentials: "same-origin", cache: "no-store", redirect: "manual" }).catch(() => null);
+      if (answer && answer.status < 500) return location.replace(location.pathname + location.search);
+    }
+  }
+  if (document.getElementById("again")) again();
 })();
