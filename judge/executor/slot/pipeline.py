@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import judge
 from judge import clock
 from judge.errors import SandboxError, UsageError
-from judge.executor.channel import Finished, Job
+from judge.executor.channel import Finished, Job, given_back
 from judge.executor.slot import leavings, truncation
 from judge.executor.slot.attempt import Attempt, Means
 from judge.executor.slot.cases import cases
@@ -31,7 +31,6 @@ from judge.executor.slot.program import Box, Program, shorter
 from judge.executor.slot.runner import Cancelled
 from judge.executor.slot.serial import SerialJudge
 from judge.executor.slot.testing import Judges
-from judge.executor.table import given_back
 from judge.executor.verdict import Ruling, compile_verdict, judge_error, unfit_verdict, usage
 from judge.languages import handed
 from judge.model.messages import Completed, Limits, Result, Verdict
