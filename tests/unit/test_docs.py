@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer
+import yaml
 
 from judge.ctl.main import app
 from judge.gateway.api import handlers, routes
@@ -183,6 +184,38 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
 
 def test_the_glossary_is_a_page() -> None:
     assert len((ROOT / "docs/glossary.md").read_text().splitlines()) <= 50
+
+
+# Class names that several modules have, beside those that Ansible prescribes. It may sink: where a word means two
+# things, a newcomer who searches for it reads the wrong module first.
+MOST_HOMONYMS = 75
+PRESCRIBED = {"ActionModule", "CallbackModule", "FilterModule", "LookupModule"}
+
+
+def test_a_class_of_the_glossary_has_its_name_alone() -> None:
+    places: dict[str, set[str]] = {}
+    for path in (path for room in ("judge", "plugins") for path in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, set()).add(str(path.relative_to(ROOT)))
+    named = re.findall(r"`([\w/]+\.py):(\w+)`", (ROOT / "docs/glossary.md").read_text())
+    classes = {name: path for path, name in named if name in places}
+    assert len(classes) > 20
+    assert {name: places[name] - {path} for name, path in classes.items() if places[name] != {path}} == {}
+    homonyms = {name for name, paths in places.items() if len(paths) > 1} - PRESCRIBED
+    assert len(homonyms) <= MOST_HOMONYMS, sorted(homonyms)
+
+
+def test_the_front_page_leads_newcomers_to_where_things_are() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert "](docs/contributing.md)" in text
+    assert "](docs/walk.md)" in text
+
+
+def test_a_commit_passes_what_the_page_says() -> None:
+    """docs/contributing.md: `make lint` and `make types`, nothing else and nothing less."""
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [hook["entry"].replace(" --silent", "") for hook in local["hooks"]] == ["make lint", "make types"]
 
 
 # What a browser would ask another host for.

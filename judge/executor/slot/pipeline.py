@@ -19,7 +19,7 @@ from judge import clock
 from judge.errors import SandboxError, UsageError
 from judge.executor.channel import Finished, Job, given_back
 from judge.executor.slot import leavings, truncation
-from judge.executor.slot.attempt import Attempt, Means
+from judge.executor.slot.attempt import Means, PreparedJob
 from judge.executor.slot.cases import cases
 from judge.executor.slot.duration import kind_of
 from judge.executor.slot.ioi.rounds import UnfitError
@@ -66,7 +66,7 @@ class Judging:
             sandbox=means.where,
             weak_sandbox=means.weak,
         )
-        self._attempt = Attempt(means, job, means.durations.expected(self._kind))
+        self._attempt = PreparedJob(means, job, means.durations.expected(self._kind))
         self._left_out = ""
 
     def execute(self) -> Finished:
