@@ -3,6 +3,9 @@
 A daemon is a module with `run(config, stop) -> exit code`. It does its work until the event `stop` is set, and raises a
 JudgeError when it cannot. It serves its metrics itself (`metrics.serve`): after what it may refuse, so that a second
 instance says what is wrong and not that a port is taken, and after its last fork, as metrics have a thread.
+
+Two do not come by here: boot, which lets a second signal kill what the first one stops (judge/boot/main.py), and `judge
+backup`, which ends by itself and logs as its timer's unit wants it (judge/backup/__main__.py).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from judge import clock, failpoint
 from judge.boot import pidfile, procs
-from judge.boot.backend import Seen, Unit, fingerprint
+from judge.boot.backend import Observed, Unit, fingerprint
 from judge.boot.plan import Process
 from judge.errors import EXIT_FAILED
 
@@ -78,7 +78,7 @@ class ProcessBackend:
         self._command = command
         self._environment = dict(environment if environment is not None else minimal_environment())
         self._running: dict[str, _Running] = {}
-        self._ended: dict[str, Seen] = {}
+        self._ended: dict[str, Observed] = {}
         self._next_logs = clock.monotonic()
 
     def prepare(self, unit: Unit) -> None:
@@ -115,20 +115,20 @@ class ProcessBackend:
             self._start(unit)
         except OSError as exc:
             reason = f"it cannot be started: {exc.strerror or exc}"
-            self._ended[unit.name] = Seen(Process.EXITED, code=EXIT_FAILED, detail=reason)
+            self._ended[unit.name] = Observed(Process.EXITED, code=EXIT_FAILED, detail=reason)
 
-    def poll(self, unit: Unit) -> Seen:
+    def poll(self, unit: Unit) -> Observed:
         """The service as it is now. When it has ended, join it, and end all that it left behind."""
         running = self._running.get(unit.name)
         if running is None:
             return self._not_running(unit)
         if running.handle.alive:
-            return Seen(Process.RUNNING, running.handle.pid, outdated=running.outdated, found=running.child is None)
+            return Observed(Process.RUNNING, running.handle.pid, outdated=running.outdated, found=running.child is None)
         code = running.child.wait() if running.child is not None else None
         running.handle.close()
         del self._running[unit.name]
         procs.kill_marked(procs.INCARNATION, running.incarnation)
-        seen = Seen(Process.EXITED, code=code, detail=self._last_line(unit, running.log_start))
+        seen = Observed(Process.EXITED, code=code, detail=self._last_line(unit, running.log_start))
         self._ended[unit.name] = seen
         return seen
 
@@ -165,15 +165,15 @@ class ProcessBackend:
                 running.child.returncode = 0  # left to the next boot on purpose: no warning at its collection
         self._running.clear()
 
-    def _not_running(self, unit: Unit) -> Seen:
+    def _not_running(self, unit: Unit) -> Observed:
         if not pidfile.is_locked(self._alive(unit)):
-            return self._ended.get(unit.name, Seen())
+            return self._ended.get(unit.name, Observed())
         self.adopt(unit)
         running = self._running.get(unit.name)
         if running is not None:
-            return Seen(Process.RUNNING, running.handle.pid, outdated=running.outdated, found=True)
+            return Observed(Process.RUNNING, running.handle.pid, outdated=running.outdated, found=True)
         detail = f"an instance that is not the recorded one still holds {self._alive(unit)}"
-        return Seen(Process.ALIEN, detail=detail)
+        return Observed(Process.ALIEN, detail=detail)
 
     def _start(self, unit: Unit) -> None:
         self._clear_the_way(unit)

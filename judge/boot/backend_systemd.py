@@ -14,7 +14,7 @@ from pathlib import Path
 
 from judge import clock
 from judge.boot import pidfile, procs, systemd
-from judge.boot.backend import Seen, Unit, fingerprint
+from judge.boot.backend import Observed, Unit, fingerprint
 from judge.boot.plan import Process
 from judge.boot.systemd import Shown, unit_name
 from judge.errors import EXIT_FAILED, EXIT_REFUSED, RefusedError
@@ -50,8 +50,8 @@ class SystemdBackend:
         self._known: dict[str, str] = {}  # the invocation that the pid file speaks of
         self._found: dict[str, str] = {}  # the invocation that ran before this boot
         self._outdated: set[str] = set()
-        self._ended: dict[str, tuple[Shown, Seen]] = {}
-        self._refused: dict[str, Seen] = {}
+        self._ended: dict[str, tuple[Shown, Observed]] = {}
+        self._refused: dict[str, Observed] = {}
         self._handles: dict[str, procs.Handle] = {}
         self._answers = True
         self._host_stops = False
@@ -140,14 +140,14 @@ class SystemdBackend:
             return
         # A unit that is missing, broken or masked stays so until a person acts; anything else may pass.
         code = EXIT_FAILED if shown.load == "loaded" else EXIT_REFUSED
-        self._refused[unit.name] = Seen(Process.EXITED, code=code, detail=f"systemd does not start it: {done}")
+        self._refused[unit.name] = Observed(Process.EXITED, code=code, detail=f"systemd does not start it: {done}")
 
-    def poll(self, unit: Unit) -> Seen:
+    def poll(self, unit: Unit) -> Observed:
         """The service by the last look at its unit."""
         name = unit.name
         shown = self._shown.get(name)
         if name in self._asked:
-            return Seen(Process.RUNNING, ready=False)
+            return Observed(Process.RUNNING, ready=False)
         if shown is not None and shown.lives and not (self._host_stops and shown.over):
             self._refused.pop(name, None)
             found = shown.invocation == self._found.get(name)
@@ -155,19 +155,19 @@ class SystemdBackend:
         if name in self._refused:
             return self._refused[name]
         if shown is None or not any(name in ours for ours in (self._before, self._known, self._found)):
-            return Seen()
+            return Observed()
         if name not in self._ended or self._ended[name][0] != shown:
             self._ended[name] = (shown, self._end(name, shown))
         return self._ended[name][1]
 
-    def _end(self, name: str, shown: Shown) -> Seen:
+    def _end(self, name: str, shown: Shown) -> Observed:
         """The end of a unit. One that ended well may be forgotten by systemd at once, and then has no invocation."""
         if shown.invocation and shown.invocation == self._before.get(name):
             detail = "systemd dropped its start; see journalctl -u " + unit_name(name)
-            return Seen(Process.EXITED, code=EXIT_FAILED, detail=detail)
+            return Observed(Process.EXITED, code=EXIT_FAILED, detail=detail)
         invocation = shown.invocation or self._known.get(name, "")
         detail = systemd.reason(shown) or _last_line(unit_name(name), invocation)
-        return Seen(Process.EXITED, code=systemd.exit_code(shown), detail=detail)
+        return Observed(Process.EXITED, code=systemd.exit_code(shown), detail=detail)
 
     def stop(self, unit: Unit, *, force: bool) -> None:
         """Queue the unit's stop, or SIGKILL everything in its control group."""

@@ -18,8 +18,8 @@ from prometheus_client import Counter
 import judge
 from judge import clock
 from judge.boot import holds, pidfile, plan, serving, status
-from judge.boot.backend import Backend, Seen, Unit, write_config
-from judge.boot.plan import Action, Facts, Phase, Process, State
+from judge.boot.backend import Backend, Observed, Unit, write_config
+from judge.boot.plan import Action, Phase, Process, ServiceFacts, State
 from judge.config import BootConfig, BootService
 from judge.config.reading import Override
 from judge.config.rendering import Overrides, render
@@ -51,7 +51,7 @@ class _Service:
     probe: asyncio.Task[str] | None = None
     next_probe: float = 0.0
     gate: float | None = None
-    seen: Seen = field(default_factory=Seen)
+    seen: Observed = field(default_factory=Observed)
     renewed: bool = False
     incarnation: str = ""
 
@@ -197,7 +197,7 @@ class Loop:
         for sentence in sentences:
             log.warning("%s", sentence)
 
-    def _facts(self, index: int, *, free: bool, now: float) -> Facts:
+    def _facts(self, index: int, *, free: bool, now: float) -> ServiceFacts:
         service = self._services[index]
         name, seen = service.unit.name, service.seen
         held = ""
@@ -212,7 +212,7 @@ class Loop:
         renewed, service.renewed = service.renewed, False
         is_serving, trouble = self._checked(service, now)
         before, service.incarnation = service.incarnation, seen.incarnation or service.incarnation
-        return Facts(
+        return ServiceFacts(
             process=seen.process,
             code=seen.code,
             detail=seen.detail,
@@ -273,7 +273,7 @@ class Loop:
         service.probe = asyncio.create_task(serving.probe(target, service.unit.spec.serving_timeout))
         service.probe.add_done_callback(lambda _: self._wake.set())
 
-    async def _step(self, service: _Service, facts: Facts, now: float) -> None:
+    async def _step(self, service: _Service, facts: ServiceFacts, now: float) -> None:
         """One planned step (the seeds' body between lock and unlock)."""
         unit = service.unit
         if self._hurry and service.state.phase is Phase.STOPPING:

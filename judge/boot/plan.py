@@ -77,7 +77,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ServiceFacts:
     """The facts about a service now.
 
     `serving` is the result of a check that ended since the last decision, None when none did. `turn` says that an
@@ -108,7 +108,7 @@ class Decision:
     sentence: str = ""
 
 
-def decide(spec: BootService, state: State, facts: Facts, now: float) -> Decision:
+def decide(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
     """The next single step for one service. Called by boot's loop, under the lock of the service's pid file."""
     if facts.held or state.phase is Phase.HELD:
         return _held(state, facts, now)
@@ -181,7 +181,7 @@ def _fresh(state: State, now: float) -> State:
     return _enter(state, Phase.STOPPED, now, failures=0, crashes=0, missed=0, kills=0)
 
 
-def _held(state: State, facts: Facts, now: float) -> Decision:
+def _held(state: State, facts: ServiceFacts, now: float) -> Decision:
     if facts.held:
         changed = state.phase is not Phase.HELD or state.reason != facts.held
         return Decision(_enter(state, Phase.HELD, now, facts.held), sentence=facts.held if changed else "")
@@ -191,13 +191,13 @@ def _held(state: State, facts: Facts, now: float) -> Decision:
     return Decision(_fresh(state, now), sentence="no longer held")
 
 
-def _fatal(state: State, facts: Facts, now: float) -> Decision:
+def _fatal(state: State, facts: ServiceFacts, now: float) -> Decision:
     if not facts.renewed:
         return Decision(state)
     return Decision(_fresh(state, now), sentence="released or reconfigured, so it is tried again")
 
 
-def _alien(_spec: BootService, state: State, facts: Facts, now: float) -> Decision:
+def _alien(_spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
     """Never two of a kind: it is not started before what holds its lock is gone."""
     if state.phase is Phase.BACKOFF and now < state.until:
         return Decision(state, Action.CLEAR)
@@ -205,7 +205,7 @@ def _alien(_spec: BootService, state: State, facts: Facts, now: float) -> Decisi
     return Decision(_enter(state, Phase.STOPPED, now, facts.detail), Action.CLEAR, sentence)
 
 
-def _ending(spec: BootService, state: State, facts: Facts, now: float) -> Decision:
+def _ending(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
     """An orderly stop (seeds: `s.process.kill()`, `s.process.join()`), in reverse order of the services."""
     if facts.process is Process.ALIEN:
         return Decision(_enter(state, Phase.STOPPED, now, facts.detail), Action.CLEAR)
@@ -233,7 +233,7 @@ def _stopping(state: State, now: float) -> Decision:
     return Decision(dataclasses.replace(state, until=now + KILL_AGAIN, kills=state.kills + 1), Action.KILL, sentence)
 
 
-def _running(spec: BootService, state: State, facts: Facts, now: float) -> Decision:
+def _running(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
     if state.phase is Phase.STOPPING:
         return _stopping(state, now)
     if state.phase is Phase.RUNNING and facts.another and not facts.outdated:
@@ -262,7 +262,7 @@ def _serves(state: State, now: float) -> Decision:
     return Decision(dataclasses.replace(state, missed=0, reason=""), sentence=sentence)
 
 
-def _missed(spec: BootService, state: State, facts: Facts, now: float) -> Decision:
+def _missed(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
     """A check found it running but not serving; after enough of them it is killed and started again."""
     if state.phase is Phase.STARTING and now - state.since < spec.start_timeout:
         return Decision(dataclasses.replace(state, reason=facts.trouble))
@@ -275,7 +275,7 @@ def _missed(spec: BootService, state: State, facts: Facts, now: float) -> Decisi
     return Decision(state, Action.KILL, f"{reason}: killing it")
 
 
-def _down(spec: BootService, state: State, facts: Facts, now: float) -> Decision:
+def _down(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
     if state.phase in {Phase.STARTING, Phase.RUNNING}:
         return _ended(spec, state, facts, now)
     if state.phase is Phase.STOPPING:
@@ -290,7 +290,7 @@ def _down(spec: BootService, state: State, facts: Facts, now: float) -> Decision
     return Decision(state, Action.START, "starting" if state.starts == 1 else f"starting again ({state.restarts})")
 
 
-def _ended(spec: BootService, state: State, facts: Facts, now: float) -> Decision:
+def _ended(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
     reason = describe_end(facts.code, facts.detail)
     if facts.code in {EXIT_USAGE, EXIT_REFUSED}:
         state = _enter(state, Phase.FATAL, now, reason)

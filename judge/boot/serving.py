@@ -66,7 +66,7 @@ class Word:
 
     ready: bool = False
     status: str = ""
-    beat: float | None = None
+    heard: float | None = None
 
 
 class Listener:
@@ -118,7 +118,7 @@ class Listener:
             if key == "READY":
                 word.ready = value == "1"
             elif key == "WATCHDOG":
-                word.ready, word.beat = True, clock.monotonic()
+                word.ready, word.heard = True, clock.monotonic()
             elif key == "STATUS":
                 word.status = value[:200]
         return word.ready and not before
@@ -134,13 +134,13 @@ class Listener:
 
     def vouch(self, pid: int) -> None:
         """Take one that an earlier boot started for ready: it said so to that one. From now on its loop is watched."""
-        self._words.setdefault(pid, Word(ready=True, beat=clock.monotonic()))
+        self._words.setdefault(pid, Word(ready=True, heard=clock.monotonic()))
 
     def serving(self, pid: int) -> tuple[bool | None, str]:
         """(whether it serves by its own word, why not); None while it has not said READY=1 yet."""
         word = self.word(pid)
         if not word.ready:
             return None, ""
-        if word.beat is not None and clock.monotonic() - word.beat > SILENCE:
+        if word.heard is not None and clock.monotonic() - word.heard > SILENCE:
             return False, f"its loop has made no progress for {SILENCE:g} s"
         return True, ""

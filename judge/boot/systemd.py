@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from judge.boot.backend import Seen
+from judge.boot.backend import Observed
 from judge.boot.plan import Process
 from judge.errors import EXIT_FAILED
 
@@ -92,12 +92,12 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def living(shown: Shown, *, outdated: bool, found: bool) -> Seen:
+def living(shown: Shown, *, outdated: bool, found: bool) -> Observed:
     """A living unit as boot sees it. It is ready when it said so: all units are Type=notify."""
     ready = {"active": True, "reloading": True, "refreshing": True, "activating": False}.get(shown.active)
     if shown.job and ready is None:
         ready = False
-    return Seen(
+    return Observed(
         Process.RUNNING,
         shown.pid,
         outdated=outdated,

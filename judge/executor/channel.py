@@ -15,12 +15,16 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from judge.errors import SandboxError
-from judge.model.messages import Assignment, Completed, Limits, Message, Status
+from judge.model.messages import Assignment, Completed, Limits, Message, Result, Status
 from judge.model.problem import ProblemManifest
 
 _LENGTH = struct.Struct("!I")
+_MIB = 1024**2
 # A submission travels whole (16 MiB by default at the gateway), and its inline tests with it.
-MAX_FRAME = 256 * 1024**2
+MAX_FRAME = 256 * _MIB
+# The Kattis format's limits for compilation; the wall limit ends compilers that wait for ever. Main waits as long for a
+# slot, which keeps them.
+COMPILE_LIMITS = Limits(cpu=60, wall=90, memory=2048 * _MIB, output=64 * _MIB, processes=256, files=1024)
 
 
 class Settings(Message):
@@ -221,3 +225,19 @@ class Reader:
         while (frame := self._frame()) is not None:
             found.append(_TO_MAIN.validate_json(frame))
         return found, alive
+
+
+def given_back(assignment: Assignment, reason: str, *, penalty: bool = True) -> Completed:
+    """A completion that asks for the attempt to be made again, somewhere.
+
+    `penalty` False: the attempt was nobody's fault and does not count against the task's cap.
+    """
+    return Completed(
+        id=assignment.id,
+        attempt=assignment.attempt,
+        claim=assignment.claim,
+        status=Status.RETRYING,
+        result=Result(reason=reason),
+        retry=True,
+        penalty=penalty,
+    )

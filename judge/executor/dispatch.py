@@ -14,12 +14,11 @@ from pathlib import Path
 from judge import clock
 from judge.errors import JudgeError, UnavailableError
 from judge.executor import spans, telemetry
-from judge.executor.channel import Finished, Job, Progress
+from judge.executor.channel import Finished, Job, Progress, given_back
 from judge.executor.helpers import HelperScheduler
 from judge.executor.machine import for_want_of_space
 from judge.executor.parts import Parts
 from judge.executor.storage.data import Prepared
-from judge.executor.table import given_back
 from judge.model.messages import ABILITIES, TOOLS, Assignment, Completed, ExecutorInfo
 
 log = logging.getLogger(__name__)

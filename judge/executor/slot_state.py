@@ -10,8 +10,18 @@ import enum
 import math
 from dataclasses import dataclass, replace
 
-from judge.executor.channel import Broken, Cancel, Finished, Help, Helped, Job, Progress, Ready, limits_of
-from judge.executor.slot.program import COMPILE_LIMITS
+from judge.executor.channel import (
+    COMPILE_LIMITS,
+    Broken,
+    Cancel,
+    Finished,
+    Help,
+    Helped,
+    Job,
+    Progress,
+    Ready,
+    limits_of,
+)
 
 # After a slot's end: at once, then after 0.5, 1, 2 … seconds, at most RESTART_MAX; a finished job starts over.
 RESTART_MIN = 0.5

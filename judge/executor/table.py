@@ -63,22 +63,6 @@ class Orders:
     settled: list[str] = field(default_factory=list)
 
 
-def given_back(assignment: m.Assignment, reason: str, *, penalty: bool = True) -> m.Completed:
-    """A completion that asks for the attempt to be made again, somewhere.
-
-    `penalty` False: the attempt was nobody's fault and does not count against the task's cap.
-    """
-    return m.Completed(
-        id=assignment.id,
-        attempt=assignment.attempt,
-        claim=assignment.claim,
-        status=m.Status.RETRYING,
-        result=m.Result(reason=reason),
-        retry=True,
-        penalty=penalty,
-    )
-
-
 class TaskTable:
     """The tasks in hand, the completions to deliver, and the report that tells of both."""
 

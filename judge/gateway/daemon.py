@@ -65,7 +65,7 @@ class Checker:
 
     def serving(self) -> bool:
         """Says whether uWSGI answers one request now (the judicators do not matter here), and the front is awake."""
-        return clock.monotonic() - self._front.beat < _CHECK_TIMEOUT and answers(self._front.uwsgi)
+        return clock.monotonic() - self._front.turned < _CHECK_TIMEOUT and answers(self._front.uwsgi)
 
     def _run(self) -> None:
         patience = self._check.tries * self._check.interval

@@ -25,7 +25,7 @@ _AGENT: Final = f"judge/{judge.__version__}"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallOutcome:
     """The end of one call: the answer's status, or 0 and why there was none. `text` is the answer's beginning."""
 
     status: int
@@ -73,7 +73,7 @@ class Sender:
             await self._session.close()
             self._session = None
 
-    async def send(self, url: str, body: bytes, headers: Mapping[str, str], *, method: str = "POST") -> Outcome:
+    async def send(self, url: str, body: bytes, headers: Mapping[str, str], *, method: str = "POST") -> CallOutcome:
         """Send a body of JSON; never raises, follows no redirection."""
         session = self._session
         if session is None:
@@ -81,18 +81,18 @@ class Sender:
         began = clock.monotonic()
         fault = url_fault(url, self._allowed)
         if fault:
-            return Outcome(0, f"the address {fault}", 0.0)
+            return CallOutcome(0, f"the address {fault}", 0.0)
         told = {"User-Agent": _AGENT, "Content-Type": "application/json", **headers}
         try:
             async with session.request(method, url, data=body, headers=told, allow_redirects=False) as answer:
                 text = (await answer.content.read(_KEPT)).decode("utf-8", "replace")
                 after = answer.headers.get("Retry-After", "")
-                return Outcome(answer.status, one_line(text)[:_KEPT], clock.monotonic() - began, after[:100])
+                return CallOutcome(answer.status, one_line(text)[:_KEPT], clock.monotonic() - began, after[:100])
         except TimeoutError:
             why = f"no answer within {self._seconds:g} s"
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             why = _reason(exc)
-        return Outcome(0, why, clock.monotonic() - began)
+        return CallOutcome(0, why, clock.monotonic() - began)
 
     def _socket(self, info: tuple[Any, ...]) -> socket.socket:
         family, kind, protocol, _, address = info

@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Decision:
+class WayBack:
     """`refusal`: why nothing may be done, or empty. `plan` is for the person who confirms.
 
     `gone` are the judicators that do not come back with their data; `alone` whether the survivor has to become the only
@@ -26,7 +26,7 @@ class Decision:
     alone: bool = True
 
 
-def decide(remains: Mapping[str, Mapping[str, Any] | None], survivor: str) -> Decision:
+def decide(remains: Mapping[str, Mapping[str, Any] | None], survivor: str) -> WayBack:
     """`remains`: of each judicator of the inventory what looking.look has said, None for one that does not answer."""
     seen = [
         str(found["sentence"]) if found else f"{name}: does not answer, or has nothing of Judge"
@@ -41,7 +41,7 @@ def decide(remains: Mapping[str, Mapping[str, Any] | None], survivor: str) -> De
     if quorum and primary:
         # So it is after a recovery, too: one that was cut off while the others joined goes on with that.
         plan = "etcd has a quorum and the replica set a primary, so there is nothing to recover; only site.yml is run"
-        return Decision(seen, plan=plan, etcd=False, alone=False)
+        return WayBack(seen, plan=plan, etcd=False, alone=False)
     if len(keep) >= majority and not quorum:
         refusal = (
             f"{', '.join(keep)} still have their data, which is a majority of {len(remains)}; start their services "
@@ -64,4 +64,4 @@ def decide(remains: Mapping[str, Mapping[str, Any] | None], survivor: str) -> De
         "a disk of before, wipe it first, as two such members together would be a second cluster"
     )
     gone = [name for name in others if name not in keep]
-    return Decision(seen, refusal, "" if refusal else plan, gone, etcd=not quorum)
+    return WayBack(seen, refusal, "" if refusal else plan, gone, etcd=not quorum)

@@ -34,7 +34,7 @@ from judge.errors import (
 from judge.model.audit import HEADER, By
 from judge.model.base import first_fault
 from judge.model.messages import ErrorBody, Message, Submission
-from judge.rpc.connections import Answer, Connections, NotSentError, TransportError
+from judge.rpc.connections import Connections, HttpAnswer, NotSentError, TransportError
 from judge.rpc.methods import JUDICATOR, METHODS
 from judge.rpc.pki import client_context
 
@@ -324,7 +324,7 @@ class RpcClient:
         raise error
 
     @staticmethod
-    def _check_server(endpoint: str, answer: Answer) -> None:
+    def _check_server(endpoint: str, answer: HttpAnswer) -> None:
         """Any host of the cluster has a certificate of our CA; only a judicator's may answer."""
         if answer.role != JUDICATOR:
             raise ForbiddenError(f"{endpoint} answered with a certificate of role '{answer.role}', not of a judicator")

@@ -119,7 +119,7 @@ def _cut(content: bytes) -> Iterator[memoryview]:
     return (view[at : at + _WRITE] for at in range(0, len(view), _WRITE))
 
 
-class Answer:
+class HttpAnswer:
     """The answer to a request: `status`, `length` of its body where the head says it, `role` of who answered."""
 
     def __init__(self, connection: _Connection, deadline: clock.Deadline) -> None:
@@ -276,7 +276,7 @@ class Connections:
         headers: Mapping[str, str],
         content: bytes | Iterator[bytes] = b"",
         length: int | None = None,
-    ) -> Iterator[Answer]:
+    ) -> Iterator[HttpAnswer]:
         """One request, and its answer without the body; all of it within `seconds`. TransportError.
 
         `length` are the bytes of a content that comes in pieces. A kept connection that broke is not replaced here: the
@@ -288,7 +288,7 @@ class Connections:
             connection = _Connection(address, self._context, min(seconds / 2, _CONNECT))
             if deadline.over:
                 deadline = clock.Deadline(_LEAST)
-        answer = Answer(connection, deadline)
+        answer = HttpAnswer(connection, deadline)
         try:
             size = len(content) if isinstance(content, bytes) else length or 0
             lines = [f"{verb} {quote(path)} HTTP/1.1", f"Host: {address}"]

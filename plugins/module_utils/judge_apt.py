@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .judge_writing import put
+
 # Names of the packages that deployments have brought to this host; playbooks/reset.yml takes them away again.
 INSTALLED = Path("/var/lib/judge/packages")
 POLICY = Path("/usr/sbin/policy-rc.d")
@@ -45,9 +47,7 @@ def note_installed(names: list[str]) -> None:
     every = sorted({*noted(), *names})
     if every != noted():
         INSTALLED.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        temporary = INSTALLED.with_name(f".{INSTALLED.name}.new")
-        temporary.write_text("".join(f"{name}\n" for name in every), encoding="utf-8")
-        temporary.replace(INSTALLED)
+        put(INSTALLED, "".join(f"{name}\n" for name in every).encode(), 0o644)
 
 
 class Apt:

@@ -8,7 +8,7 @@ import pwd
 import subprocess
 from pathlib import Path
 
-from .judge_writing import keep_names, written
+from .judge_writing import keep_names, put, written
 
 DIRECTORY_MODE = 0o755
 _KEY_MODE = 0o600
@@ -49,13 +49,14 @@ def is_usable(key: Path) -> bool:
 
 def make(key: Path) -> None:
     """Make a key; the file is its owner's alone from its first byte, and complete when it takes its place."""
-    fresh = key.with_name(f".{key.name}.new")
-    fresh.unlink(missing_ok=True)
-    os.close(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _KEY_MODE))
-    _openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(fresh))
-    with fresh.open("rb") as file:
-        os.fsync(file.fileno())
-    fresh.replace(key)
+    made = key.with_name(f".{key.name}.made")
+    made.unlink(missing_ok=True)
+    os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _KEY_MODE))
+    try:
+        _openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(made))
+        put(key, made.read_bytes(), _KEY_MODE)
+    finally:
+        made.unlink(missing_ok=True)
 
 
 def ids(owner: str, group: str | None) -> tuple[int, int]:

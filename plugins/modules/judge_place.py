@@ -17,6 +17,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_lock import RECORDS, LockedError, one_at_a_time
+from ..module_utils.judge_writing import keep_names, written
 
 DOCUMENTATION = r"""
 module: judge_place
@@ -171,6 +172,7 @@ class Placer:
             fresh.unlink(missing_ok=True)
             fresh.symlink_to(item["src"])
             fresh.replace(path)
+            keep_names(path.parent)
         return True
 
     def _directory(self, path: Path, found: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
@@ -212,14 +214,8 @@ class Placer:
         return True
 
     def _replace(self, path: Path, data: bytes, item: dict[str, Any]) -> None:
-        fresh = path.with_name(f".{path.name}.judge-new")
-        fresh.unlink(missing_ok=True)
-        handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fresh = written(path, data, 0o600)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
             self._settle(fresh, item)
             for key, fault in (("validate", "failed to validate"), ("apply", "could not be applied")):
                 command = [word.replace("%s", str(fresh)) for word in shlex.split(item[key])]
@@ -228,6 +224,7 @@ class Placer:
             fresh.replace(path)
         finally:
             fresh.unlink(missing_ok=True)
+        keep_names(path.parent)
 
     def _note(self, path: Path, old: bytes | None, new: bytes, *, secret: bool) -> None:
         before = "" if old is None else "(secret)\n" if secret else old.decode(errors="replace")

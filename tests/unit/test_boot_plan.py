@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judge.boot import plan
-from judge.boot.plan import Action, Facts, Phase, Process, State, decide
+from judge.boot.plan import Action, Phase, Process, ServiceFacts, State, decide
 from judge.config import BootService
 from tests.support.examples import at_least
 
@@ -27,14 +27,14 @@ SPEC = BootService(
     healthy_after=20,
     stop_grace=5,
 )
-RUNNING = Facts(Process.RUNNING)
-SERVING = Facts(Process.RUNNING, serving=True)
-SILENT = Facts(Process.RUNNING, serving=False, trouble="refused")
-ABSENT = Facts(Process.ABSENT)
+RUNNING = ServiceFacts(Process.RUNNING)
+SERVING = ServiceFacts(Process.RUNNING, serving=True)
+SILENT = ServiceFacts(Process.RUNNING, serving=False, trouble="refused")
+ABSENT = ServiceFacts(Process.ABSENT)
 
 
-def ended(code: int | None = 1, detail: str = "last words") -> Facts:
-    return Facts(Process.EXITED, code=code, detail=detail)
+def ended(code: int | None = 1, detail: str = "last words") -> ServiceFacts:
+    return ServiceFacts(Process.EXITED, code=code, detail=detail)
 
 
 def state(phase: Phase, **values) -> State:
@@ -52,7 +52,7 @@ def test_first_start_and_serving():
 
 
 def test_waits_for_the_one_before():
-    decision = decide(SPEC, State(), Facts(may_start=False), 1.0)
+    decision = decide(SPEC, State(), ServiceFacts(may_start=False), 1.0)
     assert decision.action is Action.NONE and decision.state.reason == "waits for the service before it"
 
 
@@ -131,14 +131,14 @@ def test_who_was_restarted_by_others_has_the_time_of_a_start_again():
     assert anew.sentence == "was started anew, not by boot"
     assert decide(SPEC, anew.state, SILENT, 59.9).action is Action.NONE
     assert decide(SPEC, anew.state, SERVING, 60.0).sentence == "serves, 10.0 s after its start"
-    old = decide(SPEC, current, Facts(Process.RUNNING, another=True, outdated=True), 50.0)
+    old = decide(SPEC, current, ServiceFacts(Process.RUNNING, another=True, outdated=True), 50.0)
     assert old.action is Action.TERMINATE
 
 
 def test_adoption_and_replacement():
     adopted = decide(SPEC, State(), RUNNING, 7.0)
     assert adopted.state.phase is Phase.STARTING and adopted.action is Action.NONE and adopted.state.starts == 1
-    old = decide(SPEC, State(), Facts(Process.RUNNING, outdated=True), 7.0)
+    old = decide(SPEC, State(), ServiceFacts(Process.RUNNING, outdated=True), 7.0)
     assert old.action is Action.TERMINATE and old.state.phase is Phase.STOPPING and old.state.until == 12.0
     late = decide(SPEC, old.state, RUNNING, 12.0)
     assert late.action is Action.KILL and late.sentence == "did not end in time, killing it"
@@ -148,7 +148,7 @@ def test_adoption_and_replacement():
 
 
 def test_aliens_are_cleared_and_never_doubled():
-    alien = Facts(Process.ALIEN, detail="process 3 holds it")
+    alien = ServiceFacts(Process.ALIEN, detail="process 3 holds it")
     first = decide(SPEC, State(), alien, 1.0)
     assert first.action is Action.CLEAR and first.sentence == "cannot be started: process 3 holds it"
     assert decide(SPEC, first.state, alien, 2.0).sentence == ""
@@ -159,18 +159,18 @@ def test_aliens_are_cleared_and_never_doubled():
 
 
 def test_hold():
-    held = decide(SPEC, state(Phase.RUNNING), Facts(Process.RUNNING, held="held by ada"), 1.0)
+    held = decide(SPEC, state(Phase.RUNNING), ServiceFacts(Process.RUNNING, held="held by ada"), 1.0)
     assert held.state.phase is Phase.HELD and held.sentence == "held by ada"
-    again = decide(SPEC, held.state, Facts(Process.EXITED, code=2, held="held by ada"), 2.0)
+    again = decide(SPEC, held.state, ServiceFacts(Process.EXITED, code=2, held="held by ada"), 2.0)
     assert again.state == held.state and not again.sentence and again.action is Action.NONE
-    other = decide(SPEC, held.state, Facts(held="held by bob"), 2.0)
+    other = decide(SPEC, held.state, ServiceFacts(held="held by bob"), 2.0)
     assert other.sentence == "held by bob" and other.state.since == 1.0
     assert decide(SPEC, held.state, ended(2), 3.0).state.phase is Phase.STOPPED
     assert decide(SPEC, held.state, RUNNING, 3.0).state.phase is Phase.STARTING
 
 
 def test_orderly_stop():
-    ending = Facts(Process.RUNNING, ending=True)
+    ending = ServiceFacts(Process.RUNNING, ending=True)
     running = state(Phase.RUNNING, since=1.0, starts=1)
     assert decide(SPEC, running, ending, 10.0) == plan.Decision(running)
     turn = dataclasses.replace(ending, turn=True)
@@ -179,17 +179,17 @@ def test_orderly_stop():
     assert decide(SPEC, asked.state, turn, 14.9).action is Action.NONE
     killed = decide(SPEC, asked.state, turn, 15.0)
     assert killed.action is Action.KILL
-    done = decide(SPEC, killed.state, Facts(Process.EXITED, code=-9, ending=True, turn=True), 15.1)
+    done = decide(SPEC, killed.state, ServiceFacts(Process.EXITED, code=-9, ending=True, turn=True), 15.1)
     assert done.state.phase is Phase.STOPPED and done.sentence == "stopped"
-    assert decide(SPEC, done.state, Facts(ending=True, turn=True), 15.2).sentence == ""
-    early = decide(SPEC, running, Facts(Process.EXITED, code=0, ending=True), 10.0)
+    assert decide(SPEC, done.state, ServiceFacts(ending=True, turn=True), 15.2).sentence == ""
+    early = decide(SPEC, running, ServiceFacts(Process.EXITED, code=0, ending=True), 10.0)
     assert early.sentence == "stopped; ended with exit code 0 before it was asked to"
     fatal = state(Phase.FATAL, reason="why")
-    assert decide(SPEC, fatal, Facts(ending=True), 10.0).state.reason == "why"
+    assert decide(SPEC, fatal, ServiceFacts(ending=True), 10.0).state.reason == "why"
 
 
 def test_orderly_stop_leaves_the_unkillable_behind():
-    turn = Facts(Process.RUNNING, ending=True, turn=True)
+    turn = ServiceFacts(Process.RUNNING, ending=True, turn=True)
     current, now, kills = state(Phase.RUNNING, starts=1), 0.0, 0
     while current.phase is not Phase.STOPPED:
         decision = decide(SPEC, current, turn, now)
@@ -231,7 +231,7 @@ def test_gates():
 
 
 FACTS = st.builds(
-    Facts,
+    ServiceFacts,
     process=st.sampled_from(Process),
     code=st.sampled_from([None, 0, 1, 2, 3, -9]),
     detail=st.sampled_from(["", "last line"]),

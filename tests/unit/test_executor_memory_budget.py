@@ -7,9 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from judge.errors import UsageError
-from judge.executor.channel import Data, Job
+from judge.executor.channel import COMPILE_LIMITS, Data, Job
 from judge.executor.slot.memory_budget import LEAST, job_limits
-from judge.executor.slot.program import COMPILE_LIMITS
 from judge.languages.table import MIB, load_table
 from judge.model.messages import Assignment, Limits, Submission
 from judge.model.problem import VALIDATION, ProblemManifest, ProblemProgram, ProblemType

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.executor.channel import Broken, Cancel, Data, Finished, Help, Helped, Job, Progress, Ready
-from judge.executor.slot.program import COMPILE_LIMITS
+from judge.executor.channel import COMPILE_LIMITS, Broken, Cancel, Data, Finished, Help, Helped, Job, Progress, Ready
 from judge.executor.slot_state import (
     CANCEL_GRACE,
     LANGUAGE_FACTOR,

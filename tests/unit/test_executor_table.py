@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judge.executor import table as table_module
-from judge.executor.table import NEARLY, TaskPhase, TaskTable, given_back
+from judge.executor.channel import given_back
+from judge.executor.table import NEARLY, TaskPhase, TaskTable
 from judge.model.messages import Assignment, ClaimRef, Completed, ReportReply, Result, Status, Submission, Verdict
 from tests.support.examples import at_least
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import os
 import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -119,3 +121,53 @@ def test_threads_that_replace_one_file_do_not_mix(work):
     for thread in threads:
         thread.join()
     assert names(work) == ["file"]
+
+
+ROOT = Path(__file__).resolve().parents[2]
+ONE_WAY = {"judge/files.py", "plugins/module_utils/judge_writing.py"}
+# Who renames, or waits for the disk, without them, and why.
+BY_HAND = {
+    "judge/backup/repository.py:flush": "a pack is named by its content, so at its end",
+    "judge/boot/backend_process.py:rotate": "a log that goes on under another name",
+    "judge/bundle/debs.py:fetch": "a package that was fetched, and can be again",
+    "judge/bundle/wheels.py:build_project": "a directory of what was built, and can be again",
+    "judge/bundle/wheels.py:build_source": "moves a wheel that pip has built",
+    "judge/bundle/wheels.py:settle": "moves wheels that are there whole",
+    "judge/etcd/datadir.py:discard": "a directory, put aside",
+    "judge/executor/storage/blobs.py:_add": "a blob that was fetched whole, and can be again; its hash tells",
+    "judge/executor/storage/spool.py:load": "a file that cannot be read, put aside",
+    "judge/pki/authority.py:make": "two files, durable both before the first gets its name",
+    "judge/recovery/alone.py:_copy_aside": "a directory, which has its name once it is whole",
+    "plugins/module_utils/judge_apt.py:no_service_starts": "a file of Debian's, put aside for the length of a block",
+    "plugins/module_utils/judge_former.py:keep": "a directory, which has its name once it is whole",
+    "plugins/module_utils/judge_keys.py:install": "two files at once, written by `written`",
+    "plugins/module_utils/judge_systemd.py:remember": "a note in /run, which a power cut takes anyway",
+    "plugins/modules/judge_bundle_sync.py:settle": "files of a staging directory, whose digests each run compares",
+    "plugins/modules/judge_place.py:_link": "a link, made durable by `keep_names`",
+    "plugins/modules/judge_place.py:_replace": "a file by `written`, which is checked before it gets its name",
+    "plugins/modules/judge_release.py:switch": "a link to a release",
+}
+
+
+def by_hand(path: Path) -> Iterator[str]:
+    """The functions of a module that rename a file or wait for the disk; text has a `replace` with two arguments."""
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
+    for function in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, functions)):
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                name, given = call.func.attr, len(call.args) + len(call.keywords)
+                of_os = isinstance(call.func.value, ast.Name) and call.func.value.id == "os"
+                one = name == "replace" and len(call.args) == given == 1
+                if one or name in {"fsync", "fdatasync", "rename", "renames"} or (of_os and name == "replace"):
+                    yield function.name
+
+
+def test_files_are_replaced_in_one_way_or_there_is_a_reason():
+    found = {
+        f"{path.relative_to(ROOT)}:{name}"
+        for room in ("judge", "plugins")
+        for path in (ROOT / room).rglob("*.py")
+        if str(path.relative_to(ROOT)) not in ONE_WAY
+        for name in by_hand(path)
+    }
+    assert found == set(BY_HAND)

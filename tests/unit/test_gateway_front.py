@@ -245,28 +245,28 @@ def test_a_session_of_the_pages_is_known_at_the_gate_while_the_app_says_so(confi
     def ask(line: str = "POST /submit", value: str = cookie) -> HttpCaller:
         return gate.caller(parse(f"{line} HTTP/1.1", "Host: x", f"Cookie: odd; a=b; judge={value}"), "1.2.3.4")
 
-    claim = ask().claim
-    assert claim is not None
+    proof = ask().proof
+    assert proof is not None
     for status, known, asked in (
         *((None, False, True), (503, False, False), (204, True, False), (503, True, False), (404, False, False)),
         *((503, False, False), (204, True, False)),
     ):
         if status is not None:
-            gate.said(claim, status, {"judge-user": "ada", "judge-role": "user"})
+            gate.said(proof, status, {"judge-user": "ada", "judge-role": "user"})
         caller = ask()
-        assert (caller.known is not None, caller.claim) == (known, claim if asked else None), status
+        assert (caller.known is not None, caller.proof) == (known, proof if asked else None), status
         assert caller.key == ("user ada" if known else "1.2.3.4")
         assert caller.body_bytes == (config.limits.body_bytes if known else SMALL_BODY)
     now[0] += 60.0
-    assert ask().claim == claim, "a yes has an end"
+    assert ask().proof == proof, "a yes has an end"
     for forged in (cookie[:-2] + "xx", "", "a.b.c", cookie.swapcase()):
-        assert (ask(value=forged).known, ask(value=forged).claim) == (None, None)
+        assert (ask(value=forged).known, ask(value=forged).proof) == (None, None)
     for _ in range(30):
         fail(gate, ask("POST /login"))
     for line, waits in (("POST /login", True), ("POST /submit", False), ("GET /api/v1/whoami", False)):
         assert (ask(line).retry_after > 0) == waits, "a session is no licence to guess the tokens of others"
     write_tokens(config.tokens, [("root", "admin", ADMIN)])
-    assert (ask().known, ask().claim) == (None, None), "who has no token has no session"
+    assert (ask().known, ask().proof) == (None, None), "who has no token has no session"
 
 
 def test_failures_cost_strangers_time_and_not_their_neighbours(config):
@@ -357,7 +357,7 @@ def test_a_token_that_nobody_has_is_a_failure_whatever_is_answered(config):
         gate = gate_of(config)
         head = parse("OPTIONS /judge0/submissions HTTP/1.1", "Host: x", f"X-Auth-Token: {token}")
         for status in itertools.islice(itertools.cycle(statuses), 30):
-            caller = replace(gate.caller(head, "1.2.3.4"), claim=None)
+            caller = replace(gate.caller(head, "1.2.3.4"), proof=None)
             gate.begins(caller)
             gate.answered(caller, status)
         return gate.caller(head, "1.2.3.4").retry_after > 0

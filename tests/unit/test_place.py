@@ -62,10 +62,10 @@ def test_what_differs_is_put_right(tmp_path: Path, damage: str) -> None:
         file.symlink_to(tmp_path / "b")
     else:
         file.unlink()
-        (tmp_path / ".a.judge-new").write_text("of a run that was cut off")
+        (tmp_path / ".a.new").write_text("of a run that was cut off")
     assert place(item(file, "text"))["paths"] == [str(file)]
     assert (file.read_text(), file.is_symlink(), file.stat().st_mode & 0o777) == ("text", False, 0o644)
-    assert not (tmp_path / ".a.judge-new").exists()
+    assert not (tmp_path / ".a.new").exists()
 
 
 def test_a_file_that_fails_its_check_leaves_the_old_one(tmp_path: Path) -> None:

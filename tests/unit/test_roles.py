@@ -66,6 +66,10 @@ def made(node) -> set[str]:
     return own | ({node["register"]} if "register" in node else set()).union(*map(made, node.values()))
 
 
+def test_a_role_is_named_as_one_of_ours():
+    assert [path.name for path in ROLES.iterdir() if path.is_dir() and not path.name.startswith("judge_")] == []
+
+
 def test_all_names_of_ours_begin_alike():
     """Variables of tasks, modules and filters: none clashes with an inventory's own or another collection's."""
     pages = [*ROLES.rglob("tasks/*.yml"), *ROLES.rglob("vars/*.yml"), *(ROOT / "playbooks").rglob("*.yml")]

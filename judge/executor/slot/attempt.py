@@ -128,7 +128,7 @@ class Teller:
             self.say(Progress(claim=self._claim, status=Status.RUNNING, progress=progress, nearly=soon))
 
 
-class Attempt:
+class PreparedJob:
     """One job and what it takes. Methods raise UsageError when this executor cannot judge it."""
 
     def __init__(self, means: Means, job: Job, expected: float = math.inf) -> None:

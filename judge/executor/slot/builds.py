@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from judge import files
+from judge.executor.channel import COMPILE_LIMITS
 from judge.executor.slot import truncation
 from judge.executor.slot.file_lock import Wait, acquire
-from judge.executor.slot.program import COMPILE_LIMITS, Program
+from judge.executor.slot.program import Program
 from judge.model.messages import Limits
 from judge.sandbox.types import Command, Outcome
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import judge
 from judge import clock
 from judge.errors import SandboxError, UsageError
-from judge.executor.channel import Finished, Job
+from judge.executor.channel import Finished, Job, given_back
 from judge.executor.slot import leavings, truncation
-from judge.executor.slot.attempt import Attempt, Means
+from judge.executor.slot.attempt import Means, PreparedJob
 from judge.executor.slot.cases import cases
 from judge.executor.slot.duration import kind_of
 from judge.executor.slot.ioi.rounds import UnfitError
@@ -31,7 +31,6 @@ from judge.executor.slot.program import Box, Program, shorter
 from judge.executor.slot.runner import Cancelled
 from judge.executor.slot.serial import SerialJudge
 from judge.executor.slot.testing import Judges
-from judge.executor.table import given_back
 from judge.executor.verdict import Ruling, compile_verdict, judge_error, unfit_verdict, usage
 from judge.languages import handed
 from judge.model.messages import Completed, Limits, Result, Verdict
@@ -67,7 +66,7 @@ class Judging:
             sandbox=means.where,
             weak_sandbox=means.weak,
         )
-        self._attempt = Attempt(means, job, means.durations.expected(self._kind))
+        self._attempt = PreparedJob(means, job, means.durations.expected(self._kind))
         self._left_out = ""
 
     def execute(self) -> Finished:

@@ -17,9 +17,6 @@ from judge.problems.task import entry_of
 from judge.sandbox.box import Run
 from judge.sandbox.types import Command, Outcome
 
-MIB = 1024**2
-# The Kattis format's limits for compilation; the wall limit ends compilers that wait for ever.
-COMPILE_LIMITS = Limits(cpu=60, wall=90, memory=2048 * MIB, output=64 * MIB, processes=256, files=1024)
 COMMAND_SOURCE = "source"
 # Where a program may write that looks for a home; a language's row may name another place.
 HOME = "/tmp"  # noqa: S108 - the sandbox's own

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from judge import clock
 from judge.executor.slot import truncation
-from judge.executor.slot.attempt import Attempt
+from judge.executor.slot.attempt import PreparedJob
 from judge.executor.slot.cases import Case
 from judge.executor.slot.parallel.schedule import Schedule
 from judge.executor.slot.parallel.shared_queue import JudgedTest
@@ -21,7 +21,7 @@ class SerialJudge:
     """Runs tests one after another (`step`), or takes in what others ran (`note`); the account is the same."""
 
     def __init__(
-        self, attempt: Attempt, tester: Tester | AnswerTester, tests: Sequence[Case], grade: Grade | None = None
+        self, attempt: PreparedJob, tester: Tester | AnswerTester, tests: Sequence[Case], grade: Grade | None = None
     ) -> None:
         """`tests` are in judging order; `grade` asks the package's own grader."""
         self._attempt = attempt

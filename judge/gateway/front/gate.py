@@ -68,7 +68,7 @@ class HttpCaller:
 
     - `address`: the client's. `key`: the person or address whose share of the gateway the request takes.
     - `known`: None for a stranger. It is also None while the app has not lately vouched for the request's session or
-      token; then `claim` names that.
+      token; then `proof` names that.
     - `retry_after`: seconds to wait, when requests come too often; else 0.
     - `tries`: the request carries a log-in that may be wrong, or a token that nobody is known by.
     """
@@ -78,7 +78,7 @@ class HttpCaller:
     known: Principal | None
     retry_after: float
     body_bytes: int
-    claim: str | None = None
+    proof: str | None = None
     tries: Try | None = None
 
 
@@ -168,13 +168,13 @@ class Gate:
         stranger = group(address)
         bearer = self.token(head)
         known: Principal | None
-        claim: str | None = None
+        proof: str | None = None
         if bearer is not None:
             known = self._tokens.find(bearer)
             if known is None and of_account(bearer):
-                known, claim = self._account(bearer, stranger)
+                known, proof = self._account(bearer, stranger)
         elif session_counts(head.method, head.path, self._judge0):
-            known, claim = self._session(head)
+            known, proof = self._session(head)
         else:
             known = None
         retry = 0.0
@@ -192,30 +192,30 @@ class Gate:
             known,
             retry,
             self._body_bytes(head, by_token=bearer is not None, judges=known.judges) if known else SMALL_BODY,
-            claim,
+            proof,
             Try.LOGIN if login else _try_of(bearer) if known is None else None,
         )
 
-    def said(self, claim: str, status: int, told: Mapping[str, str]) -> None:
+    def said(self, proof: str, status: int, told: Mapping[str, str]) -> None:
         """Note the app's answer about a session or token: 204 in force, 404 not in force, else the app cannot tell.
 
         `told` are the headers of the answer, by their names in lower case.
         """
-        before, now = self._said.get(claim), clock.monotonic()
+        before, now = self._said.get(proof), clock.monotonic()
         if status == 204:
             role = told.get(ROLE.lower(), "user")
             known = Principal(
                 told.get(USER.lower(), ""),
                 role if role in {"admin", "judge"} else "user",  # type: ignore[arg-type]
-                fingerprint(claim.removeprefix(_BEARER)),
+                fingerprint(proof.removeprefix(_BEARER)),
             )
             said = _Said(known, now + _YES)
         elif status == 404:
-            said = _Said(None, now + (_YES if claim.startswith(_BEARER) else _NO))
+            said = _Said(None, now + (_YES if proof.startswith(_BEARER) else _NO))
         else:  # nobody can log out either, so a known person still is
             said = _Said(before.known if before is not None else None, now + _UNKNOWN)
-        self._said[claim] = said
-        self._said.move_to_end(claim)
+        self._said[proof] = said
+        self._said.move_to_end(proof)
         if len(self._said) > _SESSIONS:
             self._said.popitem(last=False)
 
@@ -257,7 +257,7 @@ class Gate:
     def _session(self, head: Head) -> tuple[Principal | None, str | None]:
         """(the owner of the session cookie, the session to ask the app about, as a copied cookie outlives it)."""
         found = self._cookie_of(head)
-        # The claim names the person, too, so that a session vouches for nobody else.
+        # The proof names the person, too, so that a session vouches for nobody else.
         return (None, None) if found is None else self._believed(f"{found.user} {found.digest}")
 
     def _cookie_of(self, head: Head) -> _Cookie | None:
@@ -284,18 +284,18 @@ class Gate:
         An address that has to wait with log-ins has to wait with unknown tokens, too: a guess costs the app a question.
         """
         sha = token_digest(token)
-        known, claim = self._believed(f"{_BEARER}{sha}")
+        known, proof = self._believed(f"{_BEARER}{sha}")
         waits = self._throttle.wait(stranger, clock.monotonic()) > 0
-        if claim is not None and waits and not self._throttle.knows(stranger, fingerprint(sha)):
-            claim = None
-        return known, claim
+        if proof is not None and waits and not self._throttle.knows(stranger, fingerprint(sha)):
+            proof = None
+        return known, proof
 
-    def _believed(self, claim: str) -> tuple[Principal | None, str | None]:
-        """(the person by the app's last word, the claim if that word is not fresh)."""
-        said = self._said.get(claim)
+    def _believed(self, proof: str) -> tuple[Principal | None, str | None]:
+        """(the person by the app's last word, the proof if that word is not fresh)."""
+        said = self._said.get(proof)
         if said is None:
-            return None, claim
-        return said.known, None if said.until > clock.monotonic() else claim
+            return None, proof
+        return said.known, None if said.until > clock.monotonic() else proof
 
 
 def _try_of(token: str | None) -> Try | None:

@@ -116,7 +116,7 @@ class Front:
         `changes` asks the cluster for changes, `ways` whether listeners still may listen.
         """
         self.serving = False
-        self.beat = clock.monotonic()
+        self.turned = clock.monotonic()
         self.buffer = memoryview(bytearray(_LARGE_PIECE))
         self._config, self._gate, self._listener = config, gate, listener
         self._bounds = bounds = bounds or Bounds()
@@ -168,7 +168,7 @@ class Front:
         try:
             uvloop.run(self._main())  # a fifth less of what each request costs here
         except Exception:
-            # The checker notices the missing beat, and the daemon ends.
+            # The checker notices that its turns have ended, and the daemon ends.
             log.exception("the front has ended")
 
     async def _main(self) -> None:
@@ -182,7 +182,7 @@ class Front:
         self._ready.set()
         async with server:
             while not self._stop.is_set():
-                self.beat = clock.monotonic()
+                self.turned = clock.monotonic()
                 self._report()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._stop.wait(), _BEAT)
@@ -267,7 +267,7 @@ class Front:
                 if head.path == SESSION:  # from outside it would be a place to try tokens, where no failure counts
                     raise NotFoundError(f"there is nothing at {SESSION}")
                 caller = self._gate.caller(head, client.peer)
-                if caller.claim is not None:
+                if caller.proof is not None:
                     caller = await self._proved(client, head, caller)
                 if caller.retry_after > 0:
                     self._turn_away("after failed log-ins")
@@ -284,13 +284,13 @@ class Front:
 
     async def _proved(self, client: Client, head: Head, caller: HttpCaller) -> HttpCaller:
         """The caller, once the app knows whether the session or token is in force. Equal questions are asked once."""
-        claim = caller.claim or ""
-        task = self._asked.get(claim)
+        proof = caller.proof or ""
+        task = self._asked.get(proof)
         if task is None:
-            task = self._asked[claim] = asyncio.get_running_loop().create_task(self._ask(head, caller))
-            task.add_done_callback(lambda _: self._asked.pop(claim, None))
+            task = self._asked[proof] = asyncio.get_running_loop().create_task(self._ask(head, caller))
+            task.add_done_callback(lambda _: self._asked.pop(proof, None))
         await asyncio.wait([task])
-        return replace(self._gate.caller(head, client.peer), claim=None)
+        return replace(self._gate.caller(head, client.peer), proof=None)
 
     async def _ask(self, head: Head, caller: HttpCaller) -> None:
         fields = {name: text for name, text in head.fields.items() if name in {"host", "cookie"}}
@@ -302,7 +302,7 @@ class Front:
         with contextlib.suppress(JudgeError), self._held(caller, _SMALL_ANSWER) as answer:
             async with self._turn(caller):
                 start = await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30)
-        self._gate.said(caller.claim or "", _status(start), heads.fields_of(start))
+        self._gate.said(caller.proof or "", _status(start), heads.fields_of(start))
 
     def _turn(self, caller: HttpCaller, head: Head | None = None) -> contextlib.AbstractAsyncContextManager[None]:
         """A turn of uWSGI. One person's calls that change something have an eighth: more at once hold up others."""

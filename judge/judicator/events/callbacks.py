@@ -21,7 +21,7 @@ from prometheus_client import Counter as Metric
 from judge import clock
 from judge.errors import JudgeError, NotFoundError
 from judge.hooks import tries
-from judge.hooks.sender import Outcome, Sender
+from judge.hooks.sender import CallOutcome, Sender
 from judge.judge0 import callbacks
 from judge.judicator.blobs import Blobs
 from judge.judicator.database import Database
@@ -112,7 +112,7 @@ class Callbacks:
             try:
                 body = callbacks.body(task, await self._output(task))
             except JudgeError as exc:
-                outcome = Outcome(0, str(exc), 0.0)
+                outcome = CallOutcome(0, str(exc), 0.0)
             else:
                 outcome = await self._sender.send(callbacks.url_of(task.submission), body, {}, method="PUT")
             over = callbacks.over(outcome.status, count)

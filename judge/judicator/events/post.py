@@ -21,7 +21,7 @@ from prometheus_client import Gauge
 
 from judge import clock, failpoint
 from judge.hooks import signing, tries
-from judge.hooks.sender import Outcome, Sender
+from judge.hooks.sender import CallOutcome, Sender
 from judge.judicator.database import Database
 from judge.judicator.documents import DeliveryDocument, WebhookDocument
 from judge.judicator.loops import put_off
@@ -144,7 +144,7 @@ class Post:
             log.warning("delivery %s has an outcome that cannot be kept: %s", identifier, str(exc)[:200])
 
 
-def after(outcome: Outcome, count: int, now: datetime.datetime, chance: float) -> Bson:
+def after(outcome: CallOutcome, count: int, now: datetime.datetime, chance: float) -> Bson:
     """The fields of a delivery after its try number `count`. Pure."""
     said: Bson = {"status": outcome.status, "text": outcome.text}
     if tries.delivered(outcome.status):
@@ -159,5 +159,5 @@ def _same(doc: DeliveryDocument) -> Bson:
     return {"_id": doc["_id"], "state": "waiting", "next": doc["next"]}
 
 
-def _words(outcome: Outcome) -> str:
+def _words(outcome: CallOutcome) -> str:
     return f"{outcome.status or ''} {outcome.text}".strip()[:200]

@@ -167,7 +167,7 @@ class _Conversion:
         self._conf: Mapping[str, Any] = metadata.read(tree.read(path, metadata.YAML_BYTES), self._where).value
         if asked.memory is not None:
             self._draft.limits["memory"] = asked.memory
-        self._task = ioi.Task()
+        self._task = ioi.TaskKeys()
         self._sol = cms_gen.solutions(tree)
         self._kind = self._kind_of_task()
 

@@ -80,7 +80,7 @@ class Scored:
 
 
 @dataclass
-class Task:
+class TaskKeys:
     """The content of judge.yaml, as far as it says anything."""
 
     keys: dict[str, Any] = field(default_factory=dict)
@@ -138,7 +138,7 @@ def asks_eval(text: bytes) -> bool:
     return _ASKS_EVAL.search(text) is not None
 
 
-def put_define(draft: Draft, task: Task, folders: Sequence[str]) -> None:
+def put_define(draft: Draft, task: TaskKeys, folders: Sequence[str]) -> None:
     """Have EVAL defined, as that system does, where a source of the task in these folders asks for it."""
     for path in (path for folder in folders for path in draft.tree.below(folder)):
         small = draft.tree.files[path] <= TEXT_BYTES
@@ -234,7 +234,7 @@ def _put_headers(draft: Draft) -> None:
         draft.report.took(f"{len(found)} headers of managers/, which go with submissions in C and C++")
 
 
-def put_two_steps(draft: Draft, task: Task, entry: str) -> None:
+def put_two_steps(draft: Draft, task: TaskKeys, entry: str) -> None:
     """Have the kind of task whose grader `entry` calls one part of a submission or the other. PackageError."""
     if not entry:
         msg = "is a task of two steps without the manager that is compiled with submissions; expected sol/manager.cpp"
@@ -262,7 +262,7 @@ def source_stem(name: str) -> str:
 # --- tests and subtasks ----------------------------------------------------------------------------------------------
 
 
-def write_tests(draft: Draft, task: Task, cases: Sequence[Case], subtasks: Sequence[Scored]) -> None:
+def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: Sequence[Scored]) -> None:
     """Tests with their subtasks: as groups of the format where it has what they need, else in judge.yaml."""
     kinds = draft.problem.get("type", "scoring")
     named = {case.name: case for case in cases}
@@ -299,7 +299,7 @@ def _settings(draft: Draft) -> dict[str, Any]:
     return {} if own else {"output_validator_args": ["case_sensitive"]}
 
 
-def _write_flat(draft: Draft, task: Task, cases: Sequence[Case], subtasks: Sequence[Scored]) -> None:
+def _write_flat(draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: Sequence[Scored]) -> None:
     """Tests without groups; which of them are in which subtask is said beside the format."""
     used = {name for one in subtasks for name in one.tests}
     kept = [case for case in cases if case.name in used]

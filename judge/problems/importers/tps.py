@@ -96,7 +96,7 @@ class _Conversion:
         self._conf: Mapping[str, Any] = self._json(_PROBLEM)
         if asked.memory is not None:
             self._draft.limits["memory"] = asked.memory
-        self._task = ioi.Task()
+        self._task = ioi.TaskKeys()
 
     def _json(self, path: str) -> dict[str, Any]:
         return parse(self._tree.read(path, 4 * metadata.YAML_BYTES), self._tree.where(path))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from judge import clock
 from judge.executor.slot import truncation
-from judge.executor.slot.attempt import Attempt
+from judge.executor.slot.attempt import PreparedJob
 from judge.executor.slot.cases import cases
 from judge.executor.slot.memory_budget import JobLimits
 from judge.executor.slot.packaged.built import BuildError, BuiltProgram
@@ -20,7 +20,7 @@ from judge.model.problem import ProblemManifest, ProblemProgram
 class Checking:
     """One check; see `judge.executor.slot.packaged.checks`."""
 
-    def __init__(self, attempt: Attempt, result: Result) -> None:
+    def __init__(self, attempt: PreparedJob, result: Result) -> None:
         """`result` learns what comes out."""
         self._attempt = attempt
         self._result = result

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from judge.errors import UsageError
 from judge.executor.channel import Help, Helped, Job
-from judge.executor.slot.attempt import Attempt, Means
+from judge.executor.slot.attempt import Means, PreparedJob
 from judge.executor.slot.builds import unpack
 from judge.executor.slot.cases import cases
 from judge.executor.slot.packaged.built import BuildError
@@ -34,7 +34,7 @@ class Helper:
 
     def __init__(self, means: Means, job: Job) -> None:
         """`job` is the other slot's."""
-        self._attempt = Attempt(means, job)
+        self._attempt = PreparedJob(means, job)
 
     def help(self, directory: Path) -> Helped:
         """Run tests of the queue in `directory`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 
-from judge.executor.slot.attempt import Attempt
+from judge.executor.slot.attempt import PreparedJob
 from judge.executor.slot.builds import packed, packing
 from judge.executor.slot.parallel.coordinator import Coordinator
 from judge.executor.slot.parallel.shared_queue import CoordinatorQueue
@@ -23,7 +23,7 @@ SHARE_SECONDS = 0.15
 class SharedJudge:
     """Tests of an attempt on several slots, counted by a SerialJudge. They are offered once."""
 
-    def __init__(self, attempt: Attempt, serial: SerialJudge, box: Box, program: Program) -> None:
+    def __init__(self, attempt: PreparedJob, serial: SerialJudge, box: Box, program: Program) -> None:
         """`box` has in it what the compiler made of `program`."""
         self._attempt = attempt
         self._serial = serial

@@ -56,7 +56,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     ]
     if conf.get("userOutput"):
         draft.problem["type"] = ["scoring", "submit-answer"]
-    task = ioi.Task()
+    task = ioi.TaskKeys()
     ioi.write_tests(draft, task, list(cases.values()), subtasks)
     task.put(draft)
     draft.report.dropped("the time and memory limit: that system has them elsewhere; see --time-limit and --memory")

@@ -1,0 +1,131 @@
+"""docs/walk.md against a real submission: judgectl, a gateway and a judicator in this process call what it names."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+from werkzeug.serving import make_server
+
+from judge.ctl import main
+from tests.support.gateway import USER, make_config, serving_app
+from tests.support.judicators import World, accepted, patient_world
+from tests.support.walk import ROOT, Step, line_of, steps
+
+# Steps whose process is another one, and what looks at them instead; their order is not looked at.
+ELSEWHERE = {
+    4: "the front, a process before uWSGI: tests/unit/test_gateway_front.py",
+    13: "the executor's main process: tests/unit/test_executor_loop.py",
+    15: "the executor's main process: tests/unit/test_executor_loop.py",
+    16: "the executor's main process: tests/unit/test_executor_loop.py",
+    17: "a slot, which wants root and control groups: tests/integration/test_executor_pipeline.py",
+    18: "a slot: tests/integration/test_sandbox_limits.py",
+    19: "the container, in C: tests/integration/test_sandbox_isolation.py",
+    20: "a slot: tests/integration/test_executor_problems.py",
+    21: "a slot: tests/unit/test_executor_verdict.py",
+    22: "the executor's main process: tests/unit/test_executor_loop.py",
+}
+# Steps that have waited since earlier ones, so that it is their end which comes in its turn.
+ENDS = {24}
+Place = tuple[str, int]
+
+
+class Trace:
+    """The calls of a few functions, in every thread that begins while it is on, in their order."""
+
+    def __init__(self, places: set[Place]) -> None:
+        self.seen: list[tuple[Place, str]] = []
+        self._places = places
+        self._known: dict[CodeType, Place | None] = {}
+
+    def _look(self, frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if code not in self._known:
+            place = (code.co_filename.removeprefix(f"{ROOT}/"), code.co_firstlineno)
+            self._known[code] = place if place in self._places else None
+        if event in {"call", "return"} and (place := self._known[code]) is not None:
+            self.seen.append((place, event))
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        """Look, for the length of a `with`."""
+        threading.setprofile(self._look)
+        sys.setprofile(self._look)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)
+
+
+def expected(step: Step) -> list[tuple[str, Place, str]]:
+    """What a step says is called, in order: (as the page has it, place, event)."""
+    event = "return" if step.number in ENDS else "call"
+    own = (f"{step.number}: {step.name}", (step.file, line_of(step.file, step.name)), event)
+    return [own, *((f"{step.number}: {name}", (file, line_of(file, name)), "call") for file, name in step.inner)]
+
+
+def judge(world: World, told: threading.Event) -> None:
+    """Be the executor of one submission: ask for it once it is there, and say that it is right."""
+    executor = world.executor()
+    executor.report(vacant=0)
+    told.set()
+    while not executor.work:
+        executor.wait()
+        executor.report()
+    executor.report(*[accepted(one) for one in list(executor.work.values())], vacant=0)
+
+
+@pytest.fixture
+def served(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[tuple[World, Path]]:
+    """A judicator, a gateway's app on a port without the front, and the client.yml of a person."""
+    with patient_world(tmp_path / "world", etcd_endpoint, mongod_address) as world, contextlib.ExitStack() as stack:
+        settings = make_config(tmp_path / "gw", world.etcd_config, world.tls("gateway-1", "gateway"), rpc_timeout=30.0)
+        server = make_server("127.0.0.1", 0, stack.enter_context(serving_app(settings)), threaded=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        stack.callback(server.server_close)
+        stack.callback(thread.join)
+        stack.callback(server.shutdown)
+        (tmp_path / "token").write_text(USER)
+        (tmp_path / "client.yml").write_text(f"server: http://127.0.0.1:{server.port}\ntoken_file: token\n")
+        yield world, tmp_path / "client.yml"
+
+
+@pytest.fixture
+def trace() -> Iterator[Trace]:
+    one = Trace({place for step in steps() if step.number not in ELSEWHERE for _, place, _ in expected(step)})
+    with one.on():
+        yield one
+
+
+def test_a_submission_goes_where_the_walk_says(trace: Trace, served: tuple[World, Path], tmp_path: Path) -> None:
+    """Each function that the walk names is called after the one that it names before."""
+    world, client = served
+    (tmp_path / "right.c").write_text("int main(){}")
+    told = threading.Event()
+    judging = threading.Thread(target=judge, args=(world, told))
+    judging.start()
+    assert told.wait(30)
+    trace.seen.clear()  # what starting called
+    done = CliRunner().invoke(main.app, ["--context", str(client), "submit", str(tmp_path / "right.c")])
+    judging.join(30)
+    assert done.exit_code == 0, done.output
+    left = iter(list(trace.seen))
+    wanted = [one for step in steps() if step.number not in ELSEWHERE for one in expected(step)]
+    assert len(wanted) > 20
+    for named, place, event in wanted:
+        assert (place, event) in left, f"step {named} is not called where the walk has it"
+
+
+def test_what_is_looked_at_elsewhere_is_a_step() -> None:
+    assert set(ELSEWHERE) | ENDS <= {step.number for step in steps()}
+    for told in ELSEWHERE.values():
+        assert (ROOT / told.rpartition(": ")[2]).is_file()

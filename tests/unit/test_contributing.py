@@ -1,0 +1,100 @@
+"""The rows of docs/contributing.md are whole: what fails in a tree that has one thing more is named there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# What the tests that are run below read.
+COPIED = ("judge", "docs", "plugins", "clients", "scripts", "tests/unit", "tests/support")
+VERDICT = '    ZZ = "ZZ", About("Fell asleep", "fell asleep", 9, "RTE", "drowsy", "pillow", "bold cyan", 19)\n'
+METHOD = '    "nap": Method(m.Empty, m.Pong, _PEOPLE, reads=False),\n'
+# What these tests want of pytest's plugins: the others take longer to begin than all of the tests.
+BARE = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+PLUGINS = ("-p", "pytest_timeout", "-p", "pytest_asyncio.plugin")
+
+Run = Callable[..., set[str]]
+
+
+def linked(source: str, target: str) -> str:
+    """A copy that takes no room and no time, where both are on one file system."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+    return target
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Append `text` before `mark` in a copy's file, run tests there; returns the modules of those that fail."""
+    for name in COPIED:
+        ignored = shutil.ignore_patterns("__pycache__", "pictures")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored, copy_function=linked)
+    for name in ("pyproject.toml", "README.md", "tests/__init__.py", "tests/conftest.py"):
+        shutil.copy(ROOT / name, tmp_path / name)
+
+    def do(file: str, mark: str, text: str, *modules: str) -> set[str]:
+        path = tmp_path / file
+        before, found, after = path.read_text().partition(mark)
+        assert found
+        path.unlink()  # it may be a link to the original
+        path.write_text(before + text + found + after)
+        command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-rfE", "-p", "no:cacheprovider", *PLUGINS]
+        names = [f"tests/unit/test_{name}.py" for name in modules]
+        ended = subprocess.run(
+            [*command, *names], cwd=tmp_path, env=BARE, capture_output=True, text=True, timeout=280, check=False
+        )
+        assert ended.returncode in {0, 1}, ended.stdout + ended.stderr
+        return set(re.findall(r"^(?:FAILED|ERROR) (tests/unit/\w+\.py)", ended.stdout, re.MULTILINE))
+
+    return do
+
+
+def tests_of(row: str) -> set[str]:
+    """The unit tests that the row names."""
+    (found,) = re.findall(rf"^\| {row} \|.*", (ROOT / "docs/contributing.md").read_text(), re.MULTILINE)
+    return set(re.findall(r"`(tests/unit/\w+\.py)", found))
+
+
+def test_who_adds_a_verdict_is_led_to_each_test_that_fails(run: Run) -> None:
+    failed = run("judge/model/verdicts.py", "    JE = ", VERDICT, "verdicts", "clients", "judge0", "executor_verdict")
+    assert "tests/unit/test_verdicts.py" in failed
+    assert failed <= tests_of("a verdict")
+
+
+def test_who_adds_a_call_between_hosts_is_led_to_each_test_that_fails(run: Run) -> None:
+    failed = run("judge/rpc/methods.py", '    "report": ', METHOD, "calls", "rpc_faults", "gateway_adding", "keeping")
+    assert failed == {"tests/unit/test_calls.py"} <= tests_of("a call between hosts")
+
+
+def test_the_row_of_calls_names_each_part_that_answers_some() -> None:
+    """A part is a module whose `methods` or `audited` give names of METHODS."""
+    (row,) = re.findall(r"^\| a call between hosts \|.*", (ROOT / "docs/contributing.md").read_text(), re.MULTILINE)
+    parts = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "judge/judicator").rglob("*.py")
+        if re.search(r'def (?:methods|audited)\(self\)[^\n]*\n.*?\n\s*return \{\s*"', path.read_text(), re.DOTALL)
+    }
+    assert len(parts) >= 5
+    assert {part for part in parts if f"`{part}" not in row} <= {"judge/judicator/events/streaming.py"}
+
+
+def test_the_row_of_languages_names_what_asks_for_one_by_name() -> None:
+    """Importers read other judges' names of languages, and Judge0's are a table of its own."""
+    (row,) = re.findall(r"^\| a language \|.*", (ROOT / "docs/contributing.md").read_text(), re.MULTILINE)
+    asking = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "judge").rglob("*.py")
+        if re.search(r'"(?:cpp|python3|pypy3|java)"', path.read_text())
+        and not {"importers", "judge0"} & set(path.relative_to(ROOT).parts)
+    }
+    assert {path for path in asking if f"`{path}" not in row} == set(), "the row names each of them"
