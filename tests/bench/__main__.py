@@ -20,12 +20,16 @@ from tests.bench import (
 from tests.bench.ledger import Ledger
 
 PARTS = ("sandbox", "channels", "latency", "throughput", "rejudge", "queue", "import", "listeners", "gateway")
+# Parts that are run when they are asked for only: they need minutes, and gigabytes of disk.
+MORE = ("import-large",)
 
 
 def main() -> int:
     """Run the parts asked for, all by default; 1 when a target was missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(PARTS)}; default: all")
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all these), {', '.join(MORE)}"
+    )
     parser.add_argument("--count", type=int, default=200, help="submissions in the throughput part")
     parser.add_argument("--rounds", type=int, default=40, help="rounds in the latency part")
     parser.add_argument("--old", type=int, default=10_000, help="old submissions in the rejudge part")
@@ -33,9 +37,9 @@ def main() -> int:
         "--waiting", type=int, nargs="+", default=bench_queue.SIZES, help="lengths of the queue in the queue part"
     )
     options = parser.parse_args()
-    wrong = sorted(set(options.parts) - set(PARTS))
+    wrong = sorted(set(options.parts) - {*PARTS, *MORE})
     if wrong:
-        parser.error(f"there is no part '{wrong[0]}'; there are: {', '.join(PARTS)}")
+        parser.error(f"there is no part '{wrong[0]}'; there are: {', '.join((*PARTS, *MORE))}")
     parts = options.parts or PARTS
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its clusters are stopped
     ledger = Ledger()
@@ -56,6 +60,8 @@ def main() -> int:
             bench_queue.measure(ledger, work, options.waiting, options.rounds)
         if "import" in parts:
             bench_import.measure(ledger, work)
+        if "import-large" in parts:
+            bench_import.measure_large(ledger, work)
         if "listeners" in parts:
             bench_listeners.measure(ledger, work)
         if "gateway" in parts:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pty
 import random
+import re
 import shutil
+import subprocess
+import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 from judge.ctl.problem.importing import Reading, import_package
 from tests.bench.ledger import Ledger, timed
-from tests.support.cluster import running
+from tests.support.cluster import BIN, Cluster, processes_of, running
 
 _TESTS, _BYTES = 200, 1_000_000
+_LARGE_TESTS, _LARGE_BYTES, _LARGE_MEMORY = 2000, 1024**2, 300
+# Bytes of all, speed, time left, as the bar has them.
+_SHOWN = (r"/[0-9.]+ [MG]iB", r"[0-9.]+ [kM]B/s", r"[0-9]:[0-9]{2}:[0-9]{2}")
+# The programs whose memory has a target; mongod keeps to the cache that it is given, and has none.
+_OF_JUDGE = ("judgectl", "gateway", "judicator", "executor")
 _YAML = "problem_format_version: legacy\nname: Bulk\n"
 
 
@@ -54,3 +65,65 @@ def measure(ledger: Ledger, work: Path) -> None:
     told = f"{first:.2f} s, {megabytes / first:.0f} MB/s, {first / copied:.1f} x cp"
     ledger.line(f"import of {_TESTS} tests of 1 MB", told, "<= 5 s", ok=first <= 5)
     ledger.line("the same content again", f"{second:.2f} s", "<= 2 s", ok=second <= 2)
+
+
+def measure_large(ledger: Ledger, work: Path, tests: int = _LARGE_TESTS) -> None:
+    """Import 2 GiB as people do, on a terminal, and print the most memory that each of the processes has taken."""
+    root = make(work / "large", tests, _LARGE_BYTES, 1)
+    most: Counter[str] = Counter()
+    with running(work / "import-large", "--slots", "1") as cluster:
+        for what in ("", ", the same again"):
+            began = time.monotonic()
+            said = _import_on_terminal(cluster, root, most)
+            took = time.monotonic() - began
+            ledger.note(f"import of {tests} tests of 1 MiB{what}", f"{took:.1f} s, {tests / took:.0f} MiB/s")
+            if not what:
+                shown = all(re.search(one, said) for one in _SHOWN)
+                ledger.line("bytes, speed and time left", "shown" if shown else "not shown", "shown", ok=shown)
+    for name in _OF_JUDGE:
+        ledger.line(
+            f"most memory of {name}", f"{most[name]} MiB", f"<= {_LARGE_MEMORY} MiB", ok=0 < most[name] <= _LARGE_MEMORY
+        )
+    ledger.note("most memory of mongod", f"{most['mongod']} MiB")
+
+
+def _import_on_terminal(cluster: Cluster, root: Path, most: Counter[str]) -> str:
+    """What judgectl prints on a terminal while it imports; `most` gets the peaks of all processes meanwhile."""
+    mine, its = pty.openpty()
+    command = [
+        str(BIN / "judgectl"),
+        "--context",
+        str(cluster.directory / "client.yml"),
+        "problem",
+        "import",
+        str(root),
+    ]
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its) as process:
+        os.close(its)
+        said: list[bytes] = []
+        reader = threading.Thread(target=_read, args=(mine, said))
+        reader.start()
+        while process.poll() is None:
+            _look(cluster, process.pid, most)
+            time.sleep(0.2)
+        reader.join()
+    os.close(mine)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", b"".join(said).decode(errors="replace"))
+    assert process.returncode == 0, text[-2000:]
+    return text
+
+
+def _read(terminal: int, said: list[bytes]) -> None:
+    with contextlib.suppress(OSError):  # a terminal that its last program has left
+        while data := os.read(terminal, 65536):
+            said.append(data)
+
+
+def _look(cluster: Cluster, judgectl: int, most: Counter[str]) -> None:
+    """Note the largest memory (MiB) that each kind of process has had so far, as the kernel counts it."""
+    for pid, command in {**processes_of(str(cluster.directory)), judgectl: "judgectl"}.items():
+        name = next((one for one in (*_OF_JUDGE, "mongod") if one in command), "")
+        with contextlib.suppress(OSError, IndexError):  # one that has ended
+            status = Path(f"/proc/{pid}/status").read_text()
+            if name:
+                most[name] = max(most[name], int(status.split("VmHWM:")[1].split()[0]) // 1024)

@@ -267,7 +267,7 @@ end program
 -- start.f
       PROGRAM START
       INTEGER SIX
-      PRINT '(I2)', 7 * SIX()
+      PRINT '(i0)', 7 * SIX()
       END
 == objectivec
 -- Six.h
