@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -264,7 +263,7 @@ def test_none_is_lost(
     assert len(set(done)) == SUBMISSIONS
     story = defaultdict(list)
     for one in receiver.taken():
-        assert is_genuine(hook.secret, one.headers, one.body, time.time())
+        assert is_genuine(hook.secret, one.headers, one.body, one.came)
         data = one.told["data"]
         story[data["id"]].append((data["version"], one.told["type"], data["verdict"]))
     assert story.keys() == set(done), "the runs of a rejudging are told to nobody"

@@ -6,6 +6,7 @@ import contextlib
 import hmac
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -40,6 +41,7 @@ class Got:
     headers: dict[str, str]
     body: bytes
     status: int
+    came: float = field(default_factory=time.time)
 
     @property
     def told(self) -> Any:
