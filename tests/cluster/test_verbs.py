@@ -231,18 +231,18 @@ def test_a_dead_executor_keeps_nobody_from_anything(deployed: Site) -> None:
 
 
 def test_site_is_refused_before_it_writes_where_a_majority_would_be_lost(deployed: Site) -> None:
-    """And only where something would be restarted."""
+    """And only where a member would be restarted: judicators are others' too."""
     here = ("--limit", "all:!j2")
     files = {host: deployed.written(host) for host in deployed.hosts}
     deployed.lab.freeze("j2")
     try:
         assert deployed.site(*here).check().changed == set()
-        refused = deployed.site(*here, "-e", "judge_judicator_attempts=4")
+        refused = deployed.site(*here, "-e", "judge_mongodb_cache_gib=0.3")
         executors = deployed.site("--limit", "e1,e2", "-e", "judge_executor_report_interval=0.9").check()
     finally:
         deployed.lab.thaw("j2")
     assert refused.code != 0
-    assert "judge-judicator.service could not be restarted, so nothing was changed" in refused.text
+    assert "judge-mongodb.service could not be restarted, so nothing was changed" in refused.text
     assert {host: deployed.written(host) for host in ("j1", "j3", "g1")} == {h: files[h] for h in ("j1", "j3", "g1")}
     assert {host for host, _ in executors.changed} == {"e1", "e2"}
     deployed.whole()
