@@ -69,13 +69,13 @@ def named_for(row: str) -> set[str]:
 
 
 def test_who_adds_a_verdict_is_led_to_each_test_that_fails(run: Run) -> None:
-    failed = run("judge/model/verdicts.py", "    JE = ", VERDICT, "verdicts", "clients", "judge0", "executor_verdict")
+    failed = run("judge/model/verdicts.py", "    JE = ", VERDICT, "verdicts", "clients", "judge0")
     assert "tests/unit/test_verdicts.py" in failed
     assert failed <= named_for("a verdict")
 
 
 def test_who_adds_a_call_between_hosts_is_led_to_each_test_that_fails(run: Run) -> None:
-    failed = run("judge/rpc/methods.py", '    "report": ', METHOD, "calls", "rpc_faults", "gateway_adding", "keeping")
+    failed = run("judge/rpc/methods.py", '    "report": ', METHOD, "calls", "rpc_faults")
     assert failed == {"tests/unit/test_calls.py"} <= named_for("a call between hosts")
 
 
