@@ -113,10 +113,10 @@ SHOWN = [
     ("DMOJ: communication", "foreign/dmoj-relay/init.yml", "communication:"),
     ("directory: pairs in folders, compressed", "foreign/directory-halves/in/01.txt.gz", ""),
     ("directory: samples", "foreign/directory-primes/sample/1.in", ""),
-    ("Hydro: subtasks", "foreign/hydro-ages/config.yaml", "- .*type: min, if: "),
+    ("Hydro: subtasks", "foreign/hydro-ages/config.yaml", " +type: min"),
     ("UOJ: subtasks", "foreign/uoj-divisor/problem.conf", "subtask_dependence_2 1"),
     ("UOJ: checker, validator", "foreign/uoj-divisor/val.cpp", ""),
-    ("SYZOJ: subtasks", "foreign/syzoj-roots/data.yml", "- .*type: mul"),
+    ("SYZOJ: subtasks", "foreign/syzoj-roots/data.yml", " +- .*type: mul"),
     ("SYZOJ: checker", "foreign/syzoj-roots/data.yml", "specialJudge:"),
 ]  # fmt: skip
 
