@@ -63,6 +63,12 @@ def browser(base, named, tmp_path_factory):
     one.driver.quit()
 
 
+@pytest.fixture(autouse=True)
+def nothing_said_before(browser):
+    """Each test begins with an empty console: a page of an earlier one may have been a refusal, as it should."""
+    browser.complaints()
+
+
 def show(browser, named, page):
     """Look at a page as who it is for."""
     browser.driver.delete_all_cookies()
