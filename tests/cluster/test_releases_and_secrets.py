@@ -49,6 +49,11 @@ def exchange(path: Path, pattern: str, text: str) -> None:
     path.write_text(changed)
 
 
+def releases(site: Site) -> dict[str, str]:
+    """The release of each host, by the link that says so."""
+    return {host: site.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS}
+
+
 def newer_bundle(site: Site, of: Path) -> None:
     """The bundle of another release, whose mongod is another one, too: a program with a byte more at its end."""
     bundle = Path(str(site.lab.record.bundle))
@@ -149,7 +154,7 @@ def test_a_release_that_judges_wrongly_stays_on_one_host_and_judges_nothing(
 ) -> None:
     if not deployed.first:
         pytest.skip("a kept lab has the bundle of `make lab`, whose release must stay")
-    before = {host: deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS}
+    before = releases(deployed)
     faulty = project(tmp_path / "project", WRONG)
     exchange(
         faulty / "judge/executor/verdict.py",
@@ -160,12 +165,12 @@ def test_a_release_that_judges_wrongly_stays_on_one_host_and_judges_nothing(
     stopped = deployed.play("playbooks/upgrade.yml", "-e", f"judge_version={WRONG}", "-e", "judge_upgrade_canary=e2")
     assert stopped.code != 0
     assert "'c that prints something else' is RTE instead of WA, it was WA; e2 is drained" in stopped.text
-    now = {host: deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS}
+    now = releases(deployed)
     assert {host for host in HOSTS if now[host] != before[host]} == {"e2"}
     assert any("'e2' is drained: an upgrade was stopped" in told for told in deployed.status().warnings)
     back = "playbooks/rollback.yml"
     verbs.measure("rollback of a first host", ("e2",), lambda: deployed.play(back).check(), planned=True)
-    assert {host: deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS} == before
+    assert releases(deployed) == before
     the_bundle_of_before(deployed)
 
 
@@ -176,10 +181,7 @@ def test_a_release_whose_judicator_does_not_start_stops_at_the_first_one(
     if not deployed.first:
         pytest.skip("a kept lab has the bundle of `make lab`, whose release must stay")
 
-    def releases() -> dict[str, str]:
-        return {host: deployed.lab.ssh(host, "readlink /opt/judge/current").strip() for host in HOSTS}
-
-    before = releases()
+    before = releases(deployed)
     lame = project(tmp_path / "project", LAME)
     exchange(
         lame / "judge/judicator/main.py",
@@ -192,7 +194,7 @@ def test_a_release_whose_judicator_does_not_start_stops_at_the_first_one(
         run = deployed.play("playbooks/upgrade.yml", "-e", f"judge_version={LAME}", "-e", "judge_upgrade_canary=e2")
         assert run.code != 0
         assert "judge-judicator.service is " in run.text, run.text[-6000:]
-        switched = {host for host, release in releases().items() if release != before[host]}
+        switched = {host for host, release in releases(deployed).items() if release != before[host]}
         assert "e2" in switched, "the executor that was first judges with it"
         assert len(switched) == 2 and len(switched & set(JUDICATORS)) == 1, switched
         deployed.play("playbooks/rollback.yml").check()
