@@ -53,7 +53,7 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path) -> 
         def counted(path: str, headers: dict[str, str]) -> str | None:
             lines = [f"GET {path} HTTP/1.1", "Host: x", *(f"{name}: {value}" for name, value in headers.items())]
             caller = gate.caller(heads.parse(("\r\n".join(lines) + "\r\n\r\n").encode()), "127.0.0.1")
-            return caller.known.user if caller.known else (caller.claim or "").partition(" ")[0] or None
+            return caller.known.user if caller.known else (caller.proof or "").partition(" ")[0] or None
 
         ways = [
             *((name, f"Bearer {OTHER}" if name == "Authorization" else OTHER) for name in JUDGE0_HEADERS),

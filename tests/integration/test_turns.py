@@ -14,6 +14,7 @@ from judge import clock
 from judge.allowance import Allowance
 from judge.executor.channel import Finished, Job
 from judge.executor.slot.run_lock import SHARE, RunLock
+from judge.executor.verdict import GRACE
 from judge.model.messages import Assignment, LimitsOverride, Submission, Test, Verdict
 from tests.integration.test_shared_tests import Executor
 from tests.support import packages
@@ -150,11 +151,16 @@ def test_burning_a_little_too_much_in_every_test_holds_others_up_only_so_often(e
 def test_burning_and_sleeping_is_no_way_to_more_time_alone(executor, closed, work):
     """Busy enough to be repeated for its wall time, two seconds each; the slots have used most of their burst."""
     level = 2.5
-    (work / "run_lock" / "turn").write_bytes(struct.pack("=dd", level, clock.monotonic()))
-    begin = clock.monotonic()
-    seconds = closed(problem(work, 300, 2040, 2, Allowance(repeats=None, alone_seconds=None), LAST))
-    result = executor.heard(Finished).completed.result
-    assert [test.verdict for test in result.tests] == [Verdict.TLE] * 2
+    for _ in range(5):
+        (work / "run_lock" / "turn").write_bytes(struct.pack("=dd", level, clock.monotonic()))
+        begin = clock.monotonic()
+        seconds = closed(problem(work, 300, 2005, 2, Allowance(repeats=None, alone_seconds=None), LAST))
+        result = executor.heard(Finished).completed.result
+        assert [test.verdict for test in result.tests] == [Verdict.TLE] * 2
+        # On a busy machine a run may be ended for its time, which is no reason to repeat it.
+        if all((test.repeated or test).wall < 2.0 * (1 + GRACE) for test in result.tests):
+            break
+        executor.events.clear()
     # What is left after the first repetition does not grow to a second one's need within PATIENCE.
     assert [test.repeated and test.repeated.exclusive for test in result.tests] == [True, False]
     assert 1.5 < seconds < level + SHARE * (clock.monotonic() - begin) + 1.0
