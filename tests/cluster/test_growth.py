@@ -65,7 +65,7 @@ def test_a_second_gateway_joins_and_answers_while_the_first_is_away(deployed: Si
             )  # fmt: skip
         finally:
             deployed.others = ()
-        assert row.acknowledged < row.seconds
+        assert row.acknowledged is not None and row.acknowledged < row.seconds
         verbs.measure("remove (of two gateways)", ("g2",), lambda: leave(deployed, "g2"), planned=True)
     deployed.whole()
     assert deployed.site("--check").check().changed == set()

@@ -200,7 +200,7 @@ def test_a_release_whose_judicator_does_not_start_stops_at_the_first_one(
         deployed.play("playbooks/rollback.yml").check()
 
     verbs.measure("stopped upgrade, and rollback", HOSTS, upgrade_and_back)
-    assert releases() == before
+    assert releases(deployed) == before
     the_bundle_of_before(deployed)
 
 
