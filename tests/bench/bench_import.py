@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from judge.ctl.problem.importing import Reading, import_package
 from tests.bench.ledger import Ledger, timed
 from tests.support.cluster import BIN, Cluster, processes_of, running
 
@@ -22,7 +21,7 @@ _TESTS, _BYTES = 200, 1_000_000
 _LARGE_TESTS, _LARGE_BYTES, _LARGE_MEMORY = 2000, 1024**2, 300
 # Bytes of all, speed, time left, as the bar has them.
 _SHOWN = (r"/[0-9.]+ [MG]iB", r"[0-9.]+ [kM]B/s", r"[0-9]:[0-9]{2}:[0-9]{2}")
-# The programs whose memory has a target; mongod keeps to the cache that it is given, and has none.
+# The programs whose memory has a target; mongod fills the cache it is given whatever comes, so its growth has one.
 _OF_JUDGE = ("judgectl", "gateway", "judicator", "executor")
 _YAML = "problem_format_version: legacy\nname: Bulk\n"
 
@@ -50,17 +49,13 @@ def copy(source: Path, target: Path) -> None:
 
 
 def measure(ledger: Ledger, work: Path) -> None:
-    """Print MB/s of an import, of a second one of the same content, and of the copy."""
+    """Print MB/s of an import by `judgectl`, its start included, of a second one of the same, and of the copy."""
     root = make(work / "bulk", _TESTS, _BYTES, 1)
     megabytes = _TESTS * _BYTES / 1e6
     copied = timed(lambda: copy(root, work / "copied"))
-    with running(work / "import", "--slots", "1") as cluster, cluster.api() as api:
-        began = time.monotonic()
-        with Reading().read(root) as package:
-            import_package(api, package)
-        first = time.monotonic() - began
-        with Reading().read(root) as package:
-            second = timed(lambda: import_package(api, package))
+    with running(work / "import", "--slots", "1") as cluster:
+        command = _command(cluster, root)
+        first, second = (timed(lambda: subprocess.run(command, capture_output=True, check=True)) for _ in range(2))
     ledger.note(f"cp and fsync of {_TESTS} files of 1 MB", f"{copied:.2f} s, {megabytes / copied:.0f} MB/s")
     told = f"{first:.2f} s, {megabytes / first:.0f} MB/s, {first / copied:.1f} x cp"
     ledger.line(f"import of {_TESTS} tests of 1 MB", told, "<= 5 s", ok=first <= 5)
@@ -70,8 +65,9 @@ def measure(ledger: Ledger, work: Path) -> None:
 def measure_large(ledger: Ledger, work: Path, tests: int = _LARGE_TESTS) -> None:
     """Import 2 GiB as people do, on a terminal, and print the most memory that each of the processes has taken."""
     root = make(work / "large", tests, _LARGE_BYTES, 1)
-    most: Counter[str] = Counter()
+    idle, most = Counter[str](), Counter[str]()
     with running(work / "import-large", "--slots", "1") as cluster:
+        _look(cluster, os.getpid(), idle)
         for what in ("", ", the same again"):
             began = time.monotonic()
             said = _import_on_terminal(cluster, root, most)
@@ -84,21 +80,23 @@ def measure_large(ledger: Ledger, work: Path, tests: int = _LARGE_TESTS) -> None
         ledger.line(
             f"most memory of {name}", f"{most[name]} MiB", f"<= {_LARGE_MEMORY} MiB", ok=0 < most[name] <= _LARGE_MEMORY
         )
-    ledger.note("most memory of mongod", f"{most['mongod']} MiB")
+    grown = most["mongod"] - idle["mongod"]
+    ledger.line(
+        "what mongod takes more",
+        f"{grown} MiB, to {most['mongod']}",
+        f"<= {_LARGE_MEMORY} MiB",
+        ok=grown <= _LARGE_MEMORY,
+    )
+
+
+def _command(cluster: Cluster, root: Path) -> list[str]:
+    return [str(BIN / "judgectl"), "--context", str(cluster.directory / "client.yml"), "problem", "import", str(root)]
 
 
 def _import_on_terminal(cluster: Cluster, root: Path, most: Counter[str]) -> str:
     """What judgectl prints on a terminal while it imports; `most` gets the peaks of all processes meanwhile."""
     mine, its = pty.openpty()
-    command = [
-        str(BIN / "judgectl"),
-        "--context",
-        str(cluster.directory / "client.yml"),
-        "problem",
-        "import",
-        str(root),
-    ]
-    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its) as process:
+    with subprocess.Popen(_command(cluster, root), stdin=its, stdout=its, stderr=its) as process:
         os.close(its)
         said: list[bytes] = []
         reader = threading.Thread(target=_read, args=(mine, said))

@@ -262,6 +262,26 @@ def test_products_of_cms(pipeline, work):
     assert [group.score for group in done.result.groups] == [15, 17.5]
 
 
+@pytest.mark.parametrize(
+    ("source", "groups"),
+    [
+        ("print(int(input()) // 2)", [30, 0]),
+        ("print(4)", [0, 70]),
+        ("print(0)", [0, 0]),
+        ("print(-1)", [0, 0]),
+        ("print(0.5)", [30, 70]),
+    ],
+)
+def test_thresholds_of_cms(pipeline, work, source, groups):
+    """The outcomes are what the program prints; 2 and 5 of the first."""
+    scores = "score_type: GroupThreshold\nscore_type_parameters: [[30, '000', 2], [70, '.*', 4.5]]\n"
+    checker = "import sys\nprint(open(sys.argv[3]).read())\n"
+    files = TASK | {"task.yaml": TASK["task.yaml"] + scores, "check/checker.py": checker}
+    done = judge(pipeline, load(work, files), source)
+    assert [group.score for group in done.result.groups] == groups
+    assert done.result.score == sum(groups)
+
+
 STUB = """#include <cstdio>
 #include "half.h"
 int main(int argc, char **argv) {
