@@ -286,7 +286,11 @@ class Judge0(Model):
         """The headers that let scripts of a page of this origin read an answer; none where they may not."""
         if not origin or not {"*", origin} & set(self.let_in):
             return {}
-        return {"Access-Control-Allow-Origin": "*" if "*" in self.let_in else origin, "Vary": "Origin"}
+        return {
+            "Access-Control-Allow-Origin": "*" if "*" in self.let_in else origin,
+            "Access-Control-Expose-Headers": "*",  # Retry-After and RateLimit-… above all
+            "Vary": "Origin",
+        }
 
 
 class OidcProvider(Model):
