@@ -77,8 +77,9 @@ test-languages: setup-test  ## all languages of the table: install what Debian h
 	@scripts/install-packages $$($(BIN)/python -m judge.languages | sed 's/[^ ]*/package:&/g')
 	JUDGE_TEST_ALL_LANGUAGES=1 $(BIN)/pytest tests/integration/test_languages.py tests/integration/test_languages_files.py
 
-types: setup-test  ## mypy, strict
+types: setup-test  ## mypy: strict, and of the tests the names and calls
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 
 test: lint types  ## lint, types and all tests of the cluster
 	@scripts/run-tests tests/unit tests/integration tests/hostile tests/browser

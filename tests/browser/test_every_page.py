@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.browser
 
 # By look: the screen, and which of axe's rules say another thing there. In light, and on a phone, where other parts are
 # shown and folded, all of them.
-LOOKS = {
+LOOKS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "light": ({}, ()),
     "dark": ({"dark": True}, ("color-contrast", "link-in-text-block")),
     "phone": ({"width": 390}, ()),
@@ -49,10 +50,15 @@ def named(world):
     return furnish(world)
 
 
+class Everybody(Chrome):
+    """One browser for all of them, with the cookies of everybody who has logged in by the form."""
+
+    cookies: dict[str, list[dict[str, Any]]]
+
+
 @pytest.fixture(scope="module")
 def browser(base, named, tmp_path_factory):
-    """One browser for all of them, with the cookies of everybody who has logged in by the form."""
-    one = Chrome(base, tmp_path_factory.mktemp("browser"))
+    one = Everybody(base, tmp_path_factory.mktemp("browser"))
     one.cookies = {"": []}
     for name in (ADMIN, PERSON):
         one.driver.delete_all_cookies()

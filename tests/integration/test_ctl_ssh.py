@@ -77,7 +77,7 @@ def test_a_script_runs_there_as_it_is(server: SshServer, tmp_path: Path) -> None
 def test_logins_are_kept_and_made_anew_when_they_break(server: SshServer, tmp_path: Path) -> None:
     with fleet(inventory(tmp_path, e1=server.variables())) as hosts:
         for _ in range(3):
-            assert hosts.ask(lambda _: "echo x")["e1"].out == "x\n"
+            assert hosts.ask(lambda _: "echo x") == {"e1": CommandResult(0, "x\n", "")}
         assert len(server.transports) == 1
         server.drop()
         wait_for(lambda: isinstance(hosts.ask(lambda _: "echo x")["e1"], CommandResult), what="a new login")

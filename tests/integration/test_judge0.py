@@ -224,7 +224,7 @@ def test_the_sdk_finds_the_flavour_with_the_language(sdk: judge0.Client, server:
 
 def _examples() -> dict[str, str]:
     """The programs of the SDK's own page, by the headings above them."""
-    page = str(importlib.metadata.metadata("judge0").get_payload())
+    page = str(importlib.metadata.metadata("judge0")["Description"])
     found, heading = {}, ""
     for part in re.finditer(r"(?m)^(?:#+ (?P<heading>.+)|```(?P<kind>\w*)\n(?P<text>(?:.*\n)*?)```)", page):
         heading = part["heading"] or heading
@@ -1260,7 +1260,7 @@ def test_pages_end_with_the_newest_ten_thousand(prepared: Prepared, tmp_path: Pa
         page = [make_task(id=one) for one in ids[asked.skip : asked.skip + asked.limit]]
         return m.SearchReply(tasks=page, total=10_000)
 
-    prepared.answers |= {"search": search, "get": lambda asked: make_task(id=asked.id)}
+    prepared.answers.update(search=search, get=lambda asked: make_task(id=asked.id))
     with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
 
         def page(number: int, each: int) -> tuple[list[str], dict[str, Any]]:

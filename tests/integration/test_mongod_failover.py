@@ -91,7 +91,7 @@ class Crowd:
             for ref in (*reply.settled, *reply.drop):
                 ready.pop(ref.claim, None)
             for one in executor.work.values():
-                verdict = m.Verdict((one.submission.source or "").split()[1])
+                verdict = m.Verdict[(one.submission.source or "").split()[1]]
                 status = m.Status.SUCCESS if verdict is m.Verdict.AC else m.Status.RUN_FAILED
                 ready[one.claim] = accepted(one, status=status, verdict=verdict)
 

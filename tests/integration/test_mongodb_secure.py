@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pymongo
 import pytest
@@ -99,7 +100,7 @@ def test_nobody_gets_in_without_certificate_or_password(secure: tuple[Cluster, l
         assert "requires authentication" in str(store.translate(caught.value))
 
 
-ASKED = [
+ASKED: list[tuple[str, dict[str, Any]]] = [
     ("judge", {"count": "x"}),
     ("judge", {"find": "x"}),
     ("judge", {"insert": "x", "documents": [{"a": 1}]}),

@@ -581,8 +581,8 @@ def test_a_removed_host_is_refused_with_its_old_certificates_and_let_in_with_new
     blob = hashlib.sha256(b"x").hexdigest()
     for name, role in (("gw", "gateway"), ("e1", "executor")):
         assert raw(world, "POST", "/rpc/ping", b"{}", name=name, role=role)[0] == 200
-    kept = http.client.HTTPSConnection(*world.judicators[0].address.split(":"), timeout=10,
-                                       context=pki.client_context(world.tls("e1", "executor")))  # fmt: skip
+    context = pki.client_context(world.tls("e1", "executor"))
+    kept = http.client.HTTPSConnection(world.judicators[0].address, timeout=10, context=context)
     with contextlib.closing(kept):
         kept.connect()
         names = [{"name": name, "before": time.time()} for name in ("gw", "e1")]

@@ -97,10 +97,9 @@ def answers(lab: Lab, host: str) -> bool:
     return done.stdout == "SSH-"
 
 
-def command(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lab", *arguments], cwd=ROOT, capture_output=True, text=True, check=False, **settings
-    )
+def command(*arguments: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "lab", *arguments]
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False, timeout=timeout)
 
 
 def test_hosts_are_bare_debian_with_a_real_systemd(lab: Lab, bundle: Path) -> None:

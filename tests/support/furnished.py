@@ -152,7 +152,7 @@ def results(*verdicts: str, names: Iterable[str] = (), **fields: object) -> m.Re
     named = [*names] or [f"{'sample' if number == 1 else 'secret'}/{number}" for number, _ in enumerate(verdicts, 1)]
     tests = [
         m.TestResult(
-            name=name, verdict=m.Verdict(verdict), cpu=0.0021 * number, wall=0.004 * number,
+            name=name, verdict=m.Verdict[verdict], cpu=0.0021 * number, wall=0.004 * number,
             memory=1_600_000 + 90_000 * number, output="1\n2 5\n" + "4 " * 200 + "\n", output_bytes=407, exit_code=0,
             message="" if verdict == "AC" else "token 1 on line 1: judge has 4, you have 3",
             output_sha256="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
@@ -178,7 +178,7 @@ def _add(client: RpcClient, **fields: object) -> str:
 def _finish(executor: Executor, task: str, verdict: str, result: m.Result) -> None:
     wait_for(lambda: executor.report(vacant=1) and task in executor.work, what="the task at the executor")
     status = rejudging.STATUS.get(verdict, m.Status.RUN_FAILED)
-    executor.report(accepted(executor.work[task], status=status, verdict=m.Verdict(verdict), result=result), vacant=0)
+    executor.report(accepted(executor.work[task], status=status, verdict=m.Verdict[verdict], result=result), vacant=0)
 
 
 def _judged(client: RpcClient, executor: Executor) -> dict[str, str]:

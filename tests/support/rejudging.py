@@ -25,7 +25,7 @@ STATUS = {"AC": m.Status.SUCCESS, "CE": m.Status.COMPILE_FAILED, "JE": m.Status.
 def completed(one: m.Assignment, verdict: str, **result: Any) -> m.Completed:
     """A completion with this verdict."""
     status = STATUS.get(verdict, m.Status.RUN_FAILED)
-    return accepted(one, status=status, verdict=m.Verdict(verdict), result=m.Result(**result))
+    return accepted(one, status=status, verdict=m.Verdict[verdict], result=m.Result(**result))
 
 
 def judge(people: RpcClient, executor: Executor, *verdicts: str, **fields: Any) -> list[str]:

@@ -14,12 +14,14 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pymongo
 
 from judge.embedded import cluster as embedded
 
 PAUSE = 0.02  # seconds between two looks at a condition
+T = TypeVar("T")
 
 
 _GIVEN: set[int] = set()  # by this process
@@ -37,7 +39,7 @@ def program(name: str) -> str | None:
     return shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}")
 
 
-def wait_for(condition: Callable[[], object], timeout: float = 30.0, what: str = "condition") -> object:
+def wait_for(condition: Callable[[], T], timeout: float = 30.0, what: str = "condition") -> T:
     """Poll until `condition()` is truthy and return it; AssertionError naming `what` after `timeout` seconds."""
     end = time.monotonic() + timeout
     while True:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import paramiko
+from paramiko import common
 
 from tests.support.servers import Acceptor
 
@@ -26,10 +27,10 @@ class _Logins(paramiko.ServerInterface):
     def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
         self.server.offered.append(key.get_base64())
         right = username == "judge" and key.get_base64() == self.server.accepts
-        return paramiko.AUTH_SUCCESSFUL if right else paramiko.AUTH_FAILED
+        return common.AUTH_SUCCESSFUL if right else common.AUTH_FAILED
 
     def check_channel_request(self, kind: str, chanid: int) -> int:
-        return paramiko.OPEN_SUCCEEDED if kind == "session" else paramiko.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
+        return common.OPEN_SUCCEEDED if kind == "session" else common.OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
         self.server.commands.append(command.decode())

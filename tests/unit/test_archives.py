@@ -10,6 +10,7 @@ import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -29,7 +30,13 @@ SUM: Files = {
     "data/secret/1.in": b"1\n",
     "data/secret/1.ans": b"2\n",
 }
-MODES = {"x.tar": "w", "x.tar.gz": "w:gz", "x.tgz": "w:gz", "x.tar.bz2": "w:bz2", "x.tar.xz": "w:xz"}
+MODES: dict[str, Literal["w", "w:gz", "w:bz2", "w:xz"]] = {
+    "x.tar": "w",
+    "x.tar.gz": "w:gz",
+    "x.tgz": "w:gz",
+    "x.tar.bz2": "w:bz2",
+    "x.tar.xz": "w:xz",
+}
 Change = Callable[[tarfile.TarInfo], None]
 
 

@@ -18,7 +18,7 @@ import yaml
 
 from judge import clock
 from judge.boot import backend, backend_process, holds, pidfile, procs, serving, status
-from judge.config import BootConfig, BootService, rendering
+from judge.config import BootConfig, BootService, EtcdConfig, rendering
 from judge.errors import ConfigError, FieldError, NotFoundError, RefusedError, UnavailableError, UsageError
 from judge.notify import notify
 from tests.support.servers import free_port, wait_for
@@ -250,7 +250,7 @@ def test_template_is_filled_in(work):
     path = work / "etcd.yml.j2"
     path.write_text(ETCD)
     found = rendering.render(service_of(path), {"token": "secret-token"})
-    assert found.config.cluster.token == "secret-token"
+    assert isinstance(found.config, EtcdConfig) and found.config.cluster.token == "secret-token"
     assert "token: secret-token" in found.text
     target = backend.write_config(found, work)
     assert target == work / "etcd.yml" and target.stat().st_mode & 0o777 == 0o600
@@ -278,7 +278,7 @@ def test_overrides(work):
     path.write_text(ETCD.replace("{{ token }}", "token-token"))
     found = rendering.parse_overrides(["etcd.check.tries=7", "etcd.log_level=debug"], ["etcd"])
     rendered = rendering.render(service_of(path), {}, found["etcd"])
-    assert rendered.config.check.tries == 7
+    assert isinstance(rendered.config, EtcdConfig) and rendered.config.check.tries == 7
     assert yaml.safe_load(rendered.text)["check"] == {"tries": 7}
     with pytest.raises(ConfigError, match=r"etcd.yml: --set check.tries: check.tries: .*, got 'many'"):
         rendering.render(service_of(path), {}, [(("check", "tries"), "many")])

@@ -19,6 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from rich.text import Text
 from typer.testing import CliRunner
 
 from judge.ctl import api, context, examples, main, show, submit
@@ -160,7 +161,8 @@ def test_a_repeated_test_says_so(first, words, capsys):
     test = m.TestResult(name="1", verdict="AC", repeated=first)
     assert show.repeated(test).startswith(words)
     table = show._tests_table(m.Result(tests=[test]))
-    assert next(iter(table.columns[-1].cells)).plain.startswith(words)
+    cell = next(iter(table.columns[-1].cells))
+    assert isinstance(cell, Text) and cell.plain.startswith(words)
 
 
 def test_a_key_is_made_once() -> None:
@@ -300,8 +302,21 @@ def test_a_ca_that_is_none_is_one_sentence(tmp_path: Path) -> None:
             api.Api(context.Context("https://127.0.0.1:1", "t", ca=tmp_path / name))
 
 
+class Server(http.server.ThreadingHTTPServer):
+    """What its gateway answers, and what has become of uploads to it."""
+
+    answer = (503, b"")
+
+    def __init__(self, gateway: type[Gateway]) -> None:
+        super().__init__(("127.0.0.1", 0), gateway)
+        self.whole: list[int] = []
+        self.begun, self.go_on = threading.Semaphore(0), threading.Event()
+
+
 class Gateway(http.server.BaseHTTPRequestHandler):
     """Answers everything with its server's status."""
+
+    server: Server
 
     def do_GET(self) -> None:
         status, body = self.server.answer
@@ -315,8 +330,8 @@ class Gateway(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def gateways() -> Iterator[list[http.server.ThreadingHTTPServer]]:
-    servers = [http.server.ThreadingHTTPServer(("127.0.0.1", 0), Gateway) for _ in range(2)]
+def gateways() -> Iterator[list[Server]]:
+    servers = [Server(Gateway) for _ in range(2)]
     for server in servers:
         threading.Thread(target=server.serve_forever, daemon=True).start()
     yield servers
@@ -325,7 +340,7 @@ def gateways() -> Iterator[list[http.server.ThreadingHTTPServer]]:
         server.server_close()
 
 
-def test_the_first_gateway_that_answers_is_asked(gateways: list[http.server.ThreadingHTTPServer]) -> None:
+def test_the_first_gateway_that_answers_is_asked(gateways: list[Server]) -> None:
     sick, well = (f"http://127.0.0.1:{server.server_port}" for server in gateways)
     gateways[0].answer = (503, b"")
     gateways[1].answer = (200, b"fine")
@@ -370,9 +385,7 @@ def _own_authority(directory: Path) -> tuple[Path, Path]:
     return cert_file, key_file
 
 
-def test_a_ca_that_is_replaced_while_somebody_waits_is_read_again(
-    gateways: list[http.server.ThreadingHTTPServer], tmp_path: Path
-) -> None:
+def test_a_ca_that_is_replaced_while_somebody_waits_is_read_again(gateways: list[Server], tmp_path: Path) -> None:
     (before, _), (after, key) = _own_authority(tmp_path / "before"), _own_authority(tmp_path / "after")
     gateways[0].answer = (200, b"fine")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -408,17 +421,15 @@ _PIECE = 65536
 
 
 @pytest.fixture
-def secured(tmp_path: Path) -> Iterator[list[http.server.ThreadingHTTPServer]]:
+def secured(tmp_path: Path) -> Iterator[list[Server]]:
     """Two gateways by HTTPS, each with a certificate of its own authority: in `crt` of the directories 0 and 1."""
     servers = []
     for number in range(2):
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
+        server = Server(Slow)
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(*_own_authority(tmp_path / str(number)))
         server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         server.handle_error = lambda *_: None
-        server.answer, server.whole = (503, b""), []
-        server.begun, server.go_on = threading.Semaphore(0), threading.Event()
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)
     yield servers
@@ -430,7 +441,7 @@ def secured(tmp_path: Path) -> Iterator[list[http.server.ThreadingHTTPServer]]:
 
 @pytest.mark.parametrize("news", [None, b"", b"# more\n"], ids=["the same", "being written", "replaced"])
 def test_a_certificate_that_one_thread_does_not_trust_cuts_no_other_threads_upload(
-    secured: list[http.server.ThreadingHTTPServer], tmp_path: Path, news: bytes | None
+    secured: list[Server], tmp_path: Path, news: bytes | None
 ) -> None:
     """A second gateway's certificate is none of the CA's: what goes to the first one goes on, by its connection."""
     first = secured[0]
@@ -465,7 +476,7 @@ def test_a_certificate_that_one_thread_does_not_trust_cuts_no_other_threads_uplo
 
 
 def test_the_same_ca_makes_no_connections_anew(
-    secured: list[http.server.ThreadingHTTPServer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    secured: list[Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[object] = []
     client = api._client

@@ -37,9 +37,9 @@ def member(*groups: str, name: str = "e1") -> FleetHost:
 
 
 def drawn(table: object) -> str:
-    console = Console(width=200, file=io.StringIO())
-    console.print(table)
-    return console.file.getvalue()
+    kept = io.StringIO()
+    Console(width=200, file=kept).print(table)
+    return kept.getvalue()
 
 
 # --- text -------------------------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ def screen(width: int = 80) -> show.Screen:
 
 
 def shown(on: show.Screen) -> str:
-    return str(on.file.getvalue())
+    assert isinstance(on.file, io.StringIO)
+    return on.file.getvalue()
 
 
 @given(st.text(max_size=60))

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -155,7 +156,7 @@ GROUPS = [
 ]
 
 
-def rendered(expression: str, **given: object) -> object:
+def rendered(expression: str, **given: object) -> Any:
     """What Ansible makes of an expression in a file of variables."""
     environment = NativeEnvironment()
     environment.filters["regex_replace"] = lambda value, pattern, by: re.sub(pattern, by, value)

@@ -144,7 +144,15 @@ def test_retry_after():
 # --- calls -----------------------------------------------------------------------------------------------------
 
 
+class _Server(ThreadingHTTPServer):
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), _Receiver)
+        self.got, self.say = [], (200, {})
+
+
 class _Receiver(BaseHTTPRequestHandler):
+    server: _Server
+
     def do_POST(self):
         self.server.got.append((self.path, dict(self.headers), self.rfile.read(int(self.headers["Content-Length"]))))
         status, more = self.server.say
@@ -160,8 +168,7 @@ class _Receiver(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def receiver():
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
-        server.got, server.say = [], (200, {})
+    with _Server() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server

@@ -182,10 +182,8 @@ CHECKER = b'#include "testlib.h"\nint main(int c, char** v) { registerTestlibCmd
 def test_a_checker_beside_the_tests(tmp_path: Path) -> None:
     extra = {"checker.cpp": CHECKER, "testlib.h": b"// testlib\n", "3.in": b""}
     with read_package(folder(tmp_path, files_of(["1.in", "1.out"], extra), "sum")) as package:
-        program = (
-            package.manifest.validators[0] if hasattr(package.manifest, "validators") else package.manifest.validator
-        )
-        assert program is not None and set(program.files) == {"build", "checker.cpp", "testlib.h", "wrapper.c"}
+        (program,) = package.manifest.validators
+        assert set(program.files) == {"build", "checker.cpp", "testlib.h", "wrapper.c"}
         assert any("answers of 1 tests" in note for note in package.notes), "a checker can do without"
 
 

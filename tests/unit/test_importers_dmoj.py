@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from judge.errors import PackageError
-from judge.model.problem import ProblemType
+from judge.model.problem import ProblemProgram, ProblemType
 from judge.problems import answers
 from judge.problems.importers import Asked, open_package_tree
 from judge.problems.importers.dmoj import programs
@@ -51,8 +51,8 @@ def groups_of(package: Package) -> list[tuple[str, float | None, str, list[str]]
     return [(one.name, one.max_score, one.aggregation, one.require_pass) for one in package.manifest.groups]
 
 
-def validator_of(package: Package) -> Any:
-    return package.manifest.validators[0] if hasattr(package.manifest, "validators") else package.manifest.validator
+def validator_of(package: Package) -> ProblemProgram:
+    return package.manifest.validators[0]
 
 
 def inputs(package: Package) -> dict[str, str]:

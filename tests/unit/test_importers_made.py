@@ -26,6 +26,7 @@ from judge.problems.importers.draft import Asked, Made
 from judge.problems.importers.making import Plan, Program, Step, UnmadeError
 from judge.problems.package import Package, read_package
 from judge.problems.reading.checks import check_package
+from tests.support.gateway import make_task
 from tests.support.trees import Files, archive, folder
 from tests.unit.test_importers_polygon import TESTS, polygon, without
 
@@ -471,7 +472,7 @@ def test_faults_of_what_is_listed(tmp_path: Path, files: Files, sentence: str) -
 )
 def test_the_limit_that_was_passed_is_said(verdict: m.Verdict, wall: float, most: str) -> None:
     test = m.TestResult(name="make", verdict=verdict, wall=wall)
-    task = m.Task.model_construct(verdict=verdict, result=m.Result(tests=[test]))
+    task = make_task(done=True, verdict=verdict, result=m.Result(tests=[test]))
     batch = Batch(2, [()], ["tests/02"])
     assert fault(task, batch) == f"tests/02: takes more than {most}; make it beforehand"
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from judge.errors import PackageError
-from judge.model.problem import ProblemType
+from judge.model.problem import ProblemProgram, ProblemType
 from judge.problems import expectations
 from judge.problems.importers import open_package_tree
 from judge.problems.importers.making import UnmadeError
@@ -98,8 +98,8 @@ def groups_of(package: Package) -> dict[str, tuple[float | None, str, list[str]]
     return {one.name: (one.max_score, one.aggregation, one.require_pass) for one in package.manifest.groups}
 
 
-def validator_of(package: Package) -> Any:
-    return package.manifest.validators[0] if hasattr(package.manifest, "validators") else package.manifest.validator
+def validator_of(package: Package) -> ProblemProgram:
+    return package.manifest.validators[0]
 
 
 # --- what is carried over ----------------------------------------------------------------------------------------

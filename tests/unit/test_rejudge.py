@@ -197,10 +197,10 @@ def test_counts_and_matrix_miss_nobody(cells: list[dict[str, Any]]) -> None:
 
 
 def test_a_verdict_that_was_replaced_twice_is_compared_with_the_right_one() -> None:
-    doc = {**task(), "user": "ann", "language": "c"}
+    doc: Any = {**task(), "user": "ann", "language": "c"}
     for number, verdict in ((3, "TLE"), (5, "AC")):
         problem = {"name": "sum", "hash": "b" * 64}
-        new = {**staged(number), "verdict": verdict, "problem": problem}
+        new: Any = {**staged(number), "verdict": verdict, "problem": problem}
         doc = verdicts.current({**doc, "staged": new}, frozenset({number}))
     first, second = (rejudge_views.change_of_task(doc, number) for number in (3, 5))
     assert (first.before.verdict, first.after and first.after.verdict) == ("WA", "TLE")

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from judge import kinds
-from judge.config import MODELS, EtcdConfig, parse_text
+from judge.config import MODELS, BootConfig, EtcdConfig, parse_text
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "roles"
@@ -323,7 +323,7 @@ def test_rendered_configs_are_good(host):
     for service in given["judge_boot_services"]:
         kind = service.removesuffix("-proxy")
         parse_text(MODELS[kind], render(kind, f"{service}.yml.j2", given), service)
-    boot = parse_text(MODELS["boot"], render("boot", "boot.yml.j2", given), "boot")
+    boot = parse_text(BootConfig, render("boot", "boot.yml.j2", given), "boot")
     assert [service.name for service in boot.services] == given["judge_boot_services"]
 
 
@@ -341,7 +341,7 @@ def test_nginx_answers_on_both_kinds_of_addresses_unless_the_kernel_has_one(ipv6
 def test_boot_serves_its_metrics_with_a_certificate_of_its_own(metrics):
     """It has neither where nobody asks for them; no other certificate's key is root's on every host."""
     given = variables("g1", GROUPS, formed=True) | {"judge_boot_metrics": metrics}
-    boot = parse_text(MODELS["boot"], render("boot", "boot.yml.j2", given), "boot")
+    boot = parse_text(BootConfig, render("boot", "boot.yml.j2", given), "boot")
     assert boot.metrics == (metrics or None)
     assert (boot.metrics_tls and str(boot.metrics_tls.key)) == ("/etc/judge/tls/boot.key" if metrics else None)
     of_host = read(ROLES / "judge_pki/vars/main.yml")

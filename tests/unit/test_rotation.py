@@ -79,8 +79,9 @@ def test_two_keys_of_sessions(tmp_path: Path) -> None:
     """What one gateway signs in a stage is read by those that are a stage behind."""
     from flask import Flask
     from flask.sessions import SecureCookieSessionInterface
+    from itsdangerous import BadSignature, URLSafeTimedSerializer
 
-    def signer(text: bytes) -> object:
+    def signer(text: bytes) -> URLSafeTimedSerializer:
         app = Flask("test")
         auth.sign_with(app, text)
         return SecureCookieSessionInterface().get_signing_serializer(app)
@@ -92,8 +93,6 @@ def test_two_keys_of_sessions(tmp_path: Path) -> None:
     gateways = [signer(text.strip().encode()) for text in texts]
     for behind, ahead in itertools.pairwise(gateways):
         assert ahead.loads(behind.dumps({"csrf": "x"})) == behind.loads(ahead.dumps({"csrf": "x"})) == {"csrf": "x"}
-    from itsdangerous import BadSignature
-
     with pytest.raises(BadSignature):
         gateways[-1].loads(gateways[0].dumps({"csrf": "x"}))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import jinja2
 import pytest
@@ -64,7 +65,8 @@ def test_statuses_follow_the_verdict() -> None:
 def test_pages_show_it(verdict: Verdict) -> None:
     templates = jinja2.Environment(loader=jinja2.FileSystemLoader(GATEWAY / "templates"), autoescape=True)
     templates.filters |= {**views.FILTERS, "when": views.utc}
-    badge = templates.get_template("macros.html").module.badge(make_task(done=True, verdict=verdict))
+    macros: Any = templates.get_template("macros.html").module
+    badge = macros.badge(make_task(done=True, verdict=verdict))
     text = re.sub(r"\s+", " ", str(badge))
     assert f"<b>{verdict}</b>" in text
     assert verdict.about.title.replace("'", "&#39;") in text
