@@ -407,7 +407,7 @@ def test_scripts_of_all_sites_may_call_with_a_token(http: httpx.Client, server: 
     assert "POST" in answer.headers["Access-Control-Allow-Methods"]
     own = http.get("/about", headers={"Origin": "https://ide.example"})
     assert (own.status_code, own.headers["Access-Control-Allow-Origin"]) == (200, "*")
-    assert own.headers["Access-Control-Expose-Headers"] == "*", "Retry-After is no header that scripts see by themselves"
+    assert own.headers["Access-Control-Expose-Headers"] == "*", "scripts see no Retry-After without it"
     assert "Access-Control-Allow-Credentials" not in own.headers, "no cookie counts, so none is to be sent"
     refused = httpx.get(f"{server}/about", headers={"Origin": "https://ide.example"}, trust_env=False)
     assert refused.status_code == 401, "a page without a token can do nothing"
