@@ -218,7 +218,7 @@ def test_a_commit_passes_what_the_page_says() -> None:
     assert [hook["entry"].replace(" --silent", "") for hook in local["hooks"]] == ["make lint", "make types"]
 
 
-# What a browser would ask another host for.
+# Addresses that a browser would ask another host for.
 FETCHED = re.compile(
     r"""<(?:script|link|img|iframe)[^>]*(?:src|href)="((?:https?:)?//[^"]+)"""
     r"""|url\(["']?(https?:[^)]+)|@import ["'](http[^"']+)"""
