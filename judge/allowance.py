@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 # In the order of what they may: each may do all that those after it may.
 Role = Literal["admin", "judge", "user"]
 
-# How the reason begins of a verdict that comes of `own_seconds` or `problem_seconds`.
+# The beginning of the reason of a verdict that comes of `own_seconds` or `problem_seconds`.
 TOTAL_TIME = "total time exceeded"
 
 

@@ -60,7 +60,7 @@ def guarded(command: Callable[..., Any]) -> int:
         say(exc.format_message())
         code = exc.exit_code
     except BrokenPipeError:
-        # Whoever read our output has had enough; the interpreter must not complain about it at its end.
+        # The reader of our output has had enough; the interpreter must not complain about it at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as exc:
         # The last place to catch: a traceback is for the log, not for people.

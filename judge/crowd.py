@@ -20,7 +20,7 @@ def hang_up(transport: asyncio.BaseTransport | None) -> None:
     """Reset a connection: what was not sent yet is forgotten, by the kernel, too. Nothing happens to a closed one."""
     if transport is None:
         return
-    writes = cast("asyncio.WriteTransport", transport)  # what TCP and TLS have; uvloop's are of no such class
+    writes = cast("asyncio.WriteTransport", transport)  # TCP's and TLS's have this; uvloop's are of no such class
     try:
         sock = writes.get_extra_info("socket")
     except AttributeError:

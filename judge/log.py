@@ -24,7 +24,7 @@ _SYSLOG = {
 }
 
 
-# What messages say of submissions, in the same words everywhere.
+# Submissions as messages name them, in the same words everywhere.
 _NAMED: Final = {
     "trace": re.compile(r"\btrace ([A-Za-z0-9][A-Za-z0-9._-]{0,63})"),
     "task": re.compile(r"\b(?:task|submission) ([0-9a-f]{24})\b"),

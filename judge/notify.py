@@ -18,7 +18,7 @@ def notify(*lines: str) -> None:
     if address.startswith("@"):
         address = "\0" + address[1:]
     with (
-        contextlib.suppress(OSError),  # whoever listens may be restarting just now; a daemon must not die of that
+        contextlib.suppress(OSError),  # the listener may be restarting just now; a daemon must not die of that
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK) as sock,
     ):
         sock.connect(address)

@@ -19,7 +19,7 @@ from judge.errors import RefusedError
 
 log = logging.getLogger(__name__)
 
-# What systemd tells a daemon is not for its server: etcd would take the socket for its own, and say READY too early.
+# Variables of systemd that a server must not get: etcd would take the socket for its own, and say READY too early.
 _OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 _LINE = 64 * 1024  # characters; a longer line of a server is logged in pieces
 _SHOWN = 300  # characters of a line that is not understood

@@ -24,7 +24,7 @@ _MOST: Final = 200_000
 _QUOTED: Final = 80
 # Longer integers become no text and no float, and nobody means them.
 _BITS: Final = 256
-# What an escape in quotes can put into a text.
+# Characters that an escape in quotes can put into a text.
 _NO_TEXT: Final = re.compile("[\0\ud800-\udfff]")
 # One character as JSON writes it, by the escapes of its two halves.
 _HALVES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")

@@ -37,7 +37,7 @@ class HostState:
     address: str
     state: str  # running, off, frozen
     cable: str  # in, out
-    lost: list[str]  # whose frames, or to whom, are lost
+    lost: list[str]  # addresses from or to which frames are lost
     disks: list[str]
     memory: int  # bytes
     processes: int

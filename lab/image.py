@@ -14,7 +14,7 @@ from lab import state
 from lab.errors import LabError
 from lab.shell import call
 
-# What a freshly installed server has; libfaketime is for `lab skew` (it must fit the host's C library).
+# Packages of a freshly installed server; libfaketime is for `lab skew` (it must fit the host's C library).
 PACKAGES = (
     "systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "iproute2", "ca-certificates", "sudo", "procps",
     "iputils-ping", "libfaketime",

@@ -17,7 +17,7 @@ from lab.errors import LabError, UsageError
 RELEASES = ("trixie", "bookworm")
 DEFAULT_HOSTS = "j1,j2,j3,e1,e2,g1"
 GROUPS = {"j": "judicators", "e": "executors", "g": "gateways", "m": "monitors"}
-# where the addresses of each kind begin: j1 is .11, g1 is .21, e1 is .31, u1 is .91, m1 is .2
+# addresses of each kind begin after these: j1 is .11, g1 is .21, e1 is .31, u1 is .91, m1 is .2
 FIRST = {"j": 10, "g": 20, "e": 30, "u": 90, "m": 1}
 LAST = {"j": 9, "g": 9, "e": 60, "u": 9, "m": 8}  # the highest number of each kind that has an address of its own
 SUBNETS = 256

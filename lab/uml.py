@@ -22,9 +22,9 @@ HERE = Path(__file__).parent
 PROGRAM = "linux.uml"
 PACKAGE = "user-mode-linux"
 OVERHEAD = 512 << 20  # bytes that the process needs beside the memory that its host sees
-MACHINE = "/machine"  # where such a host sees this machine's own files, read-only
-SLOWER = 5  # how many times as long everything takes there, at least
-# What a boot loader's parameters and a network manager are to a real machine.
+MACHINE = "/machine"  # such a host sees this machine's own files there, read-only
+SLOWER = 5  # everything takes so many times as long there, at least
+# This unit is to such a host what a boot loader's parameters and a network manager are to a real machine.
 NETWORK_UNIT = """[Unit]
 Description=The lab's cable
 DefaultDependencies=no
@@ -61,7 +61,7 @@ def customise(upper: Path, address: str) -> None:
     (units / "lab-network.service").write_text(NETWORK_UNIT.format(address=address))
     (units / "sysinit.target.wants/lab-network.service").symlink_to("../lab-network.service")
     (units / "ctrl-alt-del.target").symlink_to("/lib/systemd/system/poweroff.target")
-    (units / "systemd-modules-load.service").symlink_to("/dev/null")  # what its kernel has is built in
+    (units / "systemd-modules-load.service").symlink_to("/dev/null")  # its kernel has nothing to load: it is built in
     for path in (units, *units.parents):
         if path.is_relative_to(upper):
             path.chmod(0o755)

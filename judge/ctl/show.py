@@ -19,7 +19,7 @@ from judge.model.messages import Result, Status, Task, TestResult, Verdict
 from judge.model.overview import ExecutorState, StatusReply, Whoami
 from judge.text import one_line, size
 
-# Where there is no terminal to ask, tables may be this wide.
+# Tables may be this wide where there is no terminal to ask; in characters.
 _PIPE_WIDTH = 160
 
 
@@ -118,7 +118,7 @@ def grid(*columns: str, title: str | None = None) -> Table:
     )
     for index, column in enumerate(columns):
         justify: Literal["left", "right"] = "right" if column.endswith(">") else "left"
-        # Where there is little room the widest of these gives way first, by folding: a name never goes for a sentence.
+        # The widest of these gives way first, by folding, where there is little room: a name never goes for a sentence.
         folds = index == 0 or column.endswith("…")
         table.add_column(column.rstrip(">…"), justify=justify, no_wrap=not folds, overflow="fold")
     return table

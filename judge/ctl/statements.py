@@ -31,7 +31,7 @@ _LIMITS = m.LimitsOverride(cpu=30, wall=60, memory=2 * 1024**3, output=16 * 1024
 _CONVERT = "cd /tmp && HOME=/tmp exec pandoc --from=latex --to=html5 --mathml --wrap=none"
 # Browsers show no PDF as a picture. 110 pixels an inch is sharp enough at the width of a page.
 _DRAW = "cd /tmp && base64 -d > in.pdf && pdftocairo -png -r 110 -singlefile in.pdf out && exec base64 -w 0 out.png"
-# What a shell says of a program that is not there.
+# A shell's exit code for a program that is not there.
 _NO_PROGRAM = 127
 _TRIES = 4
 Tool = Literal["pandoc", "pdftocairo"]

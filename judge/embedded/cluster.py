@@ -28,10 +28,10 @@ DEFAULT_PORT = 8080
 USER = "admin"
 MONGODB_USER = "judge"
 FORMAT = 1
-EXECUTOR = "local"  # what people see in `executor` columns
+EXECUTOR = "local"  # people see it in `executor` columns
 _LOWEST_PORT = 20000  # below the range that the kernel gives to outgoing connections, so that a port stays free
 _PORT_WAIT = 3.0  # seconds that a server of the last run may need to leave its port
-# Which service listens on which port; `gateway` is the web page.
+# The service that listens on each port; `gateway` is the web page.
 _LISTENERS = {"etcd": "etcd", "etcd_peer": "etcd", "mongodb": "mongodb", "judicator": "judicator", "gateway": "gateway"}
 
 
@@ -275,7 +275,7 @@ def configs(
             ),
             task_expiry=8.0,
             executor_expiry=8.0,
-            # Who tries a receiver has it on this machine, too.
+            # A receiver that somebody tries is on this machine, too.
             webhooks=settings.WebhookSettings(networks=["127.0.0.0/8", "::1/128"]),
         ),
         "executor": settings.ExecutorConfig(

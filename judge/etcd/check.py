@@ -37,7 +37,7 @@ class Check(threading.Thread):
         self.serving = False
         self.ever_served = False
         self.killed = False
-        self.failed = ""  # why it checks no more; nobody would notice a server that hangs, so the daemon ends
+        self.failed = ""  # the reason to check no more; nobody would notice a server that hangs, so the daemon ends
         self._child = child
         self._config = config
         self._serves = serves

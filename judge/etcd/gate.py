@@ -29,8 +29,8 @@ from judge.pki import refused
 
 log = logging.getLogger(__name__)
 
-# How many calls may be under way, and how many of them by one certificate: of those who keep the cluster (True), and
-# of those who only look for judicators. Each has a thread.
+# Calls that may be under way, and those of them by one certificate: of those who keep the cluster (True), and of those
+# who only look for judicators. Each has a thread.
 _ALL, _EACH = {True: 32, False: 16}, {True: 16, False: 8}
 _THREADS = sum(_ALL.values())
 _QUEUE = 1000  # calls that have come and are not looked at yet

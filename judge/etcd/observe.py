@@ -8,8 +8,8 @@ from judge.etcd.client import Etcd, EtcdMember, Membership
 from judge.etcd.discovery import Discovered, find_others, host_port
 from judge.etcd.planner import ClusterView, Disk, Listed, NoQuorum, Peer, Quorum, Silent, Situation
 
-_SECONDS_EACH = 1.0  # how long one member may take to answer a question
-_SECONDS_ACT = 5.0  # how long a change of the membership may take
+_SECONDS_EACH = 1.0  # the longest answer of one member
+_SECONDS_ACT = 5.0  # the longest change of the membership
 
 
 def client_of(config: EtcdConfig, endpoints: list[str] | tuple[str, ...]) -> Etcd:

@@ -27,7 +27,7 @@ SOCKET = "client.sock:1"  # etcd wants a port in the name of a socket, too
 RETRY_DELAY = 2  # seconds before the proxy tries a member again that failed
 Version = tuple[int, int, int]
 
-# What goes wrong, and the first fixed patch of 3.4, 3.5 and 3.6 (from etcd's changelogs).
+# Faults of etcd, and the first fixed patch of 3.4, 3.5 and 3.6 (from etcd's changelogs).
 _BUGS: tuple[tuple[str, dict[int, int]], ...] = (
     ("leases may be wrongly revoked by an old leader", {4: 31, 5: 13, 6: 0}),
     ("refreshing a revoked lease may report success", {4: 38, 5: 23, 6: 0}),
@@ -117,7 +117,7 @@ def _dotted(version: Version) -> str:
 
 def environment() -> dict[str, str]:
     """The environment of this process without ETCD_*, each of which would act like a flag that nobody sees."""
-    kept = {"ETCD_UNSUPPORTED_ARCH"}  # how etcd 3.4 is told to run on arm64
+    kept = {"ETCD_UNSUPPORTED_ARCH"}  # this tells etcd 3.4 to run on arm64
     return {key: value for key, value in os.environ.items() if not key.startswith("ETCD_") or key in kept}
 
 

@@ -32,7 +32,7 @@ _NOT_DONE = (
     "etcdserver: unhealthy cluster",
     "etcdserver: rpc not supported for learner",
     "Concurrent RPC limit exceeded",  # the gate's own gRPC
-    "the gate does not know yet",  # whose certificates are refused
+    "the gate does not know yet",  # the sentence goes on: whose certificates are refused
 )
 
 

@@ -118,7 +118,7 @@ class Stubs:
         self.member_promote = self._call(channel, "Cluster/MemberPromote", "MemberIdRequest", "MembersResponse")
         self.member_list = self._call(channel, "Cluster/MemberList", "MemberListRequest", "MembersResponse")
         self.status = self._call(channel, "Maintenance/Status", "StatusRequest", "StatusResponse")
-        # Whether the server answers at all. Not `Status`: etcd 3.4 panics when that meets a database being closed.
+        # Asks whether the server answers at all. Not `Status`: etcd 3.4 panics when that meets a database being closed.
         self.alive = channel.unary_unary(
             "/grpc.health.v1.Health/Check",
             request_serializer=lambda request: request,

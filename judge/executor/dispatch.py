@@ -23,9 +23,9 @@ from judge.model.messages import ABILITIES, TOOLS, Assignment, Completed, Execut
 
 log = logging.getLogger(__name__)
 
-# How long a report waits for the first word of a slot that was just given a task, in seconds: it may be "nearly free".
+# Seconds that a report waits for the first word of a slot that was just given a task: it may be "nearly free".
 FIRST_WORD = 0.004
-# Where sandboxes find programs.
+# Sandboxes find programs in these directories.
 _TOOLS_PATH = "/usr/bin:/bin"
 STOPPING = "the executor is stopping"
 

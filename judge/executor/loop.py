@@ -27,7 +27,7 @@ from judge.notify import notify
 
 log = logging.getLogger(__name__)
 
-# How often systemd or boot hears of the main loop at most and at least, in seconds.
+# Seconds after which systemd or boot hears of the main loop again, at least and at most.
 TELL_MIN = 0.5
 TELL_MAX = 1.0
 

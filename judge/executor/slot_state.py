@@ -133,7 +133,7 @@ def _working(known: Known, event: Job | Help, now: float) -> Known:
 
 
 def _down(known: Known, reason: str, now: float) -> Known:
-    # What a submission does may take long to end: nobody can keep slots away by having such jobs cancelled.
+    # A submission may do things that take long to end: nobody can keep slots away by having such jobs cancelled.
     failed = not known.stopping
     delay = min(RESTART_MAX, RESTART_MIN * 2 ** (known.failures - 1)) if failed and known.failures else 0.0
     # The claim stays: main gives the task back.

@@ -25,7 +25,7 @@ Event = Ready | Progress | Finished | Helped | Broken
 
 # A slot that has not read its job after so long is stuck.
 SEND_TIMEOUT = 10.0
-# How much is written to a slot at once, in bytes.
+# Bytes that are written to a slot at once.
 _PIECE = 1 << 20
 
 

@@ -9,7 +9,7 @@ from judge.model.messages import Assignment, Completed, Status
 
 PREPARE: Final = "prepare"
 WAIT: Final = "wait for a slot"
-# What a step is called; the slot tells of those in the sandbox by the status that it reports.
+# The names of steps; the slot tells of those in the sandbox by the status that it reports.
 _NAMES: Final[dict[str, str]] = {
     PREPARE: PREPARE,
     WAIT: WAIT,

@@ -14,7 +14,7 @@ from judge.model import messages as m
 
 # Completions of one report; the rest goes with the next. Well below the judicators' limit for a body.
 REPORT_BYTES = 8 * 1024**2
-# How long a slot counts as nearly free, and how long a task that was asked for ahead waits for it, in seconds.
+# Seconds that a slot counts as nearly free, and that a task that was asked for ahead waits for it.
 NEARLY = 0.25
 
 
@@ -38,7 +38,7 @@ class TaskEntry:
     cancelled: bool = False
     nearly_until: float = 0.0
     ready_at: float = 0.0
-    marks: list[tuple[str, int]] = field(default_factory=list)  # when each of its steps began (judge.executor.spans)
+    marks: list[tuple[str, int]] = field(default_factory=list)  # the beginnings of its steps (judge.executor.spans)
 
 
 @dataclass

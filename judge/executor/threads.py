@@ -18,7 +18,7 @@ from judge.rpc.client import RpcClient
 
 log = logging.getLogger(__name__)
 
-# How long the judicators may hold a Wait, and how long this side rests after one failed, in seconds.
+# Seconds that the judicators may hold a Wait, and that this side rests after one failed.
 WAIT_SECONDS = 20.0
 WAIT_REST = 0.5
 

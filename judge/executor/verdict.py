@@ -153,8 +153,8 @@ def _rejection(run: _Run) -> str:
 # A row: the verdict, whether it applies, and the reason.
 _Row = tuple[Verdict, Callable[[_Run], bool], Callable[[_Run], str]]
 
-# What can be wrong with a run by itself. Output comes last of the limits that end a run: a program that loops while it
-# prints is, for its author, a loop. A crash with all of the memory used, or with a full heap, is MLE and never RTE.
+# Faults that a run has by itself. Output comes last of the limits that end a run: a program that loops while it prints
+# is, for its author, a loop. A crash with all of the memory used, or with a full heap, is MLE and never RTE.
 _RUN: tuple[_Row, ...] = (
     (Verdict.SV, lambda run: run.ended(Killed.FORBIDDEN, signal.SIGSYS), _forbidden),
     (Verdict.MLE, lambda run: run.ended(Killed.MEMORY), _memory),

@@ -226,7 +226,7 @@ JUDGE0_HEADERS = ("X-Auth-Token", "Authorization", "X-Auth-User", "X-RapidAPI-Ke
 _JUDGE0_CHECKS: Final = ("authenticate", "authorize")
 # Of calls that Judge0 keeps for its second token, which comes beside the first: so it is the one that counts.
 _JUDGE0_SECOND: Final = "X-Auth-User"
-# What programs send that have no token, but a header for it.
+# Words that programs send that have no token, but a header for it.
 _NO_TOKENS: Final = frozenset({"", "null", "undefined"})
 _API: Final = "/api/"
 _READING: Final = frozenset({"GET", "HEAD"})

@@ -82,10 +82,10 @@ WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
     ExecutorState: _fields("incarnation"),
     m.ExecutorInfo: _fields("checks calibration"),
     FiguresReply: frozenset(),
-    # Where few hand in, the verdicts of a minute are somebody's.
+    # The verdicts of a minute are somebody's where few hand in.
     Point: _fields("verdicts"),
     HistoryReply: frozenset(),
-    # What the check of the machine says of its speed.
+    # The speed of the machine, as its check has found it.
     Start: _fields("calibration"),
     VersionChange: frozenset(),
     # The names of the package's submissions say how the problem is solved.

@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 
 AGE: Final = 2.0
 GRACE: Final = 10.0
-# Who has come within so many seconds is asked about along with others.
+# Somebody who has come within so many seconds is asked about along with others.
 _LATELY: Final = 30.0
-# How often a token's use is noted, and how long that may take.
+# Seconds after which a token's use is noted again, and seconds that a call may take.
 _NOTED: Final = 60.0
 _PATIENCE: Final = 2.0
 _MOST: Final = 10_000

@@ -55,7 +55,7 @@ class LiveSessions:
             session["fp"] = principal.fingerprint
         csrf_token()
         if earlier is not None and user is not None:
-            with contextlib.suppress(JudgeError):  # who is in by now is not sent away for it; it is over in a week
+            with contextlib.suppress(JudgeError):  # a person who is in is not sent away for it; it is over in a week
                 self._end(SessionEnd(id=earlier, user=user))
 
     def _user(self) -> str | None:

@@ -6,7 +6,7 @@ import datetime
 import email.utils
 from typing import Final
 
-# How long one call may take.
+# Seconds that one call may take.
 SECONDS: Final = 10.0
 _FIRST: Final = 2.0
 _MOST: Final = 3600.0

@@ -290,7 +290,7 @@ def _switch(seen: Seen, name: str) -> bool:
     return bool(seen.told.get(name, False))
 
 
-# How each field comes about; bytes are Base64 or text, as the caller wants.
+# The fields, and what makes each of them; bytes are Base64 or text, as the caller wants.
 _FIELDS: Final[dict[str, Callable[[Seen], Any]]] = {
     "source_code": _source,
     "language_id": lambda seen: seen.row.id if seen.row else None,
@@ -317,8 +317,8 @@ _FIELDS: Final[dict[str, Callable[[Seen], Any]]] = {
     "status": _status,
     "language": _language,
 }
-# What Judge0's master has more, and what only we have: shown to those who name it, since clients that ask for
-# everything know the fields of the released Judge0 alone.
+# Fields that Judge0's master has more, and fields that only we have: shown to those who name them, since clients that
+# ask for everything know the fields of the released Judge0 alone.
 _MORE: Final[dict[str, Callable[[Seen], Any]]] = {
     "started_at": lambda seen: seen.task.started,
     "queued_at": lambda seen: seen.task.created,

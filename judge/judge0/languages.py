@@ -16,9 +16,9 @@ from judge.model.messages import Identifier
 
 Flavour = Literal["ce", "extra"]
 _FILE = Path(__file__).with_name("languages.yml")
-# What Judge0 shows of its own commands: where the options of the caller go.
+# Judge0 shows this in its own commands, where the options of the caller go.
 _OPTIONS = "%s"
-# Whose `-o` is never written together with the name: `-odir` is another option there.
+# Languages whose `-o` is never written together with the name: `-odir` is another option there.
 _APART: Final = frozenset({"haskell"})
 
 

@@ -13,7 +13,7 @@ from judge.judge0.fields import NUMBERS, PROJECT, Asked
 from judge.languages import handed
 from judge.model import messages as m
 
-# What Judge0 takes out of options and arguments before a shell reads them.
+# Characters that Judge0 takes out of options and arguments before a shell reads them.
 _SHELL: Final = re.compile(r"[$&;<>|`]")
 _KB: Final = 1024
 _LEAST_MEMORY: Final = 4 * 1024**2
@@ -89,7 +89,7 @@ def _program(asked: Asked, bounds: handed.Bounds) -> dict[str, Any]:
         compiled = _COMPILE if row.kind == PROJECT else None
         return {"language": row.row, "command": command, "compile": compiled, "files": made}
     if not files:
-        # What is started keeps its name, which its messages say; a problem's graders may know it by another.
+        # The source that is started keeps its name, which its messages say; a problem's graders may know it by another.
         own_name = {} if asked.problem is not None else {"entry": row.file}
         try:
             return {"language": row.row, "source": source.decode("utf-8"), "filename": row.file, **own_name}

@@ -55,7 +55,7 @@ class Act:
     content: str = ""
 
 
-# What a call is about, by its request and who asks; None when it is nothing for the trail. May ask the database.
+# Tells the subject of a call, by its request and who asks; None when it is nothing for the trail. May ask the database.
 Describe = Callable[[Any, Peer], Awaitable[Act | None]]
 Method = Callable[[Any, Peer], Awaitable[m.Message]]
 

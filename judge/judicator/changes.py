@@ -72,7 +72,7 @@ class Follower:
     async def _follow(self) -> None:
         async with await self._db.raw.tasks.watch(_PIPELINE, max_await_time_ms=1000) as stream:
             self.alive = True
-            self._hub.everyone()  # whatever happened before the stream was open
+            self._hub.everyone()  # much may have happened before the stream was open
             while stream.alive:
                 event = await stream.try_next()
                 if event is not None:

@@ -267,7 +267,7 @@ class Deleting:
         left = await self._db.tasks.count_documents(old, limit=_COUNT, comment=_LOOK)
         if not left:
             await self._forget(user)
-            # What came in at the last moment would be that of the next one of this name, so the name stays taken.
+            # A task that came in just now would be that of the next one of this name, so the name stays taken.
             if await self._db.tasks.find_one({"user": user}, {"_id": 1}, comment=_LOOK) is None:
                 await self._users.forget(user, until)
         log.info("user '%s': %d submissions deleted, %s left", user, deleted, _many(left))
@@ -305,8 +305,8 @@ class Deleting:
         )
         await self._db.sessions.delete_many({"user": user})
         await self._db.deliveries.delete_many({"user": user})
-        # What this judicator still has to count would make the counter anew. A counter that is not at zero waits for
-        # what another judicator has to count, which removes it then, or retention does.
+        # Bytes that this judicator still has to count would make the counter anew. A counter that is not at zero waits
+        # for what another judicator has to count, which removes it then, or retention does.
         await self._usage.paid()
         await self._db.usage.delete_one({"_id": user, "bytes": 0})
 

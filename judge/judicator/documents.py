@@ -79,18 +79,18 @@ class TaskDocument(OutcomeFields, total=False):
     """A submission, or a run of a rejudging (collection `tasks`)."""
 
     _id: ObjectId
-    # What was handed in.
+    # The task as it was handed in.
     user: str
     language: str | None
     needs: str  # the language that an executor must have; empty for a command, which needs none
-    wants: list[str]  # what else an executor must be able to (messages.ABILITIES); only where there is something
+    wants: list[str]  # abilities that an executor must have as well (messages.ABILITIES); only where there are some
     submission: Dumped
     priority: str
     key: str  # of the user's idempotency key
     digest: str
     blobs: list[str]
-    quota: Dumped  # what its user may take in place of the role's figures; only where there is something
-    callback: datetime.datetime  # when its result may be sent to who has named an address, until that is done
+    quota: Dumped  # its user's figures in place of the role's; only where there is something
+    callback: datetime.datetime  # the time from which its result may be sent to the address named, until that is done
     callback_tries: int
     bytes: int
     reserved: int  # of `bytes`: for output that may come (queue/usage.py)
@@ -108,10 +108,10 @@ class TaskDocument(OutcomeFields, total=False):
     claim: str | None
     attempt: int
     handed: int  # the number of the report that it was handed out to
-    heartbeat: int  # how many reports have listed it since
-    waiting: bool  # whether it waits at the executor for its data or a slot
+    heartbeat: int  # the number of reports that have listed it since
+    waiting: bool  # it waits at the executor for its data or a slot
     seat: int  # its number among the tasks that its user has in hand
-    # What hand-outs before it have left.
+    # The traces of hand-outs before it.
     failed: list[str]  # executors
     penalty: int  # against the cap of attempts, in tenths (queue/order.py)
     history: list[HistoryEntry]

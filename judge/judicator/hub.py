@@ -66,9 +66,9 @@ class Hub:
         self._watched: dict[ObjectId, set[Watch]] = {}
         self._seen: OrderedDict[tuple[ObjectId, int], None] = OrderedDict()
         self._closed = False
-        # How many tasks each executor could take after its last report to this judicator.
+        # The number of tasks that each executor could take after its last report to this judicator.
         self._free: dict[str, tuple[Report, int]] = {}
-        # How often a task may have come that somebody could take.
+        # The number of times that a task may have come that somebody could take.
         self.told = 0
         self._looks: dict[str, Look] = {}
 

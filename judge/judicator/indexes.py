@@ -25,14 +25,14 @@ def _up(*keys: str) -> list[tuple[str, int]]:
 
 
 _TASK_INDEXES: Final = [
-    # What waits, and only that (queue/waiting.py): hand-outs, one end of a class, one user's last task, counts.
+    # Tasks that wait, and only those (queue/waiting.py): hand-outs, one end of a class, one user's last task, counts.
     IndexModel(_up(*READY), name="ready", **_WAITING),
     IndexModel(_up("waits", "rank", "needs", "order"), name="head", **_WAITING),
     IndexModel([*_up("user", "rank"), ("order", DESCENDING), ("waits", ASCENDING)], name="mine", **_WAITING),
     IndexModel(_up(*LANE_KEYS), name=LANE, **_WAITING),
     # The slots that users hold.
     IndexModel(_up("user", "seat"), name="seat", unique=True, **_SEATED),
-    # How far the hand-outs have come: in a class and language, and each user in a class.
+    # The progress of the hand-outs: in a class and language, and of each user in a class.
     IndexModel([*_up("priority", "needs"), ("order", DESCENDING)], name="served", **_HANDED),
     IndexModel([*_up("user", "priority"), ("order", DESCENDING)], name="last", **_HANDED),
     IndexModel(_up("executor", "done", "user", "rank"), name="hands"),

@@ -224,7 +224,7 @@ class Judicator:
         await self.register.withdraw()
         self.hub.close()
         await self.server.stop()
-        with contextlib.suppress(TimeoutError):  # what is not counted by then, retention counts
+        with contextlib.suppress(TimeoutError):  # retention counts all that is not counted by then
             await asyncio.wait_for(self.tasks.usage.paid(), _BEAT)
         with contextlib.suppress(TimeoutError, PyMongoError):
             await asyncio.wait_for(self.figures.write(), _BEAT)

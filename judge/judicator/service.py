@@ -164,7 +164,7 @@ class Service:
             async with self.tasks.cohorts.joined():
                 return await self._add(submission, digest)
         except JudgeError:
-            # What is refused now may be stored since an earlier try, whose answer was lost.
+            # A submission that is refused now may be stored since an earlier try, whose answer was lost.
             known = await self.tasks.known(submission, digest)
             if known is None:
                 raise
@@ -358,7 +358,7 @@ class Service:
 
     async def report(self, request: m.ReportRequest) -> m.ReportReply:
         """A report (seed: Report): completions, heartbeats, give-backs, hand-outs, in this order (rule 4)."""
-        # What it holds is read beside that: hand-outs of an older report may come at any time, also after it is noted.
+        # Its tasks are read beside that: hand-outs of an older report may come at any time, also after it is noted.
         doc, held = await asyncio.gather(self.executors.report(request), self.tasks.held_by(request.executor))
         self._hub.reported(request.executor)
         if request.info is not None:

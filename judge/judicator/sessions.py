@@ -75,7 +75,7 @@ class Sessions:
         token = doc.get("token")
         if token is None:
             return SessionState(live=True, role=user["role"])
-        # Who came in with a token may do what that may, for as long as it is in force.
+        # A person who came in with a token may do what that may, for as long as it is in force.
         made = await self._db.tokens.find_one({"_id": token, "user": request.user})
         if made is None or await self._people.tokens.owner(made) is None:
             return SessionState(live=False)

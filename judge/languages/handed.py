@@ -27,7 +27,7 @@ from judge.languages.table import Language, guess, row_of
 from judge.model.messages import FILES, SourceFile, Submission
 from judge.model.names import NAME_BYTES, name_fault
 
-# What an archive may have beside sources is left out, so it may be larger than they; its entries are so bounded, too.
+# An archive may be larger than sources, as all else in it is left out; its entries are so bounded, too.
 ARCHIVE_BYTES: Final = 1024**2
 # An archive of outputs may be larger than all of them by so much.
 _SPARE_BYTES: Final = 1024**2
@@ -38,7 +38,7 @@ _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _LEFT_BEHIND: Final = frozenset({"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"})
 _UTF8_NAME: Final = 0x800
-# What reading a damaged archive raises.
+# Errors that reading a damaged archive raises.
 _DAMAGED: Final = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error),
     *(NotImplementedError, EOFError, OSError, OverflowError, ValueError, RuntimeError),

@@ -46,7 +46,7 @@ _CHECKERS = re.compile(r".*/(perl|ruby|raku|gcc|g\+\+|clang|clang\+\+|swipl)[0-9
 # An argument of its own, which stands for several: the source that is started, and the others.
 _SOURCES = "{sources}"
 _BOX_FILE = re.compile(rf"{BOX}/([A-Za-z0-9_.+-]+)")
-# What the sandbox shows: a program whose real path lies elsewhere (a home directory, pyenv) could not be run there.
+# Paths in the sandbox: a program whose real path lies elsewhere (a home directory, pyenv) could not be run there.
 _VISIBLE = ("/usr/", "/bin/", "/lib/", "/lib64/")
 
 Suffix = Annotated[str, StringConstraints(pattern=r"^\.[A-Za-z0-9+_-]+$")]
@@ -54,7 +54,7 @@ Arguments = Annotated[list[str], Field(min_length=1)]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/.*$")]
 Alias = Annotated[str, StringConstraints(pattern=r"^\S(.{0,62}\S)?$")]
 DebianPackage = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")]
-# What a row that is like another has of its own; all else is the other's unless it is given.
+# Keys that a row that is like another has of its own; all else is the other's unless it is given.
 _OWN = ("name", "title", "aliases", "suffixes", "like", "words", "never")
 
 

@@ -11,7 +11,7 @@ from judge.model.messages import Identifier
 from judge.model.verdicts import Verdict
 
 Span = Literal["hour", "day"]
-# How many seconds one point of a span stands for, and how many points there are.
+# Seconds that one point of a span stands for, and the number of points.
 STEPS: Final[dict[Span, tuple[int, int]]] = {"hour": (60, 60), "day": (900, 96)}
 
 

@@ -24,12 +24,12 @@ from judge.model.verdicts import Verdict as Verdict  # noqa: PLC0414
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 TaskId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{24}$")]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,62}$")]
-# What a person may call a language; `judge.languages.table.find` knows which row is meant.
+# Names that a person may call a language by; `judge.languages.table.find` knows which row is meant.
 LanguageName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00](?:[^\n\r\x00]{0,78}[^\s\x00])?$")]
 # One id from the API call to the sandbox; every log line about the task names it. Empty: from before there were any.
 Trace = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$")]
 
-# What nobody sends by mistake. Without a bound a few megabytes of JSON become gigabytes of objects, or of faults.
+# Bounds nobody exceeds by mistake. Without a bound a few megabytes of JSON become gigabytes of objects, or of faults.
 TESTS: Final = 10_000
 RESULTS: Final = 100_000
 # Of one submission. A cluster's own limit (`limits.files`) is lower.
@@ -359,7 +359,7 @@ class Completed(Message):
     penalty: bool = True
 
 
-# What a task may want of an executor beside its language, and an executor of an older release cannot do.
+# Abilities that a task may want of an executor beside its language, and that an executor of an older release lacks.
 ABILITIES: Final = frozenset({"check", "files", "options"})
 # Programs that some executors have, and that make pages of statements: among their abilities, by the same names.
 TOOLS: Final = frozenset({"pandoc", "pdftocairo"})

@@ -12,7 +12,7 @@ FileName = Annotated[
 ]
 
 NAME_BYTES: Final = 255
-# What some file system of those who download does not take.
+# Characters that some file system of those who download does not take.
 _NOWHERE: Final = frozenset('\\:*?"<>|')
 
 

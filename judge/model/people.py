@@ -18,11 +18,11 @@ GroupName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@
 # OpenID Connect Core 2: so many ASCII characters at most.
 Subject = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=r"^[ -~]+$")]
 TokenId = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
-# Where a page of tokens ends, also when the last of them is revoked meanwhile: milliseconds of the epoch, and its id.
+# The end of a page of tokens, also when the last of them is revoked meanwhile: milliseconds of the epoch, and its id.
 TokenPlace = Annotated[str, StringConstraints(pattern=r"^([0-9]{1,15}-)?[0-9a-f]{16}$")]
 Scope = Literal["read", "submit", "account", "judge", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-# What a token may when nobody says so: nothing that outlives it or that concerns others.
+# The scopes of a token for which nobody says others: nothing that outlives it or that concerns others.
 USUAL: Final[tuple[Scope, ...]] = ("read", "submit")
 GROUPS: Final = 50
 # Of each kind in one question.

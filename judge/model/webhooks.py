@@ -11,7 +11,7 @@ from judge.hooks.addresses import MOST
 from judge.model.messages import Identifier, Message, Sha256, TaskId, Verdict
 
 Event = Literal["submission.finished", "submission.rejudged", "ping"]
-# What a webhook may be told of; `ping` is sent when somebody asks for it.
+# Events that a webhook may be told of; `ping` is sent when somebody asks for it.
 EVENTS: Final[tuple[Event, ...]] = ("submission.finished", "submission.rejudged")
 State = Literal["waiting", "delivered", "failed"]
 

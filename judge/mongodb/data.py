@@ -18,7 +18,7 @@ from judge.errors import RefusedError
 MARKER = "judge-member.json"
 TLS_FILE = "judge-tls.pem"
 _STORAGE = ("storage.bson", "WiredTiger")
-# What this daemon, the file system, or a mongod that was killed while making its first files can leave behind.
+# Files that this daemon, the file system, or a mongod that was killed while making its first files can leave behind.
 _HARMLESS = frozenset({MARKER, TLS_FILE, "lost+found", "mongod.lock", "journal", "diagnostic.data", "WiredTiger.lock"})
 
 

@@ -19,7 +19,7 @@ from judge.config import MongodbClient, Tls
 from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
 from judge.files import in_memory
 
-# What MongoDB takes and gives without a fixed shape: filters, updates, commands, rows of aggregations.
+# Documents that MongoDB takes and gives without a fixed shape: filters, updates, commands, rows of aggregations.
 Bson = dict[str, Any]
 Client = pymongo.MongoClient[Bson]
 AsyncClient = pymongo.AsyncMongoClient[Bson]
@@ -29,11 +29,11 @@ _HEARTBEAT_MS = 2000
 _CONNECT_MS = 2000
 
 _AUTHENTICATION = frozenset({13, 18, 8000})
-# What a read meets when its server stops being the primary, or has just become it: a cursor or plan that is gone, no
-# majority or quorum known yet, no snapshot. The same call succeeds a moment later.
+# Errors that a read meets when its server stops being the primary, or has just become it: a cursor or plan that is
+# gone, no majority or quorum known yet, no snapshot. The same call succeeds a moment later.
 _PASSING = frozenset({43, 134, 136, 175, 246})
 
-# What the driver raises: of the server and the network, and for documents that it will not send.
+# Exceptions that the driver raises: of the server and the network, and for documents that it will not send.
 DRIVER_ERRORS = (errors.PyMongoError, BSONError)
 
 

@@ -29,7 +29,7 @@ from judge.problems.tree import CHUNK, MAX_ENTRIES, Folder, Tree, clean, ignored
 # A ZIP archive's directory: 800 bytes for each of as many entries as there may be.
 _DIRECTORY_BYTES = 64 * 1024**2
 _DIRECTORY_ENTRY = b"PK\x01\x02"
-# What stands before a file in a tar archive, names included; and the memory that decompressing may take.
+# Bytes that stand before a file in a tar archive, names included; and the memory that decompressing may take.
 _HEADER_BYTES = 1024**2
 _BLOCK = 512
 _MEMORY = 128 * 1024**2

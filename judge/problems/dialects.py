@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from judge.model.problem import ProblemManifest
 
-# What INPUT is for a validator in the later passes of a multi-pass problem, by dialect, else by format; the test's own
-# where neither says it. DOMjudge (judgedaemon, runTestcase) and BAPCtools (Run._prepare_nextpass) hand the validator
-# what the program has just read; the format's drafts are used with these tools. Kattis' legacy format has the `.in`.
+# The INPUT of a validator in the later passes of a multi-pass problem, by dialect, else by format; the test's own where
+# neither says it. DOMjudge (judgedaemon, runTestcase) and BAPCtools (Run._prepare_nextpass) hand the validator what the
+# program has just read; the format's drafts are used with these tools. Kattis' legacy format has the `.in`.
 _NEXT_INPUT = {"domjudge": True, "kattis": False}
 _NEXT_INPUT_FORMATS = frozenset({"2023-07-draft", "2025-09"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-# What else people and other judges call the folders of submissions/: in lower case, with _ between words.
+# Other names that people and other judges have for the folders of submissions/: in lower case, with _ between words.
 _FOLDERS = {
     alias: folder
     for folder, aliases in {

@@ -9,7 +9,7 @@ from typing import Final
 from judge.errors import PackageError
 from judge.problems.tree import clean
 
-# What DOMjudge knows there, of this and earlier versions.
+# Keys that DOMjudge knows there, of this and earlier versions.
 _KEYS: Final = frozenset({
     "name", "timelimit", "memlimit", "outputlimit", "probid", "short-name", "externalid", "color", "points", "cid",
     "allow_submit", "allow_judge", "special_run", "special_compare", "special_compare_args", "combined_run_compare",

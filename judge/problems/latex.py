@@ -56,7 +56,7 @@ _CAPTION = re.compile(r"\\caption\*?\s*\{")
 _SWITCH = re.compile(r"\\(bf|it|tt|sf|sc)\s*\{")
 _PIXELS = re.compile(r"\\def\s*\\htmlPixelsInCm\s*\{[^{}]*\}")
 _DOCUMENT = re.compile(r"\\documentclass.*?\\begin\{document\}(.*?)(?:\\end\{document\}|\Z)", re.DOTALL)
-# What stays as it is, or is a quotation mark.
+# Pieces that stay as they are, or are a quotation mark.
 _QUOTED = re.compile(
     r"(?P<kept>\$\$.*?\$\$|\$(?:\\.|[^$\\])*\$|\\\[.*?\\\]|\\\(.*?\\\)"
     r"|\\begin\{(?P<block>verbatim|lstlisting|minted|Verbatim)\}.*?\\end\{(?P=block)\}|\\verb\*?(?P<bar>[^\w\s]).*?(?P=bar)"

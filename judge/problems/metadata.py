@@ -36,7 +36,7 @@ from judge.problems.tree import clean
 
 YAML_BYTES = 256 * 1024
 
-# What the legacy format may say after `validation: custom`. A validator that scores makes no problem a scoring one.
+# Words of the legacy format after `validation: custom`. A validator that scores makes no problem a scoring one.
 _CUSTOM = ("score", *(one.traits.legacy for one in ProblemType if one.traits.legacy))
 # Keys that belong to the legacy format, and what they are in the newer ones.
 _OLD_KEYS = {
@@ -46,18 +46,18 @@ _OLD_KEYS = {
     "author": "it is 'credits'",
     "source_url": "it is 'source.url'",
 }
-# What compilers get unless a package asks for something else: the format's own "typical system default".
+# The limits of compilers unless a package asks for something else: the format's own "typical system default".
 _COMPILE_SECONDS = 60
 _COMPILE_MIB = 2048
-_LEAST_MIB = 4  # what executors can enforce
+_LEAST_MIB = 4  # the least that executors can enforce
 _CONSTANT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-# What other systems call a key of ours. No tool of the format reads these, so a limit of that name is none.
+# Other systems' names of a key of ours. No tool of the format reads these, so a limit of that name is none.
 _MEANT = {
     "time": "time_limit", "timeout": "time_limit", "time_limit_seconds": "time_limit", "cpu_time": "time_limit",
     "memory_limit": "memory", "mem": "memory", "memlimit": "memory", "memory_mb": "memory", "output_limit": "output",
     "title": "name", "problem_type": "type",
 }  # fmt: skip
-# How alike an unknown key must be to one that decides verdicts to be taken for a slip of the pen.
+# The likeness from which an unknown key is taken for a slip of the pen for one that decides verdicts.
 _ALIKE = 0.8
 _TRIES = 4
 

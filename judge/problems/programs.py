@@ -21,14 +21,14 @@ MAX_PROGRAM_FILES = 200
 C_LANGUAGES = ("c", "cpp")
 PYTHON = "python3"
 _OWN = ("build", "run")
-# What a validator is given lies under these names beside its files (judge.executor.slot.validation).
+# Things that a validator is given lie under these names beside its files (judge.executor.slot.validation).
 GIVEN = ("judge", "feedback")
 # Other languages of their own for input validators; there is nothing here that runs them.
 _GRAMMARS = {".viva": "VIVA", ".cue": "CUE"}
 _NO_LANGUAGE = "no language of the table has this suffix, and there is no 'run'"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _CONSTANT = re.compile(r"\{\{([a-zA-Z_][a-zA-Z0-9_]*)\}\}")
-# What a source has that is started itself, beside others that it uses.
+# Signs of a source that is started itself, beside others that it uses.
 _STARTS = re.compile(
     rb"^\s*if\s+__name__\s*==|\bint\s+main\s*\(|static\s+(public\s+)?void\s+main\s*\(|\bfun\s+main\s*\(|\bfn\s+main\s*\("
     rb"|\bfunc\s+main\s*\(",
@@ -100,7 +100,7 @@ class Finder:
             name = PurePosixPath(sources[0]).stem if len(sources) == 1 and not own else PurePosixPath(folder).name
             return [self._program(name, folder, paths)]
         programs = [self._program(top, f"{folder}/{top}", self._tree.below(f"{folder}/{top}")) for top in inner]
-        # What is no source by itself, such as a header, goes with each of the sources beside it.
+        # A file that is no source by itself, such as a header, goes with each of the sources beside it.
         beside = [path for path in direct if path not in sources]
         programs += [self._program(PurePosixPath(path).stem, folder, [path, *beside]) for path in sources]
         for top in sorted(set(tops) - set(inner)):

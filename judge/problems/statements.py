@@ -28,7 +28,7 @@ _MAIN = re.compile(
     r"problem(?:[._-](?P<language>[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})?))?"
     r"\.(?P<kind>md|markdown|html?|pdf|tex|txt)"
 )
-# What a manifest can name (judge.model.messages.FileName).
+# Names that a manifest can have (judge.model.messages.FileName).
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 _CONSTANT = re.compile(rb"\{\{([a-zA-Z_][a-zA-Z0-9_]*)\}\}|\\constant\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
 _TITLE = re.compile(

@@ -21,7 +21,7 @@ MAX_TESTS = 5000
 SAMPLE_FOLDER, SECRET_FOLDER = "data/sample", "data/secret"
 FILES = ".files"
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-# What a manifest can name (judge.model.names.FileName).
+# Names that a manifest can have (judge.model.names.FileName).
 _INNER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 
 
@@ -212,7 +212,7 @@ class _Reader:
             if "input_validator_flags" in keys:
                 found = replace(found, inputs=self._input_flags(keys["input_validator_flags"]))
         if given is not None or self._rules.dialect != DOMJUDGE or folder in self._above:
-            # What is inherited has been complained of above.
+            # A fault that is inherited has been complained of above.
             unknown = self._findings.warning if given is not None else _nothing
             where = self._tree.where(path or "data/testdata.yaml")
             name = folder.removeprefix("data").strip("/")
@@ -293,7 +293,7 @@ class _Reader:
     def _check_shape(self, folder: str, here: Mapping[str, object], folders: Mapping[str, object]) -> None:
         if self._legacy:
             return
-        # Where nothing is scored, how tests are grouped decides nothing.
+        # The grouping of tests decides nothing where nothing is scored.
         say = self._findings.error if self._yaml.scoring else self._findings.warning
         both = sorted(here.keys() & folders.keys())
         if both:

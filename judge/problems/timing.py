@@ -17,7 +17,7 @@ from judge.problems.metadata import ProblemYaml, Section
 PROVISIONAL: Final = 120.0
 # The highest limit that there is (judge.model.messages.Limits).
 MOST: Final = 600.0
-# Where a margin comes from that the package says nothing of.
+# The origin of a margin that the package says nothing of.
 DEFAULT: Final = "by default"
 
 

@@ -44,7 +44,7 @@ class Tree(ABC):
         self.files: dict[str, int] = {}
         # Links that are not followed, with the reason: what they lead to is no part of the package.
         self.links: dict[str, str] = {}
-        # Whatever must live as long as the tree, such as archives in it.
+        # Things that must live as long as the tree, such as archives in it.
         self.held = contextlib.ExitStack()
         self._total = 0
         self._entries_seen = 0

@@ -174,7 +174,7 @@ class HttpAnswer:
         for piece in _cut(content) if isinstance(content, bytes) else content:
             length -= len(piece)
             if length < 0:
-                break  # what is too much would be read as another request
+                break  # bytes beyond it would be read as another request
             if not self._write(piece):
                 return False
         if length:

@@ -67,7 +67,7 @@ class TlsListener:
             if replaced is not None:
                 replaced.cancel()
                 self._tell(str(address[0]))
-            # However many come: each has begun before the next is taken, and others have the loop in between.
+            # Each has begun before the next is taken, however many come, and others have the loop in between.
             await asyncio.sleep(0)
 
     async def _shake(self, sock: socket.socket) -> None:

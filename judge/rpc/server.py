@@ -389,7 +389,7 @@ class _App:
     async def put_pack(self, request: web.Request) -> web.Response:
         """PUT /blobs: several blobs at once (packs.py)."""
         peer = self._blob_peer(request)
-        # What is on its way counts until it is stored: that is how much of it is in memory.
+        # Blobs on their way count until they are stored: that is how much of them is in memory.
         with self.quotas.body(peer.name, self._expected(request, "PUT /blobs", packs.MOST)):
             contents = packs.unpack(await self._body(request, "PUT /blobs", packs.MOST))
             if max(map(len, contents.values()), default=0) > self.blob_bytes:

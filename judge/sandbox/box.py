@@ -23,7 +23,7 @@ from judge.sandbox.cgroup import Group, Usage
 from judge.sandbox.container import START_SECONDS, Container
 from judge.sandbox.types import Command, Killed, Outcome
 
-# How long the agent may take to kill and reap a run before the whole container is killed. Page tables count for a
+# Seconds that the agent may take to kill and reap a run before the whole container is killed. Page tables count for a
 # run's memory, and the kernel takes some 10 s to empty a GiB of them: that is the run's fault, not the sandbox's.
 KILL_SECONDS = 60.0
 PUT_SECONDS = 30.0

@@ -14,7 +14,7 @@ from typing import Final
 STATEMENT: Final = struct.Struct("=HBBI")
 LOAD, AND, RETURN, ALWAYS = 0x20, 0x54, 0x06, 0x05
 EQUAL, GREATER, AT_LEAST = 0x15, 0x25, 0x35
-_FARTHEST = 255  # what a conditional jump can pass over
+_FARTHEST = 255  # instructions that a conditional jump can pass over
 _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
 _X32 = 0x40000000  # its numbers begin here
 
@@ -119,7 +119,7 @@ def _tree(reader: _Reader, starts: list[tuple[int, Node]]) -> Node:
 def _written(first: Node) -> bytes:
     """The program, written from its end, as jumps go forward only."""
     written: list[tuple[int, int, int, int]] = []  # from the last instruction to the first
-    places: dict[Node, int] = {}  # how many instructions lie at and after a node's
+    places: dict[Node, int] = {}  # the number of instructions that lie at and after a node's
 
     def near(node: Node, room: int) -> None:
         """Make a node reachable by a conditional jump that follows within `room` instructions."""

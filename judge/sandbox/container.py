@@ -26,7 +26,7 @@ STOP_SECONDS = 10.0
 _FIRST_UID = 1_900_000_000
 _UID_PAIRS = 4_194_304  # the kernel's highest pid
 _CAPABILITIES = ("SYS_ADMIN", "SETUID", "SETGID", "SETPCAP", "CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL")
-# What runtimes look up in /etc: the linker's cache, Debian's alternatives, Java's and Python's settings.
+# Files that runtimes look up in /etc: the linker's cache, Debian's alternatives, Java's and Python's settings.
 _ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/java-*", "/etc/python3*")
 NICE = 5
 _BEGAN = struct.Struct("=Q")  # the head of agent.c's struct shared

@@ -23,7 +23,7 @@ from judge.sandbox.box import SHORTEST
 from judge.sandbox.together import Starter, Together, side_by_side
 from judge.sandbox.types import Command, Killed, Outcome
 
-# How often those who have ended are stood in for, in seconds.
+# Seconds after which those who have ended are stood in for again.
 _STAND_IN = 0.01
 _PIECE = 1 << 16
 
@@ -120,7 +120,7 @@ class _Pipe:
             self._drop(self._held)
             self._held = None
         if (writer or self.left) and not reader:
-            # Who waits for somebody to open the other side is woken.
+            # A process that waits for somebody to open the other side is woken.
             self._drop(self._open(os.O_WRONLY))
         elif reader and not writer and self._full():
             with contextlib.suppress(BlockingIOError):

@@ -40,7 +40,7 @@ def setup(service: str, instance: str, address: str | None) -> None:
     global _exporter  # noqa: PLW0603 - one for the process, as of the logs
     if address is None:
         return
-    # What it logs while the receiver is away would be a line for each try; one of ours says it.
+    # OpenTelemetry would log a line for each try while the receiver is away; one of ours says it.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     # Its own settings out of the environment are no part of a daemon's config.
     for name in [name for name in os.environ if name.startswith("OTEL_")]:

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project nee
 from judge import files
 
 RECORD = "cluster.yml"
-CLIENT = "client.yml"  # what judgectl on the controller reads
+CLIENT = "client.yml"  # judgectl on the controller reads it
 PLANNED_TOKEN = "made-at-the-first-deployment"  # noqa: S105 - what check mode shows before there is one
 _KEY_BYTES = 32
 _KEYFILE_BYTES = 756  # base64 makes 1008 characters of it; mongod takes 6 to 1024

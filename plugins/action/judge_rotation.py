@@ -34,7 +34,7 @@ DIRECTORY = "rotation"
 RECORD = "rotation.yml"
 STAGES = (1, 2, 3)
 CA = "ca"
-# Whose hosts have to follow. They all do, as a host that was left out would be locked out.
+# Groups of hosts that have to follow. They all do, as a host that was left out would be locked out.
 GROUPS = {
     CA: ["judicators", "executors", "gateways"],
     "mongodb.password": ["judicators"],

@@ -16,7 +16,7 @@ from ansible.plugins.action import ActionBase
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge import files
 
-# What a cluster cannot do without, as it lies in judge_secrets_dir after the first deployment.
+# Files that a cluster cannot do without, as they lie in judge_secrets_dir after the first deployment.
 NEEDED = (
     "cluster.yml", "mongodb.keyfile", "mongodb.password", "session.key", "admin.token", "backup.hostkey",
     "pki/ca.crt", "pki/ca.key", "pki/ca.passphrase",

@@ -123,7 +123,7 @@ class Apt:
 
     def install(self, names: list[str], *, upgrade: bool) -> None:
         """Install; packages that are there stay at their version unless `upgrade`."""
-        # What a host that lost its power in the middle of an installation needs; apt only says so.
+        # A host that lost its power in the middle of an installation needs this; apt only says so.
         finish = ["dpkg", *_KEEP, "--configure", "-a"]
         subprocess.run(finish, env=self.environment, capture_output=True, check=False)
         self._run("apt-get", *self._install(names, upgrade=upgrade))

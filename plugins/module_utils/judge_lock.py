@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# What a deployment notes on a host; gone after a restart of the host, which does what is noted as due. It is root's
-# own: nobody else can open the lock in it, and so hold it.
+# A deployment's notes on a host; gone after a restart of the host, which does what is noted as due. They are root's
+# own: nobody else can open the lock in there, and so hold it.
 RECORDS = Path("/run/judge-deploy")
 PATIENCE = 600.0  # seconds; the longest change is an installation of all packages
 _POLL = 0.2

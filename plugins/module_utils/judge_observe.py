@@ -17,10 +17,10 @@ from typing import Any
 
 _LISTEN = "0A"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
-_CONTROLLERS = {"memory", "pids", "cpu"}  # what the sandbox bounds runs with
+_CONTROLLERS = {"memory", "pids", "cpu"}  # the sandbox bounds runs with these
 _PATIENCE = 3.0  # seconds; the kernel repeats a lost request after one
-# What nobody has answered: a firewall that drops, or one that says so, or no way there. A refused connection is fine,
-# as nothing listens before the first deployment.
+# Errors of a try that nobody has answered: a firewall that drops, or one that says so, or no way there. A refused
+# connection is fine, as nothing listens before the first deployment.
 _NO_WAY = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EPERM)
 
 

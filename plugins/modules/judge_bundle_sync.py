@@ -118,7 +118,7 @@ def main() -> None:
             os.umask(0o022)
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(mode=0o700, parents=True)
-            for name in missing:  # what hides a file's place, such as a link, goes first
+            for name in missing:  # anything that hides a file's place, such as a link, goes first
                 if (dest / name).is_symlink():
                     (dest / name).unlink()
             unpack(Path(module.params["archive"]), staging, files, missing)

@@ -50,7 +50,7 @@ _UNKNOWN = 422
 Ask = Callable[[str, str, "dict[str, Any] | None"], "dict[str, Any]"]
 
 
-_HELD = "an upgrade was stopped: "  # how the reasons begin for which this module drains an executor
+_HELD = "an upgrade was stopped: "  # the reasons begin so for which this module drains an executor
 
 
 class ProbeError(Exception):

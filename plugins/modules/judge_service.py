@@ -76,8 +76,8 @@ ETC = Path("/etc/judge")
 RUN = Path("/run/judge")
 CURRENT = "/opt/judge/current"
 _TAKE_OVER = 30.0
-# What each service reads at its start only, besides its config. etcd reads its certificate for every connection, but
-# not whom it trusts; mongod's daemon reads the password when its mongod becomes the primary, and gateways look at
+# Files that each service reads at its start only, besides its config. etcd reads its certificate for every connection,
+# but not whom it trusts; mongod's daemon reads the password when its mongod becomes the primary, and gateways look at
 # tokens.yml whenever it changes.
 FILES = {
     "etcd": ["tls/ca.crt"],
@@ -86,7 +86,7 @@ FILES = {
     "executor": ["languages.yml", "tls/ca.crt", "tls/executor.crt"],
     "gateway": ["session.key", "tls/ca.crt", "tls/gateway.crt"],
 }
-# Whose config names the program that they run.
+# Services whose config names the program that they run.
 _PROGRAMS = {"etcd", "etcd-proxy", "mongodb"}
 # Seconds until each is well: members of a cluster wait for others, and boot for all that it starts.
 TIMEOUTS = {"boot": 180, "etcd": 300, "mongodb": 300}

@@ -45,7 +45,7 @@ USERS = ("judge", "judge-etcd", "judge-mongodb")
 # Gone as a whole, in this order: keys first. The last one has the record of the packages, and goes at the very end.
 TREES = ("etc/judge", "opt/judge", "run/judge", "var/lib/judge")
 LAST = "var/lib/judge"
-# What roles put into other people's directories; a pattern that a host does not have is nothing.
+# Files that roles put into other people's directories; a pattern that a host does not have is nothing.
 PATTERNS = (
     "etc/systemd/system/judge.*",
     "etc/systemd/system/judge-*",
@@ -67,7 +67,7 @@ PATTERNS = (
 MASKED = ("etcd.service", "mongod.service", "swap.target")  # links to /dev/null that roles make
 # Made for the files above, and removed when nothing else is in them and no package has them.
 DIRECTORIES = ("etc/systemd/system.conf.d", "etc/systemd/journald.conf.d", "etc/sysusers.d")
-# What a package's own removal leaves behind, as it was made after its installation.
+# Remains of a package's own removal, as they were made after its installation.
 REMAINS = {
     "nginx": ("etc/nginx", "var/lib/nginx", "var/log/nginx"),
     "etcd-server": ("var/lib/etcd",),
@@ -151,7 +151,7 @@ def needed(names: list[str]) -> list[str]:
         wanted = {word.split()[0].partition(":")[0] for word in told.replace("|", ",").split(",") if word.split()}
         more = [name for name in rest if name.partition(":")[0] in wanted]
         if not more:
-            return names  # whatever it is: a package too many does no harm, one too few does
+            return names  # it may be anything: a package too many does no harm, one too few does
         kept += more
 
 

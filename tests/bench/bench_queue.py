@@ -84,6 +84,6 @@ def _one(world: World, size: int, rounds: int) -> dict[str, list[float]]:
     }
     found = {}
     for name, call in calls.items():
-        call()  # what is read for the first time comes from the disk
+        call()  # data that is read for the first time comes from the disk
         found[name] = [timed(call) for _ in range(rounds)]
     return found

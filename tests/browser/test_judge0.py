@@ -13,7 +13,7 @@ from tests.support.browser import Chrome
 from tests.support.gateway import USER
 from tests.support.judicators import Executor, World
 
-# What such an editor does: hand in with a header of its own, which the browser asks about first, then look.
+# The doings of such an editor: it hands in with a header of its own, which the browser asks about first, then looks.
 EDITOR = """
 const [base, token, tell] = arguments;
 const headers = {"Content-Type": "application/json", ...(token ? {"X-RapidAPI-Key": token} : {})};

@@ -314,7 +314,7 @@ def test_the_editor_colours_indents_guesses_and_lets_the_keyboard_go(chrome, exe
     assert browser.driver.switch_to.active_element == keys, "Tab indents"
     keys.send_keys(Keys.ESCAPE, Keys.TAB)
     assert browser.driver.switch_to.active_element != keys, "after Escape it goes to the next field"
-    # Who has chosen a language keeps it, whatever the text looks like.
+    # A person who has chosen a language keeps it, whatever the text looks like.
     browser.fill(language="c", source="print(1)\n")
     assert browser.one("main [name=language]").get_attribute("value") == "c"
     browser.press("Submit")

@@ -17,7 +17,7 @@ from tests.support.primary import becomes_primary
 # keeps the machine busy: what else runs counts too, docs/playbooks/README.md.
 PLANNED = 5.0
 ALL = "all hosts"
-KILLED = ", killed 3 times"  # what the row of a killed verb is called behind its name
+KILLED = ", killed 3 times"  # it follows the verb's name in the row of a killed one
 
 
 def named(hosts: Sequence[str]) -> str:

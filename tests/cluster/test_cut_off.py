@@ -92,10 +92,10 @@ def test_a_host_stops_in_good_order_and_comes_back_by_itself(site: Deployment, h
     ]
     kinds = {"j": ["judicator", "mongodb", "etcd"], "e": ["executor", "etcd-proxy"], "g": ["gateway", "etcd-proxy"]}
     order = [f"judge-{service}.service" for service in kinds[host[0]]]
-    assert ended[-len(order) - 1 :] == [*order, "judge-boot.service"]  # what was before were restarts
+    assert ended[-len(order) - 1 :] == [*order, "judge-boot.service"]  # those before were restarts
 
 
-# What apt, dpkg and systemd themselves keep of packages that came and went.
+# Directories of what apt, dpkg and systemd themselves keep of packages that came and went.
 KEPT = ("/var/lib/apt/", "/var/lib/dpkg/", "/var/cache/", "/var/backups/")
 
 

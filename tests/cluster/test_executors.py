@@ -21,7 +21,7 @@ from tests.support.deployment import ROOT, Deployment, bare_hosts, bundle
 
 EXECUTORS = int(os.environ.get("JUDGE_TEST_EXECUTORS", "20"))
 BATCH = int(os.environ.get("JUDGE_TEST_BATCH", "4"))  # so many are on at a time: memory ends before hosts do
-GROWTH = 1.5  # how much longer a host may take at the end: the machine has other things to do meanwhile
+GROWTH = 1.5  # so many times as long a host may take at the end: the machine has other things to do meanwhile
 EXAMPLES = ROOT / "examples/problems/hello/submissions"
 HOG = "#include <stdlib.h>\n#include <string.h>\nint main(void) { memset(malloc(1 << 30), 1, 1 << 30); }\n"
 LOOP = "int main(void) { for (;;) ; }\n"

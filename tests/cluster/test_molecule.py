@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / ".config/molecule/config.yml"
 STEPS = ["destroy", "create", "syntax", "prepare", "check", "verify", "converge", "idempotence", "verify", "destroy"]
 PATIENCE = 3600  # seconds; six minutes on an idle machine, far longer beside other tests
-# What only somebody who changes the deployment may see, and has to mend.
+# Words that only somebody who changes the deployment may see, and has to mend.
 NOISE = re.compile(r"\[DEPRECATION|\[WARNING|^WARNING", re.MULTILINE)
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible")]
@@ -31,7 +31,7 @@ def molecule(scenario: str, home: Path) -> str:
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "JUDGE_MOLECULE_LAB": lab,
-        "ANSIBLE_HOME": str(home),  # where molecule keeps the state of each scenario
+        "ANSIBLE_HOME": str(home),  # molecule keeps the state of each scenario there
         "MOLECULE_COMMAND_BORDERS": "0",
         "MOLECULE_GLOB": "molecule/*/molecule.yml",  # as the Makefile
         "NO_COLOR": "1",

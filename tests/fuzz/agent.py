@@ -19,7 +19,7 @@ PACKET = b"\n%%%%"
 _FDS = 0x0F
 _HEAD = struct.Struct("=IIIIQQQQ")
 _PUT, _GET, _RUN, _KILL = 1, 2, 3, 4
-# How long an agent may take for one request, in seconds; what it starts is told to end after a part of that.
+# Seconds that an agent may take for one request; a program that it starts is told to end after a part of that.
 _PATIENCE, _A_RUN = 10.0, 0.2
 
 

@@ -28,10 +28,10 @@ from judge.rpc.methods import METHODS
 from tests.support.cluster import Cluster, processes_of
 from tests.support.judicators import World
 
-# What is refused on purpose although a schema allows it (a language and a command together), what is taken on purpose
-# although it does not (an empty value in a query counts as not given), what is made without everything below it being
-# there (a submission that is not judged yet has no output), a path that another one's parameter matches as well, and
-# strangers who are told to come back later instead of that they are strangers.
+# Checks that complain of what is so on purpose: something is refused although a schema allows it (a language and a
+# command together), or taken although it does not (an empty value in a query counts as not given), or made without
+# everything below it being there (a submission that is not judged yet has no output); another path's parameter matches
+# a path as well; strangers are told to come back later instead of that they are strangers.
 _NOT_OURS = (
     "positive_data_acceptance",
     "negative_data_rejection",
@@ -41,7 +41,7 @@ _NOT_OURS = (
 )
 # Somebody who has nothing to say waits so long at most, in seconds; the models allow a minute.
 _WAIT = 0.2
-# What any call may be answered with; the rest stands in its row.
+# Statuses that any call may be answered with; the rest stands in its row.
 _ERRORS = (400, 403, 413, 503, 504)
 
 
@@ -67,7 +67,7 @@ def search(location: str, *arguments: str, effort: Effort, without: Sequence[str
     command += [] if seconds is None else ["--max-time", str(seconds)]
     repeatable = ["--generation-deterministic", "--seed", str(seed)]
     command += ["--generation-database", "none"] if seed is None else repeatable
-    with tempfile.TemporaryDirectory() as directory:  # where it keeps notes for its next run
+    with tempfile.TemporaryDirectory() as directory:  # it keeps notes there for its next run
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=directory)
     if done.returncode == 0:
         return ""
@@ -132,7 +132,7 @@ def write_rpc_document(path: Path, executor: str) -> Path:
 
 # --- whole searches --------------------------------------------------------------------------------------------
 
-# What a daemon's log has when something was not foreseen.
+# Patterns in a daemon's log of something that was not foreseen.
 _UNFORESEEN = re.compile(r"Traceback|internal error|CRITICAL|harakiri|segmentation fault", re.IGNORECASE)
 # By so much a daemon may have grown since it was warm: bytes of memory as a part of them and beside it, descriptors.
 _GROWTH, _MEMORY, _DESCRIPTORS = 0.15, 24 * 1024**2, 24

@@ -16,7 +16,7 @@ from pathlib import Path
 
 # Programs that make files put this into their names.
 MARK = "hostile-mark"
-# What secret files begin with; the programs that look for it have it in two halves.
+# The beginning of secret files; the programs that look for it have it in two halves.
 CANARY = "CANARY-"
 CGROUP = "judge-hostile"
 

@@ -25,7 +25,7 @@ from tests.hostile.runner import Report
 from tests.support.servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
-# How much the workers' memory may grow over the second half of the rounds, by its median step.
+# The factor by which the workers' memory may grow over the second half of the rounds, by its median step.
 GROWTH = 1.01
 BIGGEST = ("08_big_source", "42_bytes_long_line", "42_bytes_many_tokens", "57_digits_py", "38_deep_py")
 SILENCE = 300.0  # seconds without an answer of any worker, after which one hangs

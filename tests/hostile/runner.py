@@ -164,7 +164,7 @@ def main(directory: Path, core: int, places: dict[str, str]) -> None:
         name = line.strip()
         if judge is None:
             judge = Judge(number, directory, places, core, makers)
-            judge.run("11_name_none")  # what is opened and imported once per process
+            judge.run("11_name_none")  # this opens and imports all that is opened and imported once per process
             judge.close()
             before = before or Traces.now(judge.outputs, cgroup=judge.cgroup)
             judge = Judge(number, directory, places, core, makers)

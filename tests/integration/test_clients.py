@@ -86,7 +86,7 @@ def test_every_command_of_the_cookbook_does_what_it_says(access: dict[str, str],
 
 # --- the collection for Postman --------------------------------------------------------------------------------
 
-# What is not answered with 2xx as the collection stands, and why.
+# Calls that are not answered with 2xx as the collection stands, and the reason.
 REFUSED = {
     "cancel": 409,  # it is judged by then
     "import_problem": 400,  # its manifest is for somebody to fill in

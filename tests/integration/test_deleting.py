@@ -67,7 +67,7 @@ def purge(people: RpcClient, user: str) -> int:
 def overdue(world: World) -> None:
     moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(minutes=1)
     for name in ("fs.files", "manifests"):
-        # What is marked for a day stays marked for a day.
+        # Things that are marked for a day stay marked for a day.
         soon = moment + datetime.timedelta(minutes=10)
         world.db[name].update_many({"unused": {"$lt": soon}}, {"$set": {"unused": moment}})
 

@@ -90,7 +90,7 @@ def test_long_searches_keep_nobody_from_work(world: World) -> None:
 # --- numbers and times -----------------------------------------------------------------------------------------
 
 ID = "0" * 24
-# What each method takes at least.
+# The least request of each method.
 BODIES: dict[str, dict[str, Any]] = {
     "add": {"user": "ann", "language": "c", "source": "x"},
     "adds": {"calls": [{"by": {}, "request": {"user": "ann", "source": "x", "idempotency_key": "k"}}]},

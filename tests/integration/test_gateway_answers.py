@@ -265,7 +265,7 @@ def test_what_has_not_changed_is_not_sent_again(ada, path):
     assert first.status_code == 200 and re.fullmatch(r'"[0-9a-f]{32}"', first.headers["ETag"])
     assert first.headers["Cache-Control"] == "private, no-cache" and "Authorization" in first.headers["Vary"]
 
-    def same():  # what tells how long something lasts changes by itself
+    def same():  # an answer that tells how long something lasts changes by itself
         tag = ada("GET", path).headers["ETag"]
         return ada("GET", path, headers={"If-None-Match": f'"other", W/{tag}'})
 
@@ -371,7 +371,7 @@ def test_a_list_leads_to_its_next_page(admin):
         seen += [one["id"] for one in answer.json["tasks"]]
         found = re.fullmatch(r'<(/api/v1/submissions\?[^>]*)>; rel="next"', answer.headers["Link"])
         path = found[1].removeprefix("/api/v1")
-        batch(admin, SOURCE)  # what is new does not shift the pages
+        batch(admin, SOURCE)  # a new one does not shift the pages
     assert path == f"/submissions?limit=2&user=root&before={seen[-1]}"
     assert len(set(seen)) == 4 and seen == sorted(seen, reverse=True)
     assert "Link" not in admin("GET", "/submissions?limit=500&user=root").headers

@@ -543,7 +543,7 @@ def test_a_route_calls_what_its_row_says_and_refuses_with_what_follows(app, admi
         assert answer.status_code in {route.status, *route.also, *route.refusals()}, (route.name, answer.text)
         assert answer.status_code not in {400, 415} or route.name == "put_blob", (route.name, answer.text)
         known = route.name == "health"  # a moment ago somebody else has asked
-        # What listeners hear, another process asks for (judge/gateway/front/streams.py).
+        # Another process asks for what listeners hear (judge/gateway/front/streams.py).
         calls = set(route.calls) - ({"changes"} if route.name in {"events", "follow"} else set())
         # Now and then the caller's account is looked at again, whatever is called.
         assert set(asked) - {"name_state", "ways"} == calls or (known and not asked), route.name

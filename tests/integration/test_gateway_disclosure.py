@@ -23,7 +23,7 @@ from judge.model.several import TasksReply
 from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, make_config, serving_app
 from tests.support.marked import Marks
 
-# What submitters may see, field by field, decided here a second time and by hand.
+# Fields that submitters may see, one by one, decided here a second time and by hand.
 PUBLIC: dict[tuple[type[Any], str], Any] = {
     (m.Task, "id"): ID,
     (m.Task, "submission"): m.Submission(user="ada", language="c", source="int x;", problem="hello", filename="x.c"),
@@ -110,7 +110,7 @@ FORMS: dict[str, dict[str, str]] = {
 OTHER_STATUS = {"api.output": 404, "api.problem_file": 404, "api.revoke_token": 404}
 # Answers when the problem's manifest cannot be read.
 UNKNOWN_STATUS = {"api.problem": 404, "api.statement": 404, "problem": 404}
-# What two calls of Judge0's API need at least. It knows no problems, so it refuses most of what is asked here.
+# The least that two calls of Judge0's API need. It knows no problems, so it refuses most of what is asked here.
 _PROGRAM = {"language_id": 50, "source_code": "x"}
 JUDGE0 = {"create": _PROGRAM, "create_batch": {"submissions": [_PROGRAM]}}
 # Without a session, or the end of it.
@@ -276,7 +276,7 @@ HIDDEN = [
     for table in (disclosure.MADE, disclosure.WITHHELD)
     for model, names in table.items()
     for name in sorted(names)
-    # What is no text and no figure has no mark; rejudging is looked for by itself, the score is public there.
+    # A field that is no text and no figure has no mark; rejudging is looked for by itself, the score is public there.
     if (model, name) not in PUBLIC
     and name not in {"withheld", "info", "executors", "signal"} | {"tests", "result", "changes"}
 ]

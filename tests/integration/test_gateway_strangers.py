@@ -496,7 +496,7 @@ def test_failed_log_ins_are_slowed_down_and_neighbours_are_not(base):
     assert ask(USER).status_code == 200, "a neighbour who came in before"
     assert httpx.get(f"{base}/login", trust_env=False).status_code == 200, "pages are there"
     assert httpx.get(f"{base}/api/v1/health", trust_env=False).status_code == 200
-    # Who sends no token tries none: that is told, and costs nobody anything.
+    # A client that sends no token tries none: that is told, and costs nobody anything.
     assert {httpx.get(f"{base}/api/v1/whoami", trust_env=False).status_code for _ in range(30)} == {401}
     wait_for(lambda: ask(OTHER).status_code == 200, timeout=90, what="time has paid for the failures")
 

@@ -234,7 +234,7 @@ def _examples() -> dict[str, str]:
     return found
 
 
-# What each of them says here; None: which are the languages is said by another test.
+# The output of each of them here; None: another test says which are the languages.
 SAID = {
     "Judge0 Python SDK": "",
     "Option 1: Explicit Client Object": "hello, world\n\n",
@@ -1217,7 +1217,7 @@ def test_what_there_is(http: httpx.Client) -> None:
     assert queue["available"] == 2 and queue["failed"] == 0
     assert http.get("/system_info").json()["Slots"] == "2"
     run(http, source_code="exit(1)")
-    # What tests before this one have left unfinished may end between two of its questions.
+    # Tasks that tests before this one have left unfinished may end between two of its questions.
     wait_for(
         lambda: (
             (counts := http.get("/statistics").json())["submissions"]["total"]

@@ -29,7 +29,7 @@ pytestmark = [
 
 TABLE = load_table()
 MIB = 1024**2
-# What must be here wherever the tests run: `make setup-test` installs it (scripts/install-packages).
+# Languages that must be here wherever the tests run: `make setup-test` installs them (scripts/install-packages).
 # fmt: off
 ALWAYS = (
     "c", "c11", "c17", "c23", "cpp", "cpp11", "cpp14", "cpp17", "cpp20", "cpp23", "python3", "java", "go", "rust",
@@ -190,7 +190,7 @@ def test_locks_of_ones_own_files(pipeline: Pipeline, name: str) -> None:
     assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log, done.result.tests)
 
 
-# What a program is told of the standard that its row is for. GCC 12 and Clang 14 know C23 and C++23 in part only.
+# The standard that a program is told its row is for. GCC 12 and Clang 14 know C23 and C++23 in part only.
 STANDARDS = {
     "c11": 201112, "c17": 201710, "c23": 202000, "cpp11": 201103, "cpp14": 201402, "cpp17": 201703, "cpp20": 202002,
     "cpp23": 202100,

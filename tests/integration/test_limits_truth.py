@@ -25,7 +25,7 @@ pytestmark = [
 ]
 
 TIMES = int(os.environ.get("JUDGE_TRUTH_TIMES", "3"))
-# How often a run may be disturbed before the machine is no place to measure.
+# Times that a run may be disturbed before the machine is no place to measure.
 DISTURBED = 20
 
 
@@ -114,7 +114,7 @@ HOW_CPU = ["alone", "kernel", "reaped", "unreaped", "orphans"]
 
 @pytest.mark.parametrize("how", HOW_CPU)
 def test_cpu(sandbox: Sandbox, how: str) -> None:
-    cpu = max(0.3, 500 * fork_cost())  # what it costs to make the processes is no part of the step
+    cpu = max(0.3, 500 * fork_cost())  # the cost of making the processes is no part of the step
     limits = Limits(cpu=cpu, wall=120, processes=16)
     right_below(sandbox, BURN, limits, how, f"{cpu * 0.9}")
     right_above(sandbox, BURN, limits, Verdict.TLE, "CPU time limit exceeded", how, f"{cpu * 1.1}")

@@ -139,7 +139,7 @@ def test_grow_and_leave(cluster: Cluster) -> None:
         assert cluster.registration(primary.name) is None
         wait_for(lambda: set(cluster.members()) == {other.address}, what="the last one alone")
         assert client.judge.kept.count_documents({}) == 1
-    # Who has left can come back with the data it has, as a new member.
+    # A member that has left can come back with the data it has, as a new member.
     primary.start()
     cluster.wait_votes([1, 0])
 

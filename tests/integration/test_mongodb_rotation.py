@@ -148,7 +148,7 @@ def test_a_password_takes_the_place_of_another_one_without_a_restart_of_mongod(s
         settle(1)
         assert users_now() == ["judicator", "judicator.a1b2c3"]
         first.goes_on()
-        # Whoever becomes the primary now gives both their passwords again, without being restarted for the file.
+        # The next primary gives both their passwords again, without being restarted for the file.
         with replica.of_the_primary(member_config(cluster)) as client:
             client.admin.command("dropUser", "judicator.a1b2c3")
             with contextlib.suppress(PyMongoError):  # it may close this very connection

@@ -142,7 +142,7 @@ def test_prometheus_reads_every_daemon(cluster: Cluster, tmp_path: Path) -> None
         assert started == SERVICES - {"boot"}, "each of them by boot, once"
         ends = 'judge_certificate_expiry_timestamp_seconds{service="boot"}'
         assert {one["file"] for one in found(ends)} == {"ca.crt", "boot-boot.crt"}
-        # What alerts count is there before the first one: a series that begins with it has no increase.
+        # Counters of alerts are there before the first one: a series that begins with it has no increase.
         for series in (
             'judge_tasks_completed_total{verdict="JE"}',
             'judge_loop_faults_total{loop="the sweep"}',

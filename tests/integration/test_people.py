@@ -389,7 +389,7 @@ def test_a_token_ends_with_the_one_that_it_was_made_with(world: World, people: R
     people.call("session_begin", SessionBegin(id="9" * 64, user="line", account=True, token=third.id), m.Empty)
     assert live(people, "9" * 64, "line") and check(people, "third").user == "line"
     kept = world.db.tokens.find_one_and_delete({"_id": first.id})
-    for text in ("second", "third"):  # however the first one has gone, and though they are stored yet
+    for text in ("second", "third"):  # though they are stored yet, and however the first one has gone
         with pytest.raises(UnauthorizedError):
             check(people, text)
     assert not live(people, "9" * 64, "line")
@@ -662,7 +662,7 @@ def test_nobody_without_rights_can_fill_the_trail(people: RpcClient) -> None:
     for _ in range(3):
         with pytest.raises(LimitError, match="'flooder' has had 300 things done") as refused:
             people.call("cancel", m.TaskRef(id=theirs), m.Task, by=by)
-        with pytest.raises(NotFoundError):  # what takes rights away is done all the same, and noted if it is
+        with pytest.raises(NotFoundError):  # calls that take rights away are done all the same, and noted if they are
             revoke()
     assert refused.value.rate == (300, 0, pytest.approx(3600, abs=300))
     found = people.call("audit", AuditQuery(actor="flooder", limit=500), AuditReply)

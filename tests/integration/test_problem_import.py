@@ -196,7 +196,7 @@ def test_importing_again_replaces_at_once_or_not_at_all(cluster: Cluster, tmp_pa
 def test_an_interrupted_import_leaves_nothing_behind(cluster: Cluster, tmp_path: Path, sig: signal.Signals) -> None:
     name = f"interrupted{sig}"
     many = {f"accepted__a{number}": 40.0 for number in range(4)}
-    # Whatever started the tests may have SIGINT ignored.
+    # SIGINT may be ignored by whatever started the tests.
     command = ["env", "--default-signal=INT", str(BIN / "judgectl"), "problem", "import"]
     command.append(str(package(tmp_path / name, burning(**many))))
     with subprocess.Popen(command, env=environment(cluster), stderr=subprocess.PIPE, text=True) as process:

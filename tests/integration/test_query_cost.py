@@ -267,7 +267,7 @@ def test_the_queue_is_asked_once_when_nothing_more_waits(
     tmp_path: Path, etcd_endpoint: str, mongod_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One task for an executor with room for more: neither that report, its Wait nor the next report asks again."""
-    monkeypatch.setattr("judge.judicator.hub._LOOKED", 60.0)  # however busy this machine is
+    monkeypatch.setattr("judge.judicator.hub._LOOKED", 60.0)  # on a busy machine, too
     world = World(tmp_path, etcd_endpoint, mongod_address)
     try:
         world.judicator()
@@ -306,7 +306,7 @@ def test_the_runs_of_a_rejudging_are_handed_out(big: World) -> None:
         (again,) = other.report().add
         assert (again.id, again.attempt) == (second.id, 2), "what came back goes before the others"
         nothing = big.executor("e4", slots=1, languages=())
-        nothing.report()  # what needs no language; there is none, nor a run
+        nothing.report()  # it needs no language; there is none, nor a run
         assert not nothing.wait(timeout=0.5)
     check(found)
 

@@ -76,7 +76,7 @@ def test_one_of_three_goes_on_with_all_it_has(three: list[Judicator], capsys: py
     last, *others = three
     found = last.look(capsys)
     assert (found["quorum"], found["primary"], found["submissions"]) == (True, True, 40)
-    # What everybody has acknowledged is on the last one, too.
+    # Submissions that everybody has acknowledged are on the last one, too.
     wait_for(lambda: last.look(capsys)["submissions"] == 40, what="40 submissions")
     for one in others:
         one.lose_disk()

@@ -122,7 +122,7 @@ def test_killed_while_applying(world: World, tmp_path: Path, failpoint: str) -> 
     world.judicators.clear()
     world.judicator("j2", **PATIENT)
     people = world.client(timeout=30.0)
-    # Whatever was done by then, people see all of it or nothing, now and at every later moment.
+    # People see all or nothing of what was done by then, now and at every later moment.
     looks = [seen_by_search(people, ids)]
     while not show(people, 1).settled:
         looks.append(seen_by_search(people, ids))

@@ -21,7 +21,7 @@ from judge.rpc.client import RpcClient
 from judge.rpc.endpoints import EtcdEndpoints
 
 THREADS, DEADLINE = 32, 2.0
-# What 32 threads on a busy machine may need beyond their deadline; one after the other they would need 3 s each.
+# Seconds for 32 threads on a busy machine beyond their deadline; one after the other they would need 3 s each.
 SLACK = 2.0
 
 

@@ -254,7 +254,7 @@ if os.fork() == 0:
     os.setsid()
     os.read(os.pipe()[0], 1)
 """
-# What a run can read of its network namespace, but for what is the host's in every namespace alike: packets, the
+# All that a run can read of its network namespace, but for what is the host's in every namespace alike: packets, the
 # memory of TCP and of each protocol.
 NETWORK = """
 import os

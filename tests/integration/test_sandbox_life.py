@@ -58,7 +58,7 @@ def made() -> Iterator[SandboxPool]:
 def test_nothing_is_left_after_many_sandboxes():
     with pool("warm") as new, new.take() as box:
         shell(box, "true").close()
-    gc.collect()  # what earlier tests dropped
+    gc.collect()  # for all that earlier tests dropped
     before, mounted, groups = descriptors(), mounts(), cgroups()
     with pool("many") as new:
         for _ in range(5):
@@ -475,7 +475,7 @@ def test_a_tree_that_several_remove_at_once_is_gone_for_all():
             for root in roots:
                 for number in range(8):
                     (root / f"{number}" / "below").mkdir(parents=True)
-                # what it raises is raised here
+                # their exceptions are raised here
                 list(threads.map(remove, [root] * 4))
                 assert not root.exists()
                 root.mkdir()

@@ -174,7 +174,7 @@ def test_no_program_gets_its_secret_input_out(
         assert whole.result is not None
         reasons = [whole.result.reason, *(one.reason for one in whole.result.tests)]
         reasons += [one.reason for one in whole.history]
-        if problem != "broken":  # what a compiler says of the validator is in the result's reason, for judges
+        if problem != "broken":  # a compiler's words of the validator are in the result's reason, for judges
             assert not parts_of_secrets(" ".join(reasons)), "a reason quotes nothing in the database either"
     assert verdicts & {"WA", "JE", "RTE"}
 

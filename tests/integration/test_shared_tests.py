@@ -188,7 +188,7 @@ def test_validators_scores_and_interaction(executor, work):
     for number in range(8):
         files |= {f"data/secret/{number}.in": f"{number}\n", f"data/secret/{number}.ans": f"{number}\n"}
     data = packages.load(packages.write(work / "package", files), work / "blobs")
-    # Whoever is wrong is ended by the validator, and does not end by itself just before: both accounts say so.
+    # The validator ends a wrong one, which does not end by itself just before: both accounts say so.
     source = "import time\nline = input()\ntime.sleep(0.2)\nprint(line if line != '6' else 'no', flush=True)\n"
     source += "time.sleep(60 * (line == '6'))\n"
     result = same(executor, packages.job(data, "python3", source, "full"))

@@ -94,7 +94,7 @@ def test_kattis_and_polygons_statements_become_pages(api: Api, tmp_path: Path) -
         assert russian.index("{sample}") < russian.index("Done.") and "Входные данные" in russian
         picture = found.manifest.statements[0].files["plan.pdf.png"]
         assert found.read(picture).startswith(b"\x89PNG")
-        # What is done is not done again.
+        # A statement that is done is not done again.
         assert statements.convert(api, found) == [] and found.manifest.statements[0].files["plan.pdf.png"] == picture
 
 

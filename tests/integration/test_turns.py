@@ -161,6 +161,6 @@ def test_burning_and_sleeping_is_no_way_to_more_time_alone(executor, closed, wor
         if all((test.repeated or test).wall < 2.0 * (1 + GRACE) for test in result.tests):
             break
         executor.events.clear()
-    # What is left after the first repetition does not grow to a second one's need within PATIENCE.
+    # The level after the first repetition does not grow to a second one's need within PATIENCE.
     assert [test.repeated and test.repeated.exclusive for test in result.tests] == [True, False]
     assert 1.5 < seconds < level + SHARE * (clock.monotonic() - begin) + 1.0

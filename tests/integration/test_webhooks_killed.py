@@ -34,7 +34,7 @@ pytestmark = pytest.mark.timeout(1200)
 SUBMISSIONS = int(os.environ.get("JUDGE_TEST_WEBHOOKS", "120")) // 2
 GATEWAYS = 2
 KILLS = 6
-# Who is killed and when: a run is told its seed, and goes the same way with that in JUDGE_TEST_SEED.
+# The seed of kills and their moments: a run is told it, and goes the same way with that in JUDGE_TEST_SEED.
 SEED = int(os.environ.get("JUDGE_TEST_SEED", str(random.SystemRandom().randrange(10**6))))
 # Judging goes on where it was, however long a judicator takes to come back.
 PATIENT = {**HOOKS, "executor_expiry": 600.0, "executor_forget": 1200.0, "task_expiry": 600.0}

@@ -130,7 +130,7 @@ def test_limits_are_enforced(lab: Lab) -> None:
     fork = "import os,time; [os.fork() or (time.sleep(9), os._exit(0)) for _ in range(40)]"
     with pytest.raises(LabError):
         lab.ssh("e1", f'systemd-run --quiet --wait -p TasksMax=20 python3 -c "{fork}"')
-    # what the sandbox does: cgroups of its own, below a delegated unit and beside it
+    # the sandbox makes cgroups of its own, below a delegated unit and beside it
     own = "for c in memory pids cpuacct freezer; do mkdir /sys/fs/cgroup/$c/own && rmdir /sys/fs/cgroup/$c/own; done"
     lab.ssh("e1", f"systemd-run --quiet --wait -p Delegate=yes sh -ec '{own}'")
     # and the machine itself is as big as it was said to be
@@ -347,7 +347,7 @@ def test_two_labs_side_by_side_and_a_host_more(lab: Lab, tmp_path: Path) -> None
         assert answers(lab, "j1"), "the labs have nothing to do with each other"
         again = cluster.up(name, ["g1"], inventory_directory=tmp_path)
         assert list(again.record.hosts) == ["j1", "g1"] and reaches(again, "g1", "j1"), "up completes, and adds"
-        # what a `lab run` leaves behind ends with the lab
+        # processes that a `lab run` leaves behind end with the lab
         command("run", "--name", name, "--", "sh", "-c", "setsid -f sleep 1000 >/dev/null 2>&1", timeout=20)
         assert cgroups.processes(cgroups.group(name, "control"))
         again.freeze("j1")

@@ -34,9 +34,9 @@ EXECUTORS = tuple(name for name in HOSTS if name.startswith("e"))
 class Site(Deployment):
     """The hosts, and the cluster on them."""
 
-    first: Run | None = None  # how the bare hosts were deployed, with everything that Ansible can say
-    seen: str = ""  # what the process lists showed meanwhile
-    looks: int = 0  # how often they were looked at
+    first: Run | None = None  # the first deployment of the bare hosts, with everything that Ansible can say
+    seen: str = ""  # in the process lists meanwhile
+    looks: int = 0  # at the process lists
     others: tuple[str, ...] = ()  # the servers of further gateways, which clients ask where the first does not answer
 
     def deploy(self) -> None:

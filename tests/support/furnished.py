@@ -27,7 +27,7 @@ from tests.support.servers import wait_for
 from tests.support.statements import interactive, problem
 
 PASSWORD = "correct horse battery staple"
-# What the judicator of such a world has set: it may call a receiver on this host.
+# The settings of such a world's judicator: it may call a receiver on this host.
 SETTINGS: dict[str, Any] = {"webhooks": {"networks": ["127.0.0.0/8"]}}
 LANGUAGES = ("c", "cpp", "python3")
 PROGRAM = """#include <stdio.h>

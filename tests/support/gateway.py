@@ -170,7 +170,7 @@ class Prepared:
     def _handler(self, name: str) -> Any:
         async def handle(request: Any, _: Any) -> m.Message:
             if name in {"audit_note", "audit_tokens"} and name not in self.answers:
-                return m.Empty()  # what is noted is no answer that a page shows
+                return m.Empty()  # a note is no answer that a page shows
             if name not in {"session_live", "name_state", "ways", "user"}:  # every page and call asks that
                 self.asked.append((name, request))
             answer = self.answers.get(name, self._sessions.get(name))

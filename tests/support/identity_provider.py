@@ -36,7 +36,7 @@ class IdentityProvider:
         self.alg = "RS256"
         self.userinfo: dict[str, Any] = {}
         self.silent = False
-        self.refusal = ""  # why its own page lets nobody in
+        self.refusal = ""  # the reason if its own page lets nobody in
         self.asked: list[str] = []
         self._codes: dict[str, dict[str, str]] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())

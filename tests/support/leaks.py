@@ -27,7 +27,7 @@ PERIOD = 0.02  # seconds between two looks at the processes
 PUBLIC = (".crt", ".yml", ".lock", ".pub")
 # mongod reads key and certificate from one file, which its daemon writes into its own data directory.
 HOMES = ("/var/lib/judge/mongodb/judge-tls.pem",)
-Needles = dict[str, str]  # what is looked for: whose it is
+Needles = dict[str, str]  # secrets that are looked for, and their owners
 
 _READ = r"""
 import base64, json, os, sys
@@ -195,7 +195,7 @@ class ProcessWatch:
     def look(self) -> None:
         """One look at all processes of the lab."""
         self.looks += 1
-        for directory, _, _ in os.walk(self.group):  # which passes over cgroups that go away meanwhile
+        for directory, _, _ in os.walk(self.group):  # it passes over cgroups that go away meanwhile
             try:
                 numbers = Path(directory, "cgroup.procs").read_text().split()
             except OSError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from judge.model import messages as m
 
-JUDGED = "judged: "  # what the history of a task says of the attempt whose verdict was committed
+JUDGED = "judged: "  # a task's history says so of the attempt whose verdict was committed
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
 BUILTIN = "ansible.builtin."
-# What a task may have besides its module.
+# Keys that a task may have besides its module.
 KEYWORDS = {
     "name", "when", "register", "vars", "tags", "become", "delegate_to", "run_once", "loop", "loop_control", "until",
     "retries", "delay", "changed_when", "failed_when", "check_mode", "no_log", "environment", "throttle",

@@ -14,7 +14,7 @@ import httpx
 from tests.support.servers import wait_for
 
 FILE = Path(__file__).parents[2] / "docs/judge.postman.json"
-# What scripts of a collection may be here: a variable is set from the answer.
+# Scripts of a collection may only do this here: a variable is set from the answer.
 SCRIPT = re.compile(r"pm\.collectionVariables\.set\('(\w+)', pm\.response\.json\(\)\.(\w+)\);")
 
 

@@ -20,7 +20,7 @@ from tests.support.servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEMD = Path("/usr/lib/systemd/systemd")
-# What this machine's own start is for, and what could reach out of the host.
+# Units for this machine's own start, and units that could reach out of the host.
 MASKED = (
     "dev-hugepages.mount", "dev-mqueue.mount", "sys-fs-fuse-connections.mount", "sys-kernel-config.mount",
     "sys-kernel-debug.mount", "sys-kernel-tracing.mount", "systemd-modules-load.service", "systemd-remount-fs.service",

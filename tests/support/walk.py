@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 _STEP = re.compile(r"^\| (\d+) \| \[(.+?)\]\(.+?\) `([\w.]+)` \| (.*) \|$", re.MULTILINE)
-# What a step calls in turn, as its sentence names it.
+# Calls that a step makes in turn, as its sentence names them.
 _INNER = re.compile(r"`(\w+)` of \[[^\]]+\]\(\.\./([^)]+)\)")
 
 

@@ -169,7 +169,7 @@ def test_old_backups_go_with_what_only_they_needed(tmp_path: Path) -> None:
     assert (gone, count) == ([old.id], len(old.packs))
     assert {path.name for path in tmp_path.glob("packs/*/*")} == set(new.packs)
     Repository(tmp_path).check(new)
-    # What went is stored anew when it is needed again.
+    # Contents that went are stored anew when they are needed again.
     back = stored(tmp_path, bodies(0, 40), NOW + datetime.timedelta(days=2))
     assert back.added > 3000
 

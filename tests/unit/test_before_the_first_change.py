@@ -57,12 +57,12 @@ WITHOUT_LOCK = {"bundle", "precheck", "unlock", "verify"}
 # The submission that verify.yml has judged, and what keeps a record on this machine alone.
 ASKS = {"uri", "judge_secrets"}
 FREE_OR_ASK = {*ASKS, "judge_deploy_lock"}
-# What comes before the lock although it writes: tasks by name, as what they do is in nobody's way.
+# Tasks by name that come before the lock although they write, as what they do is in nobody's way.
 BEFORE_THE_LOCK = {
     # The manifest of the backup goes to one judicator, for the plan that is to be confirmed: docs/playbooks/restore.md.
     "restore": {"The host has a place for it", "The host has its manifest"},
 }
-# What comes after it: the controller's own record, which the next run of the same verb would write as well.
+# Tasks that come after it: the controller's own record, which the next run of the same verb would write as well.
 AFTER_THE_LOCK = {"replace": {"The controller's record says that the replacement is over"}}
 
 

@@ -528,7 +528,7 @@ def test_an_archive_that_was_not_finished_is_made_anew(bundle: Path) -> None:
     names = sorted(known["files"])
     with action.shared(bundle, known["files"], names) as local:
         whole = local.read_bytes()
-    local.write_bytes(whole[:1000])  # whoever made it was killed
+    local.write_bytes(whole[:1000])  # its maker was killed
     with action.shared(bundle, known["files"], names) as local:
         assert local.read_bytes() == whole
     (bundle / names[0]).write_bytes(b"other")

@@ -29,11 +29,11 @@ WITHOUT_ROUTE = {
     "ping", "adds", "session_begin", "session_live", "audit_tokens",
     "login", "identity_login", "name_state", "token_check", "token_used", "ways",
 }  # fmt: skip
-# What people have stored, by a gateway: not the executors' reports.
+# Calls that store something for people, by a gateway: not the executors' reports.
 WRITING = {name for name, method in METHODS.items() if GATEWAY in method.roles and not method.reads}
 # A call of several has an entry for each that needs one.
 WRITING -= {name for name, method in METHODS.items() if method.each is not None}
-# What of it has no entry of its own in the audit trail, and why.
+# Those of them that have no entry of their own in the audit trail, and the reason.
 NOT_AUDITED = {
     "login": "the gateway notes log-ins, ten at a time",
     "session_begin": "as the log-in that it is part of",

@@ -186,7 +186,7 @@ def test_version_and_help(run):
 
 def test_boot_refuses_the_systemd_backend_and_bad_settings(run, write, work):
     path = write("boot.yml", boot_yml(work) + "backend: systemd\n")
-    if not Path("/run/systemd/system").is_dir():  # where it is, boot would run
+    if not Path("/run/systemd/system").is_dir():  # boot would run on a host that has it
         code, _, err = run("boot", "--config", path)
         assert code == 3 and "backend 'systemd' needs a host that systemd runs" in err
     code, _, err = run("boot", "--config", path, "--set", "mongodb.x=1")
@@ -255,7 +255,7 @@ def test_exit_codes_return(monkeypatch):
     assert ended.value.code == 0
 
 
-# What each start must not load: nobody is served meanwhile, and a verb restarts every daemon of a cluster.
+# Modules that each start must not load: nobody is served meanwhile, and a verb restarts every daemon of a cluster.
 _LIGHT = {
     "judge.cli": {"flask", "pymongo", "grpc", "aiohttp", "httpx", "jinja2", "pydantic", "cryptography"},
     "judge.boot.main": {"flask", "pymongo", "aiohttp", "httpx"},

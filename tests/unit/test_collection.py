@@ -16,7 +16,7 @@ from judge import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 BESIDE = Path(sys.executable).parent
-# What plug-ins use of ansible-core that has not always been there, and since which version it is.
+# Names that plug-ins use of ansible-core, and the version since which it has each of them.
 SINCE = {"validate_argument_spec": (2, 13), "trust_as_template": (2, 19), "copy_with_new_env": (2, 9)}
 
 

@@ -118,7 +118,7 @@ def test_a_directory_with_children_of_children_and_many_files_of_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "mine", DIRECTORY)
-    monkeypatch.chdir(tmp_path)  # where no ansible.cfg says which directories are no inventories
+    monkeypatch.chdir(tmp_path)  # no ansible.cfg there says which directories are no inventories
     found = load(tmp_path / "mine")
     assert list(found.hosts) == ["j1", "e01", "e06", "e11"], "nothing of the secrets is a host"
     assert found.groups["machines"] == ("j1", "e01", "e06", "e11")

@@ -33,7 +33,7 @@ with stop._cond:  # as in every wait, for a moment
         pass
 assert stop.wait(10)
 """
-# What docs/contributing.md says that a new daemon needs, and nothing else.
+# The things that docs/contributing.md says that a new daemon needs, and nothing else.
 ADDED = {
     "kinds.py": """
 KINDS["clock"] = Kind("Tell the time.", "judge.clock_daemon", "ClockConfig", "clocks", proxy=True)

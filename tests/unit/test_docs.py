@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,7 @@ def test_a_commit_passes_what_the_page_says() -> None:
     assert [hook["entry"].replace(" --silent", "") for hook in local["hooks"]] == ["make lint", "make types"]
 
 
-# What a browser would ask another host for.
+# Addresses that a browser would ask another host for.
 FETCHED = re.compile(
     r"""<(?:script|link|img|iframe)[^>]*(?:src|href)="((?:https?:)?//[^"]+)"""
     r"""|url\(["']?(https?:[^)]+)|@import ["'](http[^"']+)"""
@@ -306,6 +307,9 @@ def test_nothing_is_left_to_be_done_later() -> None:
     assert checked > 400
 
 
+CLAUSE = re.compile(r"(?:what|who|whom|whose|whoever|whether|where|when|which|why|how)\b", re.IGNORECASE)
+
+
 def test_a_docstring_begins_with_the_thing() -> None:
     """A clause without a main clause (Whether, What, Why …) leaves the reader to guess what does it, or is it."""
     defined = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -316,9 +320,30 @@ def test_a_docstring_begins_with_the_thing() -> None:
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, defined)
     ]
-    opening = re.compile(r"(?:What|Who|Whom|Whose|Whoever|Whether|Where|When|Which|Why|How)\b")
     assert len(texts) > 5000
-    assert [f"{path}: {text.splitlines()[0]}" for path, text in texts if opening.match(text)] == []
+    assert [f"{path}: {text.splitlines()[0]}" for path, text in texts if CLAUSE.match(text)] == []
+
+
+def first_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The first line of every block of comments, and every comment behind code, by their lines."""
+    above = 0  # the last line that is a comment alone
+    with tokenize.open(path) as source:
+        for token in tokenize.generate_tokens(source.readline):
+            line, column = token.start
+            if token.type == tokenize.COMMENT:
+                alone = not token.line[:column].strip()
+                if not alone or line != above + 1:
+                    yield line, token.string.lstrip("#: ")
+                above = line if alone else above
+
+
+def test_a_comment_begins_with_the_thing() -> None:
+    """As a docstring does. The other lines of a block go on with a sentence, so they may begin with any word."""
+    scripts = [path for path in (ROOT / "scripts").iterdir() if path.read_bytes().startswith(b"#!/usr/bin/env python")]
+    paths = [*scripts, *(path for room in ("judge", "plugins", "lab") for path in (ROOT / room).rglob("*.py"))]
+    found = [(path.relative_to(ROOT), *comment) for path in paths for comment in first_lines(path)]
+    assert len(scripts) > 2 and len(found) > 1500
+    assert [f"{path}:{line}: {text}" for path, line, text in found if CLAUSE.match(text)] == []
 
 
 def test_every_decision_has_a_number_of_its_own() -> None:

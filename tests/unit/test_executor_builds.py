@@ -43,7 +43,7 @@ def test_the_least_recently_used_leave(kept, tmp_path, monkeypatch):
     monkeypatch.setattr(builds, "KEEP", 3)
     for key, seconds in (("new", 1), ("old", 3), ("middle", 2)):
         age(kept, tmp_path, key, seconds)
-    assert kept.load("old") == b"old"  # which makes it the most recently used
+    assert kept.load("old") == b"old"  # this makes it the most recently used
     kept.save("fourth", b"4")
     assert {path.stem for path in (tmp_path / "builds").glob("*.tar")} == {"fourth", "old", "new"}
 

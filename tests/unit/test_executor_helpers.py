@@ -45,7 +45,7 @@ class Played:
         """A slot judges this, and shares its tests."""
         self.slots.slots[slot].give(job(claim), 0.0)
         while not isinstance(self.heard(slot), Job):
-            pass  # what it was told before
+            pass  # messages from before
         self.sharing.queue(claim).mkdir()
         self.helpers.offered(claim)
 

@@ -154,7 +154,7 @@ def test_the_next_task_comes_before_the_account_of_the_last(played, monkeypatch,
 def test_a_report_waits_shortly_for_the_first_word_of_a_slot(played, monkeypatch):
     monkeypatch.setattr(table, "NEARLY", PATIENCE)
     in_store(played)
-    monkeypatch.setattr(dispatch, "FIRST_WORD", PATIENCE)  # however slow this machine is
+    monkeypatch.setattr(dispatch, "FIRST_WORD", PATIENCE)  # on a slow machine, too
     played.slot.say(Finished(claim="c1", completed=completed(1)))
     assert played.slot.job() == "c2"
     played.slot.say(Progress(claim="c2", status=Status.COMPILING, nearly=True))

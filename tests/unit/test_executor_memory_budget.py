@@ -171,7 +171,7 @@ def test_processes_of_one_submission_and_their_manager_fit_together(
         least = [
             more + (size if asked else LEAST) for size, more, asked in zip((run, check), extra, given_, strict=True)
         ]
-        rounded = count  # what a division leaves of a slot is no process's
+        rounded = count  # a division's remainder of a slot is no process's
         assert count * least[0] + (least[1] if managed else 0) + rounded > share
         return
     full = count * (fitted.run.memory + extra[0]) + ((fitted.validation.memory + extra[1]) if managed else 0)

@@ -71,7 +71,7 @@ def test_no_test_is_taken_twice(coordinator, helper):
     assert coordinator.take([1]) is None
     assert helper(HelperQueue.take)[0] == 2
     os.kill(pid, signal.SIGKILL)
-    # What a dead helper was running is free again.
+    # A test that a dead helper was running is free again.
     wait_for(lambda: coordinator.take([1]) == 1, what="a test that is free again")
 
 

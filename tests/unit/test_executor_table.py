@@ -264,7 +264,7 @@ def test_nothing_is_committed_twice_and_everything_ends(steps, slots):
             finish()
         else:
             report(step)
-    # When the network is whole again everything in hand comes to its end.
+    # Everything in hand comes to its end when the network is whole again.
     one.drained = True
     for _ in range(5):
         work()

@@ -225,7 +225,7 @@ def test_every_outcome_has_one_verdict(facts, validation, heap_full):
         assert facts.cpu <= LIMITS.cpu
         assert facts.wall <= LIMITS.wall_seconds
         assert facts.memory <= LIMITS.memory
-    # Whoever had all the memory is never told that the program crashed.
+    # A submitter whose program had all the memory is never told that it crashed.
     if verdict is Verdict.RTE:
         assert facts.memory < LIMITS.memory
         assert not facts.killed
@@ -270,7 +270,7 @@ CRASH = replace(OK, exit_code=3)
         (replace(OK, ended=3), SAID_YES, Verdict.AC),
         (replace(OK, ended=1), SAID_NO, Verdict.WA),
         (replace(OK, ended=3), SAID_NO, Verdict.WA),
-        # Who ended first decides between the validator's no and the submission's crash; a yes never saves a crash.
+        # The first to end decides between the validator's no and the submission's crash; a yes never saves a crash.
         (replace(CRASH, ended=1), SAID_NO, Verdict.RTE),
         (replace(CRASH, ended=3), SAID_NO, Verdict.WA),
         (replace(CRASH, ended=1), SAID_YES, Verdict.RTE),

@@ -125,7 +125,7 @@ def test_threads_that_replace_one_file_do_not_mix(work):
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_WAY = {"judge/files.py", "plugins/module_utils/judge_writing.py"}
-# Who renames, or waits for the disk, without them, and why.
+# Functions that rename, or wait for the disk, without them, and the reason.
 BY_HAND = {
     "judge/backup/repository.py:flush": "a pack is named by its content, so at its end",
     "judge/boot/backend_process.py:rotate": "a log that goes on under another name",

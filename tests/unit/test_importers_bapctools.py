@@ -211,7 +211,7 @@ def test_what_cannot_be_made_is_refused(tmp_path: Path, text: str, sentence: str
     assert sentence in str(caught.value) and not isinstance(caught.value, UnmadeError)
 
 
-# What test/problems/testseed of BAPCtools keeps beside its settings: the seed, and the value.
+# The settings of test/problems/testseed of BAPCtools, which keeps the seed and the value beside them.
 SEEDS = b"""data:
   sample:
     data:

@@ -198,7 +198,7 @@ def test_any_script_is_planned_or_refused(tmp_path_factory: pytest.TempPathFacto
         found.plan.close()
 
 
-# What a copy of gen.sh writes that multiplies the points of a group by what the validator says.
+# Functions of a copy of gen.sh that multiplies the points of a group by what the validator says.
 OWN = """group () {
   score=$2
   echo "on_reject: break

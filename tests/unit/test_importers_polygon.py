@@ -384,7 +384,7 @@ def test_line_ends_of_windows_become_plain_ones(tmp_path: Path) -> None:
     packages = [taken(tmp_path, polygon(more=more)), read_package(archive(tmp_path, polygon(more=more), "", "x.zip"))]
     for package in packages:
         content = [(package.read(test.input), package.read(test.answer)) for test in package.manifest.tests]
-        # What has another line end as well is left as it is.
+        # A file that has another line end as well is left as it is.
         assert content == [(b"1 1\n2 2\n", b"2\n"), (b"2 2\n", b"4\n5"), (b"3\r\n3\n", b"6\n")]
         assert any("some of which are those of Windows (first: tests/03)" in one for one in package.notes)
         (note,) = (note for note in package.notes if "line ends of Windows" in note)

@@ -171,7 +171,7 @@ int main(int argc, char *argv[])
 }
 """
 SAID = "s3cret\nOK\n"
-# What the submission's grader wrote, the exit code, and what is said.
+# The output of the submission's grader, the exit code, and what is said.
 BY_GRADER = [
     (SAID + "1 2\n3", 0, "ok"), (SAID + "1 2 \n3\n\n", 0, "ok"),
     (SAID + "1 3\n3\n", 1, "line 3 differs: expected '1 2'"),

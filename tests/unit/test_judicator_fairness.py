@@ -377,7 +377,7 @@ def test_places_that_stand_still_are_no_way_past_everybody_else() -> None:
         cluster.tick([1000])
     served = [one.user for _, one in cluster.handed]
     assert served.count("patient") >= 25
-    # When they move again: who comes then does not begin where they stand, and go through all those rounds once more.
+    # A user who comes when they move again does not begin where they stand, and go through all those rounds once more.
     before = len(cluster.handed)
     for _ in range(20):
         cluster.add("patient")

@@ -77,7 +77,7 @@ def test_what_tags_install_is_taken_over_and_looked_at(inventory: Path, tag: str
     assert "A submission is judged from end to end" in left["The cluster judges"]
 
 
-# What says so, and what asks hosts for nothing but the lock, which is the judicators'.
+# Plays that say so, and plays that ask hosts for nothing but the lock, which is the judicators'.
 LOOKS = {
     "Look for what would go wrong",
     "Hosts that do not answer are left out",

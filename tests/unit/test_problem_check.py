@@ -99,7 +99,7 @@ def test_what_a_whole_package_says(tmp_path: Path) -> None:
 
 
 def test_a_limit_that_cannot_be_inferred_is_an_error(tmp_path: Path) -> None:
-    # What DOMjudge alone reads has ten seconds, as there.
+    # A package that DOMjudge alone reads has ten seconds, as there.
     yaml = "name: A\nproblem_format_version: 2025-09\nuuid: 1\n"
     files = {"problem.yaml": yaml, "data/secret/1.in": "", "data/secret/1.ans": ""}
     assert any(

@@ -73,7 +73,7 @@ SHOWN = [
     ("max_score, require_pass", "packages/packing/data/secret/2_few/test_group.yaml", "require_pass:"),
     ("scores of a validator", "packages/packing/output_validator/score.py", ".*score"),
     ("groups of the draft", "packages/countdown/data/secret/small/test_group.yaml", "scoring:"),
-    # what goes with submissions, and they themselves
+    # submissions, and the files that go with them
     ("include/LANGUAGE", "packages/greeting/include/c/greet.h", ""),
     ("constants", "packages/greeting/problem.yaml", "constants:"),
     ("languages", "packages/greeting/problem.yaml", r"languages: \["),

@@ -27,7 +27,7 @@ def away() -> Iterator[None]:
     tracing.setup("judicator", "j1", f"http://127.0.0.1:{free_port()}/v1/traces")
     yield
     tracing.close()
-    # What still tries to send would take memory and random numbers from the tests that come next.
+    # Threads that still try to send would take memory and random numbers from the tests that come next.
     wait_for(lambda: set(threading.enumerate()) <= before, 120, "the end of those who send")
 
 

@@ -17,7 +17,7 @@ from tests.support.deployed import HOSTS
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/playbooks/README.md"
 NOT_YET = "not measured yet"
-# Which argument has the row's name, and which its hosts; what the name ends with.
+# The arguments that have the row's name and its hosts, by their places; and the end of the name.
 WRITERS = {"measure": (0, 1, ""), "killed": (0, 1, KILLED), "came_back": (1, 5, ""), "Row": (0, 1, "")}
 # Behind a default of the signature.
 DEFAULTS = {"came_back": "all judicators"}

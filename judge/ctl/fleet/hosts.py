@@ -60,7 +60,7 @@ class Machine:
     boot: str = ""
     boot_status: str = ""
     certificate: str = ""  # the one that ends first
-    expires: str = ""  # when, UTC
+    expires: str = ""  # its end, in UTC
     expires_in: float | None = None
 
 

@@ -14,7 +14,7 @@ from judge.ctl.fleet.ssh_target import Target, target
 from judge.errors import ConfigError, DeadlineError, JudgeError
 
 _AT_ONCE = 32  # logins at a time: each takes some 50 ms of this machine's processor
-_GRACE = 2.0  # what looking a name up may take longer than its deadline, which nothing can stop
+_GRACE = 2.0  # seconds that looking a name up may take beyond its deadline; nothing can stop it
 
 
 @dataclass(frozen=True)

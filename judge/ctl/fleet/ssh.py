@@ -33,7 +33,7 @@ _STEP = 0.5  # seconds after which a wait looks at its deadline
 _USER_TIMEOUT = 15_000
 _KEEPALIVE = 5
 
-# What paramiko's threads would print is told by the exceptions.
+# Exceptions tell what paramiko's threads would print.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 logging.getLogger("paramiko").propagate = False
 

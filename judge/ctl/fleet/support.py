@@ -19,7 +19,7 @@ from judge.ctl.fleet import redaction
 from judge.errors import ConfigError, JudgeError
 
 MOST = 3 * 1024**2  # bytes of one text: of a longer one its end
-# What is asked on each host; each command's output is one file of the archive.
+# Commands that are run on each host; each command's output is one file of the archive.
 COMMANDS: Mapping[str, str] = {
     "system.txt": "cat /etc/os-release; uname -a; uptime; free -m; df -h; nproc; timedatectl 2>/dev/null",
     "units.txt": "systemctl --no-pager --full status 'judge*' nginx.service; systemctl --failed --no-pager",

@@ -56,7 +56,7 @@ class VersionRow:
     installed: str = ""
     running: str = ""
     stale: bool = False
-    reason: str = ""  # why the host could not be asked
+    reason: str = ""  # empty if the host was asked
 
 
 def rows(member: FleetHost, reply: Reply) -> list[VersionRow]:

@@ -112,7 +112,7 @@ def hand_in(
             trial.left_out[one.path] = there.why(one.language)
             continue
         limit = package.manifest.limits.cpu
-        if one.language:  # what is handed in may be outputs
+        if one.language:  # an example without one may consist of outputs
             limit = table[one.language].limits(package.manifest.limits).cpu
         try:
             example = example_of(package, one)

@@ -36,9 +36,9 @@ _TOGETHER, _INPUT_BYTES, _AT_ONCE = 16, 32 * 1024**2, 8
 _LIMITS = m.LimitsOverride(cpu=60, wall=120, memory=2 * 1024**3, output=64 * 1024**2, processes=256)
 _COMMAND = "mkdir /tmp/make && cd /tmp/make && tar --no-same-owner -xf - && HOME=/tmp exec /bin/sh make.sh"
 _TOO_MUCH = frozenset({m.Verdict.TLE, m.Verdict.MLE, m.Verdict.OLE})
-# How a shell says that a program was ended for a file longer than the output limit.
+# A shell's exit code for a program that was ended for a file longer than the output limit.
 _FILE_TOO_LONG = 153
-# What a generator may leave of a test: what is taken, and what nothing is judged or shown by.
+# Endings of a generator's files of a test: those that are taken, and those by which nothing is judged or shown.
 _KNOWN_LEFT = ("in", "ans", "hint", "desc", "png", "jpg", "jpeg", "svg", "pdf")
 _HEAD = """root=$PWD
 mkdir out

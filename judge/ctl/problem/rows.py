@@ -75,7 +75,7 @@ class Row(ExampleRow):
         """The time it took at least, as a multiple of the limit; None: not measured, or another verdict ended it."""
         if self.beyond is None or self.beyond.result is None:
             return None
-        if self.beyond.verdict is m.Verdict.TLE:  # which may be for its wall time
+        if self.beyond.verdict is m.Verdict.TLE:  # maybe for its wall time
             return max(self.beyond.result.cpu, self.raised) / self.limit
         return self.beyond.result.cpu / self.limit if self.beyond.verdict is m.Verdict.AC else None
 

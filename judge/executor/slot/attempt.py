@@ -137,12 +137,12 @@ class PreparedJob:
         self.job = job
         self.manifest = judged_part(job.data.manifest, job.assignment.submission) if job.data is not None else None
         assignment = job.assignment
-        # What every log line about this task begins and ends with.
+        # Names with which every log line about this task begins and ends.
         self.named = (assignment.id, assignment.attempt, means.where, assignment.trace)
         self.teller = Teller(means.tell, assignment.claim, expected)
         self.account = Account(assignment.allowance, problem=job.data is not None)
         self.runner = Runner(means.run_lock, means.cancel_fd, self.teller.alive)
-        # Where a run ends whatever its limits, on the runner's clock.
+        # A run ends at this moment whatever its limits, on the runner's clock.
         self.bound = math.inf
 
     def limits(self) -> JobLimits:

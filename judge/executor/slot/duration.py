@@ -5,7 +5,7 @@ from __future__ import annotations
 from judge.executor.channel import Job
 
 KINDS = 256
-# How much the newest duration counts; the rest is what was expected before.
+# The share of the newest duration; the rest is what was expected before.
 WEIGHT = 0.5
 
 

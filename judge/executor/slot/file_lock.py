@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from judge import clock
 
-# How long to wait between two looks, in seconds: at first, and at most.
+# Seconds to wait between two looks: at first, and at most.
 _SHORTEST, _LONGEST = 0.001, 0.01
 
 # Lets so many seconds pass, and raises when the task is not wanted any more.

@@ -19,7 +19,7 @@ ARCHIVE: Final = 256 * 1024
 # Names that are looked at, and directories inside one another: whoever makes more has none of those beyond kept.
 _LOOKED_AT: Final = 4096
 _DEPTH: Final = 16
-# What an archive has beside contents: for each file its name twice, and for itself.
+# Bytes that an archive has beside contents: for each file, which also has its name twice, and for itself.
 _ENTRY, _END = 80, 22
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
@@ -44,7 +44,7 @@ class _Tree:
     def __init__(self, directory: int) -> None:
         self._directory = directory
         self._looked = 0
-        self.whole = True  # whether no name was left out for want of time
+        self.whole = True  # no name was left out for want of time
 
     def files(self) -> list[_File]:
         """All regular files, the smallest first."""

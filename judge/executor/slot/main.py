@@ -25,7 +25,7 @@ from judge.sandbox import SandboxPool
 
 log = logging.getLogger("judge.slot")
 
-# How long a sandbox that served its task is left alone, in seconds: a job that follows sooner compiles meanwhile.
+# Seconds that a sandbox that served its task is left alone: a job that follows sooner compiles meanwhile.
 HOLD = 0.005
 
 

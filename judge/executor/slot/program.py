@@ -18,7 +18,7 @@ from judge.sandbox.box import Run
 from judge.sandbox.types import Command, Outcome
 
 COMMAND_SOURCE = "source"
-# Where a program may write that looks for a home; a language's row may name another place.
+# The directory that a program may write to if it looks for a home; a language's row may name another place.
 HOME = "/tmp"  # noqa: S108 - the sandbox's own
 NAME_BYTES = 255
 _DEFINED = "ONLINE_JUDGE"

@@ -24,10 +24,10 @@ from judge.executor.slot.file_lock import Wait
 # The gate may be closed for this part of the time, and for so many seconds at once after a long rest.
 SHARE = 0.1
 BURST = 10.0
-# How long to wait, with the gate open, for the right to close it; and with the gate closed for others' runs to end.
+# Seconds to wait: with the gate open, for the right to close it; with the gate closed, for others' runs to end.
 PATIENCE = 10.0
 DRAIN = 10.0
-# How long to wait between two looks at whether the gate may be closed again, in seconds.
+# Seconds between two looks at whether the gate may be closed again.
 _LOOK = 0.05
 _STATE = struct.Struct("=dd")
 
@@ -95,7 +95,7 @@ class RunLock:
             return
         begin = clock.monotonic()
         level = self._level(begin)
-        # Whoever is killed meanwhile has paid.
+        # A slot that is killed meanwhile has paid.
         self._note(level - needs, begin)
         closed = True
         try:

@@ -23,7 +23,7 @@ from judge.model.messages import Assignment
 from judge.model.problem import ProblemManifest
 from judge.rpc.client import RpcClient
 
-# How often a task's data is asked for while no judicator answers, before the task is given back.
+# Tries to get a task's data while no judicator answers; after them the task is given back.
 TRIES = 3
 
 

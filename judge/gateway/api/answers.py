@@ -22,9 +22,9 @@ from judge.model.rate import Rate
 PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
 PROBLEM: Final = "application/problem+json"
-# Who comes with a token keeps answers if they like and asks whether they still hold; a browser keeps none.
+# A client with a token keeps answers if it likes and asks whether they still hold; a browser keeps none.
 KEPT: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Accept"}
-# What each code means, whatever the call (docs/api.md, "Errors").
+# The meaning of each code, whatever the call (docs/api.md, "Errors").
 TITLES: Final[Mapping[str, str]] = {
     "field": "A field is wrong",
     "usage": "The request is wrong",

@@ -42,7 +42,7 @@ def submission(limits: SubmissionLimits) -> m.Submission:
     """The submission in the body of this request; FieldError, or TooLargeError, for what cannot be one."""
     form = request.mimetype == FORM
     fields = _fields((request.form if form else request.args).items(multi=True))
-    # Whether a problem takes outputs the judicators know; who names a language or a command hands in none.
+    # The judicators know whether a problem takes outputs; a client that names a language or a command hands in none.
     outputs = "problem" in fields and not {"language", "command"} & set(fields)
     bounds = handed.bounds(limits, outputs=outputs)
     if form:
@@ -113,7 +113,7 @@ def _made(fields: dict[str, Any], sent: list[tuple[str, bytes]], bounds: handed.
             archive = sent[0][0] if len(sent) == 1 and handed.is_archive(*sent[0]) else None
             told = {name: fields.get(name) for name in ("language", "entry")}
             made = handed.program(files, table, **told, answers="problem" in fields)
-            # What an archive is called is the name of several files only.
+            # The name of an archive is taken for several files only.
             name = fields.get("filename") or (archive if archive != "body.zip" and "files" in made else None)
             if "source" in made:
                 fields.pop("entry", None)

@@ -185,7 +185,7 @@ def _file(call: Call) -> Reply:
     if request.if_none_match.contains_weak(call.params["sha"]):
         return Reply(Response(status=304), headers=tagged)
     if request.method == "HEAD":
-        # What is only known of the content, its length and type, a HEAD may leave out (RFC 9110, 9.3.2).
+        # A HEAD may leave out what is only known of the content, its length and type (RFC 9110, 9.3.2).
         headed = Response(iter(()))
         del headed.headers["Content-Type"]
         return Reply(headed, headers=tagged)

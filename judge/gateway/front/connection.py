@@ -67,7 +67,7 @@ class Client(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
-        self._transport = transport = cast("asyncio.Transport", transport)  # what TCP has; uvloop's is of no such class
+        self._transport = transport = cast("asyncio.Transport", transport)  # TCP's; uvloop's is of no such class
         transport.set_write_buffer_limits(high=0)
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if isinstance(peer, tuple) else ""

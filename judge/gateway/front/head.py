@@ -18,10 +18,10 @@ _LINES = 100
 _DIGITS = 15
 # Of a name, also in its full form with a dot at the end.
 _PORT = re.compile(r"\.?(?::\d*)?$")
-# What stands in a path as it is (RFC 3986, pchar).
+# Characters that stand in a path as they are (RFC 3986, pchar).
 _UNQUOTED = "/!$&'()*+,;=:@"
 _COOKIES, _PLAIN = "; ", ", "
-# What nearly every client sends: a part of what h11 takes, in which nothing can be read in two ways.
+# Requests as nearly every client sends them: a part of what h11 takes, in which nothing can be read in two ways.
 _USUAL = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.1\r\n((?:[A-Za-z0-9-]+:[ ]?[!-~]+(?: [!-~]+)*\r\n)+)\r\n")
 
 

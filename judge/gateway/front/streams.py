@@ -138,7 +138,7 @@ class Streams:
         self._heard = 0.0
         self._place: str | None = None
         self._known = asyncio.Event()
-        # Whoever asks for much of what happened keeps nobody else from hearing of it.
+        # A client that asks for much of what happened keeps nobody else from hearing of it.
         self._history = Turns(_HISTORIES, most, _EACH)
 
     def close(self) -> None:
@@ -154,7 +154,7 @@ class Streams:
         """
         with self._one(wish, way) as mine:
             await self._follows()
-            # What has changed before the listener was known here is in the app's second answer.
+            # Changes from before the listener was known here are in the app's second answer.
             now = await still() if wish.submission is not None else wish
             await self._send(client, head + _BEGIN + self._from(mine))
             try:

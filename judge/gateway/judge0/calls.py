@@ -58,7 +58,7 @@ _COUNTED: Final = [
         for status in sorted(several)
     ),
 ]
-# What a fault of our own is called in a submission of Judge0; by the field, or by what of it is at fault.
+# Fields of ours that may be at fault, alone or with the part at fault, and their names in a submission of Judge0.
 _NAMES: Final = {
     "source": "source_code",
     "language": "language_id",
@@ -150,7 +150,7 @@ class Api:
         if not wire.waits(given):
             return wire.answer({"token": token_of(task.id)}, headers), 201
         task = self._waited(who, task)
-        self.caller()  # who was shut out while this was held sees no more of it
+        self.caller()  # a person who was shut out while this was held sees no more of it
         try:
             return wire.answer(self._shown(who, task, wanted, base64=base64), headers), 201
         except (answers.ConversionError, TooLargeError) as exc:  # it is handed in all the same

@@ -180,7 +180,7 @@ class AccountPages:
         """POST /me/tokens/ID/revoke."""
         people.revoke(self._cluster, g.principal, token)
         flash("Revoked. What used this token is refused from now on.", "good")
-        # Who has come in with it is out by this.
+        # Everybody who has come in with it is out by this.
         return redirect(url_for("me"), 303)
 
     def password(self) -> Any:

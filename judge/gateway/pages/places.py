@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from judge.text import lines
 
-# How compilers and interpreters name a place: `a.c:3`, `a.pas(3`, `File "a.py", line 3`, `in a.php on line 3`,
+# Places as compilers and interpreters name them: `a.c:3`, `a.pas(3`, `File "a.py", line 3`, `in a.php on line 3`,
 # `a.pl line 3`.
 # A name is looked for from its beginning alone, else a long one would be tried from each of its characters.
 _PLACE: Final = re.compile(

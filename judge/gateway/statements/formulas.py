@@ -52,7 +52,7 @@ _ENVIRONMENTS: Final = {
     "aligned": "split", "alignedat": "split", "eqnarray": "align", "eqnarray*": "align*", "gathered": "gather*",
     "dcases": "cases", "displaymath": "equation*", "math": "equation*",
 }  # fmt: skip
-# What labels a formula for elsewhere, and a font of text in text.
+# Commands that label a formula for elsewhere or steer its lines; and a font of text in text.
 _UNSEEN = re.compile(r"\\(?:label\s*\{[^{}]*\}|nonumber\b|notag\b|allowbreak\b|centering\b)")
 _IN_TEXT = re.compile(r"\\text\s*\{\s*(\\text(?:tt|bf|it|rm|sf)\s*\{[^{}]*\})\s*\}")
 # Widths that have names where browsers want numbers.

@@ -22,7 +22,7 @@ from judge.gateway.statements import formulas, markdown, sanitize
 from judge.model import messages as m
 
 MOST_ELEMENTS: Final = 30_000
-# What nobody writes, and what takes a parser long before it is anything.
+# More of a sign than anybody writes; it takes a parser long before it is anything.
 _MOST_SIGNS: Final = {"<": 2 * MOST_ELEMENTS, "[": 20_000, "$": 10_000}
 _DEEPEST: Final = 200
 _MOST_HTML: Final = 4 * 1024**2
@@ -32,7 +32,7 @@ _STYLED = re.compile(r"""\bstyle\s*=\s*["']\s*text-align:\s*(left|right|center);
 _SIZED = re.compile(
     r"""\bstyle\s*=\s*["']\s*(width|height)\s*:\s*([0-9.]{1,8})(%|px|cm|mm|in|pt|em)\s*;?\s*["']""", re.IGNORECASE
 )
-# How many pixels of a page a length is.
+# Pixels of a page in each unit of length.
 _PIXELS = {"px": 1.0, "cm": 37.8, "mm": 3.78, "in": 96.0, "pt": 1.33, "em": 16.0}
 _DRAWING = re.compile(r"""<(?:img|embed)\b[^>]*?\bsrc\s*=\s*["']([^"'>]{1,250})["'][^>]*>""", re.IGNORECASE)
 _HEADING = re.compile(r"<(/?)h1\b")

@@ -22,7 +22,7 @@ _TAGS: Final = frozenset({
     "span", "strike", "strong", "sub", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "tt", "u", "ul",
     "var", "wbr",
 })  # fmt: skip
-# What goes with all that is in it; of other elements that are not allowed the text stays.
+# Elements that go with all that is in them; of other elements that are not allowed the text stays.
 _GONE: Final = frozenset({
     "script", "style", "title", "iframe", "object", "embed", "applet", "noscript", "noembed", "noframes",
     "template", "textarea", "select", "option", "xmp", "plaintext", "svg", "math", "audio", "video", "canvas",
@@ -83,7 +83,7 @@ _SPAN = _like(r"[1-9][0-9]?")
 _LENGTH = _like(r"[0-9]{1,4}(\.[0-9]{1,4})?(px|%)?")
 _NUMBER = _like(r"-?[0-9]{1,6}")
 _ALIGN = _one_of("left", "right", "center", "justify")
-# What an attribute's value may be; of those not named here the text stays as it is.
+# Attributes, and the values that they may have; of those not named here the text stays as it is.
 _RULES: Final[dict[str, Callable[[str], str | None]]] = {
     "align": _ALIGN,
     "class": lambda value: " ".join(one for one in value.split() if one in CLASSES) or None,

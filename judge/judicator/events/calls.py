@@ -57,7 +57,7 @@ class WebhookCalls:
         await begin(self._db)
         now = await database_time(self._db)
         if known is None:
-            # What was being written for an earlier one of this name while that was removed is not for this one.
+            # Deliveries that were being written for an earlier one of this name at its removal are not for this one.
             before = ObjectId.from_datetime(now.as_datetime())
             await self._db.deliveries.delete_many({"hook": request.name, "_id": {"$lt": before}})
         secret = request.secret or (known["secret"] if known is not None else signing.new_secret())

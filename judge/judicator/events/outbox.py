@@ -61,7 +61,7 @@ class Outbox:
         self._db = database
         self._reader = reader
         self._wake = wake
-        # When the position was moved on without reading; at first long ago.
+        # The moment at which the position was moved on without reading; at first long ago.
         self._moved = -_SAVE
 
     async def run(self, leading: Callable[[], bool]) -> None:

@@ -22,5 +22,5 @@ async def remove(database: Database, names: list[str]) -> None:
         theirs: Bson = {"hook": {"$in": names}}
         await database.deliveries.delete_many(theirs)
         await database.webhooks.delete_many({"_id": {"$in": names}})
-        # What was written meanwhile; nobody would ever send or end it.
+        # Deliveries that were written meanwhile; nobody would ever send or end them.
         await database.deliveries.delete_many(theirs)

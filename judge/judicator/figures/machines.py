@@ -32,7 +32,7 @@ class Machines:
     def __init__(self, database: Database) -> None:
         """Nothing is read before the first call."""
         self._machines = database.machines
-        # What this judicator has noted last of each executor, and when: a report that says the same costs nothing.
+        # This judicator's last note of each executor, and its time: a report that says the same costs nothing.
         self._noted: dict[str, tuple[str, dict[str, str], float]] = {}
 
     async def note(self, executor: str, incarnation: str, info: ExecutorInfo) -> None:

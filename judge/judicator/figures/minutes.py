@@ -26,7 +26,7 @@ from judge.mongodb.store import Bson
 log = logging.getLogger(__name__)
 
 _PERIOD: Final = 10.0
-# What one look has found is shown to all who ask within so many seconds.
+# Seconds for which all who ask are shown what one look has found.
 _SHOWN: Final = 5.0
 
 
@@ -54,7 +54,7 @@ class Figures:
         """Note how much waits now, and how many of the slots judge."""
         work = await self._tally.work()
         slots = (await self._executors.capacity()).slots
-        # What executors have in hand beyond their slots waits there, or slots are drained.
+        # Tasks that executors have in hand beyond their slots wait there, or slots are drained.
         most = {"waiting": sum(work.queued.values()), "slots": slots}
         await self._add(minute(clock.wall()), {"$max": most, "$inc": {"busy": min(work.running, slots), "looks": 1}})
 

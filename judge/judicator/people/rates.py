@@ -23,8 +23,8 @@ from judge.judicator.gathering import Gathering
 from judge.mongodb.store import Bson
 
 MINUTE: Final = 60
-# What takes rights away from whoever may have stolen them. Each has a count of its own, as ending all sessions can be
-# repeated for nothing.
+# Calls that take rights away from whoever may have stolen them. Each has a count of its own, as ending all sessions can
+# be repeated for nothing.
 TAKING: Final = ("logout", "token.revoke", "user.password")
 # Seconds that are told of a window that is about to end.
 _LEAST: Final = 1

@@ -215,12 +215,12 @@ class Users:
                 f"disable the account, or delete its data first: `judgectl purge --user {request.name}`"
             )
         known = await self._db.find(self._col, {"_id": request.name}, {"_id": 1})
-        if known is None and not peer.again:  # who comes in by tokens.yml has sessions and webhooks, too
+        if known is None and not peer.again:  # people of tokens.yml have sessions and webhooks, too
             raise _unknown(request.name)
         # The account after them: a call that ends half-way is found again.
         await self._end_all(request.name)
         done = await self._col.delete_one({"_id": request.name})
-        # What was begun meanwhile would be of the next one of this name.
+        # Things begun meanwhile would be of the next one of this name.
         await self._end_all(request.name)
         if not done.deleted_count and not peer.again:
             raise _unknown(request.name)

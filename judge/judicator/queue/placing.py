@@ -146,7 +146,7 @@ def by_user(answers: Answers) -> dict[Key, Sequence[Bson]]:
         newer: dict[Key, list[Bson]] = {("last", user, priority): [] for user in users}
         for row in sorted(rows, key=lambda row: -row["n"]):
             newer["last", row["user"], priority].append(row)
-        found = {**newer, **found}  # who was asked for alone has a track of which no round is known
+        found = {**newer, **found}  # a user who was asked for alone has a track of which no round is known
     for key in [key for key in answers if key[0] == "few"]:
         rows, users = found.pop(key), key[1:]
         if _count(rows) >= (FEW + 1) * len(users):  # some may be left out, nobody knows whose: each has too many
@@ -208,7 +208,7 @@ def _n(answers: Answers, *key: Any) -> int | None:
 
 def union(name: str, asked: Mapping[Key, Pipeline]) -> Pipeline:
     """One pipeline over the collection of this name that answers all questions; `sorted_out` takes it apart again."""
-    # What is not part of the projection would be left out.
+    # A field that is not part of the projection would be left out.
     parts = [[*pipeline, {"$set": {"what": place}}] for place, pipeline in enumerate(asked.values())]
     return [*parts[0], *({"$unionWith": {"coll": name, "pipeline": part}} for part in parts[1:])]
 

@@ -39,7 +39,7 @@ _USERS: Final = 20
 # Seconds for which sizes are gathered that nobody waits for, to be one write; the most bytes of a user that wait.
 _PAUSE: Final = 0.2
 _WAIT: Final = 64 * 1024
-# What a look may be off by while several judicators have something to count.
+# Bytes by which a look may be off while several judicators have something to count.
 _UNDER_WAY: Final = 8 * _WAIT
 # Reservations that are made by one command.
 _RESERVED: Final = 100
@@ -68,7 +68,7 @@ class Taken:
 
     async def sure(self) -> None:
         """Wait for it; LimitError where there is no room. Before anything is stored that it is for."""
-        await asyncio.shield(self._made)  # whoever gives up here gives back what is reserved, once it is
+        await asyncio.shield(self._made)  # a caller who gives up here gives back what is reserved, once it is
 
 
 class Usage:
@@ -185,7 +185,7 @@ class Usage:
     async def paid(self) -> bool:
         """Wait until the bytes of all tasks judged up to now are counted or given up; whether any were not."""
         waited = False
-        for _ in range(2):  # what is being written, and what has come since
+        for _ in range(2):  # the bytes that are being written, and those that have come since
             if self._paying is None or self._paying.done():
                 break
             waited = True

@@ -323,7 +323,7 @@ class Queue:
 
         async def look() -> None:
             await asyncio.sleep(_GLANCE)
-            self._glances.discard(lane)  # whoever comes from here on may be too late for this look
+            self._glances.discard(lane)  # a task that comes from here on may be too late for this look
             await self._look(lane)
 
         if lane not in self._glances:

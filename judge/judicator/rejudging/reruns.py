@@ -36,7 +36,7 @@ _PRIORITY: Final = "rejudge"
 _LEAST: Final = ObjectId(b"\0" * 12)
 _SCORE: Final = {"$ifNull": ["$result.score", None]}
 
-# What differs enough to be told: the verdict, or the score.
+# Differences that are large enough to be told: of the verdict, or of the score.
 CHANGED: Final[Bson] = {
     "$and": [
         "$done",

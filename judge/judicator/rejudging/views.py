@@ -27,7 +27,7 @@ def selection(wanted: RejudgeFilter) -> Bson:
     if wanted.since is not None and wanted.until is not None and wanted.since >= wanted.until:
         raise FieldError("filter.until", "is not after 'since', so nothing lies between them")
     query: Bson = {"done": True, "verdict": {"$ne": None}, "rerun_of": None}
-    # What was judged to try a problem out belongs to one content of it, and to nobody's contest.
+    # Tasks that were judged to try a problem out belong to one content of it, and to nobody's contest.
     query |= {"submission.problem_hash": None, "submission.check": None}
     for name, path in (
         ("user", "user"),

@@ -74,7 +74,7 @@ class Assigner:
             if len(taken) < count:
                 moved = sum(await asyncio.gather(*map(self._queue.refill, lanes)))
                 if choice.all and len(mine) == len(choice.tasks) and not moved:
-                    return taken, True  # what has come since wakes somebody
+                    return taken, True  # a task that has come since wakes somebody
             else:
                 for lane in lanes:
                     self._queue.refill_later(lane)

@@ -20,7 +20,7 @@ from judge.languages import handed
 from judge.model.messages import Assignment, ProblemRef, Status, Submission, Task
 from judge.mongodb.store import Bson
 
-# What Search answers without (messages.SearchReply).
+# Fields that Search answers without (messages.SearchReply).
 BRIEF: Final = {
     "submission.source": 0,
     "submission.files": 0,

@@ -21,7 +21,7 @@ INLINE_BYTES: Final = 256 * 1024
 SMALL_BYTES: Final = 1024
 STDIN_BYTES: Final = 1024**2
 
-# What Linux's file systems take.
+# Bytes of a name that Linux's file systems take.
 _NAME_BYTES: Final = 255
 _OPTIONS_BYTES: Final = 8192
 _NO_NUL: Final = ("source", "filename", "entry", "compile", "command", "user")

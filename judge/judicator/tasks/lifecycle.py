@@ -91,7 +91,7 @@ class Tasks:
         self._adding = Adding()
         self.cohorts = Cohorts(_PACE)
         self._inserts: Gathering[TaskDocument, None] = Gathering(self._insert, _INSERTS)
-        # When the heartbeats of hand-outs were written here last, by claim.
+        # The moment at which the heartbeats of hand-outs were written here last, by claim.
         self._beats: dict[str, float] = {}
         self._fresh = fresh
 
@@ -404,7 +404,7 @@ class Tasks:
 
     async def remove_finished(self, before: Any, count: int) -> int:
         """Delete up to `count` finished tasks that ended before a moment of wall time (retention only)."""
-        # What an open rejudging is about stays until it is applied or cancelled.
+        # Tasks of an open rejudging stay until it is applied or cancelled.
         free = {"done": True, "finished": {"$lt": before}, "rejudging": None}
         docs = await self._tasks.find(free, {"user": 1, "bytes": 1}, limit=count).to_list()
         if not docs:

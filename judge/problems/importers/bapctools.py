@@ -26,7 +26,7 @@ from judge.problems.tree import Tree, clean
 SETTINGS = "generators/generators.yaml"
 # In the order in which their tests are numbered.
 _FOLDERS = ("sample", "secret")
-# What each test is called where generators run, and write files themselves.
+# The name of each test where generators run, and write files themselves.
 _STEM = "testcase"
 # So many tests are looked at for all `include` together: a few lines may name the same thousands over and over.
 _LOOKS = 100 * MOST

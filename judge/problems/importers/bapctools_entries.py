@@ -32,7 +32,7 @@ OF_TEST = frozenset({"generate", "copy", "count", "match", *HELD})
 OF_GROUP = frozenset({"data", "include", *GROUPS})
 OF_BOTH = frozenset({"solution", "random_salt", "type", "visualizer"})
 OF_ROOT = frozenset({"generators", "version", "gitignore_generated", "parallel"})
-# How alike an unknown key must be to one that decides something to be taken for a slip of the pen.
+# Keys that decide something, and the likeness from which an unknown key is taken for a slip of the pen for one of them.
 _DECIDES = sorted({"generate", "copy", "count", "yaml", "solution", "random_salt", *OF_GROUP})
 _ALIKE = 0.8
 _RANGE = re.compile(r"(-?[0-9]{1,9})\.\.=(-?[0-9]{1,9})")
@@ -145,7 +145,7 @@ def numbered(content: Any, deep: int = 0) -> int:
             if not is_test(entry):
                 number += numbered(entry, deep + 1)
             elif isinstance(data, list):
-                # What is wrong there is said later, with its name.
+                # A fault there is told later, with its name.
                 with contextlib.suppress(PackageError):
                     number += len(values_of(entry, "") or [1]) - 1
                 number += 1

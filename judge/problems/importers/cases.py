@@ -15,7 +15,7 @@ from typing import Any, Literal
 from judge.errors import PackageError
 from judge.problems.importers.draft import Content, Draft, as_number, slug
 
-# How points with fractions become whole: all of them are multiplied by one of these.
+# Factors that make points with fractions whole: all of them are multiplied by one of these.
 _SCALES = (1, 2, 4, 5, 10, 20, 100, 1000)
 _MOST = 10**9
 _SAMPLE = "sample"

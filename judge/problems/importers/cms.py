@@ -82,7 +82,7 @@ def score_groups(kind: str, raw: Any, names: Sequence[str], where: str) -> list[
         else:
             tests = _matching(one.tests, names, f"{where}: score_type_parameters.{number}")
         for other in one.requires:
-            # What is required and failed makes it worth nothing: so do its tests among these.
+            # A required group that fails makes it worth nothing: so do its tests among these.
             if other >= number or rule != "min":
                 raise PackageError(
                     f"{where}: score_type_parameters.{number}: depends_on: expected numbers of groups before this one, "
@@ -131,7 +131,7 @@ def _group(group: Any, where: str, rule: ioi.Rule) -> _Group:
     return _Group(points(value, where), tests, most, clean(str(name), 80), requires)
 
 
-# What expressions of tests' names use. Others could take for ever: of Python's language this is all that is matched.
+# Characters of expressions of tests' names: of Python's language all that is matched. Others could take for ever.
 _SIMPLE = re.compile(r"[A-Za-z0-9_. ()|?^$*+\[\]{},\\-]{1,100000}")
 _ODD = re.compile(r"\(\?|\\[0-9]|\)[*+{]|[*+}?][*+{]")
 _REPEATS = 2

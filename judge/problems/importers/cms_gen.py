@@ -25,7 +25,7 @@ _SUFFIXES = (".cpp", ".cc", ".c", ".py", ".pas", ".java", ".sh")
 
 
 SOLUTIONS = re.compile(r"(?:soluzione|solution|sol|official|model_solution)")
-# What else the right one is called where none is called so, as in sol_100 beside sol_40.
+# Other names of the right one where none is called so, as in sol_100 beside sol_40.
 _RIGHT = re.compile(r"(?:.*[_-])?(?:100|full|ac|ok|accepted|correct|right|main|std|model)")
 GRADERS = frozenset({"grader", "stub", "manager"})
 

@@ -23,12 +23,12 @@ INI = "domjudge-problem.ini"
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
 _SOURCES = (*_CPP, ".c", ".py", ".java", ".kt", ".pas", ".rs", ".go", ".cs", ".js", ".rb", ".hs", ".d", ".nim")
 _CHECKER = re.compile(r"(?:check|checker|[a-z]{0,8}chk|spj|special_?judge|specialjudge|compare|comparator)")
-# Where SIO2 has its checkers, which are asked as it does unless they are made with testlib.
+# Checkers of SIO2, which are asked as it does unless they are made with testlib.
 _SIO2 = re.compile(r"prog/[A-Za-z0-9_]{1,12}chk\.(?:c|cpp|cc|py|pas)")
 _INTERACTOR = re.compile(r"(?:interactor|interactive|interact|grader_interactive)")
 _VALIDATOR = re.compile(r"(?:val|valid|validate|validator|input_validator)")
 _GENERATOR = re.compile(r"(?:gen|generator|make_?tests?|rand|testgen)[\w.-]*")
-# What a solution's name says of it; the first that fits. Names are lower case, without the ending.
+# The folder of a solution by its name; the first that fits. Names are lower case, without the ending.
 _SOLUTIONS = (
     ("time_limit_exceeded", re.compile(r"(?:tle?|slow|timeout)(?:[\W_\d].*)?|.*[_-](?:tle?|slow)\d*(?:[_-].*)?")),
     ("brute_force", re.compile(r"(?:brute|naive|force|bf)(?:[\W_\d].*)?|brute\w*|.*[_-](?:brute|naive)\d*")),
@@ -43,7 +43,7 @@ _SOLUTIONS = (
 )  # fmt: skip
 _SOLUTION_FOLDERS = frozenset({"sol", "sols", "solution", "solutions", "std", "submissions", "src", "source", "code"})
 _FOLDERS = frozenset(folder for folder, _ in _SOLUTIONS)
-# What folders of the older formats are in the package that is made, which has none of these.
+# Folders of the older formats, and theirs in the package that is made, which has none of these.
 _NOW = {
     "memory_limit_exceeded": "run_time_error",
     "output_limit_exceeded": "rejected",
@@ -55,23 +55,23 @@ _SECONDS = {"s": 1.0, "ms": 0.001}
 _MIB = {"m": 1.0, "mb": 1.0, "g": 1024.0, "gb": 1024.0}
 # The limits that there can be here; others are left to whoever imports.
 _POSSIBLE = {"time_limit": (0.01, 600.0), "memory": (4.0, 65536.0)}
-# What other systems keep limits and points in, at the root or with the tests.
+# Files in which other systems keep limits and points, at the root or with the tests.
 _SETTINGS = re.compile(
     r"(?:task|config|problem|prob|conf|data|testdata|tests?|testcases?|cases|subtasks?|scor(?:es?|ing)|grad(?:er|ing)"
     r"|judge|limits?|settings|meta|metadata|info)\.(?:ya?ml|json|toml|ini|conf|cfg|properties|xml)"
     r"|[\w.-]*\.cdf|[\w.-]+\.(?:properties|cfg)|data_rule\.txt|\.?timelimit|info"
     r"|(?:judge|config|settings|scor(?:es?|ing)|points|limits?|subtasks?|groups?)\.txt"
 )
-# What task-maker makes tests of, and checks them by, in the folder where that is.
+# Files that task-maker makes tests of, and checks them by, in the folder where they are.
 _MAKERS = frozenset({"gen/cases.gen", "gen/constraints.py", "gen/constraints.yaml"})
-# Whose they are, by the endings of their names.
+# The owners of such files, by the endings of their names.
 _OTHERS = {
     "cdf": "a contest of Lemon",
     "cfg": "ejudge, or a system like it",
     "gen": "task-maker",
     "properties": "Kilonova, or a system like it",
 }
-# What says in settings that verdicts are found in another way than by comparing: a word, and its value.
+# Settings that say that verdicts are found in another way than by comparing: a word, and its value.
 _JUDGED = re.compile(
     r"""\b(spj|special_?judge|checker(?:_?(?:name|type|file|path))?|interactor|custom_?judge|judge_?(?:type|mode)"""
     r"""|problem_?type|standard_checker|(?:check|interactor)_cmd)["']?[ \t]*[:=][ \t]*["']?([^\s"',}#]*)""",

@@ -112,9 +112,9 @@ class Draft:
         self.problem: dict[str, Any] = {}
         # Folders below data/ and what becomes their test_group.yaml.
         self.groups: dict[str, dict[str, Any]] = {}
-        # What becomes judge.yaml, our own extension of the format.
+        # The content of judge.yaml, our own extension of the format.
         self.judge: dict[str, Any] = {}
-        # Whatever must live as long as the files that refer to it: as long as what they were read from.
+        # Things that must live as long as the files that refer to them: as long as what they were read from.
         self.held = tree.held
 
     def put(self, path: str, content: Content | str) -> None:

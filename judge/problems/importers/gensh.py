@@ -25,7 +25,7 @@ from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, sever
 from judge.problems.tree import Tree, clean
 
 _SOURCED = re.compile(rb"^[ \t]*(?:\.|source)[ \t]+(\S*gen\.sh)\b", re.MULTILINE)
-# What a gen.sh of the package's own writes for a group of tests, and for samples.
+# Settings that a gen.sh of the package's own writes for a group of tests, and for samples.
 _WRITTEN = re.compile(
     r"""echo "([^"`\\]*)"[ \t]*>[ \t]*"?"""
     r"""(\$\{?CURGROUP_DIR\}?|secret/\$\{?(?:1|CURGROUP_NAME)\}?|sample)"?/testdata\.yaml"""
@@ -34,7 +34,7 @@ _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _LOOP = re.compile(r"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(.*?)[ \t]*(?:;[ \t]*(do)?)?[ \t]*")
 _RANGE = re.compile(r"\{(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})\}")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
-# What a shell computes.
+# Arithmetic that a shell computes.
 _COMPUTED = re.compile(r"\$\(\(([A-Za-z0-9_+*/% ()-]{1,200})\)\)")
 # A comment begins where a word may; the rest are quoted and bare parts of words.
 _PARTS = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|(?<!\S)#.*|(?:\\.|[^'"#\\]|(?<=\S)#)+""")
@@ -42,7 +42,7 @@ _ALONE = re.compile(r"[$`;|&<>()*?]|(?<!\S)~")
 _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _IN_QUOTES = re.compile(r"[$`]")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}")
-# What says nothing about the tests.
+# Commands that say nothing about the tests.
 _SILENT = frozenset({"set", "echo", "hint", "desc", "cd", "wait", "ulimit"})
 _STEPS = 20 * MOST
 # Characters of all its lines as they are done, with variables and settings of groups written out.

@@ -62,7 +62,7 @@ _ASKS_EVAL = re.compile(
 _ELF, _SCRIPT = b"\x7fELF", b"#!"
 _TRANSLATES = b"translate:"
 _MILLISECONDS = 1000
-# How a manager is called that speaks as the Contest Management System wants it.
+# The call of a manager that speaks as the Contest Management System wants it.
 _RUN = 'exec "${0%/*}/manager" "$@"\n'
 
 Rule = Literal["sum", "min", "mul", "threshold"]

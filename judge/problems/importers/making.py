@@ -25,7 +25,7 @@ _WORDS, _WORD_BYTES = 200, 4096
 # The key of the program that makes answers.
 SOLUTION = "solution"
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
-# What programs in languages are told of their memory that want to know: less than making has.
+# The memory that programs are told of whose languages want to know it: less than making has.
 _MEMORY = 1024**3
 
 

@@ -22,7 +22,7 @@ from judge.problems.importers.pairs import find_pairs
 from judge.problems.tree import CHUNK, Tree, clean, within
 
 _GZIP = ".gz"
-# What archives of tests are called; another archive is whatever it is.
+# Names of archives of tests; another archive is whatever it is.
 _TESTS = re.compile(
     r"(?:.*[_-])?(?:tests?|testcases?|test[_-]?(?:data|cases)|data|cases|in|inputs?|out|outputs?|ans|answers?)"
     r"(?:[_-].*)?\.zip"

@@ -72,7 +72,7 @@ def find_pairs(paths: Iterable[str]) -> tuple[list[Pair], list[str]]:
         (plain if role is None else inputs if role else answers).setdefault(key, path)
     pairs = [_pair(key, path, answers.pop(key, None)) for key, path in inputs.items()]
     alone = [one for one in pairs if one.answer is None]
-    # Where folders are called input and output, the files in them need not be called alike: 1.txt and 1.ans.
+    # Files in folders called input and output need not be called alike: 1.txt and 1.ans.
     loose = {_loose(key): key for key in answers}
     for one in alone:
         found_key = loose.get(_loose(_role(one.input)[1]) or _MARK)

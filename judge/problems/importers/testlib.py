@@ -21,7 +21,7 @@ HEADER = "testlib.h"
 _VALIDATOR = "output_validator"
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]{1,200})[">]', re.MULTILINE)
 _ABOVE = re.compile(rb'(?<=["<])(?:\.\./)+(?:[\w.-]+/)*([\w.-]+(?=[">]))')
-# What a program in Python imports: several modules, or one.
+# Imports of a program in Python: several modules, or one.
 _IMPORT = re.compile(
     rb"^[ \t]*(?:import[ \t]+([\w.,\t ]{1,500})|from[ \t]+(\w[\w.]{0,100})[ \t]+import\b)", re.MULTILINE
 )

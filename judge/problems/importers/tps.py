@@ -40,9 +40,9 @@ _OTHER = frozenset({
     "authors", "cpp_std_opt", "pascal_enabled", "version", "statement_languages", "has_validator", "score_mode",
     "max_submission_number", "max_user_test_number", "min_submission_interval", "min_user_test_interval",
 })  # fmt: skip
-# How the outcomes of a subtask's tests become its own.
+# Rules by which the outcomes of a subtask's tests become its own.
 _SCORES: dict[str, ioi.Rule] = {"GroupMin": "min", "GroupMul": "mul", "GroupSum": "sum"}
-# What a verdict of solutions.json asks of a submission: its folder; nothing where no folder says the same.
+# The folder of a submission, by the verdict that solutions.json asks of it; nothing where no folder says the same.
 _VERDICTS = {
     "model_solution": "accepted",
     "correct": "accepted",

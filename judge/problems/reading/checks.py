@@ -58,7 +58,7 @@ _DATA_FOLDERS = {
     "valid_output": ("ans", "out"), "valid_outputs": ("ans", "out"),
 }  # fmt: skip
 _ALIKE = 0.75
-# How a plan says that generators make tests (judge.problems.importers.making).
+# Words by which a plan says that generators make tests (judge.problems.importers.making).
 _INPUTS = re.compile(r"[0-9]+ inputs? made at import by ")
 # Longer outputs of samples are shown to nobody whole.
 _SAMPLE_BYTES = 1024**2
@@ -111,7 +111,7 @@ def check_package(
         about = _About(
             reader, package, content, generated=any(carried and _INPUTS.match(line) for carried, line in made)
         )
-        # What only describes a package is asked of those who wrote it in this format.
+        # Checks of what only describes a package are for those who wrote it in this format.
         left_out = _OF_AUTHORS if reader.notes else ()
         if asked is not None and asked.made is not None and asked.made.stand_ins:
             left_out = (*left_out, _contents)

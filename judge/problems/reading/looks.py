@@ -19,7 +19,7 @@ HEAD_BYTES: Final = 64 * 1024
 _SAMPLES: Final = frozenset({"nextsample", "remainingsamples", "samples"})
 _SIGNATURES: Final = (b"\x89PNG\r\n\x1a\n", b"GIF87a", b"GIF89a", b"\xff\xd8\xff")
 _PICTURES: Final = (".png", ".jpg", ".jpeg", ".gif")
-# What an address may leave out, for a page or for LaTeX.
+# Endings that an address may leave out, for a page or for LaTeX.
 _ENDINGS: Final = ("", *_PICTURES, ".svg", ".pdf", ".eps", ".ps")
 _IN_MARKDOWN = re.compile(r"!\[[^\]\n]{0,200}\]\(\s*<?([^()<>\s]{1,500})")
 _IN_HTML = re.compile(r"""<(?:img|embed)\b[^<>]{0,1000}?\bsrc\s*=\s*["']([^"'<>]{1,500})["']""", re.IGNORECASE)

@@ -89,7 +89,7 @@ class LegacyTestSettings(Section):
     accept_score: Score = None
     reject_score: Score = None
     range: Range = None
-    # What tools beside the judges write here.
+    # Tools beside the judges write these.
     args: Any = None
     output_visualizer_flags: Any = None
 

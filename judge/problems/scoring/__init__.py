@@ -49,7 +49,7 @@ def standing(
         found.verdict, found.score, found.error, found.missing = Verdict.JE, None, str(fault), []
         found.failed = found.failed or (fault.where if fault.where in results else None)
     if scoring and not found.used and not found.error and judging_order(problem):
-        # Whatever was handed in would be accepted.
+        # Any submission at all would be accepted.
         found.verdict, found.score, found.error = Verdict.JE, None, f"{problem.name}: by its groups no test counts"
     return found
 

@@ -22,7 +22,7 @@ from judge.sandbox.types import Command, Killed, Outcome
 
 INPUT = "input.txt"
 _LINE_BYTES = 4096
-# What managers and checkers say in the words of that system, which it translates.
+# Messages of managers and checkers in the words of that system, which it translates.
 _WORDS = {
     "translate:success": "Output is correct",
     "translate:partial": "Output is partially correct",

@@ -20,7 +20,7 @@ from judge.model.problem import IoiTask
 from judge.sandbox.meeting import Actor, Link, path_of
 from judge.sandbox.types import Command, Killed, Outcome
 
-# How much longer than all processes together a manager may live, beside its own limits, in seconds.
+# Seconds that a manager may live longer than all processes together, beside its own limits.
 _LATER = 1.0
 _MOST = 3600.0
 # A process that talks by its standard streams. Opened in this order, as elsewhere: input, then output.

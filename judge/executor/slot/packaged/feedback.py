@@ -71,7 +71,7 @@ class Feedback:
         what = self._built.what
         fault = validator_fault(outcome, self._built.limits, what)
         if fault:
-            # What a validator says as it dies is for judges: contestants see the reason, and it might quote secrets.
+            # A validator's words as it dies are for judges, as they might quote secrets: contestants see the reason.
             said = "\n".join(filter(None, [message, first_line(outcome)]))
             return ValidatorResult(accepted=False, fault=fault, message=said, feedback=feedback)
         rejected = outcome.exit_code == REJECTED

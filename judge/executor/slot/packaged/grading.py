@@ -20,7 +20,7 @@ from judge.model.problem import LegacyGroup
 from judge.problems.validator import number
 from judge.sandbox.types import Command
 
-# What may be answered; the score is checked by itself.
+# Verdicts that may be answered; the score is checked by itself.
 _VERDICTS = {one.encode(): one for one in Verdict if one.about.graded}
 _ANSWER = re.compile(rb"\s*(%s)\s+(\S+)\s*" % b"|".join(_VERDICTS))
 _ANSWER_BYTES = 1024

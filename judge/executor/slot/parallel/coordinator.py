@@ -9,7 +9,7 @@ from judge.executor.slot.parallel.shared_queue import CoordinatorQueue, JudgedTe
 from judge.executor.slot.runner import SupersededError
 from judge.model.messages import Verdict
 
-# How long to wait for helpers between two looks whether one of them has died, in seconds.
+# Seconds to wait for helpers between two looks whether one of them has died.
 LOOK = 0.05
 
 

@@ -14,9 +14,9 @@ from judge.problems.tree import Tree
 
 INIT = "init.yml"
 _MIB = 1024**2
-# What a right solution beside init.yml is called.
+# Names of a right solution beside init.yml.
 _SOLUTION = re.compile(r"(?:sol|solution|std|model_solution|ac)\.(?:c|cc|cpp|py|java|pas|rs|go|hs|kt|cs|rb|js)")
-# What only says how the site shows a judging, or what its judge does here anyway.
+# Keys that only say how the site shows a judging, or that its judge does something that is done here anyway.
 _QUIET = frozenset({
     "hints", "output_prefix_length", "short_circuit", "wall_time_factor", "binary_data", "feedback",
     "output_size_limit", "binary_answer_data",

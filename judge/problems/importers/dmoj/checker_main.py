@@ -23,7 +23,7 @@ def main() -> Any:
     given, answer, feedback = (Path(name) for name in sys.argv[1:4])
     flags = sys.argv[4:]
     told = {**ARGUMENTS, "judge_input": plain(given.read_bytes()), "point_value": worth(flags)}
-    # What it names and never looks at, as the importer has seen to.
+    # Arguments that it names and never looks at, as the importer has seen to.
     for name, wanted in list(inspect.signature(dmoj_checker.check).parameters.items())[2:]:
         if wanted.kind in {wanted.POSITIONAL_OR_KEYWORD, wanted.KEYWORD_ONLY} and wanted.default is wanted.empty:
             told.setdefault(name, b"")

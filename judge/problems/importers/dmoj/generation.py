@@ -16,9 +16,9 @@ from judge.problems.importers.draft import Content, Draft, Ref
 from judge.problems.importers.making import Plan, Step, several
 from judge.problems.tree import clean
 
-# Where the files are that were made: no package has such a folder.
+# The folder of the files that were made: no package has such a folder.
 _FOLDER = "made by generators"
-# Whether it is compiled in another way, or how long it may take, is not asked.
+# Keys of a generator. Nobody asks whether it is compiled in another way, or how long it may take.
 _OF_GENERATOR = frozenset({
     "source", "args", "flags", "language", "time_limit", "memory_limit", "compiler_time_limit",
 })  # fmt: skip

@@ -20,7 +20,7 @@ _SIGNATURE = frozenset({"entry", "header", "allow_main", "java", "python", "writ
 _COMMUNICATION = frozenset({"manager", "num_processes", "type", "signature", "entry", "header", "allow_main"})
 # The word by which submissions know that they are judged so, and what their own main is called then.
 _WORD, _MAIN = "SIGNATURE_GRADER", "#define main main_of_the_submission"
-# What a Python grader there finds the submission as, and submissions that have a main find the grader as.
+# Names by which a Python grader there finds the submission, and submissions that have a main find the grader.
 _MODULE, _LIBRARY = "_submission", "_lib"
 # Says by its exit code what managers elsewhere print as their outcome.
 _RUN_PLAIN = '"${0%/*}/manager" "$@" > /dev/null\ncase $? in 0) echo 1 ;; 1) echo 0 ;; *) exit 1 ;; esac\n'
@@ -120,7 +120,7 @@ def put_communication(draft: Draft, said: Mapping[str, Any], where: str) -> bool
 # --- graders in Python -----------------------------------------------------------------------------------------------
 
 _GRADER = "InteractiveGrader"
-# What graders import of that judge, and what of it is here.
+# Modules of that judge that graders import, and the names in them that are here.
 _GIVEN: Mapping[str, Collection[str]] = {
     "dmoj.graders": {_GRADER},
     "dmoj.graders.interactive": {_GRADER, "Interactor", "WrongAnswer"},
@@ -135,7 +135,7 @@ _RESOURCES = {
 }  # fmt: skip
 _OF_CASES = frozenset({"input_data", "output_data", "points", "free_data"})
 _OF_INTERACTORS = frozenset({"read", "readln", "readtoken", "readint", "readfloat", "write", "writeln", "close"})
-# What a grader has of that judge.
+# Attributes that a grader has of that judge.
 _OF_JUDGES = frozenset({
     "source", "language", "problem", "judge", "binary", "meta", "storage_namespace", "is_pretested", "_current_proc",
 })  # fmt: skip

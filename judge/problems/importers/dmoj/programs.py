@@ -13,7 +13,7 @@ from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft
 from judge.problems.tree import clean
 
-# What stands for the site's checkers that compare line by line.
+# The stand-in for the site's checkers that compare line by line.
 _TO_WHICH = "the default validator, to which line breaks are blanks"
 _FLOATS = {"default": "float_tolerance", "absolute": "float_absolute_tolerance", "relative": "float_relative_tolerance"}
 _STYLES = {
@@ -33,12 +33,12 @@ _COMPARED = {
     "easy": False,
     "linecount": True,
 }
-# What a checker in Python may be told of here; others are known to the site alone.
+# Arguments of a checker in Python that nobody here can give: they are known to the site alone.
 _UNKNOWN = frozenset({
     "submission_source", "case_position", "batch", "submission_language", "execution_time", "problem_id", "result",
     "binary_data", "case",
 })  # fmt: skip
-# What a built-in checker may be told; what only changes the feedback, or how long a program may take, is left out.
+# Arguments that a built-in checker may get; those that only change the feedback, or a program's time, are left out.
 _TAKEN = {
     "floats": {"precision", "error_mode"},
     "floatsabs": {"precision"},

@@ -29,7 +29,7 @@ _NUMBERED = re.compile(r"[\w.-]*?(?:(\d*)[-_])?\d+", re.ASCII)
 _WHOLE = 100
 _KINDS = ("default", "interactive", "submit_answer")
 _CHECKERS = {"default": ["case_sensitive"], "strict": ["case_sensitive", "space_change_sensitive"]}
-# What the top, a subtask and a case may say; some of it is about the site alone.
+# Keys that the top, a subtask and a case may have; some of them are about the site alone.
 _KNOWN = frozenset({
     "type", "subType", "time", "memory", "score", "cases", "subtasks", "checker_type", "checker", "interactor",
     "validator", "filename", "user_extra_files", "judge_extra_files", "count", "key", "detail", "langs",
@@ -109,7 +109,7 @@ class Conversion:
         self._conf = self._settings()
         self._asked = asked
         self._limits: dict[str, set[float]] = {"time": set(), "memory": set()}
-        # What is shown, where that is not told by the tests' names.
+        # Tests that are shown, where the tests' names do not tell it.
         self._samples: list[Case] | None = None
 
     def _settings(self) -> Mapping[str, Any]:
@@ -349,7 +349,7 @@ class Conversion:
         collection = {**testlib.CHECKERS, **testlib.CLOSE_CHECKERS}
         if name not in collection or self._base + name in self._tree.files or kind == "interactive":
             return None
-        if self._conf.get("checker_type") in _CHECKERS:  # which decides then
+        if self._conf.get("checker_type") in _CHECKERS:  # the type decides then
             return []
         self._draft.report.took(f"checker {name} as the default validator {' '.join(collection[name])}".rstrip())
         return collection[name]

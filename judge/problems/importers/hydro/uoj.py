@@ -21,7 +21,7 @@ from judge.problems.tree import Tree, clean
 _CONF = ("problem.conf",)
 _BEGIN = re.compile(r"^\s*(?:n_tests|n_subtasks|use_builtin_judger|input_pre)[ \t]+\S", re.MULTILINE)
 _BYTES = 65536
-# What is judged in another way than by running the submission and looking at its output.
+# Settings by which a submission is judged in another way than by running it and looking at its output.
 _REFUSED = {
     "interaction_mode": "its interactor judges as well, which only that system's do",
     "token": "it is to stand in the first line of outputs",
@@ -53,7 +53,7 @@ class _Conversion(Conversion):
         """The settings in Hydro's words; its own are kept for the tests."""
         self._own: dict[str, str] = {}
         for line in self._draft.text(self._path, limit=metadata.YAML_BYTES).splitlines():
-            # What stands behind a value is a comment there.
+            # Anything behind a value is a comment there.
             key, value, *_ = [*line.split(), "", ""]
             self._own[key] = value if not value.startswith("#") else ""
         own = self._own

@@ -38,7 +38,7 @@ _WORDS = {"accepted": ["AC"], "wrong-answer": ["WA"], "time-limit-exceeded": ["T
 # Polygon's name of a language begins with this, and a file's ending does not say it: here it is called so.
 _ENDINGS = {"python.2": ".py2", "python.pypy2": ".py2"}
 _GRADED = {"cpp": "cpp", "c": "c", "java": "java", "python": "python3", "pas": "pascal", "kotlin": "kotlin"}
-# What Polygon puts into every package, and what its own tools need.
+# Files that Polygon puts into every package, and files that its own tools need.
 _OWN_FILES = frozenset({"olymp.sty", "problem.tex", "statements.ftl", "testlib.h", "tutorial.tex"})
 
 
