@@ -34,13 +34,28 @@ ROWS = pytest.mark.parametrize("verb", VERBS, ids=[verb.label for verb in VERBS]
 # The certificate of each kind of host that others let in.
 CERTIFICATES = {"j": "judicator", "e": "executor", "g": "gateway"}
 
+# Prints for each of a host's own certificates whether it opens a door between members of etcd, from where it belongs.
+PEERS = f"""python3 - {{address}} <<'END'
+import glob, http.client, ssl, sys
+for key in sorted(glob.glob("/etc/judge/tls/*.key")):
+    name = key.rpartition("/")[2].removesuffix(".key")
+    context = ssl.create_default_context(cafile="/etc/judge/tls/ca.crt")
+    context.load_cert_chain(key.removesuffix(".key") + ".crt", key)
+    door = http.client.HTTPSConnection(sys.argv[1], 2380, context=context, timeout=10)
+    try:
+        door.request("GET", "/members")
+        print(name, "{OPEN}" if door.getresponse().status == 200 else "closed")
+    except OSError:
+        print(name, "closed")
+END"""
+
 
 class Stolen:
     """What a thief would have: copies of a host's certificates and keys, each tried at every other judicator."""
 
     def __init__(self, site: Site, host: str, directory: Path) -> None:
         """Take them now."""
-        self.site, self.directory, self.name = site, directory, CERTIFICATES[host[0]]
+        self.site, self.host, self.directory, self.name = site, host, directory, CERTIFICATES[host[0]]
         self.addresses = [site.lab.record.address(one) for one in JUDICATORS if one != host]
         directory.mkdir()
         for path in site.lab.ssh(host, "ls /etc/judge/tls/*.crt /etc/judge/tls/*.key").split():
@@ -60,8 +75,11 @@ class Stolen:
         told = self.answers()
         assert told[self.name]["rpc"] == told[self.name]["etcd"] == {OPEN}
         assert told[self.name]["mongod"] == {"13 Unauthorized"}
-        between_members = {name for name, doors in told.items() if OPEN in doors["peer"]}
-        assert between_members == ({"etcd"} if self.name == "judicator" else set()), told
+        # Members believe a certificate only where its addresses are: at the host itself, not where its keys went.
+        assert [name for name, doors in told.items() if OPEN in doors["peer"]] == []
+        at_home = self.site.lab.ssh(self.host, PEERS.format(address=self.addresses[0]))
+        expected = {f"{name} {OPEN if name == 'etcd' else 'closed'}" for name in told}
+        assert set(at_home.splitlines()) == expected
 
     def open_nothing(self) -> None:
         """Every judicator, every member of etcd and every mongod refuses them."""
@@ -70,9 +88,7 @@ class Stolen:
         assert all(one.startswith("403 ") and "was removed from this cluster" in one for one in own["rpc"]), told
         assert all("was removed from this cluster" in one for one in own["etcd"]), told
         assert own["mongod"] == {"13 Unauthorized"}
-        # Between members etcd does not look at the list: what docs/playbooks/remove.md says of a judicator's keys.
-        still = {(name, door) for name, doors in told.items() for door, said in doors.items() if OPEN in said}
-        assert still <= ({("etcd", "peer")} if self.name == "judicator" else set()), told
+        assert [(name, door) for name, doors in told.items() for door, said in doors.items() if OPEN in said] == []
 
 
 @contextmanager
