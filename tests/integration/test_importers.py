@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from judge.ctl.problem import importing, making
+from judge.ctl.problem import exporting, importing, making
 from judge.errors import PackageError
+from judge.model.problem import ProblemManifest
 from judge.problems.package import read_package
 from tests.support.cluster import BIN, Cluster, processes_of, running
 
@@ -48,11 +49,30 @@ def test_examples_verify_and_are_converted(cluster: Cluster, name: str, tmp_path
     assert "all as expected" in said.stdout
     exported = tmp_path / name
     ctl(cluster, "problem", "export", name, str(exported))
-    how = importing.Reading()
-    with read_package(exported) as package, how.whole(cluster.api(), FOREIGN / name) as original:
+    with cluster.api() as api:
+        stored = exporting.manifest_of(api, exporting.find(api, name))
+    how = importing.Reading(name=name)
+    with read_package(exported, name=name) as package, how.whole(cluster.api(), FOREIGN / name) as original:
         assert package.yaml.problem_format_version == "2025-09"
         assert package.blobs.keys() >= original.manifest.blobs() - {original.manifest.package}
-    ctl(cluster, "problem", "verify", str(exported), "--as", f"{name}-again")
+        # Judges see the same of both, so that what verified once does so again.
+        assert judged(package.manifest) == judged(stored)
+
+
+def judged(manifest: ProblemManifest) -> dict[str, Any]:
+    """All of a manifest but its origin, and a limit that an import measured."""
+    told = manifest.model_dump(exclude={"origin", "limit_origin"})
+    if manifest.limit_origin is None or manifest.limit_origin.how == "inferred":
+        del told["limits"]["cpu"]
+    return told
+
+
+def test_a_converted_package_verifies(cluster: Cluster, tmp_path: Path) -> None:
+    """Its limit is inferred again."""
+    ctl(cluster, "problem", "import", str(FOREIGN / "directory-primes"))
+    ctl(cluster, "problem", "export", "directory-primes", str(tmp_path / "exported"))
+    said = ctl(cluster, "problem", "verify", str(tmp_path / "exported"), "--as", "primes-again")
+    assert "all as expected" in said.stdout
 
 
 def test_what_was_carried_over_is_said(cluster: Cluster) -> None:
