@@ -36,7 +36,7 @@ def hand_in(url: str, token: str) -> int:
     """The status."""
     headers = {"Authorization": f"Bearer {token}"}
     body = {"language": "c", "source": "int main(void) { return 0; }"}
-    path = f"{url}/api/v1/submissions"
+    path = f"{url}/api/v1/submissions?wait=1"  # which this call does not know: it gets nobody a larger share
     return httpx.post(path, json=body, headers=headers, trust_env=False, timeout=30).status_code
 
 

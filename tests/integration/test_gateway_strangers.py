@@ -537,6 +537,10 @@ ODD = [
     b"GET //evil.example/ HTTP/1.1\r\nHost: x\r\n\r\n",
     b"GET http://evil.example/api/v1/whoami HTTP/1.1\r\nHost: x\r\n\r\n",
     b"HEAD /api/v1/whoami HTTP/1.0\r\n\r\n",
+    b"GET /api/v1/whoami HTTP/1.1\r\nHost: x\r\nCookie: theirs=caf\xe9; judge=\xff\r\n\r\n",
+    b"GET /submit HTTP/1.1\r\nHost: x\r\nCookie: theirs=caf\xe9\r\n\r\n",
+    b"GET /api/v1//whoami HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    b"POST /api//v1/submissions HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 2\r\n\r\n{}",
     bytes(range(256)) + b"\r\n\r\n",
 ]
 
@@ -555,6 +559,8 @@ def test_an_odd_request_gets_one_answer(base, address, request_bytes):
     assert got.startswith((b"HTTP/1.1 30", b"HTTP/1.1 4", b"HTTP/1.0 30", b"HTTP/1.0 4")), got[:300]
     assert got.count(b"\r\nContent-Length: ") <= 1
     assert b"Traceback" not in got
+    if b" /api/" in request_bytes and not request_bytes.startswith(b"HEAD "):
+        assert json.loads(got.partition(b"\r\n\r\n")[2])["code"], "programs read JSON"
 
 
 def test_a_flood_of_whole_requests_leaves_people_their_turn(base, address):

@@ -55,6 +55,10 @@ def test_a_head_is_read():
     assert parse("GET http://x HTTP/1.1", "Host: x").target == "/"
     assert parse("GET HTTP://x:80/y?z HTTP/1.1", "Host: x").target == "/y?z"
     assert parse("GET / HTTP/1.0").fields == {}
+    assert parse("GET /?a=1&b=2&a=3 HTTP/1.1", "Host: x").arguments("a") == ["1", "3"]
+    for sent, read in (("caf\xe9", "caf\ufffd"), ("caf\xc3\xa9", "caf\xe9")):
+        cookie = parse("GET / HTTP/1.1", "Host: x", f"Cookie: a=1; b={sent}").fields["cookie"]
+        assert cookie.encode("latin-1").decode("utf-8") == f"a=1; b={read}"
 
 
 @pytest.mark.parametrize(
@@ -312,18 +316,45 @@ def test_failures_cost_strangers_time_and_not_their_neighbours(config):
     assert gate.caller(wrong, "1.2.3.6").retry_after == 0
 
 
-def test_several_slashes_below_judge0_are_one(config):
+def test_several_slashes_of_an_api_are_one(config):
+    """The app would answer with a page that leads elsewhere, where nobody follows who sends a body."""
     gate = gate_of(config)
     for asked, target in (
+        ("/api//v1///submissions?a=//", "/api/v1/submissions?a=//"),
+        ("/api/v1%2F%2fwhoami", "/api/v1/whoami"),
         ("/judge0//submissions?wait=true&a=//", "/judge0/submissions?wait=true&a=//"),
         ("//judge0///submissions/%2f//batch", "/judge0/submissions/batch"),
         ("/judge0//x%3Fy%20%C3%A9?", "/judge0/x%3Fy%20%C3%A9?"),
         ("/%6audge0%2F%2fabout", "/judge0/about"),
-        *((same, same) for same in ("/judge0/%61bout", "/judge0x//y", "/api//v1", "//login", "/", "/judge0")),
+        *((same, same) for same in ("/judge0/%61bout", "/judge0x//y", "/apix//v1", "//login", "/", "/judge0")),
     ):
         assert gate.routed(parse(f"GET {asked} HTTP/1.1", "Host: x")).target == target, asked
     off = gate_of(config.model_copy(update={"judge0": config.judge0.model_copy(update={"enabled": False})}))
     assert off.routed(parse("GET /judge0//x HTTP/1.1", "Host: x")).target == "/judge0//x"
+    assert off.routed(parse("GET /api//x HTTP/1.1", "Host: x")).target == "/api/x"
+
+
+@pytest.mark.parametrize(
+    ("asked", "held"),
+    [
+        ("POST /judge0/submissions?wait=true", True),
+        ("POST /judge0/extra/submissions.json/?wait=True", True),
+        ("POST /judge0/submissions?wait=false&base64_encoded=true&wait=true", True),
+        ("POST /judge0/submissions?wait=true&wait=false", False),
+        ("POST /judge0/submissions?wait=false", False),
+        ("POST /judge0/submissions?wait=", False),
+        ("POST /judge0/submissions", False),
+        ("POST /judge0/submissions/batch?wait=true", False),
+        ("DELETE /judge0/submissions/x?wait=true", False),
+        ("DELETE /judge0/submissions?wait=true", False),
+        ("POST /api/v1/submissions?wait=true", False),
+        ("POST /api/v1/submissions?wait=1", False),
+        ("POST /submissions?wait=true", False),
+    ],
+)  # fmt: skip
+def test_a_call_that_changes_something_and_is_held_is_one_of_judge0(config, asked, held):
+    """All others have an eighth of the turns, whatever stands in their address."""
+    assert gate_of(config).holds(parse(f"{asked} HTTP/1.1", "Host: x")) == held
 
 
 def test_under_a_host_of_its_own_judge0_is_at_the_root(config):

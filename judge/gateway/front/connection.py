@@ -62,6 +62,7 @@ class Client(asyncio.BufferedProtocol):
         self._interruption: Exception | None = None
         self._weight = 0
         self._blocked = self._ended = self._lost = False
+        self.began = False  # to be answered
 
     # --- called by the event loop --------------------------------------------------------------------------------
 
@@ -145,6 +146,7 @@ class Client(asyncio.BufferedProtocol):
     def write(self, data: bytes) -> None:
         """Begin to send; `sent` waits for the end."""
         if self._transport is not None and not self._lost:
+            self.began = True
             self._transport.write(data)
 
     async def sent(self, until: float) -> None:

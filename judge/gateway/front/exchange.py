@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http
 import logging
+import re
 import socket
 
 from judge.errors import OutcomeUnknownError, UnavailableError
@@ -15,6 +17,7 @@ log = logging.getLogger(__name__)
 _PIECE = 64 * 1024
 # Bytes of a large body that are handed over at once.
 _LARGE_PIECE = 256 * 1024
+_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 
 
 async def exchange(path: str, packet: bytes, body: Held | None, answer: Held, seconds: float) -> bytes:
@@ -106,3 +109,14 @@ async def _first(sock: socket.socket) -> tuple[bytes, bool]:
     finally:
         loop.remove_reader(number)
     return bytes(pieces), whole
+
+
+def status_of(start: bytes) -> int:
+    """The status of an answer by its start; 0 for none."""
+    found = _STATUS.match(start)
+    return int(found[1]) if found else 0
+
+
+def away(status: int) -> bool:
+    """Says whether the app could not answer the question: the cluster is away, or too much is asked."""
+    return status == http.HTTPStatus.TOO_MANY_REQUESTS or status >= http.HTTPStatus.INTERNAL_SERVER_ERROR

@@ -36,7 +36,8 @@ from judge.rpc.session import LIFETIME
 # Bytes that a stranger may send: a log-in with room to spare.
 SMALL_BODY = 64 * 1024
 _LOGIN = "/login"
-_BLOBS = "/api/v1/blobs/"
+_API = "/api"
+_BLOBS = f"{_API}/v1/blobs/"
 _FREE_FAILURES, _SECONDS_EACH = 20, 3.0
 # Here the front asks the app about a session or an account's token: 204 when it is in force, 404 when it is not.
 SESSION = "/session"
@@ -47,6 +48,8 @@ _YES, _NO, _UNKNOWN = 10.0, 60.0, 10.0
 _SESSIONS = 10_000
 _BEARER = "token "
 _SLASHES = re.compile("/{2,}")
+# The one call that changes something and may be held until the verdict.
+_HELD = re.compile(r"/(?:extra/)?submissions(?:\.json)?/?")
 
 
 def cookie_name(config: GatewayConfig) -> str:
@@ -130,18 +133,16 @@ class Gate:
         return "https" if self.proxied(peer) and head.fields.get("x-forwarded-proto") == "https" else "http"
 
     def routed(self, head: Head) -> Head:
-        """The request at the path by which everybody behind knows it, where it is one of Judge0's API.
+        """The request at the path by which everybody behind knows it, where it is one of an API.
 
-        Several slashes below the prefix are one: clients join addresses carelessly, and nobody who sends a body follows
-        to where one slash is. Under a host name of its own the API is at the root: many clients keep no more of an
-        address.
+        Several slashes are one: clients join addresses carelessly, and nobody who sends a body follows to where one
+        slash is. Under a host name of its own Judge0's API is at the root: many clients keep no more of an address.
         """
-        if self._judge0 is None:
-            return head
         path = _SLASHES.sub("/", head.path)
-        if head.host in self._config.judge0.hosts:
+        if self._judge0 is not None and head.host in self._config.judge0.hosts:
             return head.at(self._judge0 + path)
-        return head.at(path) if path != head.path and below(path, self._judge0) else head
+        ours = below(path, _API) or (self._judge0 is not None and below(path, self._judge0))
+        return head.at(path) if path != head.path and ours else head
 
     def token(self, head: Head) -> str | None:
         """The token by which the app will serve this request; None when the app looks at none."""
@@ -150,6 +151,13 @@ class Gate:
     def speaks_judge0(self, head: Head) -> bool:
         """Says whether a request is for Judge0's API, so that its client reads answers of that shape."""
         return self._judge0 is not None and below(head.path, self._judge0)
+
+    def holds(self, head: Head) -> bool:
+        """Says whether the app holds a call that changes something until the verdict: Judge0's, with `wait=true`."""
+        asked = head.arguments("wait")
+        if not asked or asked[-1].lower() != "true" or head.method != "POST" or not self.speaks_judge0(head):
+            return False
+        return _HELD.fullmatch(head.path, len(self._judge0 or "")) is not None
 
     def for_scripts(self, head: Head) -> dict[str, str]:
         """The headers that let scripts of other sites read an answer of Judge0's API."""

@@ -77,8 +77,12 @@ class Head:
 
     def argument(self, name: str) -> str | None:
         """The first value of a name in the query of the address, as the app reads it; None without it."""
+        return next(iter(self.arguments(name)), None)
+
+    def arguments(self, name: str) -> list[str]:
+        """All values of a name in the query of the address."""
         query = self.target.partition("?")[2].encode("latin-1").decode("utf-8", "replace")
-        return next((value for key, value in parse_qsl(query, keep_blank_values=True) if key == name), None)
+        return [value for key, value in parse_qsl(query, keep_blank_values=True) if key == name]
 
 
 def parse(head: bytes) -> Head:
@@ -142,6 +146,10 @@ def _fields(event: h11.Request) -> dict[str, str]:
             fields[name] = (
                 f"{fields[name]}{_COOKIES if name == 'cookie' else _PLAIN}{value}" if name in fields else value
             )
+    if "cookie" in fields:
+        # Other programs under the same name set cookies in any encoding, which readers of UTF-8 would fail at.
+        told = fields["cookie"].encode("latin-1").decode("utf-8", "replace")
+        fields["cookie"] = told.encode("utf-8").decode("latin-1")
     if "transfer-encoding" in fields and "content-length" in fields:
         raise UsageError("the request has both Content-Length and Transfer-Encoding; send one of them")
     if len(fields.get("content-length", "")) > _DIGITS:

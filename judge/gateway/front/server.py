@@ -12,7 +12,6 @@ import http
 import http.client
 import logging
 import os
-import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ from judge.gateway.api import models
 from judge.gateway.front import bodies, streams, watching
 from judge.gateway.front import head as heads
 from judge.gateway.front.connection import Client, ClientGone
-from judge.gateway.front.exchange import exchange
+from judge.gateway.front.exchange import away, exchange, status_of
 from judge.gateway.front.gate import SESSION, SMALL_BODY, Gate, HttpCaller
 from judge.gateway.front.head import HEAD_BYTES, Head, HeadTooLargeError
 from judge.gateway.front.refusing import refusal, whole
@@ -63,7 +62,6 @@ _LARGE = 1024 * 1024
 _SMALL_BODY, _SMALL_ANSWER = 16 * 1024, 256 * 1024
 # Bytes that a parsed head costs beside its own: objects, by line.
 _LINE = 200
-_STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 _BEAT = 1.0
 _SPARE_FILES = 512
 _START_WAIT = 5.0
@@ -279,8 +277,20 @@ class Front:
         except (ClientGone, OSError, TimeoutError):
             client.abort()
         except Exception:
-            log.exception("internal error in the front")
-            client.abort()
+            number = _number(head)
+            log.exception("internal error %s in the front", number)
+            await self._failed(client, head, number)
+
+    async def _failed(self, client: Client, head: Head | None, number: str) -> None:
+        """Tell of a fault of ours, unless an answer has begun: another inside it would be worse than none."""
+        if head is not None:
+            head = replace(head, fields=head.fields | {trace.HEADER.lower(): number})
+        error = JudgeError(f"internal error {number}; the gateway's log has the details under this number")
+        with contextlib.suppress(ClientGone, OSError, TimeoutError), contextlib.ExitStack() as stack:
+            stack.callback(client.abort)
+            if not client.began:
+                await self._refuse(client, head, error, 0.0)
+                stack.pop_all()
 
     async def _proved(self, client: Client, head: Head, caller: HttpCaller) -> HttpCaller:
         """The caller, once the app knows whether the session or token is in force. Equal questions are asked once."""
@@ -302,13 +312,13 @@ class Front:
         with contextlib.suppress(JudgeError), self._held(caller, _SMALL_ANSWER) as answer:
             async with self._turn(caller):
                 start = await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30)
-        self._gate.said(caller.proof or "", _status(start), heads.fields_of(start))
+        self._gate.said(caller.proof or "", status_of(start), heads.fields_of(start))
 
     def _turn(self, caller: HttpCaller, head: Head | None = None) -> contextlib.AbstractAsyncContextManager[None]:
         """A turn of uWSGI. One person's calls that change something have an eighth: more at once hold up others."""
         known = caller.known is not None
         quarter = self._slots // 4
-        if known and head is not None and head.method not in {"GET", "HEAD"} and head.argument("wait") is None:
+        if known and head is not None and head.method not in {"GET", "HEAD"} and not self._gate.holds(head):
             return self._turns.turn(f"{caller.key} changing", max(1, self._slots // 8), self._bounds.turn)
         most = max(1, self._slots * 3 // 4 - quarter if known else quarter)
         return self._turns.turn(caller.key, most, self._bounds.turn, known=known)
@@ -335,7 +345,7 @@ class Front:
                 async with self._heavy_turn(caller) if large else contextlib.nullcontext(), self._turn(caller, head):
                     packet = heads.packet(head, caller.address, self._gate.scheme(head, client.peer), self._address)
                     start = await exchange(self._uwsgi, packet, body, answer, HARAKIRI + 30)
-                    status = _status(start)
+                    status = status_of(start)
             finally:
                 self._gate.answered(caller, status)
             found = streams.wish_of(start) if head.method == "GET" else None
@@ -360,7 +370,7 @@ class Front:
                     packet = heads.packet(head, caller.address, self._gate.scheme(head, client.peer), self._address)
                     start = await exchange(self._uwsgi, packet, None, answer, HARAKIRI + 30)
                     found = streams.wish_of(start)
-                    if found is not None or not _away(_status(start)):
+                    if found is not None or not away(status_of(start)):
                         return found[1] if found is not None else None
             return wish  # the app cannot tell now; the next look may
 
@@ -475,22 +485,16 @@ class Front:
 
     async def _say(self, client: Client, head: Head | None, status: int, text: str, kind: str, extra: str = "") -> None:
         body = text.encode()
-        fields = head.fields if head else {}
-        request_id = trace.trace_of(fields.get(trace.HEADER.lower(), ""), fields.get("traceparent", ""))
         lines = (
             f"HTTP/1.1 {status} {http.client.responses.get(status, 'Error')}\r\nContent-Type: {kind}\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\nCache-Control: no-store\r\n"
-            f"X-Content-Type-Options: nosniff\r\n{trace.HEADER}: {request_id}\r\n{extra}\r\n"
+            f"X-Content-Type-Options: nosniff\r\n{trace.HEADER}: {_number(head)}\r\n{extra}\r\n"
         )
         self._crowd.waits(client)
         await self._send(client, lines.encode("latin-1") + (b"" if head and head.method == "HEAD" else body))
 
 
-def _away(status: int) -> bool:
-    """Says whether the app could not answer the question: the cluster is away, or too much is asked."""
-    return status == http.HTTPStatus.TOO_MANY_REQUESTS or status >= http.HTTPStatus.INTERNAL_SERVER_ERROR
-
-
-def _status(start: bytes) -> int:
-    found = _STATUS.match(start)
-    return int(found[1]) if found else 0
+def _number(head: Head | None) -> str:
+    """The id of a request, as the app makes it."""
+    fields = head.fields if head else {}
+    return trace.trace_of(fields.get(trace.HEADER.lower(), ""), fields.get("traceparent", ""))
