@@ -7,6 +7,8 @@ import datetime
 import functools
 import json
 import re
+import socket
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from tests.support.gateway import ADMIN, OTHER, PEOPLE, USER, make_config, runni
 from tests.support.judicators import FAST, World, source
 from tests.support.rejudging import judge
 from tests.support.servers import wait_for
+from tests.support.strangers import connect
 
 THREADS = 2
 
@@ -195,6 +198,43 @@ def test_going_on_after_a_break(address, elsewhere, people, executor):
     assert {data["submission"] for _, _, data in second.events} == {*missed, new}
     ids = [tuple(map(int, number.split("-"))) for number, _, _ in second.events]
     assert ids == sorted(set(ids)) and ids[0] > tuple(map(int, last.split("-")))
+
+
+def opened(address: str, token: str = USER) -> socket.socket:
+    """A stream whose client reads no more than its beginning."""
+    where = httpx.URL(address)
+    one = connect((where.host, where.port or 80))
+    one.sendall(f"GET {where.path}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+    got = b""
+    while b"event: begin" not in got and (piece := one.recv(4096)):
+        got += piece
+    if not got.startswith(b"HTTP/1.1 200 "):
+        one.close()
+        pytest.fail(repr(got))
+    return one
+
+
+@pytest.mark.parametrize("how", ["an end", "a reset"])
+def test_who_hangs_up_gives_the_place_back(address, people, executor, how):
+    """At once: who tries again and again had used up fifty places in the half minute until that was noticed."""
+    for _ in range(2):
+        for one in [opened(address) for _ in range(50)]:
+            if how == "a reset":
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            one.close()
+        time.sleep(2)
+
+
+def test_who_sends_no_more_still_hears(address, people, executor):
+    with opened(address) as one:
+        one.sendall(b"what nobody asked for")
+        one.shutdown(socket.SHUT_WR)
+        time.sleep(2)
+        (task,) = judge(people, executor, "AC", user="ada")
+        got, end = b"", time.monotonic() + 20
+        while b'"done":true' not in got and time.monotonic() < end:
+            got += one.recv(4096)
+    assert task.encode() in got and b'"done":true' in got, got
 
 
 def test_listeners_hold_no_thread_and_the_api_answers(address, people, executor):

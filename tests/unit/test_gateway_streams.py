@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,12 +26,17 @@ class Receiver:
 
     def __init__(self) -> None:
         self.got = b""
+        self.pieces = asyncio.Queue[bytes]()
 
     def write(self, data: bytes) -> None:
         self.got += data
+        self.pieces.put_nowait(data)
 
     async def sent(self, _: float) -> None:
         """At once."""
+
+    def listens(self, goes: Callable[[bool], None]) -> None:
+        self.goes = goes
 
 
 async def test_a_stream_that_cannot_go_on_ends_and_has_no_second_answer_in_it():
@@ -82,6 +88,30 @@ async def test_who_asks_for_all_that_happened_keeps_nobody_else_from_hearing_of_
         streams.close()
         for one in listeners:
             one.cancel()
+
+
+@pytest.mark.parametrize("lost", [True, False])
+async def test_a_listener_who_goes_is_heard_of(lost):
+    """An end of the connection ends the stream; an end of what the client sends brings two signs of life, soon."""
+
+    async def still() -> Wish | None:
+        return wish
+
+    wish = Wish(key="ada", user="ada")
+    streams = Streams(lambda _: ChangesReply(place="5-1"), 10, Watch(watching.nobody_says, lambda _: None))
+    receiver: Any = Receiver()
+    task = asyncio.create_task(streams.listen(receiver, b"", wish, TOKEN, still))
+    async with asyncio.timeout(10):
+        assert b"begin" in await receiver.pieces.get()
+        receiver.goes(lost)
+        if lost:
+            await task
+        else:
+            assert [await receiver.pieces.get() for _ in range(2)] == [b":\n"] * 2
+            await asyncio.sleep(1)
+            assert receiver.pieces.empty(), "who still reads is not written to every moment"
+            task.cancel()
+    streams.close()
 
 
 @pytest.mark.parametrize(

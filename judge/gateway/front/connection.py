@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+from collections.abc import Callable
 from typing import Protocol, cast
 
 from judge.crowd import hang_up
@@ -41,6 +42,7 @@ class Keeper(Protocol):
 class _State(enum.Enum):
     HEAD = enum.auto()
     REQUEST = enum.auto()
+    LISTEN = enum.auto()
     LINGER = enum.auto()
 
 
@@ -60,6 +62,7 @@ class Client(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._interruption: Exception | None = None
+        self._goes: Callable[[bool], None] | None = None
         self._weight = 0
         self._blocked = self._ended = self._lost = False
         self.began = False  # to be answered
@@ -86,7 +89,7 @@ class Client(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._state is _State.LINGER:
+        if self._state in {_State.LINGER, _State.LISTEN}:
             self._left -= nbytes
             if self._left < 0:
                 transport.close()
@@ -113,7 +116,9 @@ class Client(asyncio.BufferedProtocol):
         """The client sends no more, but may still want its answer."""
         self._ended = True
         self._wake()
-        return self._state is _State.REQUEST
+        if self._goes is not None:
+            self._goes(False)
+        return self._state in {_State.REQUEST, _State.LISTEN}
 
     def pause_writing(self) -> None:
         """The client does not take what was written."""
@@ -129,6 +134,8 @@ class Client(asyncio.BufferedProtocol):
         self._lost = True
         self._stop_timer()
         self._wake()
+        if self._goes is not None:
+            self._goes(True)
         self._release()
         self._keeper.leaves(self)
 
@@ -155,6 +162,19 @@ class Client(asyncio.BufferedProtocol):
             await self._wait(until)
         if self._lost:
             raise ClientGone
+
+    def listens(self, goes: Callable[[bool], None]) -> None:
+        """The client only hears from now on: what it sends is dropped, up to a bound, and `goes` is told of its end.
+
+        With True when the connection has ended. With False when the client sends no more, whether it still reads or
+        not; only who writes can find out.
+        """
+        self._take(len(self._pending))
+        if self._lost or self._ended or self._transport is None:
+            goes(self._lost)
+            return
+        self._goes, self._state = goes, _State.LISTEN
+        self._transport.resume_reading()
 
     def finish(self) -> None:
         """End after the answer. Go on reading for a while: a close with bytes unread could destroy the answer."""

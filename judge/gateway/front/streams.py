@@ -35,6 +35,8 @@ EVENTS: Final = Metric("judge_gateway_events_total", "Events sent to listeners")
 HEADER: Final = "X-Judge-Listen"
 # Seconds: between two signs of life; for a reader to take what was sent; between two looks whether it still may.
 _BEAT, _PATIENCE, _ALLOWED = 15.0, 20.0, 60.0
+# Signs of life for who sends no more, and seconds between them: one who is gone answers the first by a reset.
+_PROBES, _PROBE = 2, 0.5
 _EACH, _QUEUE = 50, 2000
 # Questions at once about what happened before a listener came, and for how long one waits for its turn to ask.
 _HISTORIES, _PATIENT = 4, 60.0
@@ -106,6 +108,20 @@ class _Listener:
         self.news = asyncio.Event()
         self.version = wish.version
         self.over = False
+        self.probes = 0
+
+    @property
+    def beat(self) -> float:
+        """Seconds until the next sign of life."""
+        return _PROBE if self.probes else _BEAT
+
+    def goes(self, lost: bool) -> None:
+        """The client has ended the connection, or sends no more: then it may have ended it, too."""
+        if lost:
+            self.end()
+        else:
+            self.probes = _PROBES
+            self.news.set()
 
     def end(self) -> None:
         """End the stream; the client comes again."""
@@ -153,6 +169,7 @@ class Streams:
         `way` is the listener's way in.
         """
         with self._one(wish, way) as mine:
+            client.listens(mine.goes)
             await self._follows()
             # Changes from before the listener was known here are in the app's second answer.
             now = await still() if wish.submission is not None else wish
@@ -180,9 +197,10 @@ class Streams:
             if mine.waiting or mine.over:
                 continue
             try:
-                async with asyncio.timeout(_BEAT):
+                async with asyncio.timeout(mine.beat):
                     await mine.news.wait()
             except TimeoutError:
+                mine.probes = max(0, mine.probes - 1)
                 await self._send(client, _ALIVE)
             if clock.monotonic() > allowed:
                 allowed = _look_again()
