@@ -13,6 +13,8 @@ STDERR_ENV = "JUDGE_GATEWAY_STDERR"  # the number under which workers have the d
 HARAKIRI = 900
 _SOCKET_TIMEOUT = 30
 _LEVELS = (
+    # No fault of anybody's: the front has withheld a stranger's body, which the app finds as it reads a form.
+    (logging.INFO, ("[uwsgi-body-read]",)),
     # Before anything else: uWSGI shouts its own end between asterisks.
     (logging.ERROR, ("game over", "traceback", "damn", "uaaa", "harakiri on", "segmentation fault")),
     # The banner, with its advice about a root user and buffering, which the unit file and the app take care of.

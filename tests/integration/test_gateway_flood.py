@@ -57,3 +57,34 @@ def test_a_flood_has_an_eighth_of_the_turns_and_the_rest_is_others(etcd_endpoint
             assert (status, mine.status_code) == (201, 404)
             assert {one.result() for one in flood} == {201}
     assert slow.most["ada"] == THREADS // 8, "of one user so many at once"
+
+
+def look(url: str, token: str, query: str) -> int:
+    """The status."""
+    headers = {"Authorization": f"Bearer {token}"}
+    return httpx.get(f"{url}/api/v1/submissions{query}", headers=headers, trust_env=False, timeout=30).status_code
+
+
+def test_a_flood_of_looks_has_an_eighth_as_well(etcd_endpoint: str, tmp_path: Path) -> None:
+    """They take CPU time, which the threads of a process share: half of these at once left others a thirtieth."""
+    now, most = 0, 0
+
+    async def search(_: m.SearchRequest) -> m.SearchReply:
+        nonlocal now, most
+        now, most = now + 1, max(most, now + 1)
+        await asyncio.sleep(0.3)
+        now -= 1
+        return m.SearchReply(tasks=[])
+
+    with Prepared(tmp_path / "world", etcd_endpoint).serving() as prepared:
+        prepared.answers["search"] = search
+        tls = prepared.tls("gateway-1", "gateway")
+        settings = make_config(tmp_path / "gw", prepared.etcd_config, tls, threads=THREADS)
+        with running_gateway(settings, tmp_path / "gw") as url, concurrent.futures.ThreadPoolExecutor(FLOOD) as pool:
+            flood = [pool.submit(look, url, USER, f"?limit={number + 1}") for number in range(FLOOD)]
+            wait_for(lambda: most >= THREADS // 8, what="a flood that has all its turns")
+            assert look(url, OTHER, "/none") == 404
+            assert look(url, USER, "/none?wait=1") == 404, "what may be held does not wait for it"
+            assert not all(one.done() for one in flood), "the flood is still on"
+            assert {one.result() for one in flood} == {200}
+    assert most == THREADS // 8

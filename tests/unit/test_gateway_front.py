@@ -350,9 +350,16 @@ def test_several_slashes_of_an_api_are_one(config):
         ("POST /api/v1/submissions?wait=true", False),
         ("POST /api/v1/submissions?wait=1", False),
         ("POST /submissions?wait=true", False),
+        ("GET /api/v1/submissions/0123?wait=20&version=1", True),
+        ("GET /api/v1/submissions/0123", False),
+        ("GET /api/v1/submissions?wait=20", False),
+        ("GET /api/v1/submissions/0123/source?wait=20", False),
+        ("GET /judge0/submissions/0123?wait=true", False),
+        ("POST /api/v1/submissions/0123?wait=20", False),
+        ("GET /submissions/0123?wait=20", False),
     ],
 )  # fmt: skip
-def test_a_call_that_changes_something_and_is_held_is_one_of_judge0(config, asked, held):
+def test_few_calls_are_held(config, asked, held):
     """All others have an eighth of the turns, whatever stands in their address."""
     assert gate_of(config).holds(parse(f"{asked} HTTP/1.1", "Host: x")) == held
 

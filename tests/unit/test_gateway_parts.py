@@ -61,6 +61,12 @@ def test_ini(config):
         ("Traceback (most recent call last):", logging.ERROR, "Traceback (most recent call last):"),
         ("Respawned uWSGI worker 1 (new pid: 7)", logging.WARNING, "Respawned uWSGI worker 1 (new pid: 7)"),
         ("spawned uWSGI worker 1 (pid: 7)", logging.INFO, "spawned uWSGI worker 1 (pid: 7)"),
+        *(
+            (line, logging.INFO, line)  # which any stranger can bring about
+            for line in (
+                "[uwsgi-body-read] Error reading 9 bytes. Content-Length: 9 message: Client closed connection",
+            )
+        ),
     ],
 )
 def test_levels_of_output(line, level, text):

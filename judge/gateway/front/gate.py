@@ -48,7 +48,8 @@ _YES, _NO, _UNKNOWN = 10.0, 60.0, 10.0
 _SESSIONS = 10_000
 _BEARER = "token "
 _SLASHES = re.compile("/{2,}")
-# The one call that changes something and may be held until the verdict.
+# Calls that may be held: our own that looks at one submission, and the one of Judge0's that hands in.
+_LONG_POLL = re.compile(rf"{_API}/v1/submissions/[^/]+")
 _HELD = re.compile(r"/(?:extra/)?submissions(?:\.json)?/?")
 
 
@@ -153,9 +154,13 @@ class Gate:
         return self._judge0 is not None and below(head.path, self._judge0)
 
     def holds(self, head: Head) -> bool:
-        """Says whether the app holds a call that changes something until the verdict: Judge0's, with `wait=true`."""
+        """Says whether the app may hold this call until something changes, where it takes next to no CPU time."""
         asked = head.arguments("wait")
-        if not asked or asked[-1].lower() != "true" or head.method != "POST" or not self.speaks_judge0(head):
+        if not asked:
+            return False
+        if head.method in {"GET", "HEAD"}:
+            return _LONG_POLL.fullmatch(head.path) is not None
+        if asked[-1].lower() != "true" or head.method != "POST" or not self.speaks_judge0(head):
             return False
         return _HELD.fullmatch(head.path, len(self._judge0 or "")) is not None
 

@@ -315,11 +315,11 @@ class Front:
         self._gate.said(caller.proof or "", status_of(start), heads.fields_of(start))
 
     def _turn(self, caller: HttpCaller, head: Head | None = None) -> contextlib.AbstractAsyncContextManager[None]:
-        """A turn of uWSGI. One person's calls that change something have an eighth: more at once hold up others."""
-        known = caller.known is not None
-        quarter = self._slots // 4
-        if known and head is not None and head.method not in {"GET", "HEAD"} and not self._gate.holds(head):
-            return self._turns.turn(f"{caller.key} changing", max(1, self._slots // 8), self._bounds.turn)
+        """A turn of uWSGI. One person's calls that are not held have an eighth: more at once hold up others."""
+        known, quarter = caller.known is not None, self._slots // 4
+        if known and head is not None and not self._gate.holds(head):
+            what = "looking" if head.method in {"GET", "HEAD"} else "changing"
+            return self._turns.turn(f"{caller.key} {what}", max(1, self._slots // 8), self._bounds.turn)
         most = max(1, self._slots * 3 // 4 - quarter if known else quarter)
         return self._turns.turn(caller.key, most, self._bounds.turn, known=known)
 
