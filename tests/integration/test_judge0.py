@@ -46,6 +46,7 @@ from judge.model import messages as m
 from judge.model.deleting import Deleted
 from judge.model.overview import ExecutorsReply, UsageReply
 from judge.model.rate import Rate
+from judge.model.several import TasksReply, TasksRequest
 from judge.mongodb.store import connect
 from tests.support.cluster import BIN, Cluster, processes_of, running
 from tests.support.gateway import (
@@ -1322,6 +1323,44 @@ def test_deleting_where_it_is_allowed(prepared: Prepared, tmp_path: Path) -> Non
         assert delete(ADMIN, fields="x") == (400, {"error": "invalid fields: [x]"})
         deleted = [asked.id for method, asked in prepared.asked if method == "delete_submission"]
         assert deleted == [shown.id] * 2
+
+
+def test_several_are_asked_for_together(prepared: Prepared, tmp_path: Path) -> None:
+    """Of rows B3 and M1: a list of a hundred was a hundred calls, one after the other; now as many as have room."""
+    ids = [f"{number:024x}" for number in range(3)]
+    tasks = [make_task(id=one, submission=m.Submission(user="ada", command="true")) for one in ids]
+    hers = make_task(id="f" * 24, submission=m.Submission(user="bob", command="true"))
+    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
+    prepared.tasks(*tasks, hers)
+    whole: Any = prepared.answers["tasks"]
+    limit = 2
+
+    def some(asked: TasksRequest) -> TasksReply:
+        assert asked.user == "ada"
+        reply = whole(asked.model_copy(update={"ids": asked.ids[:limit]}))
+        return TasksReply(tasks=reply.tasks, left=asked.ids[limit:])
+
+    prepared.answers["tasks"] = some
+    with serving_app(settings) as app:
+
+        def ask(path: str) -> Any:
+            before = len(prepared.asked)
+            answer = app.test_client().get(f"/judge0/submissions{path}", headers={"X-Auth-Token": USER})
+            assert answer.status_code == 200, answer.json
+            asked = [method for method, _ in prepared.asked[before:] if method in {"get", "tasks"}]
+            return [one and one["token"] for one in answer.json["submissions"]], asked
+
+        tokens = [token_of(one) for one in ids]
+        given = [tokens[0], "x", tokens[2], token_of(hers.id), tokens[0], str(uuid.uuid4()), tokens[1]]
+        found = [tokens[0], None, tokens[2], None, tokens[0], None, tokens[1]]
+        shown, calls = ask(f"/batch?tokens={','.join(given)}&fields=token")
+        assert (shown, set(calls)) == (found, {"tasks"}) and len(calls) > 1
+        assert ask("?fields=token") == (tokens, ["tasks"] * 2)
+        limit = 100
+        assert ask("?fields=token") == (tokens, ["tasks"])
+        assert ask("/batch?tokens=x,y&fields=token") == ([None, None], [])
+        prepared.answers["tasks"] = lambda _: TasksReply(tasks=tasks[:1])
+        assert ask("?fields=token") == (tokens[:1], ["tasks"]), "the others went meanwhile"
 
 
 @row("S10")

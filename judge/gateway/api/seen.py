@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from pydantic import TypeAdapter, ValidationError
 
 from judge.errors import ForbiddenError, NotFoundError
@@ -9,6 +11,7 @@ from judge.gateway import disclosure
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
+from judge.model.several import MOST, TasksReply, TasksRequest
 
 _TASK_ID = TypeAdapter(m.TaskId)
 
@@ -39,6 +42,25 @@ def own_task(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
     if not may_see(principal, task):
         raise missing
     return task
+
+
+def own_tasks(cluster: Cluster, principal: Principal, ids: Sequence[str]) -> Iterator[m.Task | None]:
+    """Tasks that this person may see, whole, in the order of `ids`; None where there is none.
+
+    They are asked for together, as many as one answer has room for, and no more are held at once.
+    """
+    waiting, user = list(ids), None if principal.judges else principal.user
+    while waiting:
+        asked = list(dict.fromkeys(one for one in waiting if is_id(one)))
+        found = TasksReply(tasks=[])
+        if asked:
+            found = cluster.call("tasks", TasksRequest(ids=asked[:MOST], user=user), TasksReply)
+        left = {*found.left, *asked[MOST:]}
+        mine = {task.id: task for task in found.tasks if may_see(principal, task)}
+        end = next((place for place, one in enumerate(waiting) if one in left), len(waiting))
+        for one in waiting[:end]:
+            yield mine.get(one)
+        waiting = waiting[end:]
 
 
 def show(cluster: Cluster, principal: Principal, task: m.Task) -> m.Task:

@@ -196,17 +196,8 @@ class Api:
         tokens = (request.headers.get("tokens") or wire.asked().get("tokens", "")).strip().split(",")
         tokens = [one.strip() for one in tokens if one.strip()]
         wire.check_batch(len(tokens))
-        shown: list[Any] = []
-        for token in tokens:
-            try:
-                shown.append(self._shown(who, self._own(who, token), wanted, base64=wire.base64()))
-            except NotFoundError:
-                shown.append(None)
-            except answers.ConversionError as exc:
-                raise wire.RefusedCallError(
-                    400, str(exc).replace("this submission", "one or more submissions")
-                ) from None
-        return {"submissions": shown}, 200
+        ids = [task_of(token.removesuffix(".json")) or "" for token in tokens]
+        return {"submissions": self._each(who, ids, wanted)}, 200
 
     def index(self) -> tuple[Any, int]:
         """The caller's submissions, an admin's are all, newest first, by pages."""
@@ -226,13 +217,8 @@ class Api:
         found = seen.search(self.services.cluster, who, query)
         total = found.total or 0
         pages = -(-total // each) if each else 0
-        try:
-            shown = [
-                self._shown(who, seen.own_task(self.services.cluster, who, one.id), wanted, base64=wire.base64())
-                for one in found.tasks[:room]
-            ]
-        except answers.ConversionError as exc:
-            raise wire.RefusedCallError(400, str(exc).replace("this submission", "one or more submissions")) from None
+        # Without those that went meanwhile.
+        shown = [one for one in self._each(who, [one.id for one in found.tasks[:room]], wanted) if one is not None]
         meta = {
             "current_page": page,
             "next_page": page + 1 if page < pages else None,
@@ -330,6 +316,14 @@ class Api:
         while not task.done and waited and (left := end - clock.monotonic()) > 0:
             task, waited = self.services.cluster.wait(task.id, min(_POLL, left), None, who.user)
         return task
+
+    def _each(self, who: Principal, ids: Sequence[str], wanted: Sequence[str]) -> list[dict[str, Any] | None]:
+        """Several submissions as they are shown, null for one that there is not; RefusedCallError."""
+        tasks, base64 = seen.own_tasks(self.services.cluster, who, ids), wire.base64()
+        try:
+            return [None if task is None else self._shown(who, task, wanted, base64=base64) for task in tasks]
+        except answers.ConversionError as exc:
+            raise wire.RefusedCallError(400, str(exc).replace("this submission", "one or more submissions")) from None
 
     def _shown(self, who: Principal, task: m.Task, wanted: Sequence[str], *, base64: bool) -> dict[str, Any]:
         room, cluster = contents(), self.services.cluster
