@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from judge.crowd import hang_up
+from judge.errors import UsageError
 from judge.gateway.front.head import HEAD_BYTES
 
 PIECE = 8 * 1024
@@ -16,6 +17,10 @@ PIECE = 8 * 1024
 
 class ClientGone(Exception):  # noqa: N818 - no error: nobody is left who could be told
     """The client has hung up, or takes too long."""
+
+
+class CutShortError(UsageError):
+    """The client has ended what it sends within a body, and may still read why that is refused."""
 
 
 class Keeper(Protocol):
@@ -142,10 +147,15 @@ class Client(asyncio.BufferedProtocol):
     # --- called by the front -------------------------------------------------------------------------------------
 
     async def read(self, most: int, until: float) -> bytes:
-        """The next bytes of the body. TimeoutError when none come by `until`, in the loop's time; ClientGone."""
+        """The next bytes of the body. TimeoutError when none come by `until`; ClientGone, CutShortError.
+
+        `until` is in the loop's time.
+        """
         while not self._pending:
-            if self._ended or self._lost or self._transport is None:
+            if self._lost or self._transport is None:
                 raise ClientGone
+            if self._ended:
+                raise CutShortError("the body ends before all that was announced has come; send all of it")
             self._transport.resume_reading()
             await self._wait(until)
         return self._take(most)
