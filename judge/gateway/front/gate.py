@@ -49,7 +49,7 @@ _SESSIONS = 10_000
 _BEARER = "token "
 _SLASHES = re.compile("/{2,}")
 # Calls that may be held: our own that looks at one submission, and the one of Judge0's that hands in.
-_LONG_POLL = re.compile(rf"{_API}/v1/submissions/[^/]+")
+_LONG_POLL = re.compile(_API + "/v1/submissions/[0-9a-f]{24}")
 _HELD = re.compile(r"/(?:extra/)?submissions(?:\.json)?/?")
 
 
