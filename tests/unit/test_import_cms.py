@@ -814,3 +814,14 @@ def test_tests_by_other_names_are_pointed_at(tmp_path):
     bare = {path: data for path, data in PLAIN.items() if not path.startswith(("input/", "output/"))}
     with pytest.raises(PackageError, match=r"pairs of files such as input/sub1\.1\.in are taken alone by --from"):
         load(tmp_path, with_(bare, names))
+
+
+def test_tps_names_what_it_leaves_out_and_says_nothing_untrue(tmp_path):
+    beside = {"hyper/a.cpp": "", "package/meta.json": "{}", "public/x.txt": "", "attachments/y.txt": ""}
+    unsaid = {"solution/other.cpp": "", "gen/data": "", "validator/v.cpp": ""}
+    with load(tmp_path, with_(REPOSITORY, {**beside, **unsaid})) as package:
+        said = [note.removeprefix("not carried over: ") for note in package.notes]
+    assert "hyper/, package/, public/: nothing says what they are for" in said
+    assert "gen/: what makes tests is not kept with them" in said
+    assert "validator/: its programs do not look at the tests" in said
+    assert "solution/other.cpp: solutions.json does not say what they should do" in said

@@ -333,14 +333,16 @@ def _write_flat(draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: S
     )
 
 
-def put_statement(draft: Draft, path: str, language: str) -> None:
-    """Have a statement in a language, by its code."""
+def put_statement(draft: Draft, path: str, language: str) -> bool:
+    """Have a statement in a language, by its code; False where there is one of that language and kind."""
     suffix = posixpath.splitext(path)[1].lower()
     code = re.sub(r"[^A-Za-z0-9-]", "-", language).strip("-") or "en"
     target = f"statement/problem.{code}{suffix}"
-    if target not in draft.files:
-        draft.put(target, draft.ref(path))
-        draft.report.took(f"statement ({code}): {draft.tree.where(path)}")
+    if target in draft.files:
+        return False
+    draft.put(target, draft.ref(path))
+    draft.report.took(f"statement ({code}): {draft.tree.where(path)}")
+    return True
 
 
 def put_attachments(draft: Draft, folder: str) -> int:

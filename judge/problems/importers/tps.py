@@ -57,6 +57,17 @@ _VERDICTS = {
 }
 
 
+# Folders that are read, and those that are never in the package.
+_FOLDERS = frozenset({
+    "tests", "subtasks", "statement", "statements", "solution", "grader", "graders", "checker", "manager",
+})  # fmt: skip
+_LEFT = {
+    "gen": "what makes tests is not kept with them",
+    "validator": "its programs do not look at the tests",
+    "scripts": "is of that system alone",
+}
+
+
 def matches(tree: Tree) -> bool:
     """Says whether there is a problem.json, and what goes with it there."""
     folders = ("tests/", "subtasks/", "gen/", "grader/", "graders/", "checker/", "solution/")
@@ -123,17 +134,21 @@ class _Conversion:
             raise self._unmade()
         self._tests()
         self._statements()
-        for folder in ("attachments", "public"):
-            if self._tree.below(folder):
-                ioi.put_attachments(draft, folder)
-                break
+        attached = next((one for one in ("attachments", "public") if self._tree.below(one)), None)
+        if attached is not None:
+            ioi.put_attachments(draft, attached)
         self._solutions()
         self._task.put(draft)
         draft.check_keys(self._conf, _KNOWN | _OTHER, self._where)
         draft.unused(("grader", "graders", "checker", "manager"))
-        for folder in ("gen", "validator", "scripts"):
+        for folder, why in _LEFT.items():
             if self._tree.below(folder):
-                draft.report.dropped(f"{folder}/: tests are taken as they were made")
+                draft.report.dropped(f"{folder}/: {why}")
+        tops = {path.partition("/")[0] for path in self._tree.files if "/" in path}
+        others = sorted(tops - _FOLDERS - _LEFT.keys() - {attached})
+        if others:
+            shown = ", ".join(f"{clean(folder, 40)}/" for folder in others[:5])
+            draft.report.dropped(f"{shown}{', …' if len(others) > 5 else ''}: nothing says what they are for")
         return draft
 
     # --- programs -----------------------------------------------------------------------------------------------------
@@ -325,7 +340,13 @@ class _Conversion:
             self._solution_by_name()
             return
         chosen: dict[str, str] = {}
-        for name, about in self._json("solutions.json").items():
+        said = self._json("solutions.json")
+        unsaid = [path for path in self._tree.below("solution") if path.removeprefix("solution/") not in said]
+        if unsaid:
+            shown = ", ".join(clean(path, 60) for path in unsaid[:3])
+            more = f" and {len(unsaid) - 3} more" if len(unsaid) > 3 else ""
+            self._draft.report.dropped(f"{shown}{more}: solutions.json does not say what they should do")
+        for name, about in said.items():
             path = f"solution/{name}"
             verdict = str(about.get("verdict")) if isinstance(about, dict) else ""
             folder = _VERDICTS.get(verdict, "")
