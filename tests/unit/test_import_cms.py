@@ -268,6 +268,10 @@ def test_two_steps_and_output_only(tmp_path):
     [
         ({"statement/statement.en.md": "x", "statement/statement.hu.md": "y"}, {"problem.en.md", "problem.hu.md"}),
         ({"statement/en.md": "x", "statement/picture.png": b""}, {"problem.en.md", "picture.png"}),
+        (
+            {"statement/english.md": "x", "statement/italian.md": "y", "statement/notes.md": ""},
+            {"problem.en.md", "problem.it.md"},
+        ),
         ({"testo/testo.md": "x", "testo/hints.en.yaml": "a: b"}, {"problem.it.md"}),
         ({"statement/statement.pdf": b"%PDF-1.4", "statement/statement.en.md": "x"}, {"problem.it.pdf"}),
         ({"statement/notes.md": "x"}, set()),
@@ -536,11 +540,11 @@ def test_a_repository_of_tps(tmp_path):
             "submissions/time_limit_exceeded/c.py",
             "submissions/rejected/d.cpp",
             "submissions/wrong_answer/f.cpp",
+            "submissions/rejected/h.cpp",  # right but for a subtask
         }
         said = [note for note in package.notes if "not carried over: solution" in note]
-        assert len(said) == 3
-        for sentence in ("e.cpp: 'partially_correct' for all of its tests", "h.cpp: 'correct' with exceptions"):
-            assert any(sentence in one for one in said)
+        assert len(said) == 2
+        assert any("e.cpp: 'partially_correct' for all of its tests" in one for one in said)
     pages = {
         "statement/index.md": b"# Mountains\n![top](top.png)\n",
         "statement/top.png": b"\x89PNG",
@@ -825,3 +829,23 @@ def test_tps_names_what_it_leaves_out_and_says_nothing_untrue(tmp_path):
     assert "gen/: what makes tests is not kept with them" in said
     assert "validator/: its programs do not look at the tests" in said
     assert "solution/other.cpp: solutions.json does not say what they should do" in said
+
+
+@pytest.mark.parametrize(
+    ("verdict", "exception", "folder_"),
+    [
+        ("correct", "protocol_violation", "rejected"),
+        ("correct", "partially_correct", None),
+        ("correct", "correct", "accepted"),
+        ("incorrect", "correct", "wrong_answer"),
+        ("partially_correct", "incorrect", None),
+    ],
+)
+def test_solutions_of_tps_with_exceptions(tmp_path, verdict, exception, folder_):
+    said = '{"a.cpp": {"verdict": "model_solution"}, "x.cpp": {"verdict": "%s", "except": {"full": "%s"}}}'
+    with load(
+        tmp_path, with_(REPOSITORY, {"solutions.json": said % (verdict, exception), "solution/x.cpp": ""})
+    ) as package:
+        found = {path.split("/")[1] for path in paths(package) if path.endswith("/x.cpp")}
+        assert found == ({folder_} if folder_ else set())
+        assert any("solution x.cpp: " in note for note in package.notes) is (folder_ is None)

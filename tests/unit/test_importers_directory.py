@@ -520,3 +520,42 @@ def test_statements_by_their_places(shape: str, tmp_path: Path) -> None:
     with read_package(folder(tmp_path, files_of(["1.in", "1.out", *names]), "sum")) as package:
         assert {statement.main for statement in package.manifest.statements} == expected
         assert not any("is an answer without an input" in note for note in package.notes)
+
+
+def test_tests_of_several_problems_side_by_side(tmp_path: Path) -> None:
+    names = ["A.in", "A.out", "B.in", "B.out"]
+    where = folder(tmp_path, files_of(names, {"A.cpp": b"", "b.py": b""}), "contest")
+    with pytest.raises(PackageError, match=r"has tests of several problems \(a, b\), by their programs"):
+        read_package(where)
+    with read_package(where, asked=Asked(format="directory")) as package:
+        assert len(package.manifest.tests) == 2
+    with read_package(folder(tmp_path / "one", files_of(names, {"A.cpp": b""}), "x")) as package:
+        assert len(package.manifest.tests) == 2 and not package.submissions
+
+
+@pytest.mark.parametrize(
+    ("names", "program", "taken"),
+    [
+        (["A.in", "A.ans"], "A.cpp", True),
+        (["tests/sum1a.in", "tests/sum1a.out", "tests/sum2.in", "tests/sum2.out"], "Sum.py", True),
+        (["kelvin.in.1", "kelvin.out.1"], "kelvin.c", True),
+        (["test1.in", "test1.out"], "test.cpp", False),
+        (["a1.in", "a1.out", "b1.in", "b1.out"], "a.cpp", False),
+    ],
+)
+def test_a_solution_that_is_called_as_the_problem(names: list[str], program: str, taken: bool, tmp_path: Path) -> None:
+    with read_package(folder(tmp_path, files_of(names, {program: b""}), "x"), time_limit=1.0) as package:
+        assert set(package.submissions) == ({f"submissions/accepted/{program}"} if taken else set())
+
+
+def test_a_scorer_of_tcframe(tmp_path: Path) -> None:
+    spec = b"#include <tcframe/spec.hpp>\nvoid StyleConfig() { CustomScorer(); }\n"
+    where = folder(tmp_path, files_of(["tc/x_1.in", "tc/x_1.out"], {"spec.cpp": spec, "x.py": b""}), "x")
+    with pytest.raises(PackageError, match=r"spec\.cpp: says 'CustomScorer\(', which decides verdicts"):
+        read_package(where)
+
+
+def test_a_task_in_task_makers_own_format(tmp_path: Path) -> None:
+    files = {"task.toml": b"title = 'x'\n", "gen/gen.toml": b"", "sol/solution.cpp": b""}
+    with pytest.raises(PackageError, match=r"x/task\.toml: is of task-maker, .* have it do so first"):
+        read_package(folder(tmp_path, files, "x"))

@@ -268,3 +268,43 @@ def test_a_shells_other_sums_are_refused(tmp_path: Path, said: str) -> None:
     script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 9\ntc a gen $(({said}))\n"
     with pytest.raises(PackageError, match=r"generate\.sh:5: '.*' is more than commands of gen\.sh and simple loops"):
         plan_of(folder(tmp_path, with_(script)))
+
+
+PICTURES = """wait
+if which dot >/dev/null; then
+    echo Creating visualizations...
+    for F in sample/*.in secret/group1/*.in; do
+        N=$(head -n 1 "$F")
+        if [[ $N -lt 25 ]]; then ./visualize.py <"$F" | dot -T png -o "${F%.in}".png; fi
+        if [ -f x ]  # a comment
+        then
+            ./v "$F" > "$F".png 2>&1
+        fi
+    done
+fi
+tc last gen 7
+"""
+
+
+def test_a_block_that_draws_pictures_makes_no_tests(tmp_path: Path) -> None:
+    plan = plan_of(folder(tmp_path, {**FILES, "data/generate.sh": (SCRIPT + PICTURES).encode()}))
+    assert plan.tests[-1][0].output == "data/secret/g2/008-last.in"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tc a gen 1", "  ./x > secret/g1/1.in", "for i in 1; do tc $i gen; done", "cp a secret/g1/1.in", "x | tee y.in",
+        "x && mv a b", "if ! group g9 3; then", "./x >> 1.ans", "exit 0",
+    ],
+)  # fmt: skip
+def test_a_block_that_may_make_tests_is_refused(line: str, tmp_path: Path) -> None:
+    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g1 10\ntc b gen 1\nif true; then\n{line}\nfi\n"
+    with pytest.raises(PackageError, match=r"generate\.sh:7: .* is more than commands of gen\.sh"):
+        read_package(folder(tmp_path, with_(script)))
+
+
+def test_a_block_without_an_end_is_refused(tmp_path: Path) -> None:
+    script = "use_solution sol.cpp\ncompile gen.py\ngroup g1 10\ntc b gen 1\nif true; then\necho x\n"
+    with pytest.raises(PackageError, match=r"generate\.sh:6: 'if true; then' is more than"):
+        read_package(folder(tmp_path, with_(script)))

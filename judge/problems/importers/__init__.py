@@ -179,6 +179,11 @@ def _is_package(tree: Tree) -> bool:
 
 def _unknown(tree: Tree) -> str:
     """The reason why nothing can be made of a tree, by what looks closest."""
+    if "task.toml" in tree.files:
+        return (
+            f"{tree.label}/task.toml: is of task-maker, which makes input/, output/ and a task.yaml of it; have it do "
+            "so first, and import the folder then"
+        )
     task = next((name for name in ("task.yaml", "task.yml", "task.json", "problem.json") if name in tree.files), None)
     if task is not None:
         return (

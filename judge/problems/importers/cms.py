@@ -448,8 +448,9 @@ class _Conversion:
             one = re.fullmatch(
                 r"(?:statement|testo)/(?:statement|testo|index)?\.?([A-Za-z]{2}(?:[_-]\w{2,4})?)?\.md", path
             )
-            if one is not None:
-                ioi.put_statement(self._draft, path, (one[1] or language).replace("_", "-"))
+            written = re.fullmatch(r"(?:statement|testo)/[^/]+\.md", path) and language_of(path, self._name())
+            if one is not None or written:
+                ioi.put_statement(self._draft, path, (one[1] or language) if one is not None else str(written))
         if not any(path.startswith("statement/") for path in self._draft.files):
             self._draft.report.dropped("a statement: there is no statement/statement.pdf, and none in Markdown")
             return

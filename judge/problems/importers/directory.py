@@ -35,7 +35,9 @@ _REGISTERED = (
     ("validator", re.compile(rb"\bregisterValidation\s*\(")),
 )
 # Names of programs that decide verdicts in some systems, and are not asked here: Quera's tester, infoarena's NAME_eval.
-_DECIDING = re.compile(r"tester|eval|evaluator|evaluate|[a-z0-9]{1,20}_eval|verifier|scorer|corrector|correttore")
+_DECIDING = re.compile(
+    r"tester|eval|evaluator|evaluate|[a-z0-9]{1,20}_eval|verifier|scorer|communicator|corrector|correttore"
+)
 # The folder of a solution by its name; the first that fits. Names are lower case, without the ending.
 _SOLUTIONS = (
     ("time_limit_exceeded", re.compile(r"(?:tle?|slow|timeout)(?:[\W_\d].*)?|.*[_-](?:tle?|slow)\d*(?:[_-].*)?")),
@@ -78,7 +80,7 @@ _TELLING = re.compile(r"sol|edit|tutorial|analy|hint|review|slide|spoiler|explai
 # The owners of files that are called so at such places.
 _OWNERS = {
     "testplan": "omegaUp", "settings.json": "omegaUp, or a system like it", "problem": "Rime", "testset": "Rime",
-    "tests/testset": "Rime", "description/problem.info": "BOCA",
+    "tests/testset": "Rime", "description/problem.info": "BOCA", "spec.cpp": "tcframe",
 }  # fmt: skip
 # The owners of such files, by the endings of their names.
 _OTHERS = {
@@ -92,7 +94,8 @@ _JUDGED = re.compile(
     r"""\b(spj|special_?judge|checker(?:_?(?:name|type|file|path))?|interactor|custom_?judge|judge_?(?:type|mode)"""
     r"""|problem_?type|standard_checker|(?:check|interactor)_cmd)["']?[ \t]*[:=][ \t]*["']?([^\s"',}#]*)"""
     # Rime has a program for it: `cxx_judge('judge.cc')`, and for interaction `cxx_reactive(...)`.
-    r"""|^[ \t]*(?:[a-z]+_)?(?:judge|reactive)\([^)\n]*\)?""",
+    # tcframe says it without one: `CustomScorer()`.
+    r"""|^[ \t]*(?:[a-z]+_)?(?:judge|reactive)\([^)\n]*\)?|\bCustomScorer\(|\b(?:Interactive|Grader)Task\w*\(""",
     re.IGNORECASE | re.MULTILINE,
 )
 _USUAL = re.compile(
@@ -109,6 +112,10 @@ _STATEMENT = re.compile(
 )
 # In a folder of statements they are called by their languages alone: `statements/es.markdown`, `statement/zh-cn.md`.
 _BY_LANGUAGE = re.compile(r"(?:statements?|description)/([a-z]{2})(?:[_-][a-z]{2,4})?\.(pdf|md|markdown|tex|html)")
+
+
+# Names of tests that are no problem's.
+_NO_NAMES = frozenset({"", *NAMELESS, "in", "input", "case", "sample", "example", "secret", "small", "large", "t"})
 
 
 def matches(tree: Tree) -> bool:
@@ -136,7 +143,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     for path in alone[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
     unknown = sorted(path for path in tree.files if _is_settings(path) and path not in used)
-    used = put_beside(draft, {*used, *alone, *unknown, *settings})
+    used = put_beside(draft, {*used, *alone, *unknown, *settings}, _called(pairs))
     _check_unknown(draft, unknown, used, asked)
     for path in unknown:
         taken = _take_limits(draft, path)
@@ -149,10 +156,13 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     return draft
 
 
-def put_beside(draft: Draft, used: set[str | None]) -> set[str | None]:
-    """Statements and solutions by their names; says what is left. Returns `used` with what was taken."""
+def put_beside(draft: Draft, used: set[str | None], called: str = "") -> set[str | None]:
+    """Statements and solutions by their names; says what is left. Returns `used` with what was taken.
+
+    `called`: the problem's name, if its tests have it; a solution of that name is one.
+    """
     used = {*used, *_put_statement(draft, used)}
-    used |= _put_solutions(draft, used)
+    used |= _put_solutions(draft, used, called)
     rest = sorted(draft.tree.files.keys() - used)
     if rest:
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
@@ -255,6 +265,26 @@ def _check_alone(tree: Tree, pairs: Sequence[Pair], asked: Asked) -> None:
     if len(solved) > 1:
         shown = ", ".join(clean(folder, 40) for folder in solved[:4])
         raise PackageError(f"{tree.label}: has tests of several problems ({shown}); give the folder of one of them")
+    # In contests' archives A.in and A.out lie with A.cpp, and beside them B.in and B.out with B.cpp.
+    stems = {_stem(pair) for pair in pairs} - _NO_NAMES
+    solved = sorted(stems & {stem for _, stem in _named(tree, _SOURCES)})
+    if len(solved) > 1 and asked.format != "directory":
+        shown = ", ".join(clean(stem, 40) for stem in solved[:4])
+        raise PackageError(
+            f"{tree.label}: has tests of several problems ({shown}), by their programs; give one of them"
+        )
+
+
+def _stem(pair: Pair) -> str:
+    """The name of a test's problem, if it has that: its input's, without numbers behind it and endings."""
+    name = posixpath.basename(pair.input).lower().partition(".")[0]
+    return re.sub(r"[._-]*[0-9]+[a-z]?$", "", name)
+
+
+def _called(pairs: Sequence[Pair]) -> str:
+    """The problem's name, where all tests are called by it; else ""."""
+    stems = {_stem(pair) for pair in pairs}
+    return next(iter(stems - _NO_NAMES), "") if len(stems) == 1 else ""
 
 
 def _case(tree: Tree, pair: Pair) -> Case:
@@ -359,7 +389,7 @@ def _is_readme(path: str) -> bool:
     return posixpath.basename(path).lower().startswith("readme")
 
 
-def _put_solutions(draft: Draft, used: set[str | None]) -> set[str]:
+def _put_solutions(draft: Draft, used: set[str | None], called: str) -> set[str]:
     """Solutions by their names and folders, and generators; returns what was taken."""
     taken: set[str] = set()
     for path, stem in _named(draft.tree, _SOURCES):
@@ -376,7 +406,7 @@ def _put_solutions(draft: Draft, used: set[str | None]) -> set[str]:
             (_NOW.get(word, word) for word in map(known_folder, reversed(folders[place:])) if word), None
         )
         said = said or next((folder for folder, pattern in _SOLUTIONS if pattern.fullmatch(stem)), None)
-        if said is None and any(one.lower() in _SOLUTION_FOLDERS for one in folders):
+        if said is None and (stem == called or any(one.lower() in _SOLUTION_FOLDERS for one in folders)):
             said = "accepted"
         if said is not None:
             _put_solution(draft, said, path)

@@ -45,6 +45,13 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}")
 # Commands that say nothing about the tests.
 _SILENT = frozenset({"set", "echo", "hint", "desc", "cd", "wait", "ulimit"})
 _STEPS = 20 * MOST
+# Commands of a block `if … fi` that makes tests, or may; one without only draws pictures of them, or speaks.
+_MAKING = re.compile(
+    r"(?:^|[;&|({]|\b(?:then|do|else|if)\b|!)[ \t]*(?:tc|tc_manual|tg_manual|group|include_group|sample|sample_manual"
+    r"|samplegroup|limits|output_validator_flags|use_solution|compile\w*|add_program|solve|mv|cp|ln|rm|tee|sed|dd"
+    r"|install|exit|return)\b"
+    r"|>(?!&[12]\b|>?[ \t]*(?:/dev/null\b|\S*\.(?:png|svg|pdf|dot)\b))"
+)
 # Characters of all its lines as they are done, with variables and settings of groups written out.
 _CHARACTERS = 2 * 1024**2
 
@@ -211,6 +218,9 @@ class _Script:
             number, raw = lines[position]
             line = raw.strip()
             position += 1
+            if line.startswith("if "):
+                position = self._passed(lines, position - 1)
+                continue
             loop = _LOOP.fullmatch(line.partition(" #")[0].strip())
             if loop is not None:
                 body, position = self._body(lines, position, number, begun=loop[3] is not None)
@@ -219,6 +229,18 @@ class _Script:
                     self._run(body)
                 continue
             self._line(number, line)
+
+    def _passed(self, lines: Sequence[tuple[int, str]], begin: int) -> int:
+        """The place behind a block `if … fi` that makes no tests; PackageError for one that may."""
+        depth = 0
+        for position in range(begin, len(lines)):
+            number, line = lines[position][0], lines[position][1].partition(" #")[0].strip()
+            if _MAKING.search(line):
+                raise self._odd(number, line)
+            depth += (line.startswith("if ")) - (line == "fi" or line.endswith("; fi"))
+            if not depth:
+                return position + 1
+        raise self._odd(lines[begin][0], lines[begin][1].strip())
 
     def _body(
         self, lines: Sequence[tuple[int, str]], position: int, number: int, *, begun: bool

@@ -352,7 +352,9 @@ class _Conversion:
             folder = _VERDICTS.get(verdict, "")
             other = about.get("except") if isinstance(about, dict) else None
             if isinstance(other, dict) and any(one != "correct" for one in other.values()):
-                folder = "rejected" if folder != "accepted" else ""
+                # A test that it fails is one that is not accepted; a part of the points need not be.
+                fails = folder != "accepted" or any(_VERDICTS.get(str(one), "") for one in other.values())
+                folder = "rejected" if fails and folder else ""
             if path in self._tree.files and folder:
                 chosen[path] = folder
             else:
