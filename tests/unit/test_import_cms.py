@@ -201,6 +201,15 @@ def test_communication(tmp_path, place):
         assert task is not None and (task.processes, task.io, task.entry) == (1, "std", "")
 
 
+@pytest.mark.parametrize(("used", "decides"), [([], "the default comparison"), (["check/checker.cpp"], "checker.cpp")])
+def test_a_checker_of_testlib_under_another_name_is_said(tmp_path, used, decides):
+    source = '#include "testlib.h"\nint main(int c, char** v) { registerTestlibCmd(c, v); }\n'
+    with load(tmp_path, with_(PLAIN, dict.fromkeys([*used, "cor/sum_check.cpp"], source))) as package:
+        (note,) = [note for note in package.notes if "looks like a checker" in note]
+        assert "cor/sum_check.cpp: looks" in note
+        assert note.endswith(f"{decides} decides")
+
+
 @pytest.mark.parametrize("names", [["check/check.cpp"], ["check/check.cpp", "check/checker"]])
 def test_a_checker_that_is_not_used_is_said(tmp_path, names):
     with load(tmp_path, with_(PLAIN, dict.fromkeys(names, "#!/bin/sh\n"))) as package:

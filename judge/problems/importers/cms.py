@@ -255,8 +255,8 @@ class _Conversion:
         """Have outputs judged by the task's own program, where that is not the default comparison."""
         draft = self._draft
         checker = ioi.find_program(draft, ("check", "cor", "checker"), ("checker", "correttore"))
-        other = ioi.find_program(draft, ("check", "cor"), ("check",)) if self._kind == "Batch" else None
-        if other is not None and (checker is None or checker.path == posixpath.splitext(other.path)[0] + "er"):
+        other = ioi.other_checker(draft, ("check", "cor"), checker) if self._kind == "Batch" else None
+        if other is not None:
             who = checker.where if checker is not None else "the default comparison"
             draft.report.dropped(
                 f"{other.where}: looks like a checker, and the Contest Management System does not use one of this "

@@ -106,6 +106,21 @@ def find_program(draft: Draft, folders: Sequence[str], names: Sequence[str]) -> 
     return next((draft.ref(path) for path in (posixpath.join(*place) for place in places) if path in files), None)
 
 
+def other_checker(draft: Draft, folders: Sequence[str], used: Ref | None) -> Ref | None:
+    """A program beside `used` that looks like a checker by its name, or by what it asks of testlib; else None."""
+    used_stem = posixpath.splitext(used.path)[0] if used is not None else ""
+    for path in sorted(draft.tree.files):
+        stem, ending = posixpath.splitext(path)
+        folder, _, name = stem.rpartition("/")
+        if folder not in folders or stem == used_stem or name in ("checker", "correttore", "manager"):
+            continue
+        source = draft.ref(path)
+        if name == "check" or (ending in (".cpp", ".cc", ".cxx") and testlib.is_checker(source)):
+            named = find_program(draft, (folder,), (name,))
+            return source if named is None else named
+    return None
+
+
 def put_checker(draft: Draft, source: Ref) -> None:
     """Have a checker as the package's output validator."""
     if testlib.uses_testlib(source) and not _is_patched(draft, source):
