@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -407,6 +408,7 @@ def test_limits_that_there_cannot_be_are_not_taken(tmp_path: Path, odd: str) -> 
         ("PROBLEM", "Rime"),
         ("tests/TESTSET", "Rime"),
         ("description/problem.info", "BOCA"),
+        ("tests/score", "CD-MOJ"),
     ],
 )
 def test_each_file_of_settings_is_named(tmp_path: Path, path: str, whose: str) -> None:
@@ -496,6 +498,31 @@ def test_a_validator_by_its_name_that_is_a_checker(tmp_path: Path) -> None:
         )
 
 
+SCRIPTS = ["scripts/compare.sh", "compare.sh", "check/checker.sh", "scripts/arbitro.py", "scripts/c/compile.sh"]
+
+
+@pytest.mark.parametrize("path", [*SCRIPTS, "scripts/c++/run.sh"])
+def test_a_script_that_decides_or_builds_is_refused(tmp_path: Path, path: str) -> None:
+    where = folder(tmp_path, files_of(["1.in", "1.out"], {path: b"exit 4\n"}), "x")
+    with pytest.raises(PackageError, match=rf"{re.escape(path)}: decides verdicts, or builds or runs submissions, in"):
+        read_package(where)
+    with read_package(where, asked=Asked(format="directory")) as package:
+        assert any(f"{path}: nothing says what it is for" in note for note in package.notes)
+
+
+@pytest.mark.parametrize("path", ["scripts/compile.sh", "run.sh", "check.sh", "tools/x/compare.sh"])
+def test_other_scripts_are_named(tmp_path: Path, path: str) -> None:
+    with read_package(folder(tmp_path, files_of(["1.in", "1.out"], {path: b""}), "x")) as package:
+        assert any(f"{path}: nothing says what it is for" in note for note in package.notes)
+
+
+def test_a_script_that_calls_a_checker_of_testlib(tmp_path: Path) -> None:
+    source = b'#include "testlib.h"\nint main(int c, char** v) { registerTestlibCmd(c, v); }\n'
+    files = files_of(["1.in", "1.out"], {"scripts/checker.cpp": source, "scripts/compare.sh": b"exec x\n"})
+    with read_package(folder(tmp_path, files, "x")) as package:
+        assert "carried over: checker scripts/checker.cpp (testlib)" in package.notes
+
+
 def test_a_tester_is_compared_past_where_that_is_insisted_on(tmp_path: Path) -> None:
     where = folder(tmp_path, files_of(["1.in", "1.out"], {"tester.cpp": b"int main(){}", "tester.py": b""}), "x")
     with read_package(where, asked=Asked(format="directory")) as package:
@@ -511,6 +538,7 @@ STATEMENTS: dict[str, tuple[list[str], set[str]]] = {
     "two PDF": (["statement/a.pdf", "statement/b.pdf"], set()),
     "an editorial": (["statement/sum-editorial.pdf"], set()),
     "nothing but a README": (["README.md"], {"problem.en.md"}),
+    "CD-MOJ": (["docs/enunciado.md", "docs/enunciado.en.md", "docs/solucao.md"], {"problem.pt.md", "problem.en.md"}),
 }  # fmt: skip
 
 

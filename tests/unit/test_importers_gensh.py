@@ -248,6 +248,31 @@ def test_a_gen_of_the_packages_own_where_there_are_no_points(tmp_path: Path) -> 
     plan.close()
 
 
+@pytest.mark.parametrize(("body", "empty"), [("echo none\n  touch $1.ans", True), ("$cmd < $1.in > $1.ans", False)])
+def test_a_gen_of_the_packages_own_may_leave_answers_empty(tmp_path: Path, body: str, empty: bool) -> None:
+    text = f"""solve () {{
+  # $($execmd < $1.in > $1.ans)
+  {body}
+}}
+echo "on_reject: break
+accept_score: $score
+range: 0 $score
+grader_flags: min" > "$CURGROUP_DIR/testdata.yaml"
+"""
+    script = ". gen.sh\nuse_solution sol.cpp\ncompile gen.py\ngroup g1 1\ntc a gen 3\n"
+    files: Files = {**FILES, "data/generate.sh": script.encode(), "data/gen.sh": text.encode()}
+    plan = plan_of(folder(tmp_path, files))
+    answers = [path for test in plan.tests for step in test for path in step.made if path.endswith(".ans")]
+    assert (plan.texts.get("data/secret/g1/001-a.ans") == b"", not answers) == (empty, empty)
+    assert any("answers are empty, as 'solve' in data/gen.sh" in note for _, note in plan.notes) == empty
+
+
+def test_scripts_that_do_not_count_are_said(tmp_path: Path) -> None:
+    plan = plan_of(folder(tmp_path, {**FILES, "data/generate_school.sh": b". ../t/gen.sh\ngroup g1 1\n"}))
+    said = [note for carried, note in plan.notes if not carried]
+    assert "data/generate_school.sh: makes tests, too; those of data/generate.sh count" in said
+
+
 def test_solutions_elsewhere(tmp_path: Path) -> None:
     script = "SOLUTION_BASE=$PROBLEM_PATH/data\nuse_solution none.sh\ngroup g1 40\ntc_manual ../manual/big.in\n"
     plan = plan_of(folder(tmp_path, {**with_(script), "data/none.sh": b"cat >/dev/null\n"}))

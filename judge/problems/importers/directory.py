@@ -38,6 +38,10 @@ _REGISTERED = (
 _DECIDING = re.compile(
     r"tester|eval|evaluator|evaluate|[a-z0-9]{1,20}_eval|verifier|scorer|communicator|corrector|correttore"
 )
+# Scripts that compare outputs, or build and run submissions, in systems that ask such; CD-MOJ has them in scripts/.
+_SCRIPTS = re.compile(
+    r"(?:[\w-]+/)?(?:compare|comparator|checker)\.sh|scripts/(?:arbitro\.\w+|summary\.sh|[\w+]+/(?:compile|prep|run)\.sh)"
+)
 # The folder of a solution by its name; the first that fits. Names are lower case, without the ending.
 _SOLUTIONS = (
     ("time_limit_exceeded", re.compile(r"(?:tle?|slow|timeout)(?:[\W_\d].*)?|.*[_-](?:tle?|slow)\d*(?:[_-].*)?")),
@@ -80,7 +84,7 @@ _TELLING = re.compile(r"sol|edit|tutorial|analy|hint|review|slide|spoiler|explai
 # The owners of files that are called so at such places.
 _OWNERS = {
     "testplan": "omegaUp", "settings.json": "omegaUp, or a system like it", "problem": "Rime", "testset": "Rime",
-    "tests/testset": "Rime", "description/problem.info": "BOCA", "spec.cpp": "tcframe",
+    "tests/testset": "Rime", "description/problem.info": "BOCA", "spec.cpp": "tcframe", "tests/score": "CD-MOJ",
 }  # fmt: skip
 # The owners of such files, by the endings of their names.
 _OTHERS = {
@@ -108,7 +112,8 @@ _LOOKED_AT = 65536
 # Programs that decide verdicts in other systems, or that submissions are built with.
 _DECIDES = re.compile(r"(?:manager|grader|stub|checker|interactor|judge)[\w-]*")
 _STATEMENT = re.compile(
-    r"(?:statement|problem|description|task|desc|readme|question)(?:[._-]([a-z]{2}))?\.(pdf|md|markdown|tex|html)"
+    r"(?:statement|problem|description|task|desc|readme|question|enunciado)(?:[._-]([a-z]{2}))?"
+    r"\.(pdf|md|markdown|tex|html)"
 )
 # In a folder of statements they are called by their languages alone: `statements/es.markdown`, `statement/zh-cn.md`.
 _BY_LANGUAGE = re.compile(r"(?:statements?|description)/([a-z]{2})(?:[_-][a-z]{2,4})?\.(pdf|md|markdown|tex|html)")
@@ -195,6 +200,14 @@ def _check_unknown(draft: Draft, unknown: Sequence[str], used: Collection[str | 
                 f"{tree.where(path)}: says '{clean(said, 60)}', which decides verdicts in the system that it is of; "
                 "make a package of it, or have the tests compared alone (--from directory)"
             )
+    # Beside a checker of testlib, such a script only calls it.
+    scripts = [path for path in sorted(tree.files) if _SCRIPTS.fullmatch(path.lower())]
+    scripts = [path for path in scripts if not (judged and "compare" in path)]
+    if scripts:
+        raise PackageError(
+            f"{tree.where(scripts[0])}: decides verdicts, or builds or runs submissions, in the system that it is of; "
+            "make a package of it, or have the tests compared alone (--from directory)"
+        )
     sources = [(path, stem) for path, stem in _named(tree, _SOURCES) if path not in used]
     asked_there = next((path for path, stem in sources if _DECIDING.fullmatch(stem) and not path.endswith(".py")), "")
     if asked_there and not judged:
@@ -373,7 +386,7 @@ def _put_statement(draft: Draft, taken: Collection[str | None]) -> set[str]:
         found = _STATEMENT.fullmatch(posixpath.basename(path).lower()) or _BY_LANGUAGE.fullmatch(path.lower())
         if found is None or path.count("/") > 1 or path in taken or (languages and _is_readme(path)):
             continue
-        language = found[1] or "en"
+        language = found[1] or ("pt" if posixpath.basename(path).lower().startswith("enunciado") else "en")
         used.add(path)
         if language in languages:
             draft.report.dropped(f"{path}: there is a statement in {language} already")

@@ -14,7 +14,7 @@ import operator
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from judge.errors import PackageError
@@ -30,6 +30,7 @@ _WRITTEN = re.compile(
     r"""echo "([^"`\\]*)"[ \t]*>[ \t]*"?"""
     r"""(\$\{?CURGROUP_DIR\}?|secret/\$\{?(?:1|CURGROUP_NAME)\}?|sample)"?/testdata\.yaml"""
 )
+_SOLVE = re.compile(r"^solve[ \t]*\(\)[ \t]*\{", re.MULTILINE)
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _LOOP = re.compile(r"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(.*?)[ \t]*(?:;[ \t]*(do)?)?[ \t]*")
 _RANGE = re.compile(r"\{(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})\}")
@@ -120,11 +121,15 @@ def script_of(tree: Tree) -> str:
     """The script that makes the tests of a package that has no secret ones; empty when there is none."""
     if any(path.endswith(".in") for path in tree.below("data/secret")):
         return ""
+    return next(_scripts(tree), "")
+
+
+def _scripts(tree: Tree) -> Iterator[str]:
+    """All scripts in data/ that make tests with gen.sh; the first one counts."""
     for path in tree.below("data"):
         small = path.endswith(".sh") and path.count("/") == 1 and tree.files[path] <= metadata.YAML_BYTES
         if small and _SOURCED.search(tree.read(path, metadata.YAML_BYTES)):
-            return path
-    return ""
+            yield path
 
 
 def is_unmade(tree: Tree) -> bool:
@@ -155,6 +160,27 @@ class _Script:
         self._settings: dict[str, list[str]] = {}
 
     @functools.cached_property
+    def _own(self) -> tuple[str, str]:
+        """A gen.sh of the package's own, and its text; two empty ones where the usual one is meant."""
+        named = _SOURCED.search(self._tree.read(self._path, metadata.YAML_BYTES))
+        path = posixpath.normpath(posixpath.join("data", named[1].decode("utf-8", "replace"))) if named else ""
+        if path not in self._tree.files or path == self._path:
+            return "", ""
+        return path, self._tree.read(path, metadata.YAML_BYTES).decode("utf-8", "replace")
+
+    @functools.cached_property
+    def _unsolved(self) -> bool:
+        """Says whether a gen.sh of the package's own touches answers instead of solving, as interaction needs none."""
+        path, text = self._own
+        begins = _SOLVE.search(text)
+        body = text[begins.end() : text.find("\n}", begins.end())] if begins else ""
+        lines = [line for line in body.splitlines() if not line.lstrip().startswith("#")]
+        found = any(line.split()[:1] == ["touch"] for line in lines) and not any("<" in line for line in lines)
+        if found:
+            self._plan.notes.append((True, f"answers are empty, as 'solve' in {path} leaves them"))
+        return found
+
+    @functools.cached_property
     def _written(self) -> dict[str, list[str]]:
         """The lines that are written for groups and samples: by a gen.sh in the package, else by the usual one.
 
@@ -164,11 +190,9 @@ class _Script:
             "sample": ["on_reject: continue", "range: 0 0", "accept_score: 0", "grader_flags: first_error"],
             "group": ["on_reject: break", "accept_score: $score", "range: 0 $score", "grader_flags: min"],
         }
-        named = _SOURCED.search(self._tree.read(self._path, metadata.YAML_BYTES))
-        path = posixpath.normpath(posixpath.join("data", named[1].decode("utf-8", "replace"))) if named else ""
-        if path not in self._tree.files or path == self._path:
+        path, text = self._own
+        if not path:
             return found
-        text = self._tree.read(path, metadata.YAML_BYTES).decode("utf-8", "replace")
         said = {("sample" if where == "sample" else "group"): lines for lines, where in _WRITTEN.findall(text)}
         for kind, lines in said.items():
             found[kind] = lines.splitlines()
@@ -193,6 +217,9 @@ class _Script:
                 f"{self._tree.where(self._path)}: makes no secret tests; expected some ('tc NAME GENERATOR')"
             )
         self._settle()
+        others = [clean(path, 60) for path in _scripts(self._tree) if path != self._path]
+        if others:
+            self._plan.notes.append((False, f"{', '.join(others[:3])}: makes tests, too; those of {self._path} count"))
         count = sum(len(names) for names in self._groups.values())
         return self._plan.refuse(f"{self._tree.label}: {several(count, 'test')} of {self._path} still to be made")
 
@@ -450,6 +477,8 @@ class _Script:
         if there in self._tree.files:
             if there != answer:
                 self._plan.copies[answer] = there
+        elif self._unsolved:
+            self._plan.texts[answer] = b""
         elif not self._solution:
             raise PackageError("there is no 'use_solution' before it, which makes the answers")
         else:
