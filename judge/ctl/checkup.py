@@ -33,7 +33,7 @@ Origin = Annotated[
     typer.Option("--from", metavar="FORMAT", help="The format of the packages, instead of what is detected."),
 ]
 Memory = Annotated[
-    int | None, typer.Option("--memory", metavar="MIB", help="The memory limit, where a format keeps it elsewhere.")
+    int | None, typer.Option("--memory", metavar="MIB", help="The memory limit, for packages of other formats.")
 ]
 TimeLimit = Annotated[
     float | None,

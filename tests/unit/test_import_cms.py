@@ -15,6 +15,7 @@ from judge.languages.table import load_table
 from judge.model.messages import Limits, Submission
 from judge.model.problem import IoiTask, ProblemType
 from judge.problems.importers import cms, cms_gen, tps
+from judge.problems.importers.draft import Asked
 from judge.problems.package import Package, read_package
 from tests.support.packages import Files, write
 
@@ -636,10 +637,7 @@ def test_tps_says_whether_its_graders_and_checkers_count(tmp_path):
     [
         ({"time_limit": 700}, "time_limit: '700' is not a number of seconds from 0 to 600"),
         ({"time_limit": 600001}, "time_limit: '600001' is not a number of seconds from 0 to 600"),
-        (
-            {"memory_limit": 524288},
-            "memory_limit: '524288' is not a number of MiB from 4 to 65536, or of bytes from 1048576",
-        ),
+        ({"memory_limit": 3}, "memory_limit: '3' is not a number of MiB from 4 to 65536, or of bytes from 4194304"),
         ({"memory_limit": 0}, "memory_limit: '0' is not a number of MiB from 4 to 65536"),
     ],
 )
@@ -647,6 +645,55 @@ def test_limits_are_refused_with_their_units(tmp_path, changes, sentence):
     with pytest.raises(PackageError) as fault:
         load(tmp_path, json_plus(EXPORT, **changes))
     assert sentence in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "mib", "note"),
+    [
+        (524288, 512, "524288 is read as KiB"),
+        (4194303, 4096, "4194303 is read as KiB"),
+        (16384, 16384, "16384 is read as MiB; --memory sets it"),
+        (268435456, 256, ""),
+        (256, 256, ""),
+    ],
+)
+def test_units_of_the_memory_limit_of_tps(tmp_path, said, mib, note):
+    files = json_plus(EXPORT, memory_limit=said)
+    with load(tmp_path, files) as package:
+        assert round(package.manifest.limits.memory / 1024**2) == mib
+        told = [line for line in package.notes if "is read as" in line]
+        assert len(told) == bool(note) and note in "".join(told)
+
+
+LISTED = "@subtask samples\nmanual a.in\n@subtask small\n@include samples\ngen 1\n@subtask all\n@include small\ngen 2\n"
+
+
+@pytest.mark.parametrize(("data", "counts"), [(LISTED, True), (LISTED + "gen 3\n", False), ("gen 1\n", False)])
+def test_subtasks_of_tps_by_gen_data_where_there_is_no_mapping(tmp_path, data, counts):
+    points = {name: {"index": at, "score": 50 * bool(at)} for at, name in enumerate(["samples", "small", "all"])}
+    files: dict[str, bytes | str] = {
+        "problem.json": json.dumps({"name": "x", "title": "X", "type": "Batch", "time_limit": 1, "memory_limit": 64}),
+        "subtasks.json": json.dumps({"subtasks": points}),
+        "gen/data": data,
+        **{f"tests/{name}.{end}": f"{name}\n" for name in ["0-01", "1-01", "2-01"] for end in ["in", "out"]},
+    }
+    with load(tmp_path, files) as package:
+        task = package.manifest.task
+        found = [len(one.tests) for one in task.subtasks] if task is not None else []
+        assert found == ([1, 2, 3] if counts else [])
+        assert any("the tests of subtasks by gen/data, as" in note for note in package.notes) == counts
+        assert any("gen/data: lists other tests than there are" in note for note in package.notes) != counts
+
+
+@pytest.mark.parametrize("said", [3, 256])
+def test_the_memory_limit_that_is_asked_for_counts(tmp_path, said):
+    where = write(tmp_path / "tps", json_plus(EXPORT, memory_limit=said))
+    with read_package(where, asked=Asked(memory=77)) as package:
+        assert package.manifest.limits.memory == 77 * 1024**2
+    where = write(tmp_path / "cms", PLAIN)
+    with read_package(where, asked=Asked(memory=77)) as package:
+        assert package.manifest.limits.memory == 77 * 1024**2
+        assert any("memory limit 77 MiB, as --memory says, in place of" in note for note in package.notes)
 
 
 @pytest.mark.parametrize(

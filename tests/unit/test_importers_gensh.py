@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.errors import PackageError, UsageError
 from judge.problems.importers import gensh
+from judge.problems.importers.draft import Asked
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
@@ -271,6 +272,11 @@ def test_scripts_that_do_not_count_are_said(tmp_path: Path) -> None:
     plan = plan_of(folder(tmp_path, {**FILES, "data/generate_school.sh": b". ../t/gen.sh\ngroup g1 1\n"}))
     said = [note for carried, note in plan.notes if not carried]
     assert "data/generate_school.sh: makes tests, too; those of data/generate.sh count" in said
+
+
+def test_a_memory_limit_is_for_packages_of_other_formats(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--memory: .* has its own; set limits\.memory in problem\.yaml"):
+        read_package(folder(tmp_path, FILES), asked=Asked(memory=64))
 
 
 def test_solutions_elsewhere(tmp_path: Path) -> None:
