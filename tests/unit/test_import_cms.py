@@ -283,7 +283,14 @@ def test_two_steps_and_output_only(tmp_path):
             {"problem.en.md", "problem.it.md"},
         ),
         ({"testo/testo.md": "x", "testo/hints.en.yaml": "a: b"}, {"problem.it.md"}),
-        ({"statement/statement.pdf": b"%PDF-1.4", "statement/statement.en.md": "x"}, {"problem.it.pdf"}),
+        (
+            {"statement/statement.pdf": b"%PDF-1.4", "statement/statement.en.md": "x", "statement/it.md": "y"},
+            {"problem.it.pdf", "problem.en.md"},
+        ),
+        (
+            {"statement/english.pdf": b"%PDF-1.4", "statement/statement.en.md": "x", "statement/statement.hu.md": "y"},
+            {"problem.en.pdf", "problem.hu.md"},
+        ),
         ({"statement/notes.md": "x"}, set()),
     ],
 )
@@ -663,6 +670,18 @@ def test_units_of_the_memory_limit_of_tps(tmp_path, said, mib, note):
         assert round(package.manifest.limits.memory / 1024**2) == mib
         told = [line for line in package.notes if "is read as" in line]
         assert len(told) == bool(note) and note in "".join(told)
+
+
+def test_a_folder_that_gen_copies_from_is_not_said_to_be_left_out(tmp_path):
+    extra = {"gen/GEN": "1\n2\n#COPY: ./cases/x.txt\n", "cases/x.txt": "3\n", "other/y.txt": ""}
+    with load(tmp_path, with_(PLAIN, extra)) as package:
+        assert "not carried over: other/: nothing says what they are for" in package.notes
+
+
+def test_tests_of_other_names_beside_a_problem_json_are_a_directory(tmp_path):
+    files: dict[str, bytes | str] = {"problem.json": '{"name": "x", "limits": {"time_limit_sec": 1}}'}
+    with load(tmp_path, {**files, "tests/1.inp": "1\n", "tests/1.out": "1\n"}) as package:
+        assert any("problem.json: is of a system that is not known here" in note for note in package.notes)
 
 
 LISTED = "@subtask samples\nmanual a.in\n@subtask small\n@include samples\ngen 1\n@subtask all\n@include small\ngen 2\n"

@@ -71,9 +71,12 @@ _LEFT = {
 
 def matches(tree: Tree) -> bool:
     """Says whether there is a problem.json, and what goes with it there."""
-    folders = ("tests/", "subtasks/", "gen/", "grader/", "graders/", "checker/", "solution/")
-    return _PROBLEM in tree.files and (
-        "subtasks.json" in tree.files or any(path.startswith(folders) for path in tree.files)
+    folders = ("subtasks/", "gen/", "grader/", "graders/", "checker/", "solution/")
+    return _PROBLEM in tree.files and any(
+        path == "subtasks.json"
+        or path.startswith(folders)
+        or re.fullmatch(r"tests/[^/]+\.(?:in|ans)|tests/mapping", path)
+        for path in tree.files
     )
 
 
