@@ -268,6 +268,31 @@ grader_flags: min" > "$CURGROUP_DIR/testdata.yaml"
     assert any("answers are empty, as 'solve' in data/gen.sh" in note for _, note in plan.notes) == empty
 
 
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ("{01..03}", ["01", "02", "03"]),
+        ("{8..010}", ["008", "009", "010"]),
+        ("{3..1}", ["3", "2", "1"]),
+        ("{-1..01}", ["-1", "00", "01"]),
+        ("{0..1}", ["0", "1"]),
+    ],
+)
+def test_ranges_keep_their_zeros(tmp_path: Path, values: str, names: list[str]) -> None:
+    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 1\nfor i in {values}; do\n tc t$i gen $i\ndone\n"
+    plan = plan_of(folder(tmp_path, with_(script)))
+    inputs = [step.made[0] for test in plan.tests for step in test if step.made[0].endswith(".in")]
+    assert [path.partition("-t")[2][:-3] for path in inputs] == names
+
+
+@pytest.mark.parametrize("stem", ["`basename ${x%.*}`", "$(basename $x .in)", '"$(basename "${x%.in}")"'])
+def test_a_loop_over_the_samples(tmp_path: Path, stem: str) -> None:
+    script = f"use_solution sol.cpp\nsamplegroup\nfor x in sample/*.in\ndo\n sample {stem}\ndone\ngroup g 1\ntc 2\n"
+    plan = plan_of(folder(tmp_path, {**with_(script), "data/sample/2.in": b"3\n"}))
+    assert plan.copies["data/secret/g/2.in"] == "data/sample/2.in"
+    assert b"first_error" in plan.texts["data/sample/testdata.yaml"]
+
+
 def test_scripts_that_do_not_count_are_said(tmp_path: Path) -> None:
     plan = plan_of(folder(tmp_path, {**FILES, "data/generate_school.sh": b". ../t/gen.sh\ngroup g1 1\n"}))
     said = [note for carried, note in plan.notes if not carried]

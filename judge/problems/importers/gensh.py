@@ -34,6 +34,9 @@ _SOLVE = re.compile(r"^solve[ \t]*\(\)[ \t]*\{", re.MULTILINE)
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _LOOP = re.compile(r"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(.*?)[ \t]*(?:;[ \t]*(do)?)?[ \t]*")
 _RANGE = re.compile(r"\{(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})\}")
+# All inputs of a folder, and the name of one without its ending: how samples are listed in old scripts.
+_INPUTS = re.compile(r"([A-Za-z0-9_./-]*/)\*\.in")
+_STEM = re.compile(r"""(?:`|\$\()basename (?:"?\$\{(\w+)%\.(?:\*|in)\}"?|"?\$\{?(\w+)\}?"? "?\.in"?)(?:`|\))""")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 # Arithmetic that a shell computes.
 _COMPUTED = re.compile(r"\$\(\(([A-Za-z0-9_+*/% ()-]{1,200})\)\)")
@@ -289,6 +292,10 @@ class _Script:
     def _values(self, text: str, number: int) -> list[str]:
         """The values that a loop goes through: words, and ranges of numbers."""
         found: list[str] = []
+        if (inputs := _INPUTS.fullmatch(text)) is not None:
+            below = posixpath.normpath(posixpath.join("data", inputs[1])) + "/"
+            names = (path[len(below) :] for path in self._tree.below(below[:-1]) if path.endswith(".in"))
+            return sorted(inputs[1] + name for name in names if "/" not in name)
         for word in self._words(number, text, ranges=True):
             numbers = _RANGE.fullmatch(word)
             if numbers is None:
@@ -297,11 +304,15 @@ class _Script:
             first, last = int(numbers[1]), int(numbers[2])
             if abs(last - first) >= MOST:
                 raise PackageError(f"{self._tree.where(self._path)}:{number}: goes through more than {MOST} values")
-            found += map(str, range(first, last + 1) if first <= last else range(first, last - 1, -1))
+            # A shell writes all numbers as long as the longer end, if one begins with a zero.
+            long = max(map(len, numbers.groups())) if any(re.match("-?0[0-9]", end) for end in numbers.groups()) else 0
+            found += (f"{one:0{long}d}" for one in range(first, last + 1))
+            found += (f"{one:0{long}d}" for one in range(first, last - 1, -1) if first > last)
         return found
 
     def _words(self, number: int, line: str, *, ranges: bool = False) -> list[str]:
         self._say(line)
+        line = _STEM.sub(lambda found: posixpath.basename(self._variables.get(found[1] or found[2], ""))[:-3], line)
         filled = _VARIABLE.sub(lambda found: self._say(self._variables.get(found[1] or found[2], found[0])), line)
         try:
             bare = _without_comment(_COMPUTED.sub(self._computed, filled), ranges=ranges)
