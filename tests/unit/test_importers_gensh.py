@@ -276,13 +276,23 @@ grader_flags: min" > "$CURGROUP_DIR/testdata.yaml"
         ("{3..1}", ["3", "2", "1"]),
         ("{-1..01}", ["-1", "00", "01"]),
         ("{0..1}", ["0", "1"]),
+        ("$(seq 2)", ["1", "2"]),
+        ("`seq 9 $N`", ["9", "10"]),
+        ("$(seq 3 3) 7", ["3", "7"]),
     ],
 )
 def test_ranges_keep_their_zeros(tmp_path: Path, values: str, names: list[str]) -> None:
-    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 1\nfor i in {values}; do\n tc t$i gen $i\ndone\n"
+    script = f"use_solution sol.cpp\ncompile gen.py\nN=10\ngroup g 1\nfor i in {values}; do\n tc t$i gen $i\ndone\n"
     plan = plan_of(folder(tmp_path, with_(script)))
     inputs = [step.made[0] for test in plan.tests for step in test if step.made[0].endswith(".in")]
     assert [path.partition("-t")[2][:-3] for path in inputs] == names
+
+
+@pytest.mark.parametrize("values", ["$(seq 3 1)", "$(seq -w 8 10)", "$(seq 01 3)", "$(seq 1 $X)", "$(ls)"])
+def test_other_loops_are_refused(tmp_path: Path, values: str) -> None:
+    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 1\nfor i in {values}; do\n tc t$i gen $i\ndone\n"
+    with pytest.raises(PackageError, match=r"is more than commands of gen\.sh and simple loops"):
+        plan_of(folder(tmp_path, with_(script)))
 
 
 @pytest.mark.parametrize("stem", ["`basename ${x%.*}`", "$(basename $x .in)", '"$(basename "${x%.in}")"'])

@@ -34,7 +34,8 @@ _SOLVE = re.compile(r"^solve[ \t]*\(\)[ \t]*\{", re.MULTILINE)
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _LOOP = re.compile(r"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(.*?)[ \t]*(?:;[ \t]*(do)?)?[ \t]*")
 _RANGE = re.compile(r"\{(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})\}")
-# All inputs of a folder, and the name of one without its ending: how samples are listed in old scripts.
+# Numbers in a row; all inputs of a folder, and the name of one without its ending, as old scripts list samples.
+_SEQ = re.compile(r"(?:`|\$\()seq (?:(0|[1-9][0-9]{0,8}) )?(0|[1-9][0-9]{0,8})(?:`|\))")
 _INPUTS = re.compile(r"([A-Za-z0-9_./-]*/)\*\.in")
 _STEM = re.compile(r"""(?:`|\$\()basename (?:"?\$\{(\w+)%\.(?:\*|in)\}"?|"?\$\{?(\w+)\}?"? "?\.in"?)(?:`|\))""")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
@@ -292,6 +293,8 @@ class _Script:
     def _values(self, text: str, number: int) -> list[str]:
         """The values that a loop goes through: words, and ranges of numbers."""
         found: list[str] = []
+        text = _VARIABLE.sub(lambda found: self._say(self._variables.get(found[1] or found[2], found[0])), text)
+        text = _SEQ.sub(lambda row: f"{{{row[1] or 1}..{row[2]}}}" if int(row[1] or 1) <= int(row[2]) else row[0], text)
         if (inputs := _INPUTS.fullmatch(text)) is not None:
             below = posixpath.normpath(posixpath.join("data", inputs[1])) + "/"
             names = (path[len(below) :] for path in self._tree.below(below[:-1]) if path.endswith(".in"))
