@@ -538,7 +538,7 @@ STATEMENTS: dict[str, tuple[list[str], set[str]]] = {
     "two PDF": (["statement/a.pdf", "statement/b.pdf"], set()),
     "an editorial": (["statement/sum-editorial.pdf"], set()),
     "nothing but a README": (["README.md"], {"problem.en.md"}),
-    "CD-MOJ": (["docs/enunciado.md", "docs/enunciado.en.md", "docs/solucao.md"], {"problem.pt.md", "problem.en.md"}),
+    "CD-MOJ": (["text/enunciado.md", "text/enunciado.en.md", "text/solucao.md"], {"problem.pt.md", "problem.en.md"}),
 }  # fmt: skip
 
 

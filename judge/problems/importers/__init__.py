@@ -115,7 +115,7 @@ def _open(tree: Tree, asked: Asked) -> Opened:
 
 
 def _add_asked(draft: Draft, asked: Asked) -> None:
-    """What was made for the package, in words, and the memory limit that was asked for, whatever the package says."""
+    """Add what was made for the package, in words, and the memory limit that was asked for, whatever it says itself."""
     for carried, line in asked.made.notes if asked.made is not None else ():
         (draft.report.took if carried else draft.report.dropped)(line)
     said = draft.limits.get("memory")
