@@ -33,7 +33,7 @@ Origin = Annotated[
     typer.Option("--from", metavar="FORMAT", help="The format of the packages, instead of what is detected."),
 ]
 Memory = Annotated[
-    int | None, typer.Option("--memory", metavar="MIB", help="The memory limit, where a format keeps it elsewhere.")
+    int | None, typer.Option("--memory", metavar="MIB", help="The memory limit, for packages of other formats.")
 ]
 TimeLimit = Annotated[
     float | None,
@@ -78,7 +78,7 @@ def problem_check(
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: there is no such directory or ZIP archive")
-        asked = Asked(format=origin, memory=memory)
+        asked = Asked(format=origin, memory=memory, time_limit=limit)
         with contextlib.ExitStack() as stack:
             checked = check_package(path, time_limit=limit, dialect=chosen, asked=asked)
             if checked.plan is not None:

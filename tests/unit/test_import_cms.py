@@ -15,6 +15,7 @@ from judge.languages.table import load_table
 from judge.model.messages import Limits, Submission
 from judge.model.problem import IoiTask, ProblemType
 from judge.problems.importers import cms, cms_gen, tps
+from judge.problems.importers.draft import Asked
 from judge.problems.package import Package, read_package
 from tests.support.packages import Files, write
 
@@ -201,6 +202,15 @@ def test_communication(tmp_path, place):
         assert task is not None and (task.processes, task.io, task.entry) == (1, "std", "")
 
 
+@pytest.mark.parametrize(("used", "decides"), [([], "the default comparison"), (["check/checker.cpp"], "checker.cpp")])
+def test_a_checker_of_testlib_under_another_name_is_said(tmp_path, used, decides):
+    source = '#include "testlib.h"\nint main(int c, char** v) { registerTestlibCmd(c, v); }\n'
+    with load(tmp_path, with_(PLAIN, dict.fromkeys([*used, "cor/sum_check.cpp"], source))) as package:
+        (note,) = [note for note in package.notes if "looks like a checker" in note]
+        assert "cor/sum_check.cpp: looks" in note
+        assert note.endswith(f"{decides} decides")
+
+
 @pytest.mark.parametrize("names", [["check/check.cpp"], ["check/check.cpp", "check/checker"]])
 def test_a_checker_that_is_not_used_is_said(tmp_path, names):
     with load(tmp_path, with_(PLAIN, dict.fromkeys(names, "#!/bin/sh\n"))) as package:
@@ -268,8 +278,19 @@ def test_two_steps_and_output_only(tmp_path):
     [
         ({"statement/statement.en.md": "x", "statement/statement.hu.md": "y"}, {"problem.en.md", "problem.hu.md"}),
         ({"statement/en.md": "x", "statement/picture.png": b""}, {"problem.en.md", "picture.png"}),
+        (
+            {"statement/english.md": "x", "statement/italian.md": "y", "statement/notes.md": ""},
+            {"problem.en.md", "problem.it.md"},
+        ),
         ({"testo/testo.md": "x", "testo/hints.en.yaml": "a: b"}, {"problem.it.md"}),
-        ({"statement/statement.pdf": b"%PDF-1.4", "statement/statement.en.md": "x"}, {"problem.it.pdf"}),
+        (
+            {"statement/statement.pdf": b"%PDF-1.4", "statement/statement.en.md": "x", "statement/it.md": "y"},
+            {"problem.it.pdf", "problem.en.md"},
+        ),
+        (
+            {"statement/english.pdf": b"%PDF-1.4", "statement/statement.en.md": "x", "statement/statement.hu.md": "y"},
+            {"problem.en.pdf", "problem.hu.md"},
+        ),
         ({"statement/notes.md": "x"}, set()),
     ],
 )
@@ -536,11 +557,11 @@ def test_a_repository_of_tps(tmp_path):
             "submissions/time_limit_exceeded/c.py",
             "submissions/rejected/d.cpp",
             "submissions/wrong_answer/f.cpp",
+            "submissions/rejected/h.cpp",  # right but for a subtask
         }
         said = [note for note in package.notes if "not carried over: solution" in note]
-        assert len(said) == 3
-        for sentence in ("e.cpp: 'partially_correct' for all of its tests", "h.cpp: 'correct' with exceptions"):
-            assert any(sentence in one for one in said)
+        assert len(said) == 2
+        assert any("e.cpp: 'partially_correct' for all of its tests" in one for one in said)
     pages = {
         "statement/index.md": b"# Mountains\n![top](top.png)\n",
         "statement/top.png": b"\x89PNG",
@@ -623,10 +644,7 @@ def test_tps_says_whether_its_graders_and_checkers_count(tmp_path):
     [
         ({"time_limit": 700}, "time_limit: '700' is not a number of seconds from 0 to 600"),
         ({"time_limit": 600001}, "time_limit: '600001' is not a number of seconds from 0 to 600"),
-        (
-            {"memory_limit": 524288},
-            "memory_limit: '524288' is not a number of MiB from 4 to 65536, or of bytes from 1048576",
-        ),
+        ({"memory_limit": 3}, "memory_limit: '3' is not a number of MiB from 4 to 65536, or of bytes from 4194304"),
         ({"memory_limit": 0}, "memory_limit: '0' is not a number of MiB from 4 to 65536"),
     ],
 )
@@ -634,6 +652,67 @@ def test_limits_are_refused_with_their_units(tmp_path, changes, sentence):
     with pytest.raises(PackageError) as fault:
         load(tmp_path, json_plus(EXPORT, **changes))
     assert sentence in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "mib", "note"),
+    [
+        (524288, 512, "524288 is read as KiB"),
+        (4194303, 4096, "4194303 is read as KiB"),
+        (16384, 16384, "16384 is read as MiB; --memory sets it"),
+        (268435456, 256, ""),
+        (256, 256, ""),
+    ],
+)
+def test_units_of_the_memory_limit_of_tps(tmp_path, said, mib, note):
+    files = json_plus(EXPORT, memory_limit=said)
+    with load(tmp_path, files) as package:
+        assert round(package.manifest.limits.memory / 1024**2) == mib
+        told = [line for line in package.notes if "is read as" in line]
+        assert len(told) == bool(note) and note in "".join(told)
+
+
+def test_a_folder_that_gen_copies_from_is_not_said_to_be_left_out(tmp_path):
+    extra = {"gen/GEN": "1\n2\n#COPY: ./cases/x.txt\n", "cases/x.txt": "3\n", "other/y.txt": ""}
+    with load(tmp_path, with_(PLAIN, extra)) as package:
+        assert "not carried over: other/: nothing says what they are for" in package.notes
+
+
+def test_tests_of_other_names_beside_a_problem_json_are_a_directory(tmp_path):
+    files: dict[str, bytes | str] = {"problem.json": '{"name": "x", "limits": {"time_limit_sec": 1}}'}
+    with load(tmp_path, {**files, "tests/1.inp": "1\n", "tests/1.out": "1\n"}) as package:
+        assert any("problem.json: is of a system that is not known here" in note for note in package.notes)
+
+
+LISTED = "@subtask samples\nmanual a.in\n@subtask small\n@include samples\ngen 1\n@subtask all\n@include small\ngen 2\n"
+
+
+@pytest.mark.parametrize(("data", "counts"), [(LISTED, True), (LISTED + "gen 3\n", False), ("gen 1\n", False)])
+def test_subtasks_of_tps_by_gen_data_where_there_is_no_mapping(tmp_path, data, counts):
+    points = {name: {"index": at, "score": 50 * bool(at)} for at, name in enumerate(["samples", "small", "all"])}
+    files: dict[str, bytes | str] = {
+        "problem.json": json.dumps({"name": "x", "title": "X", "type": "Batch", "time_limit": 1, "memory_limit": 64}),
+        "subtasks.json": json.dumps({"subtasks": points}),
+        "gen/data": data,
+        **{f"tests/{name}.{end}": f"{name}\n" for name in ["0-01", "1-01", "2-01"] for end in ["in", "out"]},
+    }
+    with load(tmp_path, files) as package:
+        task = package.manifest.task
+        found = [len(one.tests) for one in task.subtasks] if task is not None else []
+        assert found == ([1, 2, 3] if counts else [])
+        assert any("the tests of subtasks by gen/data, as" in note for note in package.notes) == counts
+        assert any("gen/data: lists other tests than there are" in note for note in package.notes) != counts
+
+
+@pytest.mark.parametrize("said", [3, 256])
+def test_the_memory_limit_that_is_asked_for_counts(tmp_path, said):
+    where = write(tmp_path / "tps", json_plus(EXPORT, memory_limit=said))
+    with read_package(where, asked=Asked(memory=77)) as package:
+        assert package.manifest.limits.memory == 77 * 1024**2
+    where = write(tmp_path / "cms", PLAIN)
+    with read_package(where, asked=Asked(memory=77)) as package:
+        assert package.manifest.limits.memory == 77 * 1024**2
+        assert any("memory limit 77 MiB, as --memory says, in place of" in note for note in package.notes)
 
 
 @pytest.mark.parametrize(
@@ -814,3 +893,34 @@ def test_tests_by_other_names_are_pointed_at(tmp_path):
     bare = {path: data for path, data in PLAIN.items() if not path.startswith(("input/", "output/"))}
     with pytest.raises(PackageError, match=r"pairs of files such as input/sub1\.1\.in are taken alone by --from"):
         load(tmp_path, with_(bare, names))
+
+
+def test_tps_names_what_it_leaves_out_and_says_nothing_untrue(tmp_path):
+    beside = {"hyper/a.cpp": "", "package/meta.json": "{}", "public/x.txt": "", "attachments/y.txt": ""}
+    unsaid = {"solution/other.cpp": "", "gen/data": "", "validator/v.cpp": ""}
+    with load(tmp_path, with_(REPOSITORY, {**beside, **unsaid})) as package:
+        said = [note.removeprefix("not carried over: ") for note in package.notes]
+    assert "hyper/, package/, public/: nothing says what they are for" in said
+    assert "gen/: what makes tests is not kept with them" in said
+    assert "validator/: its programs do not look at the tests" in said
+    assert "solution/other.cpp: solutions.json does not say what they should do" in said
+
+
+@pytest.mark.parametrize(
+    ("verdict", "exception", "folder_"),
+    [
+        ("correct", "protocol_violation", "rejected"),
+        ("correct", "partially_correct", None),
+        ("correct", "correct", "accepted"),
+        ("incorrect", "correct", "wrong_answer"),
+        ("partially_correct", "incorrect", None),
+    ],
+)
+def test_solutions_of_tps_with_exceptions(tmp_path, verdict, exception, folder_):
+    said = '{"a.cpp": {"verdict": "model_solution"}, "x.cpp": {"verdict": "%s", "except": {"full": "%s"}}}'
+    with load(
+        tmp_path, with_(REPOSITORY, {"solutions.json": said % (verdict, exception), "solution/x.cpp": ""})
+    ) as package:
+        found = {path.split("/")[1] for path in paths(package) if path.endswith("/x.cpp")}
+        assert found == ({folder_} if folder_ else set())
+        assert any("solution x.cpp: " in note for note in package.notes) is (folder_ is None)

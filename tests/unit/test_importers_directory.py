@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -59,7 +60,14 @@ SHAPES: dict[str, tuple[list[str], list[tuple[bool, str]]]] = {
     "in Croatian": (["ulaz/1.txt", "izlaz/1.txt"], [(False, "1")]),
     "in Croatian, side by side": (["1.ulaz", "1.izlaz"], [(False, "1")]),
     "in Portuguese": (["entradas/1.txt", "saidas/1.txt"], [(False, "1")]),
+    "in Polish": (["wejscie/1.txt", "wyjscie/1.txt"], [(False, "1")]),
+    "in Slovak": (["vstup1.txt", "vystup1.txt"], [(False, "1")]),
     "acmp": (["1.t", "1.a"], [(False, "1")]),
+    "CCC": (["s3.sample.in", "s3.sample.out", "s3.1-01.in", "s3.1-01.out"],
+            [(True, "s3.sample"), (False, "s3.1-01")]),
+    "COCI, newer": (["kelvin.dummy.in.1", "kelvin.dummy.out.1", "kelvin.in.1a", "kelvin.out.1a"],
+                    [(True, "kelvin.dummy_1"), (False, "kelvin_1a")]),
+    "no sample": (["random_sample_1.in", "random_sample_1.out"], [(False, "random_sample_1")]),
     "natural order": (["2.in", "2.out", "10.in", "10.out"], [(False, "1_2"), (False, "2_10")]),
     "tcframe": (["data/sample/x_1.in", "data/sample/x_1.out", "data/secret/x_1.in", "data/secret/x_1.out"],
                 [(True, "sample_x_1"), (False, "secret_x_1")]),
@@ -242,6 +250,26 @@ REFUSED: dict[str, tuple[Files, str]] = {
         files_of(["input/1.txt", "output/1.txt"], {"gen/GEN": b"#ST: 100\n"}),
         "has gen/GEN, but no task.yaml beside it",
     ),
+    "a tester of Quera": (
+        files_of(["in/input1.txt", "out/output1.txt"], {"tester.cpp": b"int main(){}"}),
+        "x/tester.cpp: may be a checker by its name, and does not use testlib.h",
+    ),
+    "an evaluator of infoarena": (
+        files_of(["grader_test1.in", "grader_test1.ok"], {"grader_eval.c": b"int main(){}"}),
+        "x/grader_eval.c: may be a checker by its name",
+    ),
+    "a validator of omegaUp": (
+        files_of(["cases/1.in", "cases/1.out"], {"statements/es.markdown": b"", "validator.py": b""}),
+        "x/validator.py: is a checker of omegaUp that does not use testlib.h",
+    ),
+    "a judge of Rime": (
+        files_of(["tests/1.in", "tests/1.diff"], {"PROBLEM": b"", "tests/TESTSET": b"cxx_judge('judge.cc')\n"}),
+        "x/tests/TESTSET: says 'cxx_judge('judge.cc')', which decides verdicts",
+    ),
+    "a reactive problem of Rime": (
+        files_of(["tests/1.in", "tests/1.diff"], {"tests/TESTSET": b"  testlib_reactive(src='i.cc')\n"}),
+        "x/tests/TESTSET: says 'testlib_reactive(src='i.cc')', which decides",
+    ),
 }  # fmt: skip
 
 
@@ -375,6 +403,12 @@ def test_limits_that_there_cannot_be_are_not_taken(tmp_path: Path, odd: str) -> 
         ("judge.txt", "a system that is not known here"),
         ("tests/scores.txt", "a system that is not known here"),
         ("Config.INI", "a system that is not known here"),
+        ("testplan", "omegaUp"),
+        ("settings.json", "omegaUp, or a system like it"),
+        ("PROBLEM", "Rime"),
+        ("tests/TESTSET", "Rime"),
+        ("description/problem.info", "BOCA"),
+        ("tests/score", "CD-MOJ"),
     ],
 )
 def test_each_file_of_settings_is_named(tmp_path: Path, path: str, whose: str) -> None:
@@ -442,3 +476,114 @@ def test_directory_insists_also_beside_subtasks_of_others(tmp_path: Path, path: 
         read_package(where)
     with read_package(where, asked=Asked(format="directory")) as package:
         assert len(package.manifest.tests) == 1
+
+
+def test_programs_of_testlib_are_what_they_register_as(tmp_path: Path) -> None:
+    calls = {"tester": "registerTestlibCmd(c, v)", "a/b": "registerInteraction(c, v)", "c": "registerValidation (c, v)"}
+    made = {
+        f"{name}.cpp": f'#include "testlib.h"\nint main(int c, char** v) {{ {call}; }}' for name, call in calls.items()
+    }
+    files = {name: text.encode() for name, text in made.items()}
+    with read_package(folder(tmp_path, files_of(["1.in", "1.out"], files), "sum")) as package:
+        said = "\n".join(package.notes)
+        assert "checker tester.cpp (testlib)" in said and "interactor a/b.cpp (testlib)" in said
+        assert "validator c.cpp (testlib)" in said and package.manifest.validators and package.manifest.input_validators
+
+
+def test_a_validator_by_its_name_that_is_a_checker(tmp_path: Path) -> None:
+    files = files_of(["cases/1.in", "cases/1.out"], {"validator.cpp": CHECKER, "testplan": b"1 100\n"})
+    with read_package(folder(tmp_path, files, "sum")) as package:
+        assert (
+            "carried over: checker validator.cpp (testlib)" in package.notes and not package.manifest.input_validators
+        )
+
+
+SCRIPTS = ["scripts/compare.sh", "compare.sh", "check/checker.sh", "scripts/arbitro.py", "scripts/c/compile.sh"]
+
+
+@pytest.mark.parametrize("path", [*SCRIPTS, "scripts/c++/run.sh"])
+def test_a_script_that_decides_or_builds_is_refused(tmp_path: Path, path: str) -> None:
+    where = folder(tmp_path, files_of(["1.in", "1.out"], {path: b"exit 4\n"}), "x")
+    with pytest.raises(PackageError, match=rf"{re.escape(path)}: decides verdicts, or builds or runs submissions, in"):
+        read_package(where)
+    with read_package(where, asked=Asked(format="directory")) as package:
+        assert any(f"{path}: nothing says what it is for" in note for note in package.notes)
+
+
+@pytest.mark.parametrize("path", ["scripts/compile.sh", "run.sh", "check.sh", "tools/x/compare.sh"])
+def test_other_scripts_are_named(tmp_path: Path, path: str) -> None:
+    with read_package(folder(tmp_path, files_of(["1.in", "1.out"], {path: b""}), "x")) as package:
+        assert any(f"{path}: nothing says what it is for" in note for note in package.notes)
+
+
+def test_a_script_that_calls_a_checker_of_testlib(tmp_path: Path) -> None:
+    source = b'#include "testlib.h"\nint main(int c, char** v) { registerTestlibCmd(c, v); }\n'
+    files = files_of(["1.in", "1.out"], {"scripts/checker.cpp": source, "scripts/compare.sh": b"exec x\n"})
+    with read_package(folder(tmp_path, files, "x")) as package:
+        assert "carried over: checker scripts/checker.cpp (testlib)" in package.notes
+
+
+def test_a_tester_is_compared_past_where_that_is_insisted_on(tmp_path: Path) -> None:
+    where = folder(tmp_path, files_of(["1.in", "1.out"], {"tester.cpp": b"int main(){}", "tester.py": b""}), "x")
+    with read_package(where, asked=Asked(format="directory")) as package:
+        assert any("tester.cpp, tester.py: nothing says what it is for" in note for note in package.notes)
+
+
+STATEMENTS: dict[str, tuple[list[str], set[str]]] = {
+    "omegaUp": (["statements/es.markdown", "statements/en.markdown", "solutions/es.markdown"],
+                {"problem.es.md", "problem.en.md"}),
+    "tuack": (["statement/zh-cn.md", "README.md"], {"problem.zh.md"}),
+    "BOCA": (["description/L.pdf", "description/problem.info"], {"problem.en.pdf"}),
+    "the only PDF": (["statement/sum_v2.pdf"], {"problem.en.pdf"}),
+    "two PDF": (["statement/a.pdf", "statement/b.pdf"], set()),
+    "an editorial": (["statement/sum-editorial.pdf"], set()),
+    "nothing but a README": (["README.md"], {"problem.en.md"}),
+    "CD-MOJ": (["text/enunciado.md", "text/enunciado.en.md", "text/solucao.md"], {"problem.pt.md", "problem.en.md"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", STATEMENTS)
+def test_statements_by_their_places(shape: str, tmp_path: Path) -> None:
+    names, expected = STATEMENTS[shape]
+    with read_package(folder(tmp_path, files_of(["1.in", "1.out", *names]), "sum")) as package:
+        assert {statement.main for statement in package.manifest.statements} == expected
+        assert not any("is an answer without an input" in note for note in package.notes)
+
+
+def test_tests_of_several_problems_side_by_side(tmp_path: Path) -> None:
+    names = ["A.in", "A.out", "B.in", "B.out"]
+    where = folder(tmp_path, files_of(names, {"A.cpp": b"", "b.py": b""}), "contest")
+    with pytest.raises(PackageError, match=r"has tests of several problems \(a, b\), by their programs"):
+        read_package(where)
+    with read_package(where, asked=Asked(format="directory")) as package:
+        assert len(package.manifest.tests) == 2
+    with read_package(folder(tmp_path / "one", files_of(names, {"A.cpp": b""}), "x")) as package:
+        assert len(package.manifest.tests) == 2 and not package.submissions
+
+
+@pytest.mark.parametrize(
+    ("names", "program", "taken"),
+    [
+        (["A.in", "A.ans"], "A.cpp", True),
+        (["tests/sum1a.in", "tests/sum1a.out", "tests/sum2.in", "tests/sum2.out"], "Sum.py", True),
+        (["kelvin.in.1", "kelvin.out.1"], "kelvin.c", True),
+        (["test1.in", "test1.out"], "test.cpp", False),
+        (["a1.in", "a1.out", "b1.in", "b1.out"], "a.cpp", False),
+    ],
+)
+def test_a_solution_that_is_called_as_the_problem(names: list[str], program: str, taken: bool, tmp_path: Path) -> None:
+    with read_package(folder(tmp_path, files_of(names, {program: b""}), "x"), time_limit=1.0) as package:
+        assert set(package.submissions) == ({f"submissions/accepted/{program}"} if taken else set())
+
+
+def test_a_scorer_of_tcframe(tmp_path: Path) -> None:
+    spec = b"#include <tcframe/spec.hpp>\nvoid StyleConfig() { CustomScorer(); }\n"
+    where = folder(tmp_path, files_of(["tc/x_1.in", "tc/x_1.out"], {"spec.cpp": spec, "x.py": b""}), "x")
+    with pytest.raises(PackageError, match=r"spec\.cpp: says 'CustomScorer\(', which decides verdicts"):
+        read_package(where)
+
+
+def test_a_task_in_task_makers_own_format(tmp_path: Path) -> None:
+    files = {"task.toml": b"title = 'x'\n", "gen/gen.toml": b"", "sol/solution.cpp": b""}
+    with pytest.raises(PackageError, match=r"x/task\.toml: is of task-maker, .* have it do so first"):
+        read_package(folder(tmp_path, files, "x"))

@@ -545,3 +545,31 @@ def test_refused(fault: str, tmp_path: Path) -> None:
     with pytest.raises(PackageError) as caught:
         taken(tmp_path, init, files)
     assert sentence in str(caught.value) and "\n" not in str(caught.value), caught.value
+
+
+def test_a_precision_that_is_text(tmp_path: Path) -> None:
+    with taken(tmp_path, CASES + "checker: {name: floats, args: {precision: '4'}}\n") as package:
+        assert package.manifest.validator_flags == ["case_sensitive", "float_tolerance", "1e-4"]
+
+
+def test_limits_of_single_cases_where_one_is_given_for_all(tmp_path: Path) -> None:
+    init = "test_cases:\n- {in: 1.in, out: 1.out, time_limit: 3, memory_limit: 65536}\n"
+    for asked in ({"time_limit": 2.0}, {"memory": 64}):
+        with pytest.raises(PackageError, match="give one for all"):
+            taken(tmp_path / next(iter(asked)), init, **asked)
+    with taken(tmp_path, init, time_limit=2.0, memory=64) as package:
+        assert "not carried over: time_limit of single cases: --time-limit is for all" in package.notes
+        assert "not carried over: memory_limit of single cases: --memory is for all" in package.notes
+
+
+def test_files_that_nothing_is_made_of_are_named(tmp_path: Path) -> None:
+    files = {**PLAIN, **data("3.in", "README.md", "wa.cpp", "helper.h"), "checker.cpp": CHECKER}
+    init = CASES + "checker: {name: bridged, args: {files: ./checker.cpp, type: testlib, lang: CPP17}}\n"
+    with taken(tmp_path, init, files) as package:
+        left = "3.in, README.md, helper.h, wa.cpp: nothing says what they are for"
+        assert f"not carried over: {left}" in package.notes
+
+
+def test_patterns_without_an_archive(tmp_path: Path) -> None:
+    with pytest.raises(PackageError, match="test_cases: has patterns; without an archive every case must be listed"):
+        taken(tmp_path, "test_cases: {input_format: '^(?P<case>[0-9]+).in$'}\n")

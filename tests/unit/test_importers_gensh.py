@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.errors import PackageError, UsageError
 from judge.problems.importers import gensh
+from judge.problems.importers.draft import Asked
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
@@ -248,6 +249,71 @@ def test_a_gen_of_the_packages_own_where_there_are_no_points(tmp_path: Path) -> 
     plan.close()
 
 
+@pytest.mark.parametrize(("body", "empty"), [("echo none\n  touch $1.ans", True), ("$cmd < $1.in > $1.ans", False)])
+def test_a_gen_of_the_packages_own_may_leave_answers_empty(tmp_path: Path, body: str, empty: bool) -> None:
+    text = f"""solve () {{
+  # $($execmd < $1.in > $1.ans)
+  {body}
+}}
+echo "on_reject: break
+accept_score: $score
+range: 0 $score
+grader_flags: min" > "$CURGROUP_DIR/testdata.yaml"
+"""
+    script = ". gen.sh\nuse_solution sol.cpp\ncompile gen.py\ngroup g1 1\ntc a gen 3\n"
+    files: Files = {**FILES, "data/generate.sh": script.encode(), "data/gen.sh": text.encode()}
+    plan = plan_of(folder(tmp_path, files))
+    answers = [path for test in plan.tests for step in test for path in step.made if path.endswith(".ans")]
+    assert (plan.texts.get("data/secret/g1/001-a.ans") == b"", not answers) == (empty, empty)
+    assert any("answers are empty, as 'solve' in data/gen.sh" in note for _, note in plan.notes) == empty
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ("{01..03}", ["01", "02", "03"]),
+        ("{8..010}", ["008", "009", "010"]),
+        ("{3..1}", ["3", "2", "1"]),
+        ("{-1..01}", ["-1", "00", "01"]),
+        ("{0..1}", ["0", "1"]),
+        ("$(seq 2)", ["1", "2"]),
+        ("`seq 9 $N`", ["9", "10"]),
+        ("$(seq 3 3) 7", ["3", "7"]),
+    ],
+)
+def test_ranges_keep_their_zeros(tmp_path: Path, values: str, names: list[str]) -> None:
+    script = f"use_solution sol.cpp\ncompile gen.py\nN=10\ngroup g 1\nfor i in {values}; do\n tc t$i gen $i\ndone\n"
+    plan = plan_of(folder(tmp_path, with_(script)))
+    inputs = [step.made[0] for test in plan.tests for step in test if step.made[0].endswith(".in")]
+    assert [path.partition("-t")[2][:-3] for path in inputs] == names
+
+
+@pytest.mark.parametrize("values", ["$(seq 3 1)", "$(seq -w 8 10)", "$(seq 01 3)", "$(seq 1 $X)", "$(ls)"])
+def test_other_loops_are_refused(tmp_path: Path, values: str) -> None:
+    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 1\nfor i in {values}; do\n tc t$i gen $i\ndone\n"
+    with pytest.raises(PackageError, match=r"is more than commands of gen\.sh and simple loops"):
+        plan_of(folder(tmp_path, with_(script)))
+
+
+@pytest.mark.parametrize("stem", ["`basename ${x%.*}`", "$(basename $x .in)", '"$(basename "${x%.in}")"'])
+def test_a_loop_over_the_samples(tmp_path: Path, stem: str) -> None:
+    script = f"use_solution sol.cpp\nsamplegroup\nfor x in sample/*.in\ndo\n sample {stem}\ndone\ngroup g 1\ntc 2\n"
+    plan = plan_of(folder(tmp_path, {**with_(script), "data/sample/2.in": b"3\n"}))
+    assert plan.copies["data/secret/g/2.in"] == "data/sample/2.in"
+    assert b"first_error" in plan.texts["data/sample/testdata.yaml"]
+
+
+def test_scripts_that_do_not_count_are_said(tmp_path: Path) -> None:
+    plan = plan_of(folder(tmp_path, {**FILES, "data/generate_school.sh": b". ../t/gen.sh\ngroup g1 1\n"}))
+    said = [note for carried, note in plan.notes if not carried]
+    assert "data/generate_school.sh: makes tests, too; those of data/generate.sh count" in said
+
+
+def test_a_memory_limit_is_for_packages_of_other_formats(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--memory: .* has its own; set limits\.memory in problem\.yaml"):
+        read_package(folder(tmp_path, FILES), asked=Asked(memory=64))
+
+
 def test_solutions_elsewhere(tmp_path: Path) -> None:
     script = "SOLUTION_BASE=$PROBLEM_PATH/data\nuse_solution none.sh\ngroup g1 40\ntc_manual ../manual/big.in\n"
     plan = plan_of(folder(tmp_path, {**with_(script), "data/none.sh": b"cat >/dev/null\n"}))
@@ -268,3 +334,43 @@ def test_a_shells_other_sums_are_refused(tmp_path: Path, said: str) -> None:
     script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 9\ntc a gen $(({said}))\n"
     with pytest.raises(PackageError, match=r"generate\.sh:5: '.*' is more than commands of gen\.sh and simple loops"):
         plan_of(folder(tmp_path, with_(script)))
+
+
+PICTURES = """wait
+if which dot >/dev/null; then
+    echo Creating visualizations...
+    for F in sample/*.in secret/group1/*.in; do
+        N=$(head -n 1 "$F")
+        if [[ $N -lt 25 ]]; then ./visualize.py <"$F" | dot -T png -o "${F%.in}".png; fi
+        if [ -f x ]  # a comment
+        then
+            ./v "$F" > "$F".png 2>&1
+        fi
+    done
+fi
+tc last gen 7
+"""
+
+
+def test_a_block_that_draws_pictures_makes_no_tests(tmp_path: Path) -> None:
+    plan = plan_of(folder(tmp_path, {**FILES, "data/generate.sh": (SCRIPT + PICTURES).encode()}))
+    assert plan.tests[-1][0].output == "data/secret/g2/008-last.in"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tc a gen 1", "  ./x > secret/g1/1.in", "for i in 1; do tc $i gen; done", "cp a secret/g1/1.in", "x | tee y.in",
+        "x && mv a b", "if ! group g9 3; then", "./x >> 1.ans", "exit 0",
+    ],
+)  # fmt: skip
+def test_a_block_that_may_make_tests_is_refused(line: str, tmp_path: Path) -> None:
+    script = f"use_solution sol.cpp\ncompile gen.py\ngroup g1 10\ntc b gen 1\nif true; then\n{line}\nfi\n"
+    with pytest.raises(PackageError, match=r"generate\.sh:7: .* is more than commands of gen\.sh"):
+        read_package(folder(tmp_path, with_(script)))
+
+
+def test_a_block_without_an_end_is_refused(tmp_path: Path) -> None:
+    script = "use_solution sol.cpp\ncompile gen.py\ngroup g1 10\ntc b gen 1\nif true; then\necho x\n"
+    with pytest.raises(PackageError, match=r"generate\.sh:6: 'if true; then' is more than"):
+        read_package(folder(tmp_path, with_(script)))

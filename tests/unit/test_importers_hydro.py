@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from judge.errors import PackageError
 from judge.model.problem import ProblemType
-from judge.problems.importers import draft
+from judge.problems.importers import Asked, draft
 from judge.problems.package import Package, read_package
 from judge.problems.reading.checks import check_package
 from tests.support.trees import Files, folder
@@ -260,3 +260,24 @@ def test_any_settings_are_read_or_refused(tmp_path_factory: pytest.TempPathFacto
     found = check_package(where)
     if found.package is not None:
         found.package.close()
+
+
+def test_different_limits_where_one_is_given_for_all(tmp_path: Path) -> None:
+    said = SUBTASKS.replace("{id: 1,", "{id: 1, time: 1s, memory: 64m,")
+    with pytest.raises(PackageError, match=r"time: there are different ones, .* give one for all \(--time-limit\)"):
+        read_package(folder(tmp_path / "a", {**PLAIN, "testdata/config.yaml": said.encode()}, "x"))
+    where, asked = folder(tmp_path / "b", {**PLAIN, "testdata/config.yaml": said.encode()}, "x"), Asked(memory=32)
+    with pytest.raises(PackageError, match="time: there are different ones"):
+        read_package(where, asked=asked)
+    with read_package(where, time_limit=3.0, asked=Asked(memory=32, time_limit=3.0)) as package:
+        assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (3, 32 * 1024**2)
+        assert "not carried over: time: there are different ones; --time-limit is for all" in package.notes
+
+
+def test_solutions_of_an_export_and_what_is_left(tmp_path: Path) -> None:
+    beside = {"solution/std.cpp": b"", "testdata/brute.py": b"", "testdata/9.in": b"", "problem.md": b"", "x.txt": b""}
+    files = {**PLAIN, **beside, "problem_zh.md": b"# x\n", "testdata/config.yaml": SUBTASKS.encode()}
+    with read_package(folder(tmp_path, files, "x")) as package:
+        assert set(package.submissions) == {"submissions/accepted/std.cpp", "submissions/brute_force/brute.py"}
+        assert "not carried over: problem.md: there is a statement in that language already" in package.notes
+        assert any("testdata/9.in" in note and "x.txt" in note for note in package.notes)

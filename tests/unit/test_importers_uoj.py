@@ -278,3 +278,19 @@ def test_points_of_testlib_are_shares_for_hydro(tmp_path: Path) -> None:
     files = {**numbered("", "out", range(1, 3)), "config.yaml": said, "chk.cc": PARTS}
     with read_package(folder(tmp_path, files, "x")) as package:
         assert b"-DSHARE" in package.read(package.manifest.validators[0].files["build"])
+
+
+def test_limits_of_single_tests_where_one_is_given_for_all(tmp_path: Path) -> None:
+    files = {**numbered("ab", "out", range(1, 4)), **numbered("ex_ab", "out", range(1, 3))}
+    where = folder(tmp_path, {**files, "problem.conf": f"{CONF}time_limit_2 5\nmemory_limit_1 64\n".encode()}, "x")
+    with pytest.raises(PackageError, match=r"time_limit_2: .*; give one for all \(--time-limit\)"):
+        read_package(where, asked=Asked(memory=64))
+    with pytest.raises(PackageError, match=r"memory_limit_1: .*; give one for all \(--memory\)"):
+        read_package(where, asked=Asked(time_limit=3.0))
+    with read_package(where, time_limit=3.0, asked=Asked(memory=64, time_limit=3.0)) as package:
+        assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (3, 64 * 1024**2)
+        said = {note for note in package.notes if "single tests" in note}
+        assert said == {
+            f"not carried over: {key}_limit of single tests: --{option} is for all"
+            for key, option in (("time", "time-limit"), ("memory", "memory"))
+        }

@@ -56,7 +56,8 @@ def problem_import(
     are imported, and something could not be tried for want of an executor.
     """
     limit, chosen, quiet = checkup.limit_of(time_limit), checkup.dialect_of(dialect), output == show.Output.JSON
-    how = importing.Reading(time_limit=limit, dialect=chosen, asked=Asked(format=origin, memory=memory))
+    asked = Asked(format=origin, memory=memory, time_limit=limit)
+    how = importing.Reading(time_limit=limit, dialect=chosen, asked=asked)
     known = [how.look(path) for path in paths]
     done = []
     with _interruptible(), connect() as api:
@@ -134,7 +135,7 @@ def problem_verify(
         check=check,
         time_limit=checkup.limit_of(time_limit),
         dialect=checkup.dialect_of(dialect),
-        asked=Asked(format=origin, memory=memory),
+        asked=Asked(format=origin, memory=memory, time_limit=checkup.limit_of(time_limit)),
         quiet=output == show.Output.JSON,
     )
     with _interruptible(), connect() as api:

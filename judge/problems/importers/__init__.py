@@ -96,6 +96,8 @@ def _open(tree: Tree, asked: Asked) -> Opened:
     if chosen == PACKAGE and asked.format is None and _without_data(tree):
         chosen = "directory"
     if chosen == PACKAGE:
+        if asked.memory is not None:
+            raise UsageError(f"--memory: {tree.label} has its own; set limits.memory in problem.yaml")
         maker = next((one for one in (bapctools, gensh) if one.is_unmade(tree)), None)
         if maker is not None:
             if asked.made is None:
@@ -107,10 +109,20 @@ def _open(tree: Tree, asked: Asked) -> Opened:
         raise PackageError(f"{tree.label}: has not the files of format {chosen}, which --from says it is in")
     whole = tree if asked.made is None else MadeTree(tree, asked.made)
     draft: Draft = IMPORTERS[chosen].convert(whole, asked)
-    for carried, line in asked.made.notes if asked.made is not None else ():
-        (draft.report.took if carried else draft.report.dropped)(line)
+    _add_asked(draft, asked)
     made = draft.finish()
     return Opened(made, folder, draft.name, draft.report, beside)
+
+
+def _add_asked(draft: Draft, asked: Asked) -> None:
+    """Add what was made for the package, in words, and the memory limit that was asked for, whatever it says itself."""
+    for carried, line in asked.made.notes if asked.made is not None else ():
+        (draft.report.took if carried else draft.report.dropped)(line)
+    said = draft.limits.get("memory")
+    if asked.memory is not None and asked.memory != said:
+        draft.limits["memory"] = asked.memory
+        instead = "" if said is None else f", in place of {said} MiB"
+        draft.report.took(f"memory limit {asked.memory} MiB, as --memory says{instead}")
 
 
 def _inner(tree: Tree) -> str | None:
@@ -179,6 +191,11 @@ def _is_package(tree: Tree) -> bool:
 
 def _unknown(tree: Tree) -> str:
     """The reason why nothing can be made of a tree, by what looks closest."""
+    if "task.toml" in tree.files:
+        return (
+            f"{tree.label}/task.toml: is of task-maker, which makes input/, output/ and a task.yaml of it; have it do "
+            "so first, and import the folder then"
+        )
     task = next((name for name in ("task.yaml", "task.yml", "task.json", "problem.json") if name in tree.files), None)
     if task is not None:
         return (

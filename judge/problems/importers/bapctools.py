@@ -225,7 +225,7 @@ class _Planning:
         self, folder: str, key: str, entry: Any, level: entries.Level, where: str, *, listed: bool
     ) -> Iterator[entries.Test]:
         """The tests of one entry, as many as its `count` says. Each of several has a name and a seed of its own."""
-        at = f"{where}: {clean(key, 40)}"
+        at = f"{where}: {clean(key, 40)}" if key else where
         values = entries.values_of(entry, at)
         one = self._test(entry, level, at, sample=folder.startswith("data/sample"))
         # Values that follow one another have as many digits.

@@ -187,6 +187,7 @@ class _Conversion:
         self._solutions()
         self._task.put(draft)
         known = {"gen", "input", "output", self._sol, "check", "cor", "statement", "testo", *_OF_PROGRAMS, *folders}
+        known |= cms_gen.copied_from(draft, _GEN)
         self._rest(known)
         return draft
 
@@ -255,8 +256,8 @@ class _Conversion:
         """Have outputs judged by the task's own program, where that is not the default comparison."""
         draft = self._draft
         checker = ioi.find_program(draft, ("check", "cor", "checker"), ("checker", "correttore"))
-        other = ioi.find_program(draft, ("check", "cor"), ("check",)) if self._kind == "Batch" else None
-        if other is not None and (checker is None or checker.path == posixpath.splitext(other.path)[0] + "er"):
+        other = ioi.other_checker(draft, ("check", "cor"), checker) if self._kind == "Batch" else None
+        if other is not None:
             who = checker.where if checker is not None else "the default comparison"
             draft.report.dropped(
                 f"{other.where}: looks like a checker, and the Contest Management System does not use one of this "
@@ -431,6 +432,7 @@ class _Conversion:
         for path in ("statement/statement.pdf", "testo/testo.pdf", "statement/testo.pdf"):
             if path in self._tree.files:
                 ioi.put_statement(self._draft, path, language)
+                self._written(language)
                 return
         pdfs = [path for path in self._tree.files if re.fullmatch(r"(?:statement|testo)/[^/]+\.pdf", path)]
         found = {path: code for path in pdfs if (code := language_of(path, self._name()))}
@@ -439,17 +441,18 @@ class _Conversion:
             found[path] = language
         for path, code in found.items():
             ioi.put_statement(self._draft, path, code)
-        if not found:
-            self._written(language)
+        self._written(language)
 
     def _written(self, language: str) -> None:
-        """Statements in Markdown, where there is none in PDF: that of the task's language, and those of others."""
+        """Statements in Markdown, of the languages that have none in PDF; what names none is of the task's."""
         for path in self._tree.files:
             one = re.fullmatch(
                 r"(?:statement|testo)/(?:statement|testo|index)?\.?([A-Za-z]{2}(?:[_-]\w{2,4})?)?\.md", path
             )
-            if one is not None:
-                ioi.put_statement(self._draft, path, (one[1] or language).replace("_", "-"))
+            written = re.fullmatch(r"(?:statement|testo)/[^/]+\.md", path) and language_of(path, self._name())
+            code = (one[1] or language) if one is not None else str(written or "")
+            if code and f"statement/problem.{code}.pdf" not in self._draft.files:
+                ioi.put_statement(self._draft, path, code)
         if not any(path.startswith("statement/") for path in self._draft.files):
             self._draft.report.dropped("a statement: there is no statement/statement.pdf, and none in Markdown")
             return

@@ -111,6 +111,12 @@ def read_gen(text: str, where: str) -> Gen:
     return found
 
 
+def copied_from(draft: Draft, path: str) -> set[str]:
+    """The folders of a task that gen/GEN takes tests of."""
+    lines = read_gen(draft.text(path), draft.tree.where(path)).lines if path in draft.tree.files else []
+    return {posixpath.normpath(line.copy).partition("/")[0] for line in lines if line.copy}
+
+
 def _describe(subtasks: Sequence[Subtask], comment: str, where: str) -> None:
     """Note the name of the last subtask, or which others it contains; PackageError for a name that is taken."""
     key, _, said = comment.partition(":")

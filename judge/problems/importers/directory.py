@@ -22,12 +22,26 @@ from judge.problems.tree import Tree, clean
 INI = "domjudge-problem.ini"
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
 _SOURCES = (*_CPP, ".c", ".py", ".java", ".kt", ".pas", ".rs", ".go", ".cs", ".js", ".rb", ".hs", ".d", ".nim")
-_CHECKER = re.compile(r"(?:check|checker|[a-z]{0,8}chk|spj|special_?judge|specialjudge|compare|comparator)")
+_CHECKER = re.compile(r"(?:check|checker|[a-z]{0,8}chk|spj|special_?judge|specialjudge|compare|comparator|cmp)")
 # Checkers of SIO2, which are asked as it does unless they are made with testlib.
 _SIO2 = re.compile(r"prog/[A-Za-z0-9_]{1,12}chk\.(?:c|cpp|cc|py|pas)")
 _INTERACTOR = re.compile(r"(?:interactor|interactive|interact|grader_interactive)")
 _VALIDATOR = re.compile(r"(?:val|valid|validate|validator|input_validator)")
 _GENERATOR = re.compile(r"(?:gen|generator|make_?tests?|rand|testgen)[\w.-]*")
+# The kinds of programs of testlib by the function that each calls first, whatever it is called itself.
+_REGISTERED = (
+    ("checker", re.compile(rb"\bregisterTestlibCmd\s*\(")),
+    ("interactor", re.compile(rb"\bregisterInteraction\s*\(")),
+    ("validator", re.compile(rb"\bregisterValidation\s*\(")),
+)
+# Names of programs that decide verdicts in some systems, and are not asked here: Quera's tester, infoarena's NAME_eval.
+_DECIDING = re.compile(
+    r"tester|eval|evaluator|evaluate|[a-z0-9]{1,20}_eval|verifier|scorer|communicator|corrector|correttore"
+)
+# Scripts that compare outputs, or build and run submissions, in systems that ask such; CD-MOJ has them in scripts/.
+_SCRIPTS = re.compile(
+    r"(?:[\w-]+/)?(?:compare|comparator|checker)\.sh|scripts/(?:arbitro\.\w+|summary\.sh|[\w+]+/(?:compile|prep|run)\.sh)"
+)
 # The folder of a solution by its name; the first that fits. Names are lower case, without the ending.
 _SOLUTIONS = (
     ("time_limit_exceeded", re.compile(r"(?:tle?|slow|timeout)(?:[\W_\d].*)?|.*[_-](?:tle?|slow)\d*(?:[_-].*)?")),
@@ -60,10 +74,18 @@ _SETTINGS = re.compile(
     r"(?:task|config|problem|prob|conf|data|testdata|tests?|testcases?|cases|subtasks?|scor(?:es?|ing)|grad(?:er|ing)"
     r"|judge|limits?|settings|meta|metadata|info)\.(?:ya?ml|json|toml|ini|conf|cfg|properties|xml)"
     r"|[\w.-]*\.cdf|[\w.-]+\.(?:properties|cfg)|data_rule\.txt|\.?timelimit|info"
-    r"|(?:judge|config|settings|scor(?:es?|ing)|points|limits?|subtasks?|groups?)\.txt"
+    r"|(?:judge|config|settings|scor(?:es?|ing)|points|limits?|subtasks?|groups?)\.txt|testplan|problem|testset"
 )
 # Files that task-maker makes tests of, and checks them by, in the folder where they are.
 _MAKERS = frozenset({"gen/cases.gen", "gen/constraints.py", "gen/constraints.yaml"})
+# The only PDF of such a folder is the statement, whatever it is called, unless its name tells that it gives more away.
+_ALONE = re.compile(r"(?:statements?|description)/[^/]+\.pdf")
+_TELLING = re.compile(r"sol|edit|tutorial|analy|hint|review|slide|spoiler|explain|komment|razbor")
+# The owners of files that are called so at such places.
+_OWNERS = {
+    "testplan": "omegaUp", "settings.json": "omegaUp, or a system like it", "problem": "Rime", "testset": "Rime",
+    "tests/testset": "Rime", "description/problem.info": "BOCA", "spec.cpp": "tcframe", "tests/score": "CD-MOJ",
+}  # fmt: skip
 # The owners of such files, by the endings of their names.
 _OTHERS = {
     "cdf": "a contest of Lemon",
@@ -74,8 +96,11 @@ _OTHERS = {
 # Settings that say that verdicts are found in another way than by comparing: a word, and its value.
 _JUDGED = re.compile(
     r"""\b(spj|special_?judge|checker(?:_?(?:name|type|file|path))?|interactor|custom_?judge|judge_?(?:type|mode)"""
-    r"""|problem_?type|standard_checker|(?:check|interactor)_cmd)["']?[ \t]*[:=][ \t]*["']?([^\s"',}#]*)""",
-    re.IGNORECASE,
+    r"""|problem_?type|standard_checker|(?:check|interactor)_cmd)["']?[ \t]*[:=][ \t]*["']?([^\s"',}#]*)"""
+    # Rime has a program for it: `cxx_judge('judge.cc')`, and for interaction `cxx_reactive(...)`.
+    # tcframe says it without one: `CustomScorer()`.
+    r"""|^[ \t]*(?:[a-z]+_)?(?:judge|reactive)\([^)\n]*\)?|\bCustomScorer\(|\b(?:Interactive|Grader)Task\w*\(""",
+    re.IGNORECASE | re.MULTILINE,
 )
 _USUAL = re.compile(
     r"|default|normal|standard|std|none|null|nil|~|no|off|false|0|diff|tokens?|text|builtin|traditional|batch|wcmp|lcmp"
@@ -87,8 +112,15 @@ _LOOKED_AT = 65536
 # Programs that decide verdicts in other systems, or that submissions are built with.
 _DECIDES = re.compile(r"(?:manager|grader|stub|checker|interactor|judge)[\w-]*")
 _STATEMENT = re.compile(
-    r"(?:statement|problem|description|task|desc|readme|question)(?:[._-]([a-z]{2}))?\.(pdf|md|tex|html)"
+    r"(?:statement|problem|description|task|desc|readme|question|enunciado)(?:[._-]([a-z]{2}))?"
+    r"\.(pdf|md|markdown|tex|html)"
 )
+# In a folder of statements they are called by their languages alone: `statements/es.markdown`, `statement/zh-cn.md`.
+_BY_LANGUAGE = re.compile(r"(?:statements?|description)/([a-z]{2})(?:[_-][a-z]{2,4})?\.(pdf|md|markdown|tex|html)")
+
+
+# Names of tests that are no problem's.
+_NO_NAMES = frozenset({"", *NAMELESS, "in", "input", "case", "sample", "example", "secret", "small", "large", "t"})
 
 
 def matches(tree: Tree) -> bool:
@@ -116,23 +148,26 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     for path in alone[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
     unknown = sorted(path for path in tree.files if _is_settings(path) and path not in used)
-    used = put_beside(draft, {*used, *alone, *unknown, *settings})
+    used = put_beside(draft, {*used, *alone, *unknown, *settings}, _called(pairs))
     _check_unknown(draft, unknown, used, asked)
     for path in unknown:
         taken = _take_limits(draft, path)
         lost = "points and checkers are" if taken else "limits, points and checkers are"
         ending = "gen" if path.lower() in _MAKERS else path.lower().rpartition(".")[2]
-        whose = _OTHERS.get(ending, "a system that is not known here")
+        whose = _OWNERS.get(path.lower()) or _OTHERS.get(ending, "a system that is not known here")
         draft.report.dropped(f"{path}: is of {whose}; its {lost} lost")
     if not draft.limits.get("time_limit"):
         draft.report.dropped("the time limit: a directory does not have one; it is inferred, or set by --time-limit")
     return draft
 
 
-def put_beside(draft: Draft, used: set[str | None]) -> set[str | None]:
-    """Statements and solutions by their names; says what is left. Returns `used` with what was taken."""
-    used = {*used, *_put_statement(draft)}
-    used |= _put_solutions(draft, used)
+def put_beside(draft: Draft, used: set[str | None], called: str = "") -> set[str | None]:
+    """Statements and solutions by their names; says what is left. Returns `used` with what was taken.
+
+    `called`: the problem's name, if its tests have it; a solution of that name is one.
+    """
+    used = {*used, *_put_statement(draft, used)}
+    used |= _put_solutions(draft, used, called)
     rest = sorted(draft.tree.files.keys() - used)
     if rest:
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
@@ -144,7 +179,7 @@ def _is_settings(path: str) -> bool:
     """Says whether a file is what other systems keep limits and points in, by its name and place."""
     folder, name = posixpath.split(path.lower())
     near = not folder or folder in NAMELESS
-    return (near and _SETTINGS.fullmatch(name) is not None) or path.lower() in _MAKERS
+    return (near and _SETTINGS.fullmatch(name) is not None) or path.lower() in _MAKERS or path.lower() in _OWNERS
 
 
 def _check_unknown(draft: Draft, unknown: Sequence[str], used: Collection[str | None], asked: Asked) -> None:
@@ -158,13 +193,29 @@ def _check_unknown(draft: Draft, unknown: Sequence[str], used: Collection[str | 
     judged = any(path.startswith("output_validator/") for path in draft.files)
     for path in () if judged else unknown:
         text = decode(next(tree.chunks(path), b"")[:_LOOKED_AT])
-        said = next((found[0] for found in _JUDGED.finditer(text) if not _USUAL.fullmatch(found[2])), "")
+        found = (one for one in _JUDGED.finditer(text) if one[2] is None or not _USUAL.fullmatch(one[2]))
+        said = next((one[0].strip() for one in found), "")
         if said:
             raise PackageError(
                 f"{tree.where(path)}: says '{clean(said, 60)}', which decides verdicts in the system that it is of; "
                 "make a package of it, or have the tests compared alone (--from directory)"
             )
-    left = [path for path, stem in _named(tree, _SOURCES) if _DECIDES.fullmatch(stem) and path not in used]
+    # Beside a checker of testlib, such a script only calls it.
+    scripts = [path for path in sorted(tree.files) if _SCRIPTS.fullmatch(path.lower())]
+    scripts = [path for path in scripts if not (judged and "compare" in path)]
+    if scripts:
+        raise PackageError(
+            f"{tree.where(scripts[0])}: decides verdicts, or builds or runs submissions, in the system that it is of; "
+            "make a package of it, or have the tests compared alone (--from directory)"
+        )
+    sources = [(path, stem) for path, stem in _named(tree, _SOURCES) if path not in used]
+    asked_there = next((path for path, stem in sources if _DECIDING.fullmatch(stem) and not path.endswith(".py")), "")
+    if asked_there and not judged:
+        raise PackageError(
+            f"{tree.where(asked_there)}: may be a checker by its name, and does not use testlib.h, so how it answers "
+            "is unknown; remove or rename it, or have the tests compared alone (--from directory)"
+        )
+    left = [path for path, stem in sources if _DECIDES.fullmatch(stem)]
     if unknown and left:
         raise PackageError(
             f"{tree.where(unknown[0])}: is of a system that is not known here, and {clean(left[0], 60)} may decide "
@@ -227,6 +278,26 @@ def _check_alone(tree: Tree, pairs: Sequence[Pair], asked: Asked) -> None:
     if len(solved) > 1:
         shown = ", ".join(clean(folder, 40) for folder in solved[:4])
         raise PackageError(f"{tree.label}: has tests of several problems ({shown}); give the folder of one of them")
+    # In contests' archives A.in and A.out lie with A.cpp, and beside them B.in and B.out with B.cpp.
+    stems = {_stem(pair) for pair in pairs} - _NO_NAMES
+    solved = sorted(stems & {stem for _, stem in _named(tree, _SOURCES)})
+    if len(solved) > 1 and asked.format != "directory":
+        shown = ", ".join(clean(stem, 40) for stem in solved[:4])
+        raise PackageError(
+            f"{tree.label}: has tests of several problems ({shown}), by their programs; give one of them"
+        )
+
+
+def _stem(pair: Pair) -> str:
+    """The name of a test's problem, if it has that: its input's, without numbers behind it and endings."""
+    name = posixpath.basename(pair.input).lower().partition(".")[0]
+    return re.sub(r"[._-]*[0-9]+[a-z]?$", "", name)
+
+
+def _called(pairs: Sequence[Pair]) -> str:
+    """The problem's name, where all tests are called by it; else ""."""
+    stems = {_stem(pair) for pair in pairs}
+    return next(iter(stems - _NO_NAMES), "") if len(stems) == 1 else ""
 
 
 def _case(tree: Tree, pair: Pair) -> Case:
@@ -243,13 +314,32 @@ def _named(tree: Tree, endings: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _programs(tree: Tree) -> dict[str, str]:
-    """The checker, interactor and validator among the files, by their names."""
+    """The checker, interactor and validator among the files: what testlib registers one as counts, then its name."""
     found: dict[str, str] = {}
+    registered = {path: what for path, _ in _named(tree, _CPP) if (what := _registered(tree, path))}
     for path, stem in _named(tree, _SOURCES):
         for what, pattern in (("checker", _CHECKER), ("interactor", _INTERACTOR), ("validator", _VALIDATOR)):
-            if pattern.fullmatch(stem):
+            if pattern.fullmatch(stem) and registered.get(path, what) == what:
                 found.setdefault(what, path)
+    for path, what in registered.items():
+        found.setdefault(what, path)
     return found
+
+
+def _registered(tree: Tree, path: str) -> str:
+    """The kind of a program of testlib by what it calls; "" for other programs, generators, and large files."""
+    if tree.files[path] > _LOOKED_AT or not testlib.uses_testlib(Ref(tree, path)):
+        return ""
+    data = tree.read(path, _LOOKED_AT)
+    return next((what for what, called in _REGISTERED if called.search(data)), "")
+
+
+def _is_of_omegaup(tree: Tree) -> bool:
+    """Says whether it is a problem of omegaUp, whose validator is a checker that reads files of its own names."""
+    said = tree.files.keys() & {"testplan", "settings.json"} or any(
+        re.fullmatch(r"statements/[a-z]{2}\.markdown", path) for path in tree.files
+    )
+    return bool(said) and any(path.startswith("cases/") for path in tree.files)
 
 
 def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
@@ -262,10 +352,11 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
     for what, path in programs.items():
         ref = Ref(draft.tree, path)
         if not path.endswith(_CPP) or not testlib.uses_testlib(ref):
-            if what == "validator":
+            if what == "validator" and not _is_of_omegaup(draft.tree):
                 draft.report.dropped(f"{ref.where}: is an input validator without testlib.h")
                 continue
-            msg = f"{ref.where}: is a {what} that does not use testlib.h, so how it answers is unknown"
+            called = "checker of omegaUp" if what == "validator" else what
+            msg = f"{ref.where}: is a {called} that does not use testlib.h, so how it answers is unknown"
             raise PackageError(f"{msg}; remove or rename it, or make a package with output_validator/")
         draft.report.took(f"{what} {path} (testlib)")
     sources = {what: testlib.Source(Ref(draft.tree, path)) for what, path in programs.items() if what != "validator"}
@@ -278,24 +369,40 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
         testlib.put_input_validator(draft, "validator", testlib.Source(Ref(draft.tree, validator)))
 
 
-def _put_statement(draft: Draft) -> set[str]:
-    """Statements by name; one of each language."""
+def _put_statement(draft: Draft, taken: Collection[str | None]) -> set[str]:
+    """Statements by name; one of each language. A README is one where nothing else is."""
     used = set()
-    languages: set[str] = set()
-    for path in sorted(draft.tree.files, key=lambda path: (path.count("/"), not path.endswith(".pdf"), path)):
-        found = _STATEMENT.fullmatch(posixpath.basename(path).lower())
-        if found is None or path.count("/") > 1:
+    languages = {path.split(".")[1] for path in draft.files if path.startswith("statement/problem.")}
+    order = sorted(
+        draft.tree.files, key=lambda path: (_is_readme(path), path.count("/"), not path.endswith(".pdf"), path)
+    )
+    alone = [path for path in order if _ALONE.fullmatch(path.lower()) and not _TELLING.search(path.lower())]
+    if len(alone) == 1 and alone[0] not in taken and not _BY_LANGUAGE.fullmatch(alone[0].lower()):
+        draft.put("statement/problem.en.pdf", Ref(draft.tree, alone[0]))
+        draft.report.took(f"statement {alone[0]} (en)")
+        used.add(alone[0])
+        languages.add("en")
+    for path in order:
+        found = _STATEMENT.fullmatch(posixpath.basename(path).lower()) or _BY_LANGUAGE.fullmatch(path.lower())
+        if found is None or path.count("/") > 1 or path in taken or (languages and _is_readme(path)):
             continue
-        language = found[1] or "en"
+        language = found[1] or ("pt" if posixpath.basename(path).lower().startswith("enunciado") else "en")
         used.add(path)
-        if language not in languages:
-            languages.add(language)
-            draft.put(f"statement/problem.{language}.{found[2]}", Ref(draft.tree, path))
-            draft.report.took(f"statement {path} ({language})")
+        if language in languages:
+            draft.report.dropped(f"{path}: there is a statement in {language} already")
+            continue
+        languages.add(language)
+        ending = {"markdown": "md"}.get(found[2], found[2])
+        draft.put(f"statement/problem.{language}.{ending}", Ref(draft.tree, path))
+        draft.report.took(f"statement {path} ({language})")
     return used
 
 
-def _put_solutions(draft: Draft, used: set[str | None]) -> set[str]:
+def _is_readme(path: str) -> bool:
+    return posixpath.basename(path).lower().startswith("readme")
+
+
+def _put_solutions(draft: Draft, used: set[str | None], called: str) -> set[str]:
     """Solutions by their names and folders, and generators; returns what was taken."""
     taken: set[str] = set()
     for path, stem in _named(draft.tree, _SOURCES):
@@ -312,7 +419,7 @@ def _put_solutions(draft: Draft, used: set[str | None]) -> set[str]:
             (_NOW.get(word, word) for word in map(known_folder, reversed(folders[place:])) if word), None
         )
         said = said or next((folder for folder, pattern in _SOLUTIONS if pattern.fullmatch(stem)), None)
-        if said is None and any(one.lower() in _SOLUTION_FOLDERS for one in folders):
+        if said is None and (stem == called or any(one.lower() in _SOLUTION_FOLDERS for one in folders)):
             said = "accepted"
         if said is not None:
             _put_solution(draft, said, path)

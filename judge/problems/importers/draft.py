@@ -77,13 +77,16 @@ class Report:
 
 @dataclass(frozen=True)
 class Asked:
-    """The importer's own words beside the package. `memory` (MiB) is for formats that keep limits elsewhere.
+    """The importer's own words beside the package. `memory` (MiB) is for packages of other formats.
+
+    `time_limit` (seconds) takes the place of the package's whatever its format; importers need not find one then.
 
     `made`: what has been made of the plan that an earlier conversion of the same package gave (making.py).
     """
 
     format: str | None = None
     memory: int | None = None
+    time_limit: float | None = None
     made: Made | None = None
 
 
@@ -178,10 +181,13 @@ class Draft:
             hint = f"; did you mean '{near[0]}'?" if near else ""
             self.report.dropped(f"{where}: {clean(key, 40)}: nothing is known of this key{hint}")
 
-    def unused(self, folders: Iterable[str]) -> None:
-        """Say which files of these folders are not in the package."""
-        taken = {content.path for content in self.files.values() if isinstance(content, Ref)}
-        left = [path for folder in folders for path in self.tree.below(folder) if path not in taken]
+    def unused(self, folders: Iterable[str] | None = None, spared: Collection[str] = ()) -> None:
+        """Say which files of these folders, or of all, are not in the package. `spared`: those that are in part."""
+        taken = {content.path for content in self.files.values() if isinstance(content, Ref)} | set(spared)
+        paths = (
+            sorted(self.tree.files) if folders is None else [path for one in folders for path in self.tree.below(one)]
+        )
+        left = [path for path in paths if path not in taken]
         if left:
             more = f" and {len(left) - 5} more" if len(left) > 5 else ""
             self.report.dropped(f"{', '.join(left[:5])}{more}: nothing says what they are for")

@@ -14,7 +14,7 @@ import operator
 import posixpath
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from judge.errors import PackageError
@@ -30,9 +30,14 @@ _WRITTEN = re.compile(
     r"""echo "([^"`\\]*)"[ \t]*>[ \t]*"?"""
     r"""(\$\{?CURGROUP_DIR\}?|secret/\$\{?(?:1|CURGROUP_NAME)\}?|sample)"?/testdata\.yaml"""
 )
+_SOLVE = re.compile(r"^solve[ \t]*\(\)[ \t]*\{", re.MULTILINE)
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _LOOP = re.compile(r"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(.*?)[ \t]*(?:;[ \t]*(do)?)?[ \t]*")
 _RANGE = re.compile(r"\{(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})\}")
+# Numbers in a row; all inputs of a folder, and the name of one without its ending, as old scripts list samples.
+_SEQ = re.compile(r"(?:`|\$\()seq (?:(0|[1-9][0-9]{0,8}) )?(0|[1-9][0-9]{0,8})(?:`|\))")
+_INPUTS = re.compile(r"([A-Za-z0-9_./-]*/)\*\.in")
+_STEM = re.compile(r"""(?:`|\$\()basename (?:"?\$\{(\w+)%\.(?:\*|in)\}"?|"?\$\{?(\w+)\}?"? "?\.in"?)(?:`|\))""")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 # Arithmetic that a shell computes.
 _COMPUTED = re.compile(r"\$\(\(([A-Za-z0-9_+*/% ()-]{1,200})\)\)")
@@ -45,6 +50,13 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}")
 # Commands that say nothing about the tests.
 _SILENT = frozenset({"set", "echo", "hint", "desc", "cd", "wait", "ulimit"})
 _STEPS = 20 * MOST
+# Commands of a block `if … fi` that makes tests, or may; one without only draws pictures of them, or speaks.
+_MAKING = re.compile(
+    r"(?:^|[;&|({]|\b(?:then|do|else|if)\b|!)[ \t]*(?:tc|tc_manual|tg_manual|group|include_group|sample|sample_manual"
+    r"|samplegroup|limits|output_validator_flags|use_solution|compile\w*|add_program|solve|mv|cp|ln|rm|tee|sed|dd"
+    r"|install|exit|return)\b"
+    r"|>(?!&[12]\b|>?[ \t]*(?:/dev/null\b|\S*\.(?:png|svg|pdf|dot)\b))"
+)
 # Characters of all its lines as they are done, with variables and settings of groups written out.
 _CHARACTERS = 2 * 1024**2
 
@@ -113,11 +125,15 @@ def script_of(tree: Tree) -> str:
     """The script that makes the tests of a package that has no secret ones; empty when there is none."""
     if any(path.endswith(".in") for path in tree.below("data/secret")):
         return ""
+    return next(_scripts(tree), "")
+
+
+def _scripts(tree: Tree) -> Iterator[str]:
+    """All scripts in data/ that make tests with gen.sh; the first one counts."""
     for path in tree.below("data"):
         small = path.endswith(".sh") and path.count("/") == 1 and tree.files[path] <= metadata.YAML_BYTES
         if small and _SOURCED.search(tree.read(path, metadata.YAML_BYTES)):
-            return path
-    return ""
+            yield path
 
 
 def is_unmade(tree: Tree) -> bool:
@@ -148,6 +164,27 @@ class _Script:
         self._settings: dict[str, list[str]] = {}
 
     @functools.cached_property
+    def _own(self) -> tuple[str, str]:
+        """A gen.sh of the package's own, and its text; two empty ones where the usual one is meant."""
+        named = _SOURCED.search(self._tree.read(self._path, metadata.YAML_BYTES))
+        path = posixpath.normpath(posixpath.join("data", named[1].decode("utf-8", "replace"))) if named else ""
+        if path not in self._tree.files or path == self._path:
+            return "", ""
+        return path, self._tree.read(path, metadata.YAML_BYTES).decode("utf-8", "replace")
+
+    @functools.cached_property
+    def _unsolved(self) -> bool:
+        """Says whether a gen.sh of the package's own touches answers instead of solving, as interaction needs none."""
+        path, text = self._own
+        begins = _SOLVE.search(text)
+        body = text[begins.end() : text.find("\n}", begins.end())] if begins else ""
+        lines = [line for line in body.splitlines() if not line.lstrip().startswith("#")]
+        found = any(line.split()[:1] == ["touch"] for line in lines) and not any("<" in line for line in lines)
+        if found:
+            self._plan.notes.append((True, f"answers are empty, as 'solve' in {path} leaves them"))
+        return found
+
+    @functools.cached_property
     def _written(self) -> dict[str, list[str]]:
         """The lines that are written for groups and samples: by a gen.sh in the package, else by the usual one.
 
@@ -157,11 +194,9 @@ class _Script:
             "sample": ["on_reject: continue", "range: 0 0", "accept_score: 0", "grader_flags: first_error"],
             "group": ["on_reject: break", "accept_score: $score", "range: 0 $score", "grader_flags: min"],
         }
-        named = _SOURCED.search(self._tree.read(self._path, metadata.YAML_BYTES))
-        path = posixpath.normpath(posixpath.join("data", named[1].decode("utf-8", "replace"))) if named else ""
-        if path not in self._tree.files or path == self._path:
+        path, text = self._own
+        if not path:
             return found
-        text = self._tree.read(path, metadata.YAML_BYTES).decode("utf-8", "replace")
         said = {("sample" if where == "sample" else "group"): lines for lines, where in _WRITTEN.findall(text)}
         for kind, lines in said.items():
             found[kind] = lines.splitlines()
@@ -186,6 +221,9 @@ class _Script:
                 f"{self._tree.where(self._path)}: makes no secret tests; expected some ('tc NAME GENERATOR')"
             )
         self._settle()
+        others = [clean(path, 60) for path in _scripts(self._tree) if path != self._path]
+        if others:
+            self._plan.notes.append((False, f"{', '.join(others[:3])}: makes tests, too; those of {self._path} count"))
         count = sum(len(names) for names in self._groups.values())
         return self._plan.refuse(f"{self._tree.label}: {several(count, 'test')} of {self._path} still to be made")
 
@@ -211,6 +249,9 @@ class _Script:
             number, raw = lines[position]
             line = raw.strip()
             position += 1
+            if line.startswith("if "):
+                position = self._passed(lines, position - 1)
+                continue
             loop = _LOOP.fullmatch(line.partition(" #")[0].strip())
             if loop is not None:
                 body, position = self._body(lines, position, number, begun=loop[3] is not None)
@@ -219,6 +260,18 @@ class _Script:
                     self._run(body)
                 continue
             self._line(number, line)
+
+    def _passed(self, lines: Sequence[tuple[int, str]], begin: int) -> int:
+        """The place behind a block `if … fi` that makes no tests; PackageError for one that may."""
+        depth = 0
+        for position in range(begin, len(lines)):
+            number, line = lines[position][0], lines[position][1].partition(" #")[0].strip()
+            if _MAKING.search(line):
+                raise self._odd(number, line)
+            depth += (line.startswith("if ")) - (line == "fi" or line.endswith("; fi"))
+            if not depth:
+                return position + 1
+        raise self._odd(lines[begin][0], lines[begin][1].strip())
 
     def _body(
         self, lines: Sequence[tuple[int, str]], position: int, number: int, *, begun: bool
@@ -240,6 +293,12 @@ class _Script:
     def _values(self, text: str, number: int) -> list[str]:
         """The values that a loop goes through: words, and ranges of numbers."""
         found: list[str] = []
+        text = _VARIABLE.sub(lambda found: self._say(self._variables.get(found[1] or found[2], found[0])), text)
+        text = _SEQ.sub(lambda row: f"{{{row[1] or 1}..{row[2]}}}" if int(row[1] or 1) <= int(row[2]) else row[0], text)
+        if (inputs := _INPUTS.fullmatch(text)) is not None:
+            below = posixpath.normpath(posixpath.join("data", inputs[1])) + "/"
+            names = (path[len(below) :] for path in self._tree.below(below[:-1]) if path.endswith(".in"))
+            return sorted(inputs[1] + name for name in names if "/" not in name)
         for word in self._words(number, text, ranges=True):
             numbers = _RANGE.fullmatch(word)
             if numbers is None:
@@ -248,11 +307,15 @@ class _Script:
             first, last = int(numbers[1]), int(numbers[2])
             if abs(last - first) >= MOST:
                 raise PackageError(f"{self._tree.where(self._path)}:{number}: goes through more than {MOST} values")
-            found += map(str, range(first, last + 1) if first <= last else range(first, last - 1, -1))
+            # A shell writes all numbers as long as the longer end, if one begins with a zero.
+            long = max(map(len, numbers.groups())) if any(re.match("-?0[0-9]", end) for end in numbers.groups()) else 0
+            found += (f"{one:0{long}d}" for one in range(first, last + 1))
+            found += (f"{one:0{long}d}" for one in range(first, last - 1, -1) if first > last)
         return found
 
     def _words(self, number: int, line: str, *, ranges: bool = False) -> list[str]:
         self._say(line)
+        line = _STEM.sub(lambda found: posixpath.basename(self._variables.get(found[1] or found[2], ""))[:-3], line)
         filled = _VARIABLE.sub(lambda found: self._say(self._variables.get(found[1] or found[2], found[0])), line)
         try:
             bare = _without_comment(_COMPUTED.sub(self._computed, filled), ranges=ranges)
@@ -428,6 +491,8 @@ class _Script:
         if there in self._tree.files:
             if there != answer:
                 self._plan.copies[answer] = there
+        elif self._unsolved:
+            self._plan.texts[answer] = b""
         elif not self._solution:
             raise PackageError("there is no 'use_solution' before it, which makes the answers")
         else:

@@ -106,6 +106,21 @@ def find_program(draft: Draft, folders: Sequence[str], names: Sequence[str]) -> 
     return next((draft.ref(path) for path in (posixpath.join(*place) for place in places) if path in files), None)
 
 
+def other_checker(draft: Draft, folders: Sequence[str], used: Ref | None) -> Ref | None:
+    """A program beside `used` that looks like a checker by its name, or by what it asks of testlib; else None."""
+    used_stem = posixpath.splitext(used.path)[0] if used is not None else ""
+    for path in sorted(draft.tree.files):
+        stem, ending = posixpath.splitext(path)
+        folder, _, name = stem.rpartition("/")
+        if folder not in folders or stem == used_stem or name in ("checker", "correttore", "manager"):
+            continue
+        source = draft.ref(path)
+        if name == "check" or (ending in (".cpp", ".cc", ".cxx") and testlib.is_checker(source)):
+            named = find_program(draft, (folder,), (name,))
+            return source if named is None else named
+    return None
+
+
 def put_checker(draft: Draft, source: Ref) -> None:
     """Have a checker as the package's output validator."""
     if testlib.uses_testlib(source) and not _is_patched(draft, source):
@@ -333,14 +348,16 @@ def _write_flat(draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: S
     )
 
 
-def put_statement(draft: Draft, path: str, language: str) -> None:
-    """Have a statement in a language, by its code."""
+def put_statement(draft: Draft, path: str, language: str) -> bool:
+    """Have a statement in a language, by its code; False where there is one of that language and kind."""
     suffix = posixpath.splitext(path)[1].lower()
     code = re.sub(r"[^A-Za-z0-9-]", "-", language).strip("-") or "en"
     target = f"statement/problem.{code}{suffix}"
-    if target not in draft.files:
-        draft.put(target, draft.ref(path))
-        draft.report.took(f"statement ({code}): {draft.tree.where(path)}")
+    if target in draft.files:
+        return False
+    draft.put(target, draft.ref(path))
+    draft.report.took(f"statement ({code}): {draft.tree.where(path)}")
+    return True
 
 
 def put_attachments(draft: Draft, folder: str) -> int:

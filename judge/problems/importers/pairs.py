@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 # Words between any separators, and words that only mean it after a dot (or before a number: `i1a`, `o1a`).
 _IN = frozenset({
-    "in", "inp", "input", "inputs", "stdin", "entrada", "entradas", "eingabe", "eingaben", "ulaz", "ulazi",
+    "in", "inp", "input", "inputs", "stdin", "entrada", "entradas", "eingabe", "eingaben", "ulaz", "ulazi", "wejscie",
+    "vstup", "vstupy", "bemenet", "giris", "invoer",
 })  # fmt: skip
 _OUT = frozenset({
     "out", "outp", "output", "outputs", "ans", "answer", "answers", "expected", "stdout", "salida", "salidas", "saida",
-    "saidas", "ausgabe", "ausgaben", "izlaz", "izlazi",
+    "saidas", "ausgabe", "ausgaben", "izlaz", "izlazi", "wyjscie", "vystup", "vystupy", "kimenet", "cikis", "uitvoer",
 })  # fmt: skip
 # Words that may stand beside those in the name of a folder: `test_input`, `expected_output`.
 _BESIDE = frozenset({"test", "tests", "testcase", "testcases", "case", "cases", "data", "file", "files", "expected"})
@@ -31,7 +32,12 @@ _FOLDER_OUT = frozenset({"sol", "correct", "solution", "solutions"})
 _WORD = re.compile(r"[A-Za-z]+|[0-9]+|[^A-Za-z0-9]+")
 _MARK = "\0"
 _SUFFIXES = (".txt", ".dat", ".data", ".t", ".tst", ".test")
-_SAMPLE = re.compile(r"(?:^|/)(?:\d+[_.-])?(?:samples?|examples?|sam|ex|eg|demos?)(?=[\d_.\-/]|$)", re.IGNORECASE)
+_SAMPLE = re.compile(
+    r"(?:^|/)(?:\d+[_.-])?(?:samples?|examples?|sam|ex|eg|demos?)(?=[\d_.\-/]|$)"
+    # Behind the problem's name: `s3.sample.in`, and COCI's `task.dummy.in.1`.
+    r"|(?:^|/)[\w-]+\.(?:samples?|dummy)(?=[\d_.\-]|$)",
+    re.IGNORECASE,
+)
 # Folders of tests, whose names say nothing about the problem.
 NAMELESS = frozenset({"data", "test", "tests", "testcase", "testcases", "testdata", "test_data", "cases", "io"})
 # Endings of what is no test data, whatever it is called.
@@ -41,7 +47,8 @@ _OTHERS = frozenset([
     "dpr", "rs", "go", "cs", "js", "ts", "rb", "sh", "bat", "cmd", "exe", "jar",
     "class", "o", "obj", "pdf", "md", "html", "htm", "tex", "doc", "docx", "png", "jpg",
     "jpeg", "gif", "svg", "zip", "rar", "7z", "gz", "tar", "json", "yml", "yaml", "xml",
-    "ini", "cfg", "conf", "log", "toml", "lock", "bak", "pyc", "makefile",
+    "ini", "cfg", "conf", "log", "toml", "lock", "bak", "pyc", "makefile", "markdown",
+    "rst", "rtf", "odt", "ps", "ppt", "pptx", "ipynb",
 ])
 # fmt: on
 

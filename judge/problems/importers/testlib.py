@@ -26,6 +26,7 @@ _IMPORT = re.compile(
     rb"^[ \t]*(?:import[ \t]+([\w.,\t ]{1,500})|from[ \t]+(\w[\w.]{0,100})[ \t]+import\b)", re.MULTILINE
 )
 _PARTIAL = re.compile(rb"\bquitp\w*\s*\(|\b_points\b|\b_pc\s*\(|\bquitpi\s*\(")
+_CHECKS = re.compile(rb"\bregisterTestlibCmd\s*\(")
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
 _STANDARDS = {
     "98": "14",
@@ -80,6 +81,11 @@ class Source:
 def uses_testlib(source: Ref) -> bool:
     """Says whether a source includes testlib.h."""
     return any(posixpath.basename(name) == HEADER.encode() for name in _INCLUDE.findall(read(source)))
+
+
+def is_checker(source: Ref) -> bool:
+    """Says whether a source has testlib take it for a checker, whatever it is called."""
+    return _CHECKS.search(read(source)) is not None
 
 
 def gives_points(source: Ref) -> bool:

@@ -24,8 +24,9 @@ from judge.yamltext import from_json
 _PROBLEM = "problem.json"
 _MOST = 5000
 _DEPTH = 20
-# Memory limits are MiB in repositories, bytes in exports; nobody means a limit of 65536 MiB.
-_BYTES = 65536 * 16
+# Memory limits are MiB in repositories, bytes in exports, and sometimes KiB: the least and most that one can be,
+# and from how many on it is doubted.
+_LEAST_MIB, _MOST_MIB, _MUCH_MIB = 4, 65536, 8192
 _MIB = 1024**2
 _KNOWN = frozenset({
     "code", "name", "title", "memory_limit", "time_limit", "task_type", "type", "task_type_parameters",
@@ -38,7 +39,7 @@ _OTHER = frozenset({
     "java_enabled",
     "python_enabled", "solution_compiler_options", "score_precision", "feedback_level", "cpp_enabled", "author",
     "authors", "cpp_std_opt", "pascal_enabled", "version", "statement_languages", "has_validator", "score_mode",
-    "max_submission_number", "max_user_test_number", "min_submission_interval", "min_user_test_interval",
+    "tps_web_url", "max_submission_number", "max_user_test_number", "min_submission_interval", "min_user_test_interval",
 })  # fmt: skip
 # Rules by which the outcomes of a subtask's tests become its own.
 _SCORES: dict[str, ioi.Rule] = {"GroupMin": "min", "GroupMul": "mul", "GroupSum": "sum"}
@@ -57,11 +58,25 @@ _VERDICTS = {
 }
 
 
+# Folders that are read, and those that are never in the package.
+_FOLDERS = frozenset({
+    "tests", "subtasks", "statement", "statements", "solution", "grader", "graders", "checker", "manager",
+})  # fmt: skip
+_LEFT = {
+    "gen": "what makes tests is not kept with them",
+    "validator": "its programs do not look at the tests",
+    "scripts": "is of that system alone",
+}
+
+
 def matches(tree: Tree) -> bool:
     """Says whether there is a problem.json, and what goes with it there."""
-    folders = ("tests/", "subtasks/", "gen/", "grader/", "graders/", "checker/", "solution/")
-    return _PROBLEM in tree.files and (
-        "subtasks.json" in tree.files or any(path.startswith(folders) for path in tree.files)
+    folders = ("subtasks/", "gen/", "grader/", "graders/", "checker/", "solution/")
+    return _PROBLEM in tree.files and any(
+        path == "subtasks.json"
+        or path.startswith(folders)
+        or re.fullmatch(r"tests/[^/]+\.(?:in|ans)|tests/mapping", path)
+        for path in tree.files
     )
 
 
@@ -94,6 +109,7 @@ class _Conversion:
             raise PackageError(f"{tree.label}: has no {_PROBLEM}; expected a task of TPS")
         self._where = tree.where(_PROBLEM)
         self._conf: Mapping[str, Any] = self._json(_PROBLEM)
+        self._asked = asked
         if asked.memory is not None:
             self._draft.limits["memory"] = asked.memory
         self._task = ioi.TaskKeys()
@@ -103,6 +119,20 @@ class _Conversion:
 
     def _get(self, *names: str) -> Any:
         return next((self._conf[name] for name in names if self._conf.get(name) is not None), None)
+
+    def _memory(self) -> Any:
+        """The memory limit in MiB; the number alone tells bytes and KiB from it, as no other reading is a limit."""
+        said = self._get("memory_limit")
+        if self._asked.memory is not None or isinstance(said, bool) or not isinstance(said, int | float):
+            return None if self._asked.memory is not None else said
+        if said >= _LEAST_MIB * _MIB:
+            return said / _MIB
+        if said > _MOST_MIB:
+            self._draft.report.took(f"memory limit: {said} is read as KiB")
+            return said / 1024
+        if said >= _MUCH_MIB:
+            self._draft.report.took(f"memory limit: {said} is read as MiB; --memory sets it if KiB were meant")
+        return said
 
     def convert(self) -> Draft:
         """All of it."""
@@ -114,26 +144,29 @@ class _Conversion:
         lacking = not any(re.fullmatch(r"tests/[^/]+\.in", path) for path in self._tree.files)
         if lacking and tps_gen.DATA not in self._tree.files:
             raise PackageError(f"{self._tree.label}: has no tests/NAME.in; make the tests first (tps gen)")
-        memory = self._get("memory_limit")
-        if isinstance(memory, int | float) and memory >= _BYTES:
-            memory = memory / _MIB
-        ioi.limits(draft, self._get("time_limit"), memory, self._where, f", or of bytes from {_BYTES} on")
+        ioi.limits(
+            draft, self._get("time_limit"), self._memory(), self._where, f", or of bytes from {_LEAST_MIB * _MIB} on"
+        )
         self._programs(code)
         if lacking:
             raise self._unmade()
         self._tests()
         self._statements()
-        for folder in ("attachments", "public"):
-            if self._tree.below(folder):
-                ioi.put_attachments(draft, folder)
-                break
+        attached = next((one for one in ("attachments", "public") if self._tree.below(one)), None)
+        if attached is not None:
+            ioi.put_attachments(draft, attached)
         self._solutions()
         self._task.put(draft)
         draft.check_keys(self._conf, _KNOWN | _OTHER, self._where)
         draft.unused(("grader", "graders", "checker", "manager"))
-        for folder in ("gen", "validator", "scripts"):
+        for folder, why in _LEFT.items():
             if self._tree.below(folder):
-                draft.report.dropped(f"{folder}/: tests are taken as they were made")
+                draft.report.dropped(f"{folder}/: {why}")
+        tops = {path.partition("/")[0] for path in self._tree.files if "/" in path}
+        others = sorted(tops - _FOLDERS - _LEFT.keys() - {attached})
+        if others:
+            shown = ", ".join(f"{clean(folder, 40)}/" for folder in others[:5])
+            draft.report.dropped(f"{shown}{', …' if len(others) > 5 else ''}: nothing says what they are for")
         return draft
 
     # --- programs -----------------------------------------------------------------------------------------------------
@@ -287,9 +320,9 @@ class _Conversion:
         return found
 
     def _mapping(self, known: frozenset[str]) -> dict[str, list[str]]:
-        """The tests of each subtask, by tests/mapping: lines `SUBTASK TEST`."""
+        """The tests of each subtask, by tests/mapping: lines `SUBTASK TEST`; else by gen/data, of which it is made."""
         if "tests/mapping" not in self._tree.files:
-            return {}
+            return self._listed(known)
         found: dict[str, dict[str, None]] = {}
         text = decode(self._tree.read("tests/mapping", 16 * metadata.YAML_BYTES))
         for number, line in enumerate(text.splitlines(), 1):
@@ -301,6 +334,20 @@ class _Conversion:
                 raise PackageError(f"{self._tree.where('tests/mapping')}:{number}: {msg}")
             found.setdefault(words[0], {})[words[1]] = None
         return {name: list(tests) for name, tests in found.items()}
+
+    def _listed(self, known: frozenset[str]) -> dict[str, list[str]]:
+        """The tests of each subtask by gen/data, if they are the tests that are there; else none, which is said."""
+        if tps_gen.DATA not in self._tree.files:
+            return {}
+        try:
+            found = tps_gen.read_data(self._draft.text(tps_gen.DATA), self._tree.where(tps_gen.DATA))
+        except PackageError:
+            found = tps_gen.Listed()
+        if not found.commands or not found.commands.keys() <= known:
+            self._draft.report.dropped(f"{tps_gen.DATA}: lists other tests than there are; their names tell subtasks")
+            return {}
+        self._draft.report.took(f"the tests of subtasks by {tps_gen.DATA}, as there is no tests/mapping")
+        return {name: list(found.sets[name]) for name in found.subtasks}
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
@@ -325,13 +372,21 @@ class _Conversion:
             self._solution_by_name()
             return
         chosen: dict[str, str] = {}
-        for name, about in self._json("solutions.json").items():
+        said = self._json("solutions.json")
+        unsaid = [path for path in self._tree.below("solution") if path.removeprefix("solution/") not in said]
+        if unsaid:
+            shown = ", ".join(clean(path, 60) for path in unsaid[:3])
+            more = f" and {len(unsaid) - 3} more" if len(unsaid) > 3 else ""
+            self._draft.report.dropped(f"{shown}{more}: solutions.json does not say what they should do")
+        for name, about in said.items():
             path = f"solution/{name}"
             verdict = str(about.get("verdict")) if isinstance(about, dict) else ""
             folder = _VERDICTS.get(verdict, "")
             other = about.get("except") if isinstance(about, dict) else None
             if isinstance(other, dict) and any(one != "correct" for one in other.values()):
-                folder = "rejected" if folder != "accepted" else ""
+                # A test that it fails is one that is not accepted; a part of the points need not be.
+                fails = folder != "accepted" or any(_VERDICTS.get(str(one), "") for one in other.values())
+                folder = "rejected" if fails and folder else ""
             if path in self._tree.files and folder:
                 chosen[path] = folder
             else:

@@ -48,7 +48,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
         _output_only(draft, said, where)
     archive = _archive(draft, said)
     partial = _programs(draft, said, where)
-    tests.put(draft, said, where, archive, partial=partial)
+    tests.put(draft, said, where, archive, asked, partial=partial)
     if said.get("communication"):
         # A manager says which part of the points; validators are told how many there are.
         for settings in draft.groups.values():
@@ -56,7 +56,23 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     _limits(draft, said, asked, where)
     _file_io(draft, said, where)
     _solutions(draft)
+    draft.unused(spared={INIT, *_named(said)})
     return draft
+
+
+def _named(said: Any) -> set[str]:
+    """The names in init.yml: a program that it names may be in the package in other words."""
+    found: set[str] = set()
+    waiting = [said]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+        elif isinstance(one, str):
+            found.add(one.removeprefix("./"))
+    return found
 
 
 def _programs(draft: Draft, said: dict[str, Any], where: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from typing import Any
@@ -103,6 +104,8 @@ def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -
     if name in {"floats", "floatsabs", "floatsrel"}:
         mode = {"floatsabs": "absolute", "floatsrel": "relative"}.get(name) or str(args.get("error_mode") or "default")
         precision = args.get("precision", 6)
+        if isinstance(precision, str) and re.fullmatch(r" *[0-9]{1,3} *", precision):
+            precision = int(precision)  # as that judge does
         if (
             mode not in _FLOATS
             or isinstance(precision, bool)

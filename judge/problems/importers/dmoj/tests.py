@@ -7,14 +7,14 @@ import posixpath
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
 from judge.errors import PackageError
 from judge.problems.importers.cases import Case, Rule, Subtask, points, write_plain, write_scored
 from judge.problems.importers.dmoj.generation import Generation
-from judge.problems.importers.draft import Content, Draft, Ref
+from judge.problems.importers.draft import Asked, Content, Draft, Ref
 from judge.problems.importers.pairs import is_sample
 from judge.problems.tree import Tree, clean
 
@@ -51,6 +51,8 @@ class _Source:
     where: str
     generation: Generation
     folder: str = ""
+    # The time and memory limit that whoever imports it gave for all tests.
+    asked: Asked = field(default_factory=Asked)
 
     def find(self, name: Any, what: str) -> Content:
         """The file of this name; nothing is said of a file that a case does not have."""
@@ -65,11 +67,13 @@ class _Source:
         raise PackageError(f"{self.where}: {what}: '{clean(path, 80)}' is neither beside init.yml nor in the archive")
 
 
-def put(draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None, *, partial: bool) -> None:
+def put(
+    draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None, asked: Asked, *, partial: bool
+) -> None:
     """All tests. `partial`: a checker or interactor may give a part of a case's points."""
     name = str(said.get("archive") or "")
     generation = Generation(draft, where)
-    source = _Source(draft, archive, where, generation, "" if archive else posixpath.splitext(name)[0])
+    source = _Source(draft, archive, where, generation, "" if archive else posixpath.splitext(name)[0], asked)
     listed = said.get("test_cases")
     pretests = said.get("pretest_test_cases") or []
     if not isinstance(pretests, list):
@@ -150,9 +154,15 @@ def refuse_links(said: Mapping[str, Any], where: str) -> None:
 def _check_keys(entry: Mapping[str, Any], source: _Source) -> None:
     refuse_links(entry, f"{source.where}: test_cases")
     source.draft.check_keys(entry, _OF_CASES, f"{source.where}: test_cases", strict=True)
-    for limit in ("time_limit", "memory_limit"):
+    for limit, option, asked in (
+        ("time_limit", "--time-limit", source.asked.time_limit),
+        ("memory_limit", "--memory", source.asked.memory),
+    ):
+        if limit in entry and asked is None:
+            msg = f"a test has no limit of its own here; remove it, or give one for all ({option})"
+            raise PackageError(f"{source.where}: test_cases: {limit}: {msg}")
         if limit in entry:
-            raise PackageError(f"{source.where}: test_cases: {limit}: a test has no limit of its own here; remove it")
+            source.draft.report.dropped(f"{limit} of single cases: {option} is for all")
 
 
 def _dependencies(entry: Mapping[str, Any], number: int, source: _Source, batches: Sequence[str]) -> list[str]:
@@ -226,7 +236,8 @@ def _matched(draft: Draft, given: Any, source: _Source) -> list[dict[str, Any]]:
     if given is not None and not isinstance(given, dict):
         raise PackageError(f"{where}: test_cases: expected a list of cases, or a mapping with patterns")
     if source.archive is None:
-        raise PackageError(f"{where}: test_cases: is missing; without an archive every case must be listed")
+        said = "has patterns" if given else "is missing"
+        raise PackageError(f"{where}: test_cases: {said}; without an archive every case must be listed")
     asked = given or {}
     draft.check_keys(asked, _OF_PATTERNS, f"{where}: test_cases", strict=True)
     names = sorted(name for name in source.archive.files if len(name) <= _NAME_CHARS)

@@ -106,8 +106,8 @@ class Conversion:
         self._path = path
         self._base = f"{folder}/" if folder else ""
         self._where = tree.where(path or folder)
-        self._conf = self._settings()
         self._asked = asked
+        self._conf = self._settings()
         self._limits: dict[str, set[float]] = {"time": set(), "memory": set()}
         # Tests that are shown, where the tests' names do not tell it.
         self._samples: list[Case] | None = None
@@ -189,16 +189,20 @@ class Conversion:
 
     def _put_limits(self) -> None:
         for key, ours, usual in (("time", "time_limit", 1.0), ("memory", "memory", 256.0)):
-            found = self._limits[key]
+            found, asked = self._limits[key], getattr(self._asked, ours)
+            if asked is not None:
+                self._draft.limits[ours] = as_number(asked)
+                if len(found) > 1:
+                    self._draft.report.dropped(
+                        f"{key}: there are different ones; --{ours.replace('_', '-')} is for all"
+                    )
+                continue
             if len(found) > 1:
-                raise PackageError(
-                    f"{self._where}: {key}: there are different ones, and a test has no limit of its own here; give one"
-                )
+                why = "there are different ones, and a test has no limit of its own here"
+                raise PackageError(f"{self._where}: {key}: {why}; give one for all (--{ours.replace('_', '-')})")
             self._draft.limits[ours] = as_number(next(iter(found), usual))
             if not found:
                 self._draft.report.took(f"the {key} limit that Hydro has where nothing is said")
-        if self._asked.memory is not None:
-            self._draft.limits["memory"] = self._asked.memory
 
     def _put_languages(self) -> None:
         """The only languages that submissions may be in, where some are named."""
@@ -370,14 +374,21 @@ class Conversion:
             for language in ("c", "cpp") if header else ("default",):
                 if ref is not None:
                     draft.put(f"include/{language}/{posixpath.basename(one)}", ref)
-        for path in sorted(self._tree.files):
+        # The one that names its language first: Hydro shows the other where it has none in the reader's.
+        for path in sorted(self._tree.files, key=lambda path: (path == "problem.md", path)):
             found = STATEMENT.fullmatch(path)
-            if found is not None:
-                ioi.put_statement(draft, path, (found[1] or "zh").replace("_", "-"))
+            if found is not None and not ioi.put_statement(draft, path, (found[1] or "zh").replace("_", "-")):
+                draft.report.dropped(f"{path}: there is a statement in that language already")
         ioi.put_attachments(draft, "additional_file")
-        if PROBLEM not in self._tree.files:
-            used = {content.path for content in draft.files.values() if isinstance(content, Ref)}
-            directory.put_beside(draft, {*used, self._path})
+        used = {content.path for content in draft.files.values() if isinstance(content, Ref)}
+        used |= {path for path in self._tree.files if STATEMENT.fullmatch(path)}
+        directory.put_beside(draft, {*used, *self._put_in_others(), self._path, PROBLEM})
+
+    def _put_in_others(self) -> set[str]:
+        """Files that are in the package in other words than their own: programs that were put together with others."""
+        named = [self._conf.get(key) for key in ("checker", "interactor", "validator")]
+        names = [one.get("file") if isinstance(one, dict) else one for one in named]
+        return {f"{self._base}{name}" for name in (*names, *self._names("judge_extra_files"), "testlib.h")}
 
     def _names(self, key: str) -> Sequence[str]:
         said = self._conf.get(key) or []

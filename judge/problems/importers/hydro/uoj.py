@@ -64,9 +64,16 @@ class _Conversion(Conversion):
             if own.get(key, "") not in _OFF:
                 raise PackageError(f"{self._where}: {key}: {why}; make a package of it")
         for key, value in own.items():
-            same = re.fullmatch(r"(time_limit|memory_limit)_[0-9]+", key)
-            if same is not None and value != own.get(same[1]):
-                raise PackageError(f"{self._where}: {key}: a test has no limit of its own here; give one for all")
+            same = re.fullmatch(r"((?:time|memory)_limit)_[0-9]+", key)
+            if same is None or value == own.get(same[1]):
+                continue
+            option, asked = ("--time-limit", self._asked.time_limit)
+            if same[1] == "memory_limit":
+                option, asked = ("--memory", self._asked.memory)
+            if asked is None:
+                msg = f"a test has no limit of its own here; give one for all ({option})"
+                raise PackageError(f"{self._where}: {key}: {msg}")
+            self._draft.report.dropped(f"{same[1]} of single tests: {option} is for all")
         self._draft.limits["output"] = self._number("output_limit", 64, 1024)
         return {
             "type": "submit_answer" if own.get("submit_answer", "") not in _OFF else "default",

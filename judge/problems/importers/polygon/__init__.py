@@ -12,7 +12,7 @@ def matches(tree: Tree) -> bool:
     return document.PROBLEM_XML in tree.files
 
 
-def convert(tree: Tree, asked: Asked) -> Draft:
+def convert(tree: Tree, _asked: Asked) -> Draft:
     """The package of one problem of Polygon; PackageError."""
     root = document.parse(tree)
     draft = Draft(tree, "polygon")
@@ -23,8 +23,6 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     # Before the tests: the main solution may be compiled with some of these.
     assets.put_files(draft, root)
     judging.put_tests(draft, root, programs)
-    if asked.memory is not None:
-        draft.limits["memory"] = asked.memory
     assets.put_solutions(draft, root, partial=programs.partial)
     statements.put_statements(draft, root)
     for tag in ("scorer", "arbiter", "strategy"):
