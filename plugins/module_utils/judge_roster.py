@@ -273,9 +273,9 @@ class Roster:
         seconds, for each step. RosterError when a step does not come to its end.
         """
         self._leave_replica_set(name, patience)
-        self._refuse(name, before)
+        self._refuse(name, before, patience)
         self._leave_etcd(name, patience)
-        self._end_registration(name)
+        self._end_registration(name, patience)
         self._forget_executor(name, patience)
 
     def _leave_replica_set(self, name: str, patience: float) -> None:
@@ -283,8 +283,7 @@ class Roster:
         from judge.mongodb.registry import MEMBER  # noqa: PLC0415
 
         address = self._registered().get(name)
-        with self._keys(self.mongodb) as etcd:
-            etcd.delete(MEMBER + name)
+        self._told(self.mongodb, lambda etcd: etcd.delete(MEMBER + name), patience)
 
         def gone() -> str:
             client = self._database()
@@ -300,7 +299,7 @@ class Roster:
         if address is not None:
             self._until(gone, patience, f"MongoDB has not removed {name}")
 
-    def _refuse(self, name: str, before: float) -> None:
+    def _refuse(self, name: str, before: float, patience: float) -> None:
         """Both lists, each by one write; a later moment replaces an earlier one."""
         from judge.pki.refused import DOCUMENT, KEYS, value  # noqa: PLC0415
 
@@ -315,30 +314,21 @@ class Roster:
             raise self._translated(exc) from None
         finally:
             client.close()
-        with self._keys(self.judicator) as etcd:
-            etcd.put(KEYS + name, value(before))
+        self._told(self.judicator, lambda etcd: etcd.put(KEYS + name, value(before)), patience)
 
     def _leave_etcd(self, name: str, patience: float) -> None:
-        from judge.errors import UnavailableError  # noqa: PLC0415
-
-        def removed() -> str:
+        def removed() -> None:
             with self._members() as etcd:
-                try:
-                    mine = [one for one in etcd.members() if one.name == name]
-                    for member in mine:
-                        etcd.member_remove(member.id)
-                except UnavailableError as exc:  # for some seconds after any start etcd refuses changes
-                    return str(exc)
-            return ""
+                for member in [one for one in etcd.members() if one.name == name]:
+                    etcd.member_remove(member.id)
 
-        self._until(removed, patience, f"etcd has not removed {name}")
+        self._answered(removed, patience, f"etcd has not removed {name}")
 
-    def _end_registration(self, name: str) -> None:
+    def _end_registration(self, name: str, patience: float) -> None:
         """It would end with its lease; what is refused cannot come back."""
         from judge.etcd.registry import SERVICES  # noqa: PLC0415
 
-        with self._keys(self.judicator) as etcd:
-            etcd.delete(SERVICES + name)
+        self._told(self.judicator, lambda etcd: etcd.delete(SERVICES + name), patience)
 
     def _forget_executor(self, name: str, patience: float) -> None:
         """Once the judicators have found it dead, and so given its tasks to others."""
@@ -356,6 +346,28 @@ class Roster:
             self._until(forgotten, patience, f"executor {name} is not forgotten")
         finally:
             client.close()
+
+    def _told(self, config: Any, change: Callable[[Any], None], patience: float) -> None:
+        """Make a change of etcd's keys that may be made twice, with this config's certificate."""
+
+        def made() -> None:
+            with self._keys(config) as etcd:
+                change(etcd)
+
+        self._answered(made, patience, "etcd has not taken a change")
+
+    def _answered(self, change: Callable[[], None], patience: float, what: str) -> None:
+        """Make a change until it is answered: for some seconds after a start, and while it elects, etcd refuses all."""
+        from judge.errors import UnavailableError  # noqa: PLC0415
+
+        def made() -> str:
+            try:
+                change()
+            except UnavailableError as exc:
+                return str(exc)
+            return ""
+
+        self._until(made, patience, what)
 
     @staticmethod
     def _until(look: Callable[[], str], patience: float, what: str) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.errors import NotFoundError, OutcomeUnknownError, UnavailableError
 from judge.pki.refused import listed, reason, value
 from plugins.module_utils.judge_members import majority
-from plugins.module_utils.judge_roster import outages, plan, refusals, remarks, strangers
+from plugins.module_utils.judge_roster import Roster, RosterError, outages, plan, refusals, remarks, strangers
 from plugins.modules.judge_host import in_hand
 
 NAMES = ("j1", "j2", "j3", "j4", "j5")
@@ -109,3 +111,28 @@ def test_the_status_line_of_a_resting_executor_is_understood() -> None:
     assert in_hand("judging 1 of 2 slots, drained, 3 tasks in hand") == 3
     assert in_hand("judging 0 of 2 slots, drained, 0 tasks in hand, disk full") == 0
     assert in_hand("judging 0 of 2 slots") is None
+
+
+def test_a_change_is_made_again_until_etcd_answers() -> None:
+    """As members elect another leader, which they do when the one that leaves led."""
+    steps = object.__new__(Roster)  # the configs of a host are not asked for
+    answers = iter([OutcomeUnknownError("no answer"), UnavailableError("no leader"), None])
+
+    def change() -> None:
+        if (answer := next(answers)) is not None:
+            raise answer
+
+    steps._answered(change, 60.0, "etcd has not taken a change")
+    assert next(answers, "all were needed") == "all were needed"
+
+    def never() -> None:
+        raise UnavailableError("no leader")
+
+    with pytest.raises(RosterError, match="etcd has not taken a change within 0 s: no leader; run the playbook again"):
+        steps._answered(never, 0.0, "etcd has not taken a change")
+
+    def wrong() -> None:
+        raise NotFoundError("no such member")
+
+    with pytest.raises(NotFoundError):
+        steps._answered(wrong, 60.0, "etcd has not taken a change")
