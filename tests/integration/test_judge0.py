@@ -1261,7 +1261,10 @@ def test_pages_end_with_the_newest_ten_thousand(prepared: Prepared, tmp_path: Pa
         page = [make_task(id=one) for one in ids[asked.skip : asked.skip + asked.limit]]
         return m.SearchReply(tasks=page, total=10_000)
 
-    prepared.answers.update(search=search, get=lambda asked: make_task(id=asked.id))
+    def tasks(asked: TasksRequest) -> TasksReply:
+        return TasksReply(tasks=[make_task(id=one) for one in asked.ids])
+
+    prepared.answers.update(search=search, tasks=tasks)
     with serving_app(make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))) as app:
 
         def page(number: int, each: int) -> tuple[list[str], dict[str, Any]]:
