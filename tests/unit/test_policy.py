@@ -54,6 +54,33 @@ def test_nothing_is_ignored_or_left_unchecked(pattern: str) -> None:
     assert found == []
 
 
+def looked_at(tasks: list[dict[str, Any]], fatal: bool) -> Iterator[tuple[str, bool]]:
+    """The names of results, each with whether the run ends where its host does not answer."""
+    for task in tasks:
+        ends = task.get("any_errors_fatal", fatal)
+        if "register" in task:
+            yield task["register"], ends
+        for part in ("block", "rescue", "always"):
+            yield from looked_at(task.get(part, []), ends)
+
+
+def test_a_host_that_may_be_missing_ends_no_run() -> None:
+    """Ansible ends a play whose errors are fatal for a host that does not answer, also where that is ignored."""
+    checked = 0
+    for path in YAML:
+        text = path.read_text(encoding="utf-8")
+        names = set(re.findall(r"\b(\w+) is (?:not )?unreachable\b", text))
+        if not names:
+            continue
+        told = yaml.safe_load(text)
+        plays = told if "hosts" in told[0] else [{"tasks": told, "any_errors_fatal": True}]
+        for play in plays:
+            for result, ends in looked_at(play.get("tasks", []), play.get("any_errors_fatal", False)):
+                checked += result in names
+                assert not (result in names and ends), f"{name(path)}: {result}"
+    assert checked > 5
+
+
 def test_no_rule_of_the_linters_is_switched_off() -> None:
     """The strictest profile, no rule skipped or only warned of, and no file or line that excepts itself."""
     settings = yaml.safe_load((ROOT / ".ansible-lint").read_text())
