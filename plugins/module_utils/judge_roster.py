@@ -18,6 +18,7 @@ from .judge_members import majority
 ETC = Path("/etc/judge")
 _POLL = 0.5
 _ETCD = 20.0  # seconds for one question to etcd: hosts that work hard answer late, and nobody waits here
+_GATES = 3.0  # seconds after which every gate of etcd refuses a certificate that is on the list
 _SERVING = {"PRIMARY", "SECONDARY"}
 
 
@@ -325,10 +326,36 @@ class Roster:
         self._answered(removed, patience, f"etcd has not removed {name}")
 
     def _end_registration(self, name: str, patience: float) -> None:
-        """It would end with its lease; what is refused cannot come back."""
-        from judge.etcd.registry import SERVICES  # noqa: PLC0415
+        """It would end with its lease. Gates take a moment to refuse a certificate: what comes back by then goes again.
 
-        self._told(self.judicator, lambda etcd: etcd.delete(SERVICES + name), patience)
+        The member of MongoDB, too, which has no lease, may have registered anew before its certificate was refused.
+        """
+        from judge.errors import UnavailableError  # noqa: PLC0415
+        from judge.etcd.registry import SERVICES  # noqa: PLC0415
+        from judge.mongodb.registry import MEMBER  # noqa: PLC0415
+
+        def left() -> str:
+            try:
+                found = [
+                    key
+                    for config, key in ((self.judicator, SERVICES + name), (self.mongodb, MEMBER + name))
+                    if self._dropped(config, key)
+                ]
+            except UnavailableError as exc:
+                return str(exc)
+            if found:
+                time.sleep(_GATES)
+            return " and ".join(f"{key} was there" for key in found)
+
+        self._until(left, patience, f"the registration of {name} does not end")
+
+    def _dropped(self, config: Any, key: str) -> bool:
+        """Delete a key of etcd; says whether it was there."""
+        with self._keys(config) as etcd:
+            there = etcd.get(key) is not None
+            if there:
+                etcd.delete(key)
+        return there
 
     def _forget_executor(self, name: str, patience: float) -> None:
         """Once the judicators have found it dead, and so given its tasks to others."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from judge.errors import NotFoundError, OutcomeUnknownError, UnavailableError
 from judge.pki.refused import listed, reason, value
+from plugins.module_utils import judge_roster
 from plugins.module_utils.judge_members import majority
 from plugins.module_utils.judge_roster import Roster, RosterError, outages, plan, refusals, remarks, strangers
 from plugins.modules.judge_host import in_hand
@@ -136,3 +137,20 @@ def test_a_change_is_made_again_until_etcd_answers() -> None:
 
     with pytest.raises(NotFoundError):
         steps._answered(wrong, 60.0, "etcd has not taken a change")
+
+
+def test_a_registration_that_comes_back_goes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a judicator writes its own anew until the gates refuse its certificate."""
+    monkeypatch.setattr(judge_roster, "_GATES", 0.0)
+    steps = object.__new__(Roster)
+    steps.judicator = steps.mongodb = None
+    there = {"judicator/service/j1": 3, "mongodb/member/j1": 1, "judicator/service/j2": 1}
+
+    def dropped(_: object, key: str) -> bool:
+        found = there.get(key, 0) > 0
+        there[key] = there.get(key, 0) - found
+        return found
+
+    steps._dropped = dropped  # type: ignore[method-assign]
+    steps._end_registration("j1", 60.0)
+    assert there == {"judicator/service/j1": 0, "mongodb/member/j1": 0, "judicator/service/j2": 1}
