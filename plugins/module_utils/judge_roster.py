@@ -318,36 +318,45 @@ class Roster:
         self._told(self.judicator, lambda etcd: etcd.put(KEYS + name, value(before)), patience)
 
     def _leave_etcd(self, name: str, patience: float) -> None:
-        def removed() -> None:
-            with self._members() as etcd:
-                for member in [one for one in etcd.members() if one.name == name]:
-                    etcd.member_remove(member.id)
+        """Its daemon joins again, as a learner that has no name at first, until the gates refuse it."""
+        urls: set[str] = set()
 
-        self._answered(removed, patience, f"etcd has not removed {name}")
+        def removed() -> list[str]:
+            with self._members() as etcd:
+                mine = [one for one in etcd.members() if one.name == name or urls & set(one.peer_urls)]
+                urls.update(url for member in mine for url in member.peer_urls)
+                for member in mine:
+                    etcd.member_remove(member.id)
+            return [f"member {member.id:x}" for member in mine]
+
+        self._stays_gone(removed, patience, f"etcd has not removed {name}")
 
     def _end_registration(self, name: str, patience: float) -> None:
-        """It would end with its lease. Gates take a moment to refuse a certificate: what comes back by then goes again.
-
-        The member of MongoDB, too, which has no lease, may have registered anew before its certificate was refused.
-        """
-        from judge.errors import UnavailableError  # noqa: PLC0415
+        """It would end with its lease; the member of MongoDB, which has none, may have registered anew."""
         from judge.etcd.registry import SERVICES  # noqa: PLC0415
         from judge.mongodb.registry import MEMBER  # noqa: PLC0415
 
+        places = ((self.judicator, SERVICES + name), (self.mongodb, MEMBER + name))
+        self._stays_gone(
+            lambda: [key for config, key in places if self._dropped(config, key)],
+            patience,
+            f"the registration of {name} does not end",
+        )
+
+    def _stays_gone(self, drop: Callable[[], list[str]], patience: float, what: str) -> None:
+        """Take away what `drop` finds until nothing is back once every gate of etcd refuses the host's certificate."""
+        from judge.errors import UnavailableError  # noqa: PLC0415
+
         def left() -> str:
             try:
-                found = [
-                    key
-                    for config, key in ((self.judicator, SERVICES + name), (self.mongodb, MEMBER + name))
-                    if self._dropped(config, key)
-                ]
-            except UnavailableError as exc:
+                found = drop()
+            except UnavailableError as exc:  # for some seconds after a start, and in elections, etcd refuses changes
                 return str(exc)
             if found:
                 time.sleep(_GATES)
-            return " and ".join(f"{key} was there" for key in found)
+            return " and ".join(f"{one} was there" for one in found)
 
-        self._until(left, patience, f"the registration of {name} does not end")
+        self._until(left, patience, what)
 
     def _dropped(self, config: Any, key: str) -> bool:
         """Delete a key of etcd; says whether it was there."""
