@@ -345,13 +345,9 @@ class Roster:
 
     def _stays_gone(self, drop: Callable[[], list[str]], patience: float, what: str) -> None:
         """Take away what `drop` finds until nothing is back once every gate of etcd refuses the host's certificate."""
-        from judge.errors import UnavailableError  # noqa: PLC0415
 
         def left() -> str:
-            try:
-                found = drop()
-            except UnavailableError as exc:  # for some seconds after a start, and in elections, etcd refuses changes
-                return str(exc)
+            found = drop()
             if found:
                 time.sleep(_GATES)
             return " and ".join(f"{one} was there" for one in found)
@@ -386,29 +382,29 @@ class Roster:
     def _told(self, config: Any, change: Callable[[Any], None], patience: float) -> None:
         """Make a change of etcd's keys that may be made twice, with this config's certificate."""
 
-        def made() -> None:
+        def made() -> str:
             with self._keys(config) as etcd:
                 change(etcd)
-
-        self._answered(made, patience, "etcd has not taken a change")
-
-    def _answered(self, change: Callable[[], None], patience: float, what: str) -> None:
-        """Make a change until it is answered: for some seconds after a start, and while it elects, etcd refuses all."""
-        from judge.errors import UnavailableError  # noqa: PLC0415
-
-        def made() -> str:
-            try:
-                change()
-            except UnavailableError as exc:
-                return str(exc)
             return ""
 
-        self._until(made, patience, what)
+        self._until(made, patience, "etcd has not taken a change")
 
     @staticmethod
     def _until(look: Callable[[], str], patience: float, what: str) -> None:
+        """Do this until it gives no reason to do it again; etcd refuses all in elections, and for a while after starts.
+
+        RosterError after `patience` seconds.
+        """
+        from judge.errors import UnavailableError  # noqa: PLC0415
+
         end = time.monotonic() + patience
-        while reason := look():
+        while True:
+            try:
+                reason = look()
+            except UnavailableError as exc:
+                reason = str(exc)
+            if not reason:
+                return
             if time.monotonic() > end:
                 raise RosterError(f"{what} within {patience:g} s: {reason}; run the playbook again")
             time.sleep(_POLL)

@@ -116,27 +116,27 @@ def test_the_status_line_of_a_resting_executor_is_understood() -> None:
 
 def test_a_change_is_made_again_until_etcd_answers() -> None:
     """As members elect another leader, which they do when the one that leaves led."""
-    steps = object.__new__(Roster)  # the configs of a host are not asked for
     answers = iter([OutcomeUnknownError("no answer"), UnavailableError("no leader"), None])
 
-    def change() -> None:
+    def change() -> str:
         if (answer := next(answers)) is not None:
             raise answer
+        return ""
 
-    steps._answered(change, 60.0, "etcd has not taken a change")
+    Roster._until(change, 60.0, "etcd has not taken a change")
     assert next(answers, "all were needed") == "all were needed"
 
-    def never() -> None:
+    def never() -> str:
         raise UnavailableError("no leader")
 
     with pytest.raises(RosterError, match="etcd has not taken a change within 0 s: no leader; run the playbook again"):
-        steps._answered(never, 0.0, "etcd has not taken a change")
+        Roster._until(never, 0.0, "etcd has not taken a change")
 
-    def wrong() -> None:
+    def wrong() -> str:
         raise NotFoundError("no such member")
 
     with pytest.raises(NotFoundError):
-        steps._answered(wrong, 60.0, "etcd has not taken a change")
+        Roster._until(wrong, 60.0, "etcd has not taken a change")
 
 
 def test_a_registration_that_comes_back_goes_again(monkeypatch: pytest.MonkeyPatch) -> None:
