@@ -8,6 +8,9 @@ import http.server
 import threading
 from collections.abc import Iterator
 
+from judge.etcd import wire  # noqa: F401 - the first to import protobuf, whose implementation it chooses
+
+# isort: split
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
