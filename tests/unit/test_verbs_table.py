@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,3 +119,12 @@ def test_a_row_that_nobody_has_named_fails_its_test(tmp_path: Path) -> None:
         "| add | g2 | 50 | 1.2 s | 0.5 s | 0 | 0 | 0 |",
         "| dance | j1 | 1 | - | - | - | - | - |",
     ]
+
+
+def test_every_test_of_make_test_cluster_is_found():
+    """Together, as there: modules read alone had hidden that one import kept all of another's tests away."""
+    program = [sys.executable, "-m", "pytest", "-n0", "-q", "-p", "no:cacheprovider", "--collect-only", "tests/cluster"]
+    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    found = {line.partition("::")[0] for line in done.stdout.splitlines()}
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert {f"tests/cluster/{path.name}" for path in (ROOT / "tests/cluster").glob("test_*.py")} <= found
