@@ -112,7 +112,7 @@ class MongodbConfig(Daemon):
     check: Check = Check()
     reconcile_interval: Seconds = 2.0
     leave_on_stop: bool = False
-    cache_gib: float = Field(default=0.25, ge=0.25)
+    cache_gib: float = Field(default=0.25, ge=0.1)
     election_timeout_ms: int = Field(default=2000, ge=500)
     heartbeat_ms: int = Field(default=500, ge=100)
     database: Name = "judge"

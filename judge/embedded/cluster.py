@@ -259,6 +259,7 @@ def configs(
             etcd=settings.EtcdClient(endpoints=[endpoint], tls=server),
             check=check,
             reconcile_interval=1.0,
+            cache_gib=0.1,  # with what mongod takes beside it, less than 300 MiB of a machine that does other things
             username=MONGODB_USER,
             password_file=directory.mongodb_password,
             key_file=directory.mongodb_key,

@@ -32,6 +32,8 @@ _EXIT_REASONS = {
     62: "cannot use data files of another version of MongoDB",
 }
 _QUIESCE_MS = 500
+# GiB of cache of which mongod's own option takes no fewer.
+_LEAST_OWN = 0.25
 
 _LEVELS = {"F": logging.CRITICAL, "E": logging.ERROR, "W": logging.WARNING}
 # Informational lines that are decisions of the replica set or milestones; all others are for debugging.
@@ -133,6 +135,13 @@ def _bind_fault(host: str, port: int) -> int | None:
     return None
 
 
+def _cache(gib: float) -> list[str]:
+    """The option for the size of WiredTiger's cache: mongod's own takes no less than 0.25, the engine does."""
+    if gib >= _LEAST_OWN:
+        return ["--wiredTigerCacheSizeGB", f"{gib:g}"]
+    return ["--wiredTigerEngineConfigString", f"cache_size={round(gib * 1024)}M"]
+
+
 def command(config: MongodbConfig, binary: Path) -> list[str]:
     """The command line of mongod for a config; writes the joined certificate file that mongod wants."""
     line = [
@@ -141,7 +150,7 @@ def command(config: MongodbConfig, binary: Path) -> list[str]:
         "--port", str(endpoint.split(config.address)[1]),
         "--bind_ip", ",".join(config.listen),
         "--replSet", config.replica_set,
-        "--wiredTigerCacheSizeGB", f"{config.cache_gib:g}",
+        *_cache(config.cache_gib),
         "--networkMessageCompressors", "snappy,zstd",
         "--nounixsocket",
         # Seconds that a secondary waits on a dead connection before majority writes go on without it (docs/mongodb.md).

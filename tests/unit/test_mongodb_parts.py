@@ -119,6 +119,8 @@ def test_command_line(tmp_path: Path) -> None:
     )
     assert line.startswith(f"/x/mongod --dbpath {tmp_path} --port 27017 --bind_ip 127.0.0.1,10.0.0.1 --replSet judge")
     assert "--wiredTigerCacheSizeGB 1.5 " in line
+    small = server.command(config(tmp_path, cache_gib=0.1), Path("/x/mongod"))
+    assert "--wiredTigerEngineConfigString cache_size=102M" in " ".join(small)
     assert "--setParameter oplogNetworkTimeoutBufferSeconds=1" in line
     assert "--ipv6" not in line and "--tlsMode" not in line and "--keyFile" not in line
 
