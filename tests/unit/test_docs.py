@@ -337,13 +337,31 @@ def first_lines(path: Path) -> Iterator[tuple[int, str]]:
                 above = line if alone else above
 
 
+def first_lines_of_text(path: Path) -> Iterator[tuple[int, str]]:
+    """The same of other languages whose comments begin with `#`: those that have a line of their own."""
+    above = 0
+    for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if text.lstrip().startswith("# "):
+            if line != above + 1:
+                yield line, text.lstrip("# ")
+            above = line
+
+
 def test_a_comment_begins_with_the_thing() -> None:
     """As a docstring does. The other lines of a block go on with a sentence, so they may begin with any word."""
-    scripts = [path for path in (ROOT / "scripts").iterdir() if path.read_bytes().startswith(b"#!/usr/bin/env python")]
-    paths = [*scripts, *(path for room in ("judge", "plugins", "lab") for path in (ROOT / room).rglob("*.py"))]
-    found = [(path.relative_to(ROOT), *comment) for path in paths for comment in first_lines(path)]
-    assert len(scripts) > 2 and len(found) > 1500
-    assert [f"{path}:{line}: {text}" for path, line, text in found if CLAUSE.match(text)] == []
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    found: list[tuple[str, int, str]] = []
+    for name in filter(None, listed.split("\0")):
+        path = ROOT / name
+        if not path.is_file() or path.is_symlink() or name.startswith(("tests/", "docs/", *NO_PROSE)):
+            continue
+        head = path.read_bytes()[:80]
+        if path.suffix == ".py" or (head.startswith(b"#!") and b"python" in head.partition(b"\n")[0]):
+            found += [(name, *comment) for comment in first_lines(path)]
+        elif path.suffix in {".yml", ".service", ".timer", ".toml", ".sh", ".cfg"} or head.startswith(b"#!"):
+            found += [(name, *comment) for comment in first_lines_of_text(path)]
+    assert len(found) > 2000
+    assert [f"{name}:{line}: {text}" for name, line, text in found if CLAUSE.match(text)] == []
 
 
 def test_every_decision_has_a_number_of_its_own() -> None:
