@@ -353,8 +353,8 @@ def test_a_comment_begins_with_the_thing() -> None:
     found: list[tuple[str, int, str]] = []
     for name in filter(None, listed.split("\0")):
         path = ROOT / name
-        if not path.is_file() or path.is_symlink() or name.startswith(("tests/", "docs/", *NO_PROSE)):
-            continue
+        if not path.is_file() or path.is_symlink() or name.startswith(("tests/", "docs/", "clients/", *NO_PROSE)):
+            continue  # clients/ is made of what the API's document says of its fields
         head = path.read_bytes()[:80]
         if path.suffix == ".py" or (head.startswith(b"#!") and b"python" in head.partition(b"\n")[0]):
             found += [(name, *comment) for comment in first_lines(path)]

@@ -24,7 +24,7 @@ def answered(address: str, port: int, pair: tuple[Path, Path] | None) -> bool:
     """Whether a server answers a request of ours. A closed or reset connection and a TLS alert are a refusal."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # whether *we* trust the server is not the question here
+    context.verify_mode = ssl.CERT_NONE  # our own trust in the server is not the question here
     context.set_alpn_protocols(["h2"])  # gRPC hears nobody who does not offer it; the others do not look
     if pair:
         context.load_cert_chain(*pair)

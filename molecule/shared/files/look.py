@@ -14,7 +14,7 @@ LISTENING = "0A"  # state of a TCP socket in /proc/net/tcp
 UNCONNECTED = "07"  # a UDP socket that takes datagrams from anybody
 LOOPBACK = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
 PROPERTIES = "Id,ActiveState,SubState,StatusText,UnitFileState,NRestarts"
-# Everything that the deployment makes: the whole of /etc/judge, the first level of the big trees, and its part of the system's.
+# All that the deployment makes: the whole of /etc/judge, the first level of the big trees, its part of the system's.
 PLACES = (
     "/etc/judge", "/etc/judge/**/*", "/var/lib/judge", "/var/lib/judge/*", "/opt/judge", "/opt/judge/*",
     "/etc/sysctl.d/*judge*", "/etc/tmpfiles.d/*judge*", "/etc/systemd/*.d/*judge*", "/etc/systemd/system/judge*",
