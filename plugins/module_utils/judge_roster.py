@@ -93,15 +93,16 @@ def remarks(roster: Mapping[str, Any], name: str) -> list[str]:
     return found
 
 
-def plan(roster: Mapping[str, Any], name: str, *, again: bool = False) -> list[str]:
+def plan(roster: Mapping[str, Any], name: str, *, again: bool = False, before: float = 0.0) -> list[str]:
     """The changes that taking this name out makes, in order; empty when it has left and is refused.
 
-    `again`: it has got new certificates since it was removed for the last time.
+    `again`: it has got new certificates since it was removed for the last time. `before`: seconds since 1970 up to
+    which its certificates have to be refused; a run that was cut off has noted that moment, and perhaps told nobody.
     """
     steps = []
     if any(one["name"] == name for one in roster["mongodb"]):
         steps.append(f"MongoDB: the member {name} is withdrawn, and the primary takes it out of the replica set")
-    if again or name not in roster["refused"]:
+    if again or roster["refused"].get(name, -1.0) < before or name not in roster["refused"]:
         steps.append(f"certificates of {name} that were issued until now are refused by every judicator and etcd")
     if any(one["name"] == name for one in roster["etcd"]):
         steps.append(f"etcd: the member {name} is removed")
@@ -182,7 +183,7 @@ class Roster:
     def read(self) -> dict[str, Any]:
         """Everybody, by kind. JudgeError when etcd or MongoDB does not answer."""
         from judge.etcd.registry import judicators  # noqa: PLC0415
-        from judge.pki.refused import DOCUMENT, KEYS  # noqa: PLC0415
+        from judge.pki.refused import DOCUMENT, KEYS, listed  # noqa: PLC0415
 
         with self._members() as etcd:
             up = {status.member_id for status in etcd.status() if not status.error and status.leader_id}
@@ -192,7 +193,7 @@ class Roster:
             ]
         with self._keys(self.judicator) as etcd:
             registered = sorted(entry.name for entry in judicators(etcd))
-            refused = {kv.key.removeprefix(KEYS) for kv in etcd.list(KEYS)}
+            gates = listed((kv.key.removeprefix(KEYS), kv.value) for kv in etcd.list(KEYS))
         client = self._database()
         try:
             mongodb = self._replica_set(client)
@@ -201,7 +202,7 @@ class Roster:
                 {"name": one["_id"], "alive": one["alive"], "drain": one["drain"]}
                 for one in database.executors.find({}, {"alive": 1, "drain": 1}).sort("_id", 1)
             ]
-            listed = database.meta.find_one({"_id": DOCUMENT}) or {"names": []}
+            names = (database.meta.find_one({"_id": DOCUMENT}) or {"names": []})["names"]
         except self._driver_errors() as exc:
             raise self._translated(exc) from None
         finally:
@@ -211,7 +212,8 @@ class Roster:
             "mongodb": mongodb,
             "judicators": registered,
             "executors": executors,
-            "refused": sorted(refused & {one["name"] for one in listed["names"]}),
+            # By both lists; whoever is on one of them only is refused by a part of the cluster.
+            "refused": {one["name"]: min(one["before"], gates[one["name"]]) for one in names if one["name"] in gates},
         }
 
     def _replica_set(self, client: Any) -> list[dict[str, Any]]:

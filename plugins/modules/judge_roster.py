@@ -21,7 +21,7 @@ options:
     type: dict
     default: {}
   before:
-    description: Certificates that were issued before this moment (seconds since 1970) are refused.
+    description: The moment (seconds since 1970) before which issued certificates are refused, or have to be.
     type: float
     default: 0
   timeout: {description: Seconds that each step may take., type: int, default: 120}
@@ -72,7 +72,7 @@ def run(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
     """The module's result."""
     roster, names = Roster(), params["names"]
     seen = settled(roster, names)
-    steps = {name: plan(seen, name, again=params["again"]) for name in names}
+    steps = {name: plan(seen, name, again=params["again"], before=params["before"]) for name in names}
     why = refusals(seen, names)
     todo = [name for name in names if steps[name]]
     if params["state"] == "absent" and write and todo:

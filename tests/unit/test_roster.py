@@ -22,7 +22,7 @@ def roster(up: dict[str, bool], executors: dict[str, bool] | None = None, **more
     """A cluster whose judicators are up or down, all of them voters of both kinds."""
     members = [{"name": name, "votes": True, "healthy": healthy} for name, healthy in up.items()]
     alive = [{"name": name, "alive": live, "drain": False} for name, live in (executors or {}).items()]
-    return {"etcd": members, "mongodb": members, "judicators": sorted(up), "executors": alive, "refused": [], **more}
+    return {"etcd": members, "mongodb": members, "judicators": sorted(up), "executors": alive, "refused": {}, **more}
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), st.booleans(), min_size=1), st.sampled_from(NAMES))
@@ -63,8 +63,13 @@ def test_the_plan_has_a_step_for_every_membership_and_none_when_all_is_done() ->
     ]  # fmt: skip
     assert [step.split(" ")[0] for step in plan(seen, "e1")] == ["certificates", "executor"]
     assert [step.split(" ")[0] for step in plan(seen, "g1")] == ["certificates"]
-    assert plan(seen | {"refused": ["g1"]}, "g1") == []
-    assert plan(seen | {"refused": ["g1"]}, "g1", again=True) != []
+    seen |= {"refused": {"g1": 10.0}}
+    assert plan(seen, "g1") == plan(seen, "g1", before=10.0) == []
+    assert plan(seen, "g1", again=True) != []
+    # It came back and was removed again; the run noted so, and was cut off before it told the cluster.
+    assert plan(seen, "g1", before=20.0) == [
+        "certificates of g1 that were issued until now are refused by every judicator and etcd"
+    ]
 
 
 def test_what_is_left_is_told() -> None:
