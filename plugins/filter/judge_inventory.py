@@ -50,6 +50,15 @@ def judge_unit_item(unit: str, sources: str) -> dict[str, str]:
     return {"dest": f"/etc/systemd/system/{unit}", "src": f"{sources}/{unit}", "then": "systemctl daemon-reload"}
 
 
+def judge_faults_without(faults: Iterable[str], addresses: Mapping[str, str]) -> list[str]:
+    """Those of a cluster's faults that name none of these hosts, by name or by address (judge_addresses)."""
+    words = {*addresses, *(f"[{one}]" if ":" in one else one for one in addresses.values())}
+    if not words:
+        return list(faults)
+    named = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, sorted(words)))})(?![\w-]|\.\w)")
+    return [fault for fault in faults if not named.search(fault)]
+
+
 def judge_unread(targets: Iterable[Mapping[str, Any]]) -> list[str]:
     """Those of Prometheus' targets that it could not read, or has not yet: which service of which host, and why."""
     return sorted(
@@ -68,6 +77,7 @@ class FilterModule:
             "judge_addresses": judge_addresses,
             "judge_beside": judge_beside,
             "judge_endpoints": judge_endpoints,
+            "judge_faults_without": judge_faults_without,
             "judge_listen": judge_listen,
             "judge_unit_item": judge_unit_item,
             "judge_unread": judge_unread,

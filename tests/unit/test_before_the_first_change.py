@@ -12,8 +12,11 @@ import pytest
 import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
+from hypothesis import given
+from hypothesis import strategies as st
 
 from judge.errors import UnavailableError
+from plugins.filter.judge_inventory import judge_faults_without
 from plugins.module_utils import judge_members
 from plugins.modules import judge_host, judge_service
 from tests.support.playbook_tasks import BUILTIN, PLAYBOOKS, ROOT, Task, module, of_playbook, read
@@ -183,19 +186,45 @@ def test_the_bundle_that_comes_is_told_to_the_look(name: str) -> None:
         (503, ["executor 'e2' does not report"], True),
         (503, ["executor 'e1' does not report", "executor 'e2' does not report"], False),
         (503, ["no executor is alive; nothing is judged until one reports", "executor 'e2' does not report"], False),
+        (
+            503,
+            ["etcd member j2 (10.0.0.2:2379) is not healthy", "mongod 10.0.0.2:27017 is (down) and not healthy"],
+            True,
+        ),
+        (
+            503,
+            ["etcd member j2 (10.0.0.2:2379) is not healthy", "mongod 10.0.0.22:27017 is DOWN and not healthy"],
+            False,
+        ),
+        (503, ["etcd member j2-b (10.0.0.9:2379) is not healthy"], False),
         (503, None, False),
         (-1, None, False),
     ],
 )
-def test_executors_that_a_run_leaves_out_do_not_end_it(status: int, faults: list[str] | None, well: bool) -> None:
-    """verify.yml waits for a healthy cluster; the sentence is that of judge/judicator/status.py."""
+def test_hosts_that_a_run_leaves_out_do_not_end_it(status: int, faults: list[str] | None, well: bool) -> None:
+    """verify.yml waits for a healthy cluster; the sentences are those of judge/judicator/status.py."""
     task = read(ROOT / "playbooks/tasks/judge_one.yml")[0]
     told = {"status": status} | ({} if faults is None else {"json": {"faults": faults}})
     written = {name: trust_as_template(text) for name, text in task["vars"].items()}
-    variables = {**written, "judge_verify_health": told, "groups": {"judge_absent": ["e2"]}}
+    groups = {"judicators": ["j1", "j2"], "executors": ["e1", "e2"], "judge_verified": ["j1", "e1", "g1"]}
+    hosts = {f"{kind}{number}": {"ansible_host": f"10.0.0.{number}"} for kind in "je" for number in (1, 2)}
+    hosts["e2"]["ansible_host"] = "e2.lan"
+    variables = {**written, "judge_verify_health": told, "groups": groups, "hostvars": hosts}
     templar = Templar(loader=DataLoader(), variables=variables)
     assert templar.template(trust_as_template("{{ " + task["until"] + " }}")) is well
-    assert "executor '{one.name}' does not report" in (ROOT / "judge/judicator/status.py").read_text(encoding="utf-8")
+    text = (ROOT / "judge/judicator/status.py").read_text(encoding="utf-8")
+    assert "executor '{one.name}' does not report" in text and "etcd member {one.name} ({one.address}) is not" in text
+
+
+@given(st.sets(st.from_regex(r"[a-z][a-z0-9-]{0,6}", fullmatch=True), min_size=2))
+def test_a_fault_is_a_host_s_own_by_its_whole_name(names: set[str]) -> None:
+    one, *others = sorted(names)
+    faults = [f"etcd member {name} (10.0.0.1:2379) is not healthy" for name in (one, *others)]
+    assert judge_faults_without(faults, {one: "fd00::1"}) == faults[1:]
+    assert judge_faults_without(
+        ["mongod [fd00::1]:27017 is DOWN", "mongod [fd00::11]:27017 is DOWN"], {one: "fd00::1"}
+    )[0].startswith("mongod [fd00::11]")
+    assert judge_faults_without(faults, {}) == faults
 
 
 def said(name: str, task: str, variables: dict[str, object]) -> object:
