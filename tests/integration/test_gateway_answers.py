@@ -175,7 +175,8 @@ def test_a_batch_that_takes_too_long_says_what_was_not_tried(app, admin, monkeyp
 
     def slow(name, *rest, **more):
         reply = call(name, *rest, **more)
-        if name == "adds":  # a look at the languages or the person, made anew now and then, comes before the batch begins
+        # A look at the languages or the person, made anew now and then, comes before the batch begins.
+        if name == "adds":
             late = SimpleNamespace(monotonic=lambda: clock.monotonic() + batches.SECONDS)
             monkeypatch.setattr(batches, "clock", late)
         return reply
