@@ -215,7 +215,8 @@ class IoiTask(Message):
     talk by pipes that they are given as arguments (`fifo`), or by standard input and output (`std`). The manager reads
     from the first of its pipes with a process and writes to the second, or the other way round (`writes_first`).
     `define` is a word that compilers define beside ONLINE_JUDGE, where they define that. `before` is text that stands
-    before each source in C and C++ that was handed in.
+    before each source in C and C++ that was handed in. With `show_source` the output validator finds what was handed
+    in as `judge/submission` in its folder.
     """
 
     kind: Literal["batch", "communication", "two-steps"] = "batch"
@@ -228,6 +229,7 @@ class IoiTask(Message):
     writes_first: bool = False
     define: str = Field(default="", pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$", max_length=100)
     before: str = Field(default="", max_length=2000)
+    show_source: bool = False
     manager: ProblemProgram | None = None
     subtasks: list[Subtask] = Field(default_factory=list)
 

@@ -63,6 +63,7 @@ class JudgeYaml(_Section):
     writes_first: bool = False
     define: Stem = ""
     before: str = Field(default="", max_length=2000, pattern=r"^[^\x00]*$")
+    show_source: bool = False
     subtasks: list[SubtaskSection] = Field(default_factory=list, max_length=SUBTASKS)
 
     @model_validator(mode="after")
@@ -122,6 +123,7 @@ def read_task(
         writes_first=said.writes_first,
         define=said.define,
         before=said.before,
+        show_source=said.show_source,
         manager=program,
         subtasks=_subtasks(said, [test.name for test in fields["tests"]], where),
     )
@@ -135,6 +137,9 @@ def _check_types(said: JudgeYaml, types: Collection[ProblemType], where: str, *,
         raise PackageError(f"{where}: {key}: a problem of type {other[0]} cannot have it")
     if said.kind == "communication" and validated:
         raise PackageError(f"{where}: kind: a communication task's manager decides; remove the output validator")
+    if said.show_source and not validated:
+        msg = "show_source: is for an output validator; add one in output_validator/, or leave it out"
+        raise PackageError(f"{where}: {msg}")
     if said.subtasks and not together(types).has_score:
         raise PackageError(f"{where}: subtasks: are for scoring problems; say type: scoring in problem.yaml")
 

@@ -361,7 +361,7 @@ def test_a_check_that_runs_the_validators(cluster: Cluster, tmp_path: Path) -> N
         (
             "answer_validators",
             "import sys\nprint('no seven')\nsys.exit(43)\n",
-            "test secret/1: its answer is refused by the package's own validator: no seven",
+            "test secret/1: its answer is refused by the package's own validator 'no': no seven",
         ),
     ],
 )

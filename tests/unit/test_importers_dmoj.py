@@ -424,6 +424,33 @@ def test_fractions_of_points_beside_a_checkers_own(tmp_path: Path) -> None:
     ]
 
 
+LOOKS = [
+    b"def check(a, b, submission_source, **kwargs): return submission_source.strip() == b'tiny'",
+    b"def check(a, b, **kwargs): return kwargs['submission_source'].decode() == 'tiny'",
+    b"def check(a, b, *, submission_source, **k): return len(submission_source) < 9",
+    b"def f(submission_source, **_): return submission_source[:1] == b't'\ndef check(a, b, **k): return f(**k)",
+]
+
+
+@pytest.mark.parametrize("source", LOOKS)
+def test_a_checker_that_looks_at_what_was_handed_in(source: bytes, tmp_path: Path) -> None:
+    init, files = "checker: check.py\n" + CASES, {**PLAIN, "check.py": source}
+    task = taken(tmp_path / "a", init, files).manifest.task
+    assert task is not None and task.show_source
+    where = unpacked(tmp_path, init, files)
+    shown = where / "output_validator/judge/submission"
+    assert ask(where, b"", b"")[0] == 1, "an executor that does not show it is at fault, not the submission"
+    shown.parent.mkdir()
+    shown.write_bytes(b"tiny")
+    assert ask(where, b"", b"")[0] == 42
+    shown.write_bytes(b"much longer")
+    assert ask(where, b"", b"")[0] == 43
+
+
+def test_other_checkers_are_shown_nothing(tmp_path: Path) -> None:
+    assert taken(tmp_path, "checker: check.py\n" + CASES, {**PLAIN, "check.py": PYTHON}).manifest.task is None
+
+
 @pytest.mark.parametrize(
     "source",
     [
@@ -433,6 +460,7 @@ def test_fractions_of_points_beside_a_checkers_own(tmp_path: Path) -> None:
         b"def check(a, b, **kw):\n  return kw.get('judge_input', b'') and 'result' != 'case'",
         b"def check(a, b, judge_input, point_value, submission_source, *, case, **kwargs): return a == b",
         b"def g(x): return x\ndef check(a, b, submission_source, **kwargs): return g(kwargs)",
+        b"import json, html.parser\nfrom unicodedata import normalize\ndef check(a, b): return json.loads(a) == b",
     ],
 )
 def test_names_that_are_the_checkers_own(source: bytes) -> None:
@@ -442,7 +470,6 @@ def test_names_that_are_the_checkers_own(source: bytes) -> None:
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        (b"def check(a, b, submission_source, **kwargs): return submission_source", "asks for submission_source"),
         (b"def check(a, b, *, case_position=0, **kwargs): return case_position", "asks for case_position"),
         (b"def check(a, b, **kw): return kw.get('batch')", "asks for batch"),
         (b"def check(a, b, **kw): return 'result' in kw", "asks for result"),
@@ -451,7 +478,7 @@ def test_names_that_are_the_checkers_own(source: bytes) -> None:
         (b"print 1", "is not written in Python 3"),
         (b"from dmoj.graders import x\ndef check(a, b): pass", "needs the module 'dmoj.graders'"),
         (b"import subprocess\ndef check(a, b): pass", "needs the module 'subprocess'"),
-        (b"def check(a, b, **kwargs): return kwargs['submission_source']", "asks for submission_source"),
+        (b"def check(a, b, submission_source, case): return submission_source + case", "asks for case"),
         (b"def other(): pass", "has no function check"),
         (b"def check(a, b):\n" + b" " * 20 + b"x = " + b"(" * 400 + b")" * 400, "is not written in Python 3"),
     ],

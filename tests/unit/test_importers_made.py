@@ -502,6 +502,7 @@ def test_generators_of_dmoj(tmp_path: Path) -> None:
             (f"{folder_}03_01.in", f"{folder_}03_01.out"),
             (f"{folder_}03_02.in", "2"),
         ]
+        assert not any(folder_ in note for note in package.notes), "nobody wrote these, so none is left out"
     silent = {path: b"" for test in plan.tests for step in test for path in step.made}
     with read_package(where, asked=Asked(made=Made(silent))) as package:
         assert [given for _, given, _ in contents(package)] == [b"1\n", b"", b"1\n", b""], (

@@ -108,6 +108,7 @@ SHOWN = [
     ("TPS: gen/data", "foreign/tps-gaps/gen/data", "@subtask many"),
     ("DMOJ: archive, batches", "foreign/dmoj-lights/init.yml", "archive: lights.zip"),
     ("DMOJ: checker", "foreign/dmoj-lights/init.yml", "  name: bridged"),
+    ("DMOJ: checker that looks at sources", "foreign/dmoj-brief/checker.py", ".*submission_source"),
     ("DMOJ: grader", "foreign/dmoj-bits/init.yml", "signature_grader:"),
     ("DMOJ: interactive", "foreign/dmoj-guess/init.yml", "custom_judge: guess.py"),
     ("DMOJ: communication", "foreign/dmoj-relay/init.yml", "communication:"),

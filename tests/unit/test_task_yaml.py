@@ -57,6 +57,14 @@ def test_what_stands_before_sources(tmp_path):
     assert task is not None and task.before == "#define main other\n"
 
 
+def test_a_validator_that_looks_at_sources(tmp_path):
+    validator = {"output_validator__v.py": "print(1)\n"}
+    task = read(tmp_path, "show_source: true\n", **validator).task
+    assert task is not None and task.show_source
+    with pytest.raises(PackageError, match=r"judge\.yaml: show_source: is for an output validator; add one"):
+        read(tmp_path / "c", "show_source: true\n")
+
+
 def test_two_steps_are_two_processes(tmp_path):
     task = read(tmp_path, "kind: two-steps\n").task
     assert task is not None and task.processes == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,6 +21,8 @@ from judge.problems.examples import Example
 from judge.problems.expectations import Candidate
 
 Kind = Literal["inputs", "answers"]
+# The name of a validator in what an executor says of a test.
+_NAMED = re.compile(r"(?<=validator )'[^']*'")
 _SHOWN = 200
 
 
@@ -145,7 +148,10 @@ def _judge(row: CheckRow, done: Checked) -> None:
 def _sentence(kind: Kind, test: m.TestResult) -> str:
     what = "input" if kind == "inputs" else "answer"
     said = show_line(test.message or test.reason or test.error or test.output)
-    return f"test {test.name}: its {what} is refused by the package's own validator" + (f": {said}" if said else "")
+    # Of several validators one has to know whose message it is: helper scripts beside them are validators as well.
+    named = _NAMED.search(test.reason) if test.message else None
+    who = "the package's own validator" + (f" {named[0]}" if named is not None else "")
+    return f"test {test.name}: its {what} is refused by {who}" + (f": {said}" if said else "")
 
 
 def show_line(text: str) -> str:

@@ -191,7 +191,13 @@ class PreparedJob:
                 raise BuildError(f"an interactive problem has one output validator; this one has {len(several)}")
             named = [(f"the output validator '{one.name}'", self.packaged(one, limits)) for one in several]
             return SeveralValidators(named, workshop)
-        return CustomValidator(self.packaged(several[0], limits), workshop) if several else None
+        if not several:
+            return None
+        shown = None
+        if manifest.task is not None and manifest.task.show_source:
+            # Nothing was handed in where validators are tried out on the package's own answers.
+            shown = b"\n".join(contents(self.job.assignment.submission).values())
+        return CustomValidator(self.packaged(several[0], limits), workshop, shown=shown)
 
     def _static(self, manifest: ProblemManifest, limits: JobLimits) -> StaticValidator | None:
         program, submission = manifest.static_validator, self.job.assignment.submission

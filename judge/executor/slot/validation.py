@@ -18,7 +18,7 @@ from judge.languages.table import PATH
 from judge.sandbox.types import Command, Outcome
 
 _REJECTION = "the output validator rejected the output"
-_INPUT, _ANSWER = "judge/input", "judge/answer"
+_INPUT, _ANSWER, _SUBMISSION = "judge/input", "judge/answer", "judge/submission"
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,12 @@ class Question:
 class CustomValidator:
     """The validator of one task. Not used before the submission has compiled."""
 
-    def __init__(self, program: Program, workshop: Workshop, what: str = "the output validator") -> None:
-        """`what` names it in sentences."""
+    def __init__(
+        self, program: Program, workshop: Workshop, what: str = "the output validator", shown: bytes | None = None
+    ) -> None:
+        """`what` names it in sentences, `shown` is what was handed in, for one that looks at it."""
         self._built = BuiltProgram(what, program, workshop)
+        self._shown = {} if shown is None else {_SUBMISSION: shown}
         self._feedback = Feedback(self._built)
 
     def close(self) -> None:
@@ -50,7 +53,7 @@ class CustomValidator:
     def command(self, question: Question, *, first: bool) -> Command:
         """The command for one pass over a test, whose files are put into the sandbox now."""
         if first:
-            self._built.put({_INPUT: question.input, _ANSWER: question.answer})
+            self._built.put({_INPUT: question.input, _ANSWER: question.answer, **self._shown})
         elif question.later:
             self._built.put({_INPUT: question.input})
         program = self._built.program

@@ -51,12 +51,17 @@ _SOLUTIONS = (
     ("rejected", re.compile(r".*[_-](?:bad|fail|incorrect)\d*|(?:bad|fail|incorrect)(?:[\W_\d].*)?")),
     (
         "accepted",
-        re.compile(r"(?:sol|solve|solution|std|main|model|ac|accepted|correct|official|answer|jury|ok|full)(?:[\W_\d].*)?"
+        re.compile(r"(?:sol|solve|solution|std|main|model|ac|accepted|correct|official|answer|jury|judge_?sol(?:ution)?|ok|full)"
+                   r"(?:[\W_\d].*)?"
                    r"|.*[_-](?:sol|solution|ac|ok|correct|std|main|full|100)\d*|.*[_-]solution[_-].*"),
     ),
 )  # fmt: skip
 _SOLUTION_FOLDERS = frozenset({"sol", "sols", "solution", "solutions", "std", "submissions", "src", "source", "code"})
 _FOLDERS = frozenset(folder for folder, _ in _SOLUTIONS)
+# Folders of programs that are no solutions, although they may be the only ones.
+_TOOLS = frozenset({
+    "scripts", "script", "tools", "tool", "utils", "util", "bin", "lib", "grader", "graders", "checkers",
+})  # fmt: skip
 # Folders of the older formats, and theirs in the package that is made, which has none of these.
 _NOW = {
     "memory_limit_exceeded": "run_time_error",
@@ -118,6 +123,8 @@ _STATEMENT = re.compile(
 # In a folder of statements they are called by their languages alone: `statements/es.markdown`, `statement/zh-cn.md`.
 _BY_LANGUAGE = re.compile(r"(?:statements?|description)/([a-z]{2})(?:[_-][a-z]{2,4})?\.(pdf|md|markdown|tex|html)")
 
+# Others are called as the problem: `sum/sum.md`, `sum/statement/sum.md`.
+_CALLED = r"(?:(?:statements?|description|docs?)/)?(?:{})(?:[._-]([a-z]{{2}}))?\.(pdf|md|markdown|tex|html)"
 
 # Names of tests that are no problem's.
 _NO_NAMES = frozenset({"", *NAMELESS, "in", "input", "case", "sample", "example", "secret", "small", "large", "t"})
@@ -148,7 +155,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     for path in alone[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
     unknown = sorted(path for path in tree.files if _is_settings(path) and path not in used)
-    used = put_beside(draft, {*used, *alone, *unknown, *settings}, _called(pairs))
+    used = put_beside(draft, {*used, *alone, *unknown, *settings}, pairs)
     _check_unknown(draft, unknown, used, asked)
     for path in unknown:
         taken = _take_limits(draft, path)
@@ -161,13 +168,16 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     return draft
 
 
-def put_beside(draft: Draft, used: set[str | None], called: str = "") -> set[str | None]:
+def put_beside(draft: Draft, used: set[str | None], pairs: Sequence[Pair] = ()) -> set[str | None]:
     """Statements and solutions by their names; says what is left. Returns `used` with what was taken.
 
-    `called`: the problem's name, if its tests have it; a solution of that name is one.
+    `pairs`: the tests of a plain directory. There a file that is called as the problem is its statement or a solution,
+    and a program that is the only one is a solution as well.
     """
-    used = {*used, *_put_statement(draft, used)}
+    called = _called(draft.tree, pairs) if pairs else frozenset()
+    used = {*used, *_put_statement(draft, used, called)}
     used |= _put_solutions(draft, used, called)
+    used |= _put_only(draft, used, pairs)
     rest = sorted(draft.tree.files.keys() - used)
     if rest:
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
@@ -294,10 +304,11 @@ def _stem(pair: Pair) -> str:
     return re.sub(r"[._-]*[0-9]+[a-z]?$", "", name)
 
 
-def _called(pairs: Sequence[Pair]) -> str:
-    """The problem's name, where all tests are called by it; else ""."""
+def _called(tree: Tree, pairs: Sequence[Pair]) -> frozenset[str]:
+    """The problem's names: its folder's, and that of its tests, where all are called alike."""
     stems = {_stem(pair) for pair in pairs}
-    return next(iter(stems - _NO_NAMES), "") if len(stems) == 1 else ""
+    folder = posixpath.basename(tree.label).lower()
+    return frozenset({folder, *(stems if len(stems) == 1 else ())} - _NO_NAMES)
 
 
 def _case(tree: Tree, pair: Pair) -> Case:
@@ -369,9 +380,10 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
         testlib.put_input_validator(draft, "validator", testlib.Source(Ref(draft.tree, validator)))
 
 
-def _put_statement(draft: Draft, taken: Collection[str | None]) -> set[str]:
+def _put_statement(draft: Draft, taken: Collection[str | None], called: Collection[str]) -> set[str]:
     """Statements by name; one of each language. A README is one where nothing else is."""
     used = set()
+    own = re.compile(_CALLED.format("|".join(re.escape(name) for name in sorted(called)))) if called else None
     languages = {path.split(".")[1] for path in draft.files if path.startswith("statement/problem.")}
     order = sorted(
         draft.tree.files, key=lambda path: (_is_readme(path), path.count("/"), not path.endswith(".pdf"), path)
@@ -384,6 +396,7 @@ def _put_statement(draft: Draft, taken: Collection[str | None]) -> set[str]:
         languages.add("en")
     for path in order:
         found = _STATEMENT.fullmatch(posixpath.basename(path).lower()) or _BY_LANGUAGE.fullmatch(path.lower())
+        found = found or (own.fullmatch(path.lower()) if own is not None else None)
         if found is None or path.count("/") > 1 or path in taken or (languages and _is_readme(path)):
             continue
         language = found[1] or ("pt" if posixpath.basename(path).lower().startswith("enunciado") else "en")
@@ -402,7 +415,7 @@ def _is_readme(path: str) -> bool:
     return posixpath.basename(path).lower().startswith("readme")
 
 
-def _put_solutions(draft: Draft, used: set[str | None], called: str) -> set[str]:
+def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str]) -> set[str]:
     """Solutions by their names and folders, and generators; returns what was taken."""
     taken: set[str] = set()
     for path, stem in _named(draft.tree, _SOURCES):
@@ -419,7 +432,7 @@ def _put_solutions(draft: Draft, used: set[str | None], called: str) -> set[str]
             (_NOW.get(word, word) for word in map(known_folder, reversed(folders[place:])) if word), None
         )
         said = said or next((folder for folder, pattern in _SOLUTIONS if pattern.fullmatch(stem)), None)
-        if said is None and (stem == called or any(one.lower() in _SOLUTION_FOLDERS for one in folders)):
+        if said is None and (stem in called or any(one.lower() in _SOLUTION_FOLDERS for one in folders)):
             said = "accepted"
         if said is not None:
             _put_solution(draft, said, path)
@@ -427,10 +440,27 @@ def _put_solutions(draft: Draft, used: set[str | None], called: str) -> set[str]
     return taken
 
 
-def _put_solution(draft: Draft, folder: str, path: str) -> None:
+def _put_only(draft: Draft, used: set[str | None], pairs: Sequence[Pair]) -> set[str]:
+    """The only program of a directory in which nothing else is a solution: people keep tests with what they solved.
+
+    Should it be something else, then it is not accepted on these tests, and no time limit follows from it.
+    """
+    sources = [(path, stem) for path, stem in _named(draft.tree, _SOURCES) if path not in used]
+    if not pairs or len(sources) != 1 or any(path.startswith("submissions/") for path in draft.files):
+        return set()
+    path, stem = sources[0]
+    if _TOOLS & {*path.lower().split("/")[:-1]} or _SCRIPTS.fullmatch(path.lower()):
+        return set()
+    if stem in _NO_NAMES | {_stem(pair) for pair in pairs} or _DECIDES.fullmatch(stem) or _DECIDING.fullmatch(stem):
+        return set()
+    _put_solution(draft, "accepted", path, ", as it is the only program")
+    return {path}
+
+
+def _put_solution(draft: Draft, folder: str, path: str, why: str = "") -> None:
     stem, ending = posixpath.splitext(posixpath.basename(path))
     target = f"submissions/{folder}/{slug(stem)}{ending}"
     if target in draft.files:
         target = f"submissions/{folder}/{slug(path.replace('/', '_'))}"
     draft.put(target, Ref(draft.tree, path))
-    draft.report.took(f"solution {path} as {folder}")
+    draft.report.took(f"solution {path} as {folder}{why}")

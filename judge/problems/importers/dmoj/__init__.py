@@ -8,7 +8,7 @@ from typing import Any
 
 from judge.errors import PackageError
 from judge.problems import metadata
-from judge.problems.importers.dmoj import graders, programs, tests
+from judge.problems.importers.dmoj import generation, graders, programs, tests
 from judge.problems.importers.draft import Asked, Draft, Ref, as_number
 from judge.problems.tree import Tree
 
@@ -56,7 +56,8 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     _limits(draft, said, asked, where)
     _file_io(draft, said, where)
     _solutions(draft)
-    draft.unused(spared={INIT, *_named(said)})
+    # Nobody wrote what generators make, and an empty standard error is no answer: none of it is named as left out.
+    draft.unused(spared={INIT, *_named(said), *tree.below(generation.MADE)})
     return draft
 
 

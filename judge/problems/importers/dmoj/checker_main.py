@@ -11,7 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import dmoj_checker  # type: ignore[import-not-found]
-from arguments import ARGUMENTS  # type: ignore[import-not-found]
+from arguments import ARGUMENTS, SOURCE  # type: ignore[import-not-found]
 from said import plain, verdict, worth  # type: ignore[import-not-found]
 
 
@@ -23,6 +23,8 @@ def main() -> Any:
     given, answer, feedback = (Path(name) for name in sys.argv[1:4])
     flags = sys.argv[4:]
     told = {**ARGUMENTS, "judge_input": plain(given.read_bytes()), "point_value": worth(flags)}
+    if SOURCE:
+        told["submission_source"] = Path(__file__).parent.joinpath("judge", "submission").read_bytes()
     # Arguments that it names and never looks at, as the importer has seen to.
     for name, wanted in list(inspect.signature(dmoj_checker.check).parameters.items())[2:]:
         if wanted.kind in {wanted.POSITIONAL_OR_KEYWORD, wanted.KEYWORD_ONLY} and wanted.default is wanted.empty:

@@ -17,7 +17,7 @@ from judge.problems.importers.making import Plan, Step, several
 from judge.problems.tree import clean
 
 # The folder of the files that were made: no package has such a folder.
-_FOLDER = "made by generators"
+MADE = "made by generators"
 # Keys of a generator. Nobody asks whether it is compiled in another way, or how long it may take.
 _OF_GENERATOR = frozenset({
     "source", "args", "flags", "language", "time_limit", "memory_limit", "compiler_time_limit",
@@ -39,7 +39,7 @@ class Generation:
     def files(self, keys: Mapping[str, Any], name: str, given: Content) -> tuple[Content, Content]:
         """Input and standard error of a case, `given` being its own input; both empty while they are to be made."""
         tree = self._draft.tree
-        paths = (f"{_FOLDER}/{name}.in", f"{_FOLDER}/{name}.out")
+        paths = (f"{MADE}/{name}.in", f"{MADE}/{name}.out")
         if all(path in tree.files for path in paths):
             return (Ref(tree, paths[0]) if tree.files[paths[0]] else given), Ref(tree, paths[1])
         if isinstance(given, Ref) and given.tree is not tree:

@@ -34,9 +34,11 @@ _COMPARED = {
     "easy": False,
     "linecount": True,
 }
-# Arguments of a checker in Python that nobody here can give: they are known to the site alone.
+# The argument of a checker in Python for which judge.yaml says `show_source`.
+_SOURCE = "submission_source"
+# Arguments that nobody here can give: they are known to the site alone.
 _UNKNOWN = frozenset({
-    "submission_source", "case_position", "batch", "submission_language", "execution_time", "problem_id", "result",
+    "case_position", "batch", "submission_language", "execution_time", "problem_id", "result",
     "binary_data", "case",
 })  # fmt: skip
 # Arguments that a built-in checker may get; those that only change the feedback, or a program's time, are left out.
@@ -201,7 +203,7 @@ def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) ->
         raise PackageError(f"{where}: checker {clean(name, 80)}: {msg}")
     ref = draft.ref(name.removeprefix("./"))
     text = draft.text(ref.path, limit=256 * 1024)
-    reason = _why_not(text)
+    reason, shown = _why_not(text), _looks_at_source(text)
     if reason:
         msg = f"checker: '{name[:80]}' is a program for DMOJ's own judge that {reason}"
         raise PackageError(f"{where}: {msg}; rewrite it in C++ (bridged), or make a package with an output validator")
@@ -212,7 +214,10 @@ def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) ->
         draft.put(f"output_validator/{module.replace('.', '/')}.py", resource(f"shim_{module.split('.')[-1]}.py"))
     for folder in ("dmoj", "dmoj/utils"):
         draft.put(f"output_validator/{folder}/__init__.py", b"")
-    draft.put("output_validator/arguments.py", f"ARGUMENTS = {dict(args)!r}\n")
+    draft.put("output_validator/arguments.py", f"ARGUMENTS = {dict(args)!r}\nSOURCE = {shown!r}\n")
+    if shown:
+        draft.judge["show_source"] = True
+        draft.report.took("checker: is shown what was handed in, as it asks for that")
     draft.report.took(f"checker {name}, asked as DMOJ asks it")
     return "CheckerResult" in text
 
@@ -256,7 +261,17 @@ def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
             # They are handed on whole: any word of the program may be the key.
             asked |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node not in own}
             asked |= {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    return asked & _UNKNOWN
+    return asked & {*_UNKNOWN, _SOURCE}
+
+
+def _looks_at_source(text: str) -> bool:
+    """Says whether a checker that can be asked looks at what was handed in."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
+    return bool(checks) and _SOURCE in _asks_for(checks[-1], tree)
 
 
 def _why_not(text: str) -> str:
@@ -279,12 +294,14 @@ def _why_not(text: str) -> str:
             top = module.split(".")[0]
             if module not in _SHIM and (top == "dmoj" or top not in STANDARD):
                 return f"needs the module '{module[:40]}'"
-    told = _asks_for(checks[-1], tree)
+    told = _asks_for(checks[-1], tree) - {_SOURCE}
     return f"asks for {min(told)}" if told else ""
 
 
 # Modules of Python that a checker may use; none of them matters to the sandbox.
 STANDARD = frozenset({
-    "__future__", "array", "bisect", "collections", "copy", "dataclasses", "decimal", "enum", "fractions", "functools",
-    "heapq", "io", "itertools", "math", "operator", "random", "re", "string", "struct", "sys", "typing",
+    "__future__", "abc", "array", "ast", "base64", "binascii", "bisect", "cmath", "collections", "contextlib", "copy",
+    "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq",
+    "html", "io", "itertools", "json", "math", "numbers", "operator", "queue", "random", "re", "statistics", "string",
+    "struct", "sys", "textwrap", "time", "traceback", "types", "typing", "unicodedata", "zlib",
 })  # fmt: skip

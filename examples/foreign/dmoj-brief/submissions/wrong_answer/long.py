@@ -1,0 +1,3 @@
+first, second = input().split()
+product = int(first) * int(second)
+print(product)
