@@ -32,6 +32,12 @@ FORMATS = (PACKAGE, *IMPORTERS)
 _PACKAGE_FOLDERS = frozenset({
     "problem_statement", "output_validators", "output_validator", "input_validators", "input_format_validators",
 })  # fmt: skip
+# Files of systems that make tests with their answers, where there are none: the system, and what it makes.
+_MAKERS = {
+    "PROBLEM": ("Rime", "'rime test', which makes rime-out/tests/"),
+    "tests/TESTSET": ("Rime", "'rime test', which makes rime-out/tests/"),
+    "spec.cpp": ("tcframe", "its runner, which makes tc/"),
+}
 # A folder with one of these is a package of its own; a tree with such folders is a set of problems.
 _OF_ONE = frozenset({"problem.yaml", "domjudge-problem.ini", "problem.xml", "init.yml", "task.yaml", "problem.json"})
 
@@ -201,6 +207,13 @@ def _unknown(tree: Tree) -> str:
         return (
             f"{tree.label}/{task}: is of a system that is not known here: neither of CMS, with input/ and output/ "
             "beside it, nor of TPS, with tests/; give the tests as pairs of files (--from directory), or make a package"
+        )
+    maker = next((one for one in _MAKERS if one in tree.files), None)
+    if maker is not None:
+        system, does = _MAKERS[maker]
+        return (
+            f"{tree.label}/{maker}: is of {system}, which makes the tests that are missing here; have it do so "
+            f"first ({does}), and import the folder then"
         )
     seen = ", ".join(clean(path, 40) for path in sorted(tree.files)[:4])
     return (

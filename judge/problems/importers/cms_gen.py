@@ -27,6 +27,11 @@ _SUFFIXES = (".cpp", ".cc", ".c", ".py", ".pas", ".java", ".sh")
 SOLUTIONS = re.compile(r"(?:soluzione|solution|sol|official|model_solution)")
 # Other names of the right one where none is called so, as in sol_100 beside sol_40.
 _RIGHT = re.compile(r"(?:.*[_-])?(?:100|full|ac|ok|accepted|correct|right|main|std|model)")
+# Names of programs that make inputs or look at them: such a one is no solution, also where it is alone.
+_NO_SOLUTIONS = re.compile(
+    r"(?:gen|gengen|generat\w*|make_?(?:tests?|input)|rand(?:om)?_?gen|testgen|val|valid\w*|check|checker)"
+    r"(?:[\W_\d].*)?"
+)
 GRADERS = frozenset({"grader", "stub", "manager"})
 
 
@@ -232,7 +237,9 @@ def official(tree: Tree, name: str) -> list[str]:
     found = [path for path, stem in sources.items() if SOLUTIONS.fullmatch(stem)]
     right = [path for path, stem in sources.items() if _RIGHT.fullmatch(stem)]
     named = [path for path, stem in sources.items() if stem == name.lower()]
-    return found or right[:1] or named or (list(sources) if len(sources) == 1 else [])
+    # Programs that make or look at tests lie there as well.
+    alone = [path for path, stem in sources.items() if not _NO_SOLUTIONS.fullmatch(stem)]
+    return found or right[:1] or named or (alone if len(alone) == 1 else [])
 
 
 def in_two_files(tree: Tree, names: Sequence[str]) -> list[list[str]]:

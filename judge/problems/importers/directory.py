@@ -16,6 +16,7 @@ from judge.problems.folders import known_folder
 from judge.problems.importers import ioi, packed, testlib
 from judge.problems.importers.cases import Case, write_plain
 from judge.problems.importers.draft import Asked, Draft, Ref, as_number, decode, slug
+from judge.problems.importers.neighbours import limits, omegaup, rime, tcframe
 from judge.problems.importers.pairs import NAMELESS, Pair, find_pairs
 from judge.problems.tree import Tree, clean
 
@@ -68,12 +69,6 @@ _NOW = {
     "output_limit_exceeded": "rejected",
     "partially_accepted": "rejected",
 }
-# A limit with its unit, as systems like Hydro write it at the top of their settings.
-_LIMIT = re.compile(r"(time|memory): *([0-9]{1,5}(?:\.[0-9]{1,3})?)(s|ms|m|mb|g|gb)")
-_SECONDS = {"s": 1.0, "ms": 0.001}
-_MIB = {"m": 1.0, "mb": 1.0, "g": 1024.0, "gb": 1024.0}
-# The limits that there can be here; others are left to whoever imports.
-_POSSIBLE = {"time_limit": (0.01, 600.0), "memory": (4.0, 65536.0)}
 # Files in which other systems keep limits and points, at the root or with the tests.
 _SETTINGS = re.compile(
     r"(?:task|config|problem|prob|conf|data|testdata|tests?|testcases?|cases|subtasks?|scor(?:es?|ing)|grad(?:er|ing)"
@@ -139,18 +134,26 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     """A package of the tests and what lies beside them; PackageError."""
     tree = packed.opened(tree)
     draft = Draft(tree, "directory")
+    for line in (*omegaup.leave_out(tree), *rime.leave_out(tree)):
+        draft.report.dropped(line)
     if asked.memory is not None:
         draft.limits["memory"] = asked.memory
     settings = _domjudge(draft)
     programs = _programs(tree)
-    pairs, alone = find_pairs(path for path in tree.files if path not in programs.values())
+    pairs, alone = find_pairs(
+        path for path in tree.files if path not in programs.values() and omegaup.is_test(tree, path)
+    )
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
     _check_alone(tree, pairs, asked)
     cases = [_case(tree, pair) for pair in pairs]
-    write_plain(draft, cases)
+    alike = asked.format != "directory"
+    scored = alike and (omegaup.write_tests(draft, pairs, cases) or tcframe.write_tests(draft, pairs, cases))
+    if not scored:
+        write_plain(draft, cases)
     samples = sum(case.sample for case in cases)
     draft.report.took(f"{len(cases)} tests, {samples} of them samples by their names")
     used = {path for pair in pairs for path in (pair.input, pair.answer)} | {*programs.values()}
+    used |= limits.used_by(tree)
     _put_programs(draft, programs)
     for path in alone[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
@@ -158,7 +161,9 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     used = put_beside(draft, {*used, *alone, *unknown, *settings}, pairs)
     _check_unknown(draft, unknown, used, asked)
     for path in unknown:
-        taken = _take_limits(draft, path)
+        taken = limits.take(draft, path)
+        if omegaup.is_read(draft, path) or (scored and path == tcframe.SPEC):
+            continue
         lost = "points and checkers are" if taken else "limits, points and checkers are"
         ending = "gen" if path.lower() in _MAKERS else path.lower().rpartition(".")[2]
         whose = _OWNERS.get(path.lower()) or _OTHERS.get(ending, "a system that is not known here")
@@ -231,23 +236,6 @@ def _check_unknown(draft: Draft, unknown: Sequence[str], used: Collection[str | 
             f"{tree.where(unknown[0])}: is of a system that is not known here, and {clean(left[0], 60)} may decide "
             "verdicts there; make a package of it, or have the tests compared alone (--from directory)"
         )
-
-
-def _take_limits(draft: Draft, path: str) -> bool:
-    """Limits with their units, as `time: 2s`: these mean the same wherever they stand. Whether there were any."""
-    found = False
-    for line in draft.text(path).splitlines():
-        said = _LIMIT.fullmatch(line.rstrip())
-        key = {"time": "time_limit", "memory": "memory"}.get(said[1]) if said is not None else None
-        if said is None or key is None or key in draft.limits or (said[3] in _SECONDS) != (said[1] == "time"):
-            continue
-        value = float(said[2]) * (_SECONDS | _MIB)[said[3]]
-        least, most = _POSSIBLE[key]
-        if least <= value <= most:
-            draft.limits[key] = as_number(value)
-            draft.report.took(f"{said[1]} limit {said[2]}{said[3]} of {path}")
-            found = True
-    return found
 
 
 def _domjudge(draft: Draft) -> list[str]:
@@ -345,14 +333,6 @@ def _registered(tree: Tree, path: str) -> str:
     return next((what for what, called in _REGISTERED if called.search(data)), "")
 
 
-def _is_of_omegaup(tree: Tree) -> bool:
-    """Says whether it is a problem of omegaUp, whose validator is a checker that reads files of its own names."""
-    said = tree.files.keys() & {"testplan", "settings.json"} or any(
-        re.fullmatch(r"statements/[a-z]{2}\.markdown", path) for path in tree.files
-    )
-    return bool(said) and any(path.startswith("cases/") for path in tree.files)
-
-
 def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
     checker = programs.get("checker", "")
     if _SIO2.fullmatch(checker) and "interactor" not in programs and not testlib.uses_testlib(Ref(draft.tree, checker)):
@@ -363,7 +343,7 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
     for what, path in programs.items():
         ref = Ref(draft.tree, path)
         if not path.endswith(_CPP) or not testlib.uses_testlib(ref):
-            if what == "validator" and not _is_of_omegaup(draft.tree):
+            if what == "validator" and not omegaup.is_one(draft.tree):
                 draft.report.dropped(f"{ref.where}: is an input validator without testlib.h")
                 continue
             called = "checker of omegaUp" if what == "validator" else what
@@ -418,6 +398,7 @@ def _is_readme(path: str) -> bool:
 def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str]) -> set[str]:
     """Solutions by their names and folders, and generators; returns what was taken."""
     taken: set[str] = set()
+    told = omegaup.solutions(draft)
     for path, stem in _named(draft.tree, _SOURCES):
         folders = path.split("/")[:-1]
         if path in used:
@@ -426,7 +407,7 @@ def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str])
             draft.put(f"generators/{path.replace('/', '_')}", Ref(draft.tree, path))
             taken.add(path)
             continue
-        said = next((one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None)
+        said = told.get(path) or next((one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None)
         place = next((at for at, one in enumerate(folders) if one.lower() in _SOLUTION_FOLDERS), len(folders))
         said = said or next(
             (_NOW.get(word, word) for word in map(known_folder, reversed(folders[place:])) if word), None

@@ -48,7 +48,9 @@ _OTHERS = frozenset([
     "class", "o", "obj", "pdf", "md", "html", "htm", "tex", "doc", "docx", "png", "jpg",
     "jpeg", "gif", "svg", "zip", "rar", "7z", "gz", "tar", "json", "yml", "yaml", "xml",
     "ini", "cfg", "conf", "log", "toml", "lock", "bak", "pyc", "makefile", "markdown",
-    "rst", "rtf", "odt", "ps", "ppt", "pptx", "ipynb",
+    "rst", "rtf", "odt", "ps", "ppt", "pptx", "ipynb", "mjs", "cjs", "php", "pl", "lua", "hs",
+    "swift", "scala", "kts", "nim", "f90", "vb", "fs", "ml", "clj", "erl", "dart", "zig",
+    "jl", "idl",
 ])
 # fmt: on
 
