@@ -15,7 +15,8 @@ from judge.problems.importers.pairs import Pair
 from judge.problems.tree import clean
 
 SPEC = "spec.cpp"
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# One that does not end goes to the end of the text: looked for from each of its beginnings, that would take for ever.
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _POINTS = re.compile(r"\bvoid\s+Subtask([0-9]{1,3})\s*\(\s*\)\s*\{\s*Points\(\s*([0-9]{1,6})\s*\)")
 _IN = re.compile(r"\bvoid\s+(TestGroup|SampleTestCase)([0-9]{1,3})\s*\(\s*\)\s*\{\s*Subtasks\(\s*\{([0-9,\s]{0,200})\}")
 _NAME = re.compile(r".*_(sample|[0-9]{1,3})_([0-9]{1,5})\.[a-z]{1,9}")
