@@ -29,6 +29,7 @@ from judge.languages.table import guess, load_table
 from judge.model.messages import Completed, Result, Submission, Verdict
 from judge.model.problem import ProblemManifest
 from judge.problems import expectations
+from judge.problems.importers import FORMATS
 from judge.problems.importers.draft import Asked, Made
 from judge.problems.importers.making import Plan, UnmadeError
 from judge.problems.package import Package, manifest_bytes, read_package
@@ -133,13 +134,14 @@ def package(data: bytes) -> None:
 
 def _importer(name: str) -> Callable[[bytes], None]:
     """A package of another format as import reads it."""
+    insisted = name.partition("-")[0]
 
     def read(data: bytes) -> None:
         made = _archive(data, BASES[name])
         if made is None:
             return
         with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-            path, asked = _file(directory, "x.zip", made), Asked(format=name.partition("-")[0])
+            path, asked = _file(directory, "x.zip", made), Asked(format=insisted if insisted in FORMATS else None)
             try:
                 try:
                     taken = read_package(path, asked=asked)
