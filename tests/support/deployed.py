@@ -158,6 +158,9 @@ def inventory_of(lab: Lab, seed: int) -> Path:
     inventory = lab.record.directory / "site"
     inventory.mkdir(exist_ok=True)
     tree = yaml.safe_load((Path(lab.record.inventory) / "hosts.yml").read_text())
+    for group in tree["all"]["children"].values():
+        # A lab that was kept may have machines that an earlier run has added.
+        group["hosts"] = {name: host for name, host in group["hosts"].items() if name in HOSTS}
     (inventory / "hosts.yml").write_text(yaml.safe_dump(shuffled(tree, seed), sort_keys=False))
     return inventory
 
