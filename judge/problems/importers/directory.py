@@ -140,9 +140,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
         draft.limits["memory"] = asked.memory
     settings = _domjudge(draft)
     programs = _programs(tree)
-    pairs, alone = find_pairs(
-        path for path in tree.files if path not in programs.values() and omegaup.is_test(tree, path)
-    )
+    pairs, alone = find_pairs(path for path in omegaup.may_be_tests(tree) if path not in programs.values())
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
     _check_alone(tree, pairs, asked)
     cases = [_case(tree, pair) for pair in pairs]

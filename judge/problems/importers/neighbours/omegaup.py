@@ -52,9 +52,9 @@ def leave_out(tree: Tree) -> list[str]:
     return ["tests/: is what omegaUp tries the problem itself with"] if dropped else []
 
 
-def is_test(tree: Tree, path: str) -> bool:
-    """Says whether a file may be one of a test; everywhere but in problems of omegaUp it may."""
-    return path.startswith(_TESTS) or not is_one(tree)
+def may_be_tests(tree: Tree) -> list[str]:
+    """The files that may be of a test: in problems of omegaUp those of its folders, elsewhere all."""
+    return [path for path in tree.files if path.startswith(_TESTS)] if is_one(tree) else list(tree.files)
 
 
 def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> bool:
