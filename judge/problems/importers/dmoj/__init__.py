@@ -149,7 +149,7 @@ def _file_io(draft: Draft, said: dict[str, Any], where: str) -> None:
     names = {key: given.get(key) for key in ("input", "output")}
     for name, how in redirects.items():
         number = how.get("fd") if isinstance(how, dict) else None
-        key = {0: "input", "stdin": "input", 1: "output", "stdout": "output"}.get(number)
+        key = {"0": "input", "stdin": "input", "1": "output", "stdout": "output"}.get(str(number))
         if key is not None:
             names[key] = name
     for key, name in names.items():
