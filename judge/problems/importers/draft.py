@@ -59,6 +59,7 @@ class Report:
     origin: str
     carried: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    _seen: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def took(self, line: str) -> None:
         """Note something that was carried over."""
@@ -67,7 +68,8 @@ class Report:
     def dropped(self, line: str) -> None:
         """Note something that was not carried over, or not as it was; said once."""
         shown = clean(line, 400)
-        if shown not in self.left:
+        if shown not in self._seen:
+            self._seen.add(shown)
             self.left.append(shown)
 
     def lines(self) -> list[str]:
@@ -196,8 +198,10 @@ class Draft:
         """The package's tree; closing it closes the input as well."""
         if self.limits:
             self.problem["limits"] = self.limits
+        # Every test may be a group of its own, so the folders are gathered once.
+        folders = {path[:at] for path in self.files for at, char in enumerate(path) if char == "/"}
         for folder, settings in self.groups.items():
-            if settings and any(path.startswith(folder + "/") for path in self.files):
+            if settings and folder in folders:
                 self.put_yaml(f"{folder}/test_group.yaml", settings)
         if self.judge:
             self.put_yaml(JUDGE_YAML, self.judge)

@@ -86,7 +86,9 @@ def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> b
 
 def is_read(draft: Draft, path: str) -> bool:
     """Says whether nothing of a file of settings is lost: its points, and how outputs are compared."""
-    return is_one(draft.tree) and (path == _PLAN or (path == _SETTINGS and _validator(draft) in _VALIDATORS))
+    if path not in {_PLAN, _SETTINGS} or not is_one(draft.tree):
+        return False
+    return path == _PLAN or _validator(draft) in _VALIDATORS
 
 
 def solutions(draft: Draft) -> dict[str, str]:
