@@ -101,3 +101,41 @@ def test_names_that_are_only_loosely_alike_are_looked_up() -> None:
 
     assert all(pair.answer for pair in find_pairs(names(50))[0])
     assert seconds(find_pairs, names(4 * MANY)) < 10 * max(seconds(find_pairs, names(MANY)), 0.01)
+
+
+# --- settings that are data by their size -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["data.json", "PROBLEM", "limits/a.exe", "settings.json", "judge.cfg"])
+def test_files_that_are_called_as_settings_and_are_large(tmp_path: Path, name: str) -> None:
+    files: Files = {"input/1": b"1\n", "output/1": b"1\n", "description/problem.info": b"basename=A\n"}
+    files |= {name: b"[" + b"1," * (9 * 1024**2) + b"1]"}
+    made, _ = opened(tmp_path, {**files, "a.md": b"# A\n", "sol.cpp": b"int main() {}\n"})
+    assert "data/secret/1.in" in made
+
+
+def test_a_specification_in_one_line_is_looked_through_once(tmp_path: Path) -> None:
+    files: Files = {**ONE, "spec.cpp": b"a" * 900_000 + b" TimeLimit(3); // TimeLimit(2)\n"}
+    tracemalloc.start()
+    opened(tmp_path, files)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * 1024**2
+
+
+def test_a_specification_of_megabytes_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    files = {**ONE, "spec.cpp": b"void Subtask1() { Points(1); }\n" * 50_000}
+    assert "spec.cpp: has 1550000 bytes; at most 1048576 are accepted here" in refused(tmp_path, files)
+    assert opened(tmp_path, files, Asked("directory"))[0]
+
+
+# --- names that become the same -----------------------------------------------------------------------------------
+
+
+def test_programs_whose_names_become_the_same(tmp_path: Path) -> None:
+    names = ["解/sol.cpp", "答/sol.cpp", "法/sol.cpp", "sol.cpp", "gen/解.py", "gen/a/答.py", "generators/a_b.cpp"]
+    made, _ = opened(
+        tmp_path, {"1.in": b"1\n", "1.out": b"1\n", "generators/a/b.cpp": b"", **dict.fromkeys(names, b"")}
+    )
+    assert len([path for path in made if path.startswith("submissions/accepted/sol")]) == 4
+    assert len([path for path in made if path.startswith("generators/generators_a_b")]) == 2

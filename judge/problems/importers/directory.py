@@ -401,8 +401,8 @@ def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str])
         folders = path.split("/")[:-1]
         if path in used:
             continue
-        if _GENERATOR.fullmatch(stem) or "generators" in folders:
-            draft.put(f"generators/{path.replace('/', '_')}", Ref(draft.tree, path))
+        if path not in told and (_GENERATOR.fullmatch(stem) or "generators" in folders):
+            draft.put(_free(draft, "generators", path.replace("/", "_")), Ref(draft.tree, path))
             taken.add(path)
             continue
         said = told.get(path) or next((one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None)
@@ -440,6 +440,16 @@ def _put_solution(draft: Draft, folder: str, path: str, why: str = "") -> None:
     stem, ending = posixpath.splitext(posixpath.basename(path))
     target = f"submissions/{folder}/{slug(stem)}{ending}"
     if target in draft.files:
-        target = f"submissions/{folder}/{slug(path.replace('/', '_'))}"
+        target = _free(draft, f"submissions/{folder}", path.replace("/", "_"))
     draft.put(target, Ref(draft.tree, path))
     draft.report.took(f"solution {path} as {folder}{why}")
+
+
+def _free(draft: Draft, folder: str, name: str) -> str:
+    """A path for a program that no other has: names in other alphabets, and of folders, may become the same."""
+    stem, ending = posixpath.splitext(name)
+    target = f"{folder}/{slug(stem)}{ending}"
+    number = len(draft.files)
+    while target in draft.files:
+        target, number = f"{folder}/{slug(stem)}_{number}{ending}", number + 1
+    return target
