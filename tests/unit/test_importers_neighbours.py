@@ -77,6 +77,19 @@ def test_limits_of_other_systems(tmp_path: Path, files: Files, expected: tuple[A
 
 
 @pytest.mark.parametrize(
+    ("info", "title"),
+    [
+        (b"basename=B\nfullname=Bridges and Rivers\n", "Bridges and Rivers"),
+        (b'basename=B\r\nfullname="Bridges"\r\ndescfile=B.pdf\r\n', "Bridges"),
+        (b"fullname=\n", "bridges"),
+    ],
+)
+def test_the_title_of_boca(tmp_path: Path, info: bytes, title: str) -> None:
+    said = opened(tmp_path, {**BOCA, "description/problem.info": info}).settings["problem.yaml"]
+    assert said["name"] == title
+
+
+@pytest.mark.parametrize(
     "files",
     [
         {"settings.json": b"{"},
@@ -355,3 +368,26 @@ def test_a_lone_program_that_makes_tests_is_no_solution(
         **{f"sol/{name}": b"x\n" for name in sources},
     }
     assert opened(tmp_path, files).below("submissions") == expected
+def test_what_subtasks_of_tcframe_say_counts_wherever_it_stands(tmp_path: Path) -> None:
+    spec = SPEC.replace("Points(30); CONS(N <= 10);", "CONS(N <= 10); if (N) { CONS(N > 0); } Points( 30 );")
+    spec = spec.replace("TestGroup2() { Subtasks({2}); CASE(N = 99);", "TestGroup2() override { N = 9; Subtasks({2});")
+    names = ["sample_1", "1_1", "1_2", "2_1"]
+    expected = opened(tmp_path / "a", tcframe(SPEC, names)).settings["judge.yaml"]
+    assert opened(tmp_path / "b", tcframe(spec, names)).settings["judge.yaml"] == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("Points(70)", "Points(MOST)", "spec.cpp: Subtask2: expected its points, as Points(30)"),
+        ("Subtasks({2})", "Subtasks(ALL)", "spec.cpp: TestGroup2: expected its subtasks, as Subtasks({1, 2})"),
+    ],
+)
+def test_numbers_of_tcframe_that_are_calculated(tmp_path: Path, old: str, new: str, said: str) -> None:
+    files = tcframe(SPEC.replace(old, new), ["1_1", "2_1"])
+    with pytest.raises(PackageError) as caught:
+        opened(tmp_path, files)
+    assert said in str(caught.value)
+    assert "type" not in opened(tmp_path / "x", files, insists=True).settings["problem.yaml"]
+
+

@@ -15,8 +15,8 @@ from judge.problems import ini, metadata
 from judge.problems.folders import known_folder
 from judge.problems.importers import ioi, packed, testlib
 from judge.problems.importers.cases import Case, write_plain
-from judge.problems.importers.draft import Asked, Draft, Ref, as_number, decode, slug
-from judge.problems.importers.neighbours import limits, omegaup, rime, tcframe
+from judge.problems.importers.draft import Asked, Draft, Ref, as_number, slug
+from judge.problems.importers.neighbours import boca, limits, omegaup, rime, tcframe
 from judge.problems.importers.pairs import NAMELESS, Pair, find_pairs
 from judge.problems.tree import Tree, clean
 
@@ -139,6 +139,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     if asked.memory is not None:
         draft.limits["memory"] = asked.memory
     settings = _domjudge(draft)
+    boca.take_title(draft)
     programs = _programs(tree)
     pairs, alone = find_pairs(path for path in omegaup.may_be_tests(tree) if path not in programs.values())
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
@@ -205,8 +206,7 @@ def _check_unknown(draft: Draft, unknown: Sequence[str], used: Collection[str | 
     tree = draft.tree
     judged = any(path.startswith("output_validator/") for path in draft.files)
     for path in () if judged else unknown:
-        text = decode(next(tree.chunks(path), b"")[:_LOOKED_AT])
-        found = (one for one in _JUDGED.finditer(text) if one[2] is None or not _USUAL.fullmatch(one[2]))
+        found = (one for one in _JUDGED.finditer(draft.start(path)) if one[2] is None or not _USUAL.fullmatch(one[2]))
         said = next((one[0].strip() for one in found), "")
         if said:
             raise PackageError(

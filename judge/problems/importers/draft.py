@@ -27,6 +27,8 @@ JUDGE_YAML = "judge.yaml"
 VERSION = "2025-09"
 # A settings file or a source that an importer reads as a whole.
 TEXT_BYTES = 16 * 1024**2
+# So much is looked at of a file that is called as the settings of some system, and may be data of any size.
+STARTS = 64 * 1024
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _UUIDS = uuid.UUID("6f1c1f0e-6a1b-5b0e-9a55-3f0f2f1f7a11")
 
@@ -151,6 +153,10 @@ class Draft:
     def text(self, path: str, tree: Tree | None = None, limit: int = TEXT_BYTES) -> str:
         """A text of the input, whatever it is encoded in."""
         return decode(read(self.ref(path, tree), limit))
+
+    def start(self, path: str) -> str:
+        """The beginning of a text of the input: all of any settings that people write, whatever else it may be."""
+        return decode(next(self.tree.chunks(path), b"")[:STARTS])
 
     def nested(self, path: str) -> Tree:
         """An archive inside the input as a tree of its own, which lives as long as this draft."""

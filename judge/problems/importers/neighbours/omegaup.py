@@ -18,6 +18,7 @@ from judge.yamltext import from_json
 _PLAN = "testplan"
 _SETTINGS = "settings.json"
 _EXPECTED = "tests/tests.json"
+_JSON_BYTES = 1024**2
 # Folders of solutions by the verdict that tests.json asks of them.
 _FOLDERS = {
     "AC": "accepted", "PA": "rejected", "WA": "wrong_answer", "TLE": "time_limit_exceeded", "RTE": "run_time_error",
@@ -88,12 +89,17 @@ def is_read(draft: Draft, path: str) -> bool:
     """Says whether nothing of a file of settings is lost: its points, and how outputs are compared."""
     if path not in {_PLAN, _SETTINGS} or not is_one(draft.tree):
         return False
-    return path == _PLAN or _validator(draft) in _VALIDATORS
+    if path == _PLAN:
+        return True
+    # Beside testplan, or in place of it, the points of its tests may stand there, too.
+    said = read(draft, _SETTINGS)
+    points_there = isinstance(said, dict) and said.get("cases") and _PLAN not in draft.tree.files
+    return _validator(draft) in _VALIDATORS and not points_there
 
 
 def solutions(draft: Draft) -> dict[str, str]:
-    """Solutions and their folders, as tests.json asks of them: a verdict, or a score from 0 to 1."""
-    said = _json(draft, _EXPECTED) if is_one(draft.tree) else None
+    """Solutions and their folders, as tests.json asks of them: a verdict, or a score from 0 to 1; "" for any."""
+    said = read(draft, _EXPECTED) if is_one(draft.tree) else None
     listed = said.get("solutions") if isinstance(said, dict) else None
     found: dict[str, str] = {}
     for one in listed if isinstance(listed, list) else []:
@@ -136,7 +142,7 @@ def _plan(draft: Draft, names: Collection[str]) -> dict[str, Fraction]:
 
 def _compare(draft: Draft) -> None:
     """The title, and how outputs are compared; a program that does so is found by its name (directory.py)."""
-    said = _json(draft, _SETTINGS)
+    said = read(draft, _SETTINGS)
     if isinstance(said, dict) and isinstance(said.get("title"), str) and said["title"].strip():
         draft.problem["name"] = clean(said["title"].strip())
     name = _validator(draft)
@@ -150,8 +156,10 @@ def _compare(draft: Draft) -> None:
     draft.report.took(f"validator {name} as the default validator {' '.join(flags)}".rstrip())
 
 
-def _json(draft: Draft, path: str) -> Any:
-    """The value of a file of JSON; None where there is none that can be read."""
+def read(draft: Draft, path: str) -> Any:
+    """The value of a file of JSON; None where there is none that can be read, or that is data by its size."""
+    if draft.tree.files.get(path, _JSON_BYTES + 1) > _JSON_BYTES:
+        return None
     try:
         return from_json(draft.text(path)) if path in draft.tree.files else None
     except (ValueError, RecursionError):
@@ -159,7 +167,7 @@ def _json(draft: Draft, path: str) -> Any:
 
 
 def _said(draft: Draft) -> dict[str, Any]:
-    said = _json(draft, _SETTINGS)
+    said = read(draft, _SETTINGS)
     validator = said.get("validator") if isinstance(said, dict) else None
     return validator if isinstance(validator, dict) else {}
 
