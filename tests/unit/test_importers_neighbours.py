@@ -290,6 +290,21 @@ class TestSpec : public BaseTestSpec<ProblemSpec> {
     void SampleTestCase1() { Subtasks({1, 2}); Input({"1"}); }
     void TestGroup1() { Subtasks({1, 2}); CASE(N = 1); }
     void TestGroup2() { Subtasks({2}); CASE(N = 99); }
+def test_solutions_of_rime(tmp_path: Path) -> None:
+    files: Files = {
+        **RIME, "tests/00_sample.diff": b"1\n", "other/main.py": b"x\n",
+        "naive/SOLUTION": b"# cxx_solution(src='no.cc')\ncxx_solution(src='main.cc', challenge_cases=[])\n",
+        "naive/main.cc": b"int main(){}\n", "naive/no.cc": b"int helper;\n",
+        "java/SOLUTION": b"java_solution(src='Sum.java', mainclass='Sum', challenge_cases=None)\nexpected_score(100)\n",
+        "java/Sum.java": b"class Sum {}\n",
+        "gone/SOLUTION": b"cxx_solution('../../x.cc')\ncxx_solution(src=5)\nc_solution(\n",
+    }  # fmt: skip
+    assert opened(tmp_path, files).below("submissions") == [
+        "submissions/accepted/Sum.java", "submissions/accepted/main.py", "submissions/accepted/sol.cc",
+        "submissions/rejected/main.cc",
+    ]  # fmt: skip
+
+
 };
 """
 
