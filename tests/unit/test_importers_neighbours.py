@@ -228,6 +228,38 @@ def test_solutions_of_omegaup(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_a_solution_of_omegaup_that_nothing_is_asked_of(tmp_path: Path) -> None:
+    told = json.dumps({"solutions": [{"filename": "../solutions/a.cpp", "verdict": "AC"}]}).encode()
+    sources = {f"solutions/{name}.cpp": b"int main(){}\n" for name in ("a", "sub1", "wa_b")}
+    made = opened(tmp_path, omegaup(PLAN, None, {**sources, "tests/tests.json": told}))
+    assert made.below("submissions") == ["submissions/accepted/a.cpp", "submissions/wrong_answer/wa_b.cpp"]
+    assert any("solutions/sub1.cpp: nothing says what it is for" in note for note in made.notes)
+
+
+def test_cases_of_omegaup_that_are_called_alike(tmp_path: Path) -> None:
+    files: Files = {"testplan": b"1 100\n"}
+    files |= {f"cases/{folder}1.{ending}": b"1\n" for folder in ("", "b/") for ending in ("in", "out")}
+    with pytest.raises(PackageError, match="is called as another test of cases/, so testplan cannot tell them apart"):
+        opened(tmp_path, files)
+
+
+@pytest.mark.parametrize(
+    ("files", "insists", "lost"),
+    [
+        ({"testplan": b"1 100\n"}, False, False),
+        ({"testplan": b"1 100\n"}, True, True),
+        ({"settings.json": b'{"validator": {"name": "token"}}'}, True, True),
+        ({"settings.json": b'{"validator": {"name": "token"}, "cases": [{"name": "1", "weight": 1}]}'}, False, True),
+        ({"settings.json": b'{"validator": {"name": "token"}, "cases": []}'}, False, False),
+    ],
+)
+def test_points_and_validators_of_omegaup_that_are_lost_are_said(
+    tmp_path: Path, files: Files, insists: bool, lost: bool
+) -> None:
+    notes = opened(tmp_path, {"cases/1.in": b"1\n", "cases/1.out": b"1\n", **files}, insists=insists).notes
+    assert any("are lost" in note for note in notes) == lost
+
+
 def test_libinteractive_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match=r"interactive/bridges\.idl: is an interface of libinteractive"):
         opened(tmp_path, omegaup(PLAN, None, {"interactive/bridges.idl": b"interface Main {};\n"}))
@@ -256,6 +288,21 @@ def test_tests_that_rime_has_made(tmp_path: Path) -> None:
     assert found.below("submissions") == ["submissions/accepted/sol.cc"]
     assert any("taken from rime-out/tests/" in note for note in found.notes)
     assert any("rime-out/: what Rime has made beside tests" in note for note in found.notes)
+
+
+def test_solutions_of_rime(tmp_path: Path) -> None:
+    files: Files = {
+        **RIME, "tests/00_sample.diff": b"1\n", "other/main.py": b"x\n",
+        "naive/SOLUTION": b"# cxx_solution(src='no.cc')\ncxx_solution(src='main.cc', challenge_cases=[])\n",
+        "naive/main.cc": b"int main(){}\n", "naive/no.cc": b"int helper;\n",
+        "java/SOLUTION": b"java_solution(src='Sum.java', mainclass='Sum', challenge_cases=None)\nexpected_score(100)\n",
+        "java/Sum.java": b"class Sum {}\n",
+        "gone/SOLUTION": b"cxx_solution('../../x.cc')\ncxx_solution(src=5)\nc_solution(\n",
+    }  # fmt: skip
+    assert opened(tmp_path, files).below("submissions") == [
+        "submissions/accepted/Sum.java", "submissions/accepted/main.py", "submissions/accepted/sol.cc",
+        "submissions/rejected/main.cc",
+    ]  # fmt: skip
 
 
 def test_tests_that_rime_would_make(tmp_path: Path) -> None:
@@ -290,21 +337,6 @@ class TestSpec : public BaseTestSpec<ProblemSpec> {
     void SampleTestCase1() { Subtasks({1, 2}); Input({"1"}); }
     void TestGroup1() { Subtasks({1, 2}); CASE(N = 1); }
     void TestGroup2() { Subtasks({2}); CASE(N = 99); }
-def test_solutions_of_rime(tmp_path: Path) -> None:
-    files: Files = {
-        **RIME, "tests/00_sample.diff": b"1\n", "other/main.py": b"x\n",
-        "naive/SOLUTION": b"# cxx_solution(src='no.cc')\ncxx_solution(src='main.cc', challenge_cases=[])\n",
-        "naive/main.cc": b"int main(){}\n", "naive/no.cc": b"int helper;\n",
-        "java/SOLUTION": b"java_solution(src='Sum.java', mainclass='Sum', challenge_cases=None)\nexpected_score(100)\n",
-        "java/Sum.java": b"class Sum {}\n",
-        "gone/SOLUTION": b"cxx_solution('../../x.cc')\ncxx_solution(src=5)\nc_solution(\n",
-    }  # fmt: skip
-    assert opened(tmp_path, files).below("submissions") == [
-        "submissions/accepted/Sum.java", "submissions/accepted/main.py", "submissions/accepted/sol.cc",
-        "submissions/rejected/main.cc",
-    ]  # fmt: skip
-
-
 };
 """
 
@@ -337,6 +369,29 @@ def test_subtasks_of_tcframe_apart(tmp_path: Path) -> None:
         "data/secret/2_Subtask2/test_group.yaml": 70,
     }
     assert len(made.below("data/secret")) == 7
+
+
+def test_what_subtasks_of_tcframe_say_counts_wherever_it_stands(tmp_path: Path) -> None:
+    spec = SPEC.replace("Points(30); CONS(N <= 10);", "CONS(N <= 10); if (N) { CONS(N > 0); } Points( 30 );")
+    spec = spec.replace("TestGroup2() { Subtasks({2}); CASE(N = 99);", "TestGroup2() override { N = 9; Subtasks({2});")
+    names = ["sample_1", "1_1", "1_2", "2_1"]
+    expected = opened(tmp_path / "a", tcframe(SPEC, names)).settings["judge.yaml"]
+    assert opened(tmp_path / "b", tcframe(spec, names)).settings["judge.yaml"] == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("Points(70)", "Points(MOST)", "spec.cpp: Subtask2: expected its points, as Points(30)"),
+        ("Subtasks({2})", "Subtasks(ALL)", "spec.cpp: TestGroup2: expected its subtasks, as Subtasks({1, 2})"),
+    ],
+)
+def test_numbers_of_tcframe_that_are_calculated(tmp_path: Path, old: str, new: str, said: str) -> None:
+    files = tcframe(SPEC.replace(old, new), ["1_1", "2_1"])
+    with pytest.raises(PackageError) as caught:
+        opened(tmp_path, files)
+    assert said in str(caught.value)
+    assert "type" not in opened(tmp_path / "x", files, insists=True).settings["problem.yaml"]
 
 
 @pytest.mark.parametrize("spec", ["", SPEC.replace("Points(", "Pts("), SPEC.replace("30", "0").replace("70", "0")])
@@ -383,26 +438,3 @@ def test_a_lone_program_that_makes_tests_is_no_solution(
         **{f"sol/{name}": b"x\n" for name in sources},
     }
     assert opened(tmp_path, files).below("submissions") == expected
-def test_what_subtasks_of_tcframe_say_counts_wherever_it_stands(tmp_path: Path) -> None:
-    spec = SPEC.replace("Points(30); CONS(N <= 10);", "CONS(N <= 10); if (N) { CONS(N > 0); } Points( 30 );")
-    spec = spec.replace("TestGroup2() { Subtasks({2}); CASE(N = 99);", "TestGroup2() override { N = 9; Subtasks({2});")
-    names = ["sample_1", "1_1", "1_2", "2_1"]
-    expected = opened(tmp_path / "a", tcframe(SPEC, names)).settings["judge.yaml"]
-    assert opened(tmp_path / "b", tcframe(spec, names)).settings["judge.yaml"] == expected
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("Points(70)", "Points(MOST)", "spec.cpp: Subtask2: expected its points, as Points(30)"),
-        ("Subtasks({2})", "Subtasks(ALL)", "spec.cpp: TestGroup2: expected its subtasks, as Subtasks({1, 2})"),
-    ],
-)
-def test_numbers_of_tcframe_that_are_calculated(tmp_path: Path, old: str, new: str, said: str) -> None:
-    files = tcframe(SPEC.replace(old, new), ["1_1", "2_1"])
-    with pytest.raises(PackageError) as caught:
-        opened(tmp_path, files)
-    assert said in str(caught.value)
-    assert "type" not in opened(tmp_path / "x", files, insists=True).settings["problem.yaml"]
-
-

@@ -161,7 +161,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     _check_unknown(draft, unknown, used, asked)
     for path in unknown:
         taken = limits.take(draft, path)
-        if omegaup.is_read(draft, path) or (scored and path == tcframe.SPEC):
+        if (alike and omegaup.is_read(draft, path)) or (scored and path == tcframe.SPEC):
             continue
         lost = "points and checkers are" if taken else "limits, points and checkers are"
         ending = "gen" if path.lower() in _MAKERS else path.lower().rpartition(".")[2]
@@ -411,7 +411,9 @@ def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str])
             (_NOW.get(word, word) for word in map(known_folder, reversed(folders[place:])) if word), None
         )
         said = said or next((folder for folder, pattern in _SOLUTIONS if pattern.fullmatch(stem)), None)
-        if said is None and (stem in called or any(one.lower() in _SOLUTION_FOLDERS for one in folders)):
+        # Where something lists the solutions, others of the folder are not said to be right.
+        listed = not told or path in told
+        if said is None and (stem in called or (listed and any(one.lower() in _SOLUTION_FOLDERS for one in folders))):
             said = "accepted"
         if said is not None:
             _put_solution(draft, said, path)

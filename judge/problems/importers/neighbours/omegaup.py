@@ -65,9 +65,13 @@ def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> b
     _compare(draft)
     if _PLAN not in draft.tree.files:
         return False
-    named = {
-        _name(pair.input): case for pair, case in zip(pairs, cases, strict=True) if pair.input.startswith("cases/")
-    }
+    named: dict[str, Case] = {}
+    for pair, case in zip(pairs, cases, strict=True):
+        if pair.input.startswith("cases/") and named.setdefault(_name(pair.input), case) is not case:
+            raise PackageError(
+                f"{draft.tree.where(pair.input)}: is called as another test of cases/, so {_PLAN} cannot tell them "
+                "apart; rename one of them"
+            )
     shown = [case for pair, case in zip(pairs, cases, strict=True) if not pair.input.startswith("cases/")]
     subtasks: dict[str, Subtask] = {}
     for name, value in _plan(draft, named.keys()).items():
@@ -110,8 +114,8 @@ def solutions(draft: Draft) -> dict[str, str]:
         if folder is None and path in draft.tree.files and isinstance(span, list) and len(span) == 2:
             least, most = (isinstance(end, int | float) and end >= 1 for end in span)
             folder = "accepted" if least else None if most else "rejected"
-        if folder is not None:
-            found[path] = folder
+        if path in draft.tree.files:
+            found[path] = folder or ""
     return found
 
 
@@ -161,7 +165,7 @@ def read(draft: Draft, path: str) -> Any:
     if draft.tree.files.get(path, _JSON_BYTES + 1) > _JSON_BYTES:
         return None
     try:
-        return from_json(draft.text(path)) if path in draft.tree.files else None
+        return from_json(draft.text(path))
     except (ValueError, RecursionError):
         return None
 
