@@ -140,3 +140,11 @@ def test_programs_whose_names_become_the_same(tmp_path: Path) -> None:
     )
     assert len([path for path in made if path.startswith("submissions/accepted/sol")]) == 4
     assert len([path for path in made if path.startswith("generators/generators_a_b")]) == 2
+
+
+def test_letters_before_the_word_for_input_are_a_part_of_the_name() -> None:
+    """`a`, `i` and `o` mean an answer or an input at the end of a name alone: such groups are lettered to the end."""
+    names = [f"{group}.{ending}" for group in ("1.a", "1.b", "1.i", "1.key", "1.o", "2") for ending in ("in", "out")]
+    pairs, alone = find_pairs(names)
+    assert [(pair.input, pair.answer) for pair in pairs] == list(zip(names[::2], names[1::2], strict=True))
+    assert not alone

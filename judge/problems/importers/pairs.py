@@ -130,6 +130,8 @@ def _role(path: str) -> tuple[bool | None, str]:
         if word in _IN or word in _OUT or word in _FOLDER_OUT:
             role, parts[number] = word in _IN, _MARK
     pieces = _WORD.findall(parts[-1])
+    # Before `in` or `out` a letter is a part of the test's name: `1.a.in` and `1.o.in` are two tests.
+    plain = max((number for number, piece in enumerate(pieces) if piece.lower() in _IN | _OUT), default=-1)
     for number, piece in enumerate(pieces):
         word = piece.lower()
         before = pieces[number - 1] if number else ""
@@ -140,6 +142,7 @@ def _role(path: str) -> tuple[bool | None, str]:
             dotted = after == "." and pieces[-1].isdecimal() and len(pieces) == 3
         elif not before and word not in _IN | _OUT:
             dotted = False
+        dotted = dotted and number > plain
         if word in _IN or (dotted and word in _DOTTED_IN):
             role, pieces[number] = True, _MARK
         elif word in _OUT or (dotted and word in _DOTTED_OUT):
