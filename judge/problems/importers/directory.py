@@ -46,10 +46,15 @@ _SCRIPTS = re.compile(
 # The folder of a solution by its name; the first that fits. Names are lower case, without the ending.
 _SOLUTIONS = (
     ("time_limit_exceeded", re.compile(r"(?:tle?|slow|timeout)(?:[\W_\d].*)?|.*[_-](?:tle?|slow)\d*(?:[_-].*)?")),
-    ("brute_force", re.compile(r"(?:brute|naive|force|bf)(?:[\W_\d].*)?|brute\w*|.*[_-](?:brute|naive)\d*")),
+    ("brute_force", re.compile(r"(?:brute|naive|force|bf)(?:[\W_\d].*)?|brut\w*|.*[_-](?:brute|naive)\d*")),
     ("wrong_answer", re.compile(r"(?:wa|wrong)(?:[\W_\d].*)?|wrong\w*|.*[_-](?:wa|wrong)\d*")),
     ("run_time_error", re.compile(r"(?:re|rte|mle?)(?:[\W_\d].*)?|.*[_-](?:re|rte|mle?)\d*")),
     ("rejected", re.compile(r".*[_-](?:bad|fail|incorrect)\d*|(?:bad|fail|incorrect)(?:[\W_\d].*)?")),
+    # Those for a part of the points: `20-percent-solution`, `sol_30pts`, `partial_sub1`.
+    (
+        "rejected",
+        re.compile(r"(?:.*[_-])?(?:partial|parcial|(?<!\d)[0-9]{1,2}[_-]?(?:percent|points?|pts?))(?:[\W_\d].*)?"),
+    ),
     (
         "accepted",
         re.compile(r"(?:sol|solve|solution|std|main|model|ac|accepted|correct|official|answer|jury|judge_?sol(?:ution)?|ok|full)"
