@@ -76,6 +76,10 @@ def test_limits_of_other_systems(tmp_path: Path, files: Files, expected: tuple[A
     assert read_limits(tmp_path, {**files, "sol.cpp": b"int main(){}\n"}) == expected
 
 
+def test_the_statement_of_boca_is_taken_once(tmp_path: Path) -> None:
+    assert not any("there is a statement" in note for note in opened(tmp_path, BOCA).notes)
+
+
 @pytest.mark.parametrize(
     ("info", "title"),
     [

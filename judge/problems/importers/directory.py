@@ -380,7 +380,7 @@ def _put_statement(draft: Draft, taken: Collection[str | None], called: Collecti
     for path in order:
         found = _STATEMENT.fullmatch(posixpath.basename(path).lower()) or _BY_LANGUAGE.fullmatch(path.lower())
         found = found or (own.fullmatch(path.lower()) if own is not None else None)
-        if found is None or path.count("/") > 1 or path in taken or (languages and _is_readme(path)):
+        if found is None or path.count("/") > 1 or path in taken or path in used or (languages and _is_readme(path)):
             continue
         language = found[1] or ("pt" if posixpath.basename(path).lower().startswith("enunciado") else "en")
         used.add(path)
