@@ -232,6 +232,20 @@ def test_solutions_of_omegaup(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_what_is_read_of_omegaup_is_not_said_to_be_lost(tmp_path: Path) -> None:
+    told = json.dumps({"solutions": [{"filename": "../solutions/a.cpp", "verdict": "AC"}]}).encode()
+    files = omegaup(PLAN, None, {"solutions/a.cpp": b"int main(){}\n", "tests/tests.json": told})
+    assert not any("tests.json" in note for note in opened(tmp_path, files).notes)
+
+
+def test_samples_of_cases_beside_examples(tmp_path: Path) -> None:
+    names = ["cases/sample.1", "cases/1", "examples/1"]
+    files: Files = {f"{name}.{ending}": b"1\n" for name in names for ending in ("in", "out")}
+    made = opened(tmp_path, {**files, "testplan": b"sample.1 0\n1 100\n"})
+    assert [len(made.below(f"data/{kind}")) for kind in ("sample", "secret")] == [2, 4]
+    assert any("1 samples of cases/ without points: those of examples/ are shown" in note for note in made.notes)
+
+
 def test_a_solution_of_omegaup_that_nothing_is_asked_of(tmp_path: Path) -> None:
     told = json.dumps({"solutions": [{"filename": "../solutions/a.cpp", "verdict": "AC"}]}).encode()
     sources = {f"solutions/{name}.cpp": b"int main(){}\n" for name in ("a", "sub1", "wa_b")}
@@ -309,6 +323,16 @@ def test_solutions_of_rime(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_rime_is_known_by_its_solutions(tmp_path: Path) -> None:
+    files: Files = {
+        "PROBLEM": b"problem(time_limit=1.0)\n", "tests/00_sample.in": b"1\n", "tests/00_sample.diff": b"1\n",
+        "naive/SOLUTION": b"java_solution(src='Sum.java', challenge_cases=['large.in'])\n", "naive/Sum.java": b"x\n",
+    }  # fmt: skip
+    made = opened(tmp_path, files)
+    assert made.below("submissions") == ["submissions/rejected/Sum.java"]
+    assert not any("SOLUTION" in note for note in made.notes)
+
+
 def test_tests_that_rime_would_make(tmp_path: Path) -> None:
     notes = opened(tmp_path, {**RIME, "tests/00_sample.diff": b"1\n"}).notes
     assert any("tests that the generators of tests/TESTSET make" in note for note in notes)
@@ -373,6 +397,11 @@ def test_subtasks_of_tcframe_apart(tmp_path: Path) -> None:
         "data/secret/2_Subtask2/test_group.yaml": 70,
     }
     assert len(made.below("data/secret")) == 7
+
+
+def test_samples_of_tcframe_without_points(tmp_path: Path) -> None:
+    made = opened(tmp_path, tcframe("void SampleTestCase1() {}\nvoid TestCases() {}\n", ["sample_1", "1", "2"]))
+    assert [len(made.below(f"data/{kind}")) for kind in ("sample", "secret")] == [2, 4]
 
 
 def test_what_subtasks_of_tcframe_say_counts_wherever_it_stands(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     samples = sum(case.sample for case in cases)
     draft.report.took(f"{len(cases)} tests, {samples} of them samples by their names")
     used = {path for pair in pairs for path in (pair.input, pair.answer)} | {*programs.values()}
-    used |= limits.used_by(tree)
+    used |= limits.used_by(tree) | rime.used_by(tree)
     _put_programs(draft, programs)
     for path in alone[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")

@@ -85,16 +85,19 @@ def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> b
     if not sum(one.points for one in subtasks.values()):
         return False
     write_scored(draft, list(subtasks.values()), samples=shown or None)
+    unseen = [case for one in subtasks.values() for case in one.cases if shown and case.sample]
+    if unseen:
+        draft.report.dropped(f"{len(unseen)} samples of cases/ without points: those of examples/ are shown")
     draft.report.took(f"points of {_PLAN}: {len(subtasks)} groups, each won as a whole")
     return True
 
 
 def is_read(draft: Draft, path: str) -> bool:
     """Says whether nothing of a file of settings is lost: its points, and how outputs are compared."""
-    if path not in {_PLAN, _SETTINGS} or not is_one(draft.tree):
+    if path not in {_PLAN, _SETTINGS, _EXPECTED} or not is_one(draft.tree):
         return False
-    if path == _PLAN:
-        return True
+    if path != _SETTINGS:
+        return path == _PLAN or read(draft, path) is not None
     # Beside testplan, or in place of it, the points of its tests may stand there, too.
     said = read(draft, _SETTINGS)
     points_there = isinstance(said, dict) and said.get("cases") and _PLAN not in draft.tree.files

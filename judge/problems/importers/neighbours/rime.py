@@ -22,8 +22,9 @@ _SOLUTION_BYTES, _SOLUTIONS = 16384, 200
 
 
 def is_one(tree: Tree) -> bool:
-    """Says whether it is a problem of Rime: PROBLEM beside tests/TESTSET, or one of them beside what it made."""
-    return len(tree.files.keys() & {_PROBLEM, _TESTSET}) + bool(tree.below("rime-out")) > 1
+    """Says whether it is a problem of Rime: two of PROBLEM, tests/TESTSET, a SOLUTION, and what it made."""
+    told = any(path.endswith("/" + _SOLUTION) for path in tree.files)
+    return len(tree.files.keys() & {_PROBLEM, _TESTSET}) + told + bool(tree.below("rime-out")) > 1
 
 
 def leave_out(tree: Tree) -> list[str]:
@@ -56,13 +57,15 @@ def _makes_more(tree: Tree) -> bool:
     return _GENERATOR.search(decode(tree.read(_TESTSET, _MOST))) is not None
 
 
+def used_by(tree: Tree) -> set[str]:
+    """The files that say what solutions are meant to do."""
+    return {path for path in tree.files if path.endswith("/" + _SOLUTION)} if is_one(tree) else set()
+
+
 def solutions(draft: Draft) -> dict[str, str]:
     """Solutions and their folders, as SOLUTION beside each says: one with `challenge_cases` must not be right."""
-    if not is_one(draft.tree):
-        return {}
-    told = [path for path in sorted(draft.tree.files) if posixpath.basename(path) == _SOLUTION]
     found: dict[str, str] = {}
-    for path in told[:_SOLUTIONS]:
+    for path in sorted(used_by(draft.tree))[:_SOLUTIONS]:
         if draft.tree.files[path] > _SOLUTION_BYTES:
             continue
         for name, wrong in _calls(draft.start(path)):

@@ -31,7 +31,12 @@ def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> b
 
     PackageError for tests that are not called by their groups, as it is unknown what they are worth.
     """
-    points, groups = _read(draft) if SPEC in draft.tree.files else ({}, {})
+    if SPEC not in draft.tree.files:
+        return False
+    for pair, case in zip(pairs, cases, strict=True):
+        named = _NAME.fullmatch(posixpath.basename(pair.input))
+        case.sample = case.sample or (named is not None and named[1] == "sample")
+    points, groups = _read(draft)
     if not any(points.values()):
         return False
     subtasks = {number: ioi.Scored(f"Subtask{number}", points[number], []) for number in sorted(points)}
