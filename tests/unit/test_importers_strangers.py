@@ -148,3 +148,42 @@ def test_letters_before_the_word_for_input_are_a_part_of_the_name() -> None:
     pairs, alone = find_pairs(names)
     assert [(pair.input, pair.answer) for pair in pairs] == list(zip(names[::2], names[1::2], strict=True))
     assert not alone
+
+
+# --- sentences that name what there is ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("init", "said"),
+    [
+        ("time_limit: 601", "init.yml: time_limit: '601' is not a number of seconds above 0, up to 600"),
+        ("time_limit: .nan", "init.yml: time_limit: 'nan' is not a number of seconds"),
+        ("memory_limit: 1.0e+308", "init.yml: memory_limit: '1e+308' is not a number of KiB above 0, up to 67108864"),
+        ("file_io: {input: ../x, output: y}", "init.yml: input file: '../x' is not the name of a file"),
+        ("file_io: {output: [x]}", "init.yml: output file: '['x']' is not the name of a file"),
+    ],
+)
+def test_settings_of_dmoj_that_are_possible_nowhere(tmp_path: Path, init: str, said: str) -> None:
+    assert said in refused(tmp_path, {**ONE, "init.yml": f"{CASE}{init}\n".encode()})
+
+
+def test_an_archive_in_a_package_has_its_own_name_in_sentences(tmp_path: Path) -> None:
+    archive(tmp_path, {"../1.in": b"1\n"}, name="inner.zip")
+    files = {"init.yml": b"archive: t.zip\n", "t.zip": (tmp_path / "inner.zip").read_bytes()}
+    assert refused(tmp_path, files).startswith("sum.zip/t.zip: ../1.in: the name leads out of the archive")
+
+
+def test_subtasks_that_require_each_other_name_their_package(tmp_path: Path) -> None:
+    case = "cases: [{input: a.in, output: a.out}]"
+    config = f"subtasks: [{{id: 1, if: [2], {case}}}, {{id: 2, if: [1], {case}}}]\n".encode()
+    files: Files = {"problem.yaml": b"title: A\n", "testdata/config.yaml": config}
+    files |= {f"testdata/{name}": data for name, data in ONE.items()}
+    assert refused(tmp_path, files).startswith("sum.zip: subtask '1' requires itself")
+
+
+def test_thousands_of_tests_in_each_of_thousands_of_subtasks(tmp_path: Path) -> None:
+    groups = "- [1, '.*']\n" * 300
+    task = "name: s\ntitle: S\ntime_limit: 1\nmemory_limit: 64\nn_input: 700\nscore_type: GroupMin\n"
+    files: Files = {f"{way}put/{way}put{number}.txt": b"" for way in ("in", "out") for number in range(700)}
+    files["task.yaml"] = f"{task}score_type_parameters:\n{groups}".encode()
+    assert "its subtasks have 210000 tests together" in refused(tmp_path, files)
