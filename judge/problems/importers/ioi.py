@@ -62,6 +62,8 @@ _ASKS_EVAL = re.compile(
 _ELF, _SCRIPT = b"\x7fELF", b"#!"
 _TRANSLATES = b"translate:"
 _MILLISECONDS = 1000
+# A few lines can put thousands of tests into each of thousands of subtasks.
+_MEMBERS = 200_000
 # The call of a manager that speaks as the Contest Management System wants it.
 _RUN = 'exec "${0%/*}/manager" "$@"\n'
 
@@ -279,6 +281,12 @@ def source_stem(name: str) -> str:
 
 def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: Sequence[Scored]) -> None:
     """Tests with their subtasks: as groups of the format where it has what they need, else in judge.yaml."""
+    count = sum(len(one.tests) for one in subtasks)
+    if count > _MEMBERS:
+        raise PackageError(
+            f"{draft.tree.label}: its subtasks have {count} tests together, each counted in all that it is in; at most "
+            f"{_MEMBERS} are accepted, so join subtasks or remove tests"
+        )
     kinds = draft.problem.get("type", "scoring")
     named = {case.name: case for case in cases}
     used = [name for one in subtasks for name in one.tests]
