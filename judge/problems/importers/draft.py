@@ -173,7 +173,8 @@ class Draft:
         try:
             archive = Archive(local)
         except PackageError as exc:
-            raise PackageError(f"{self.tree.where(path)}: {str(exc).removeprefix(f'{local}: ')}") from None
+            said = str(exc).removeprefix(f"{local}: ").removeprefix(f"{local.name}/")
+            raise PackageError(f"{self.tree.where(path)}: {said}") from None
         archive.label = self.tree.where(path)
         self.held.callback(archive.close)
         return archive
