@@ -73,8 +73,11 @@ def test_solutions_of_judges(name: str, tmp_path: Path) -> None:
         ("100-points.cpp", "accepted"),
         ("points.cpp", "accepted"),
         ("brut.cpp", "brute_force"),
+        ("solution_bf.cpp", "brute_force"),
+        ("sol-bruteforce2.cpp", "brute_force"),
+        ("solution-brute-tle.cpp", "time_limit_exceeded"),
     ],
 )
-def test_solutions_for_a_part_of_the_points(name: str, folder_of_it: str, tmp_path: Path) -> None:
+def test_solutions_that_are_slow_or_for_a_part_of_the_points(name: str, folder_of_it: str, tmp_path: Path) -> None:
     files: Files = {**TESTS, f"solutions/{name}": b"", "solutions/main.cpp": b""}
     assert solutions(folder(tmp_path, files, "twice"))[0] == {f"{folder_of_it}/{name}", "accepted/main.cpp"}

@@ -46,7 +46,10 @@ _SCRIPTS = re.compile(
 # The folder of a solution by its name; the first that fits. Names are lower case, without the ending.
 _SOLUTIONS = (
     ("time_limit_exceeded", re.compile(r"(?:tle?|slow|timeout)(?:[\W_\d].*)?|.*[_-](?:tle?|slow)\d*(?:[_-].*)?")),
-    ("brute_force", re.compile(r"(?:brute|naive|force|bf)(?:[\W_\d].*)?|brut\w*|.*[_-](?:brute|naive)\d*")),
+    (
+        "brute_force",
+        re.compile(r"(?:brute|naive|force|bf)(?:[\W_\d].*)?|brut\w*|.*[_-](?:brut\w*|naive|bf)\d*(?:[_-].*)?"),
+    ),
     ("wrong_answer", re.compile(r"(?:wa|wrong)(?:[\W_\d].*)?|wrong\w*|.*[_-](?:wa|wrong)\d*")),
     ("run_time_error", re.compile(r"(?:re|rte|mle?)(?:[\W_\d].*)?|.*[_-](?:re|rte|mle?)\d*")),
     ("rejected", re.compile(r".*[_-](?:bad|fail|incorrect)\d*|(?:bad|fail|incorrect)(?:[\W_\d].*)?")),
