@@ -86,6 +86,8 @@ def test_the_statement_of_boca_is_taken_once(tmp_path: Path) -> None:
         (b"basename=B\nfullname=Bridges and Rivers\n", "Bridges and Rivers"),
         (b'basename=B\r\nfullname="Bridges"\r\ndescfile=B.pdf\r\n', "Bridges"),
         (b"fullname=\n", "bridges"),
+        ("fullname=Saltit\u00e3o\n".encode(), "Saltit\u00e3o"),
+        ("fullname=Saltit\u00e3o\n".encode("latin-1"), "Saltit\u00e3o"),
     ],
 )
 def test_the_title_of_boca(tmp_path: Path, info: bytes, title: str) -> None:

@@ -154,9 +154,9 @@ class Draft:
         """A text of the input, whatever it is encoded in."""
         return decode(read(self.ref(path, tree), limit))
 
-    def start(self, path: str) -> str:
+    def start(self, path: str, older: str = "cp1251") -> str:
         """The beginning of a text of the input: all of any settings that people write, whatever else it may be."""
-        return decode(next(self.tree.chunks(path), b"")[:STARTS])
+        return decode(next(self.tree.chunks(path), b"")[:STARTS], older)
 
     def nested(self, path: str) -> Tree:
         """An archive inside the input as a tree of its own, which lives as long as this draft."""
@@ -265,9 +265,9 @@ def read(content: Content, limit: int = TEXT_BYTES) -> bytes:
     return content if isinstance(content, bytes) else content.tree.read(content.path, limit)
 
 
-def decode(data: bytes) -> str:
-    """Text of unknown encoding: UTF-8, else Windows' Cyrillic, in which many old packages are written."""
-    for encoding in ("utf-8-sig", "cp1251"):
+def decode(data: bytes, older: str = "cp1251") -> str:
+    """Text of unknown encoding: UTF-8, else `older`: Windows' Cyrillic, in which many old packages are written."""
+    for encoding in ("utf-8-sig", older):
         with contextlib.suppress(UnicodeDecodeError):
             return data.decode(encoding)
     return data.decode("latin-1")

@@ -13,7 +13,10 @@ _TITLE = re.compile(r"^fullname=[ \t]*(\"?)([^\n]{1,200}?)\1[ \t\r]*$", re.MULTI
 
 def take_title(draft: Draft) -> None:
     """The problem's title."""
-    found = _TITLE.search(draft.start(INFO)) if INFO in draft.tree.files else None
+    if INFO not in draft.tree.files:
+        return
+    # The system is of Brazil: what is no UTF-8 there is Latin-1.
+    found = _TITLE.search(draft.start(INFO, "latin-1"))
     if found is not None and clean(found[2]):
         draft.problem["name"] = clean(found[2])
         draft.report.took(f"title of {INFO}")
