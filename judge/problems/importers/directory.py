@@ -419,7 +419,7 @@ def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str])
             (_NOW.get(word, word) for word in map(known_folder, reversed(folders[place:])) if word), None
         )
         said = said or next((folder for folder, pattern in _SOLUTIONS if pattern.fullmatch(stem)), None)
-        # Where something lists the solutions, others of the folder are not said to be right.
+        # Solutions that something lists are the only ones of their folder that are said to be right.
         listed = not told or path in told
         if said is None and (stem in called or (listed and any(one.lower() in _SOLUTION_FOLDERS for one in folders))):
             said = "accepted"
