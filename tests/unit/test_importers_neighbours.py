@@ -401,6 +401,20 @@ def test_subtasks_of_tcframe_apart(tmp_path: Path) -> None:
     assert len(made.below("data/secret")) == 7
 
 
+@pytest.mark.parametrize(
+    "spec", [SPEC, SPEC.replace("TestGroup1() { Subtasks({1, 2})", "TestGroup1() { Subtasks({1})")]
+)
+def test_tests_of_tcframe_for_omegaup(tmp_path: Path, spec: str) -> None:
+    """Some have tcframe make the tests that they hand to omegaUp, whose way of comparing counts then."""
+    names = ["sample_1", "1_1", "2_1"]
+    files: Files = {f"cases/b_{name}.{ending}": b"1\n" for name in names for ending in ("in", "out")}
+    settings = b'{"validator": {"name": "token-numeric", "tolerance": 0.001}}'
+    made = opened(tmp_path, {**files, "settings.json": settings, "spec.cpp": spec.encode()})
+    assert made.settings["data/sample/test_group.yaml"] == {"output_validator_args": ["float_tolerance", "0.001"]}
+    flags = [one.get("output_validator_args") for path, one in made.settings.items() if "secret" in path]
+    assert flags[0] == ["float_tolerance", "0.001"] and not any(flags[1:])
+
+
 def test_samples_of_tcframe_without_points(tmp_path: Path) -> None:
     made = opened(tmp_path, tcframe("void SampleTestCase1() {}\nvoid TestCases() {}\n", ["sample_1", "1", "2"]))
     assert [len(made.below(f"data/{kind}")) for kind in ("sample", "secret")] == [2, 4]
