@@ -64,6 +64,7 @@ def read_limits(tmp_path: Path, files: Files) -> tuple[Any, Any]:
     [
         ({**BOCA, "limits/cpp": echoes("2", "1", "256", "1024")}, (2, 256)),
         ({**BOCA, "limits/c": echoes("3", "1", "128", "1024"), "limits/py3": echoes("9", "1", "128", "1")}, (3, 128)),
+        ({**BOCA, "limits/cpp": b"#!/bin/bash\r\necho 2 # seconds\r\necho 1\r\necho 64\t#MB\r\n"}, (2, 64)),
         ({**BOCA, "limits/java": echoes('"0.5"', "1", "64")}, (0.5, 64)),
         ({**PAIR, "PROBLEM": b"# time_limit = 9.0\nproblem(title='B',\n  time_limit = 1.5,\n)\n"}, (1.5, None)),
         ({**PAIR, "spec.cpp": b"// TimeLimit(9);\nvoid GradingConfig() { TimeLimit(2); MemoryLimit(64); }\n"}, (2, 64)),
