@@ -264,6 +264,22 @@ def test_cases_of_omegaup_that_are_called_alike(tmp_path: Path) -> None:
         opened(tmp_path, files)
 
 
+def test_settings_of_omegaup_in_capitals(tmp_path: Path) -> None:
+    said = {
+        "Limits": {"TimeLimit": 3000, "MemoryLimit": 67108864, "ValidatorTimeLimit": 3000},
+        "Validator": {"Name": "token-numeric", "Tolerance": 0.001}, "Slow": False,
+        "Cases": [{"Cases": [{"Name": "0", "Weight": 1.0}], "Name": "0", "Weight": 1.0}],
+    }  # fmt: skip
+    files: Files = {"cases/1.in": b"1\n", "cases/1.out": b"1\n", "settings.json": json.dumps(said).encode()}
+    made = opened(tmp_path, files)
+    assert made.settings["problem.yaml"]["limits"] == {"time_limit": 3, "memory": 64}
+    flags = made.settings["data/secret/test_group.yaml"]["output_validator_args"]
+    assert flags == ["float_tolerance", "0.001"]
+    assert any("settings.json: is of omegaUp, or a system like it; its points and" in note for note in made.notes)
+    planned = opened(tmp_path / "x", {**files, "testplan": b"1 100\n"})
+    assert not any("are lost" in note for note in planned.notes)
+
+
 @pytest.mark.parametrize(
     ("files", "insists", "lost"),
     [

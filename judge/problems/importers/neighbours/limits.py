@@ -96,8 +96,7 @@ def _tcframe(draft: Draft, path: str) -> Iterator[_Said]:
 
 def _omegaup(draft: Draft, path: str) -> Iterator[_Said]:
     """Milliseconds and bytes as whole numbers, or texts with units, as `1s` and `64MiB`."""
-    said = omegaup.read(draft, path)
-    limits = said.get("limits") if isinstance(said, dict) else None
+    limits = omegaup.settings(draft).get("limits")
     if not isinstance(limits, dict):
         return
     time, memory = limits.get("TimeLimit"), limits.get("MemoryLimit")

@@ -97,16 +97,15 @@ def is_read(draft: Draft, path: str) -> bool:
     if path not in {_PLAN, _SETTINGS, _EXPECTED} or not is_one(draft.tree):
         return False
     if path != _SETTINGS:
-        return path == _PLAN or read(draft, path) is not None
+        return path == _PLAN or _json(draft, path) is not None
     # Beside testplan, or in place of it, the points of its tests may stand there, too.
-    said = read(draft, _SETTINGS)
-    points_there = isinstance(said, dict) and said.get("cases") and _PLAN not in draft.tree.files
+    points_there = settings(draft).get("cases") and _PLAN not in draft.tree.files
     return _validator(draft) in _VALIDATORS and not points_there
 
 
 def solutions(draft: Draft) -> dict[str, str]:
     """Solutions and their folders, as tests.json asks of them: a verdict, or a score from 0 to 1; "" for any."""
-    said = read(draft, _EXPECTED) if is_one(draft.tree) else None
+    said = _json(draft, _EXPECTED) if is_one(draft.tree) else None
     listed = said.get("solutions") if isinstance(said, dict) else None
     found: dict[str, str] = {}
     for one in listed if isinstance(listed, list) else []:
@@ -149,8 +148,8 @@ def _plan(draft: Draft, names: Collection[str]) -> dict[str, Fraction]:
 
 def _compare(draft: Draft) -> None:
     """The title, and how outputs are compared; a program that does so is found by its name (directory.py)."""
-    said = read(draft, _SETTINGS)
-    if isinstance(said, dict) and isinstance(said.get("title"), str) and said["title"].strip():
+    said = settings(draft)
+    if isinstance(said.get("title"), str) and said["title"].strip():
         draft.problem["name"] = clean(said["title"].strip())
     name = _validator(draft)
     flags = _VALIDATORS.get(name)
@@ -163,7 +162,7 @@ def _compare(draft: Draft) -> None:
     draft.report.took(f"validator {name} as the default validator {' '.join(flags)}".rstrip())
 
 
-def read(draft: Draft, path: str) -> Any:
+def _json(draft: Draft, path: str) -> Any:
     """The value of a file of JSON; None where there is none that can be read, or that is data by its size."""
     if draft.tree.files.get(path, _JSON_BYTES + 1) > _JSON_BYTES:
         return None
@@ -173,10 +172,19 @@ def read(draft: Draft, path: str) -> Any:
         return None
 
 
+def settings(draft: Draft) -> dict[str, Any]:
+    """All of settings.json, its keys in small letters: older problems have `Limits` and `Validator`."""
+    said = _json(draft, _SETTINGS)
+    return _lower(said) if isinstance(said, dict) else {}
+
+
+def _lower(said: dict[str, Any]) -> dict[str, Any]:
+    return {key.lower(): value for key, value in said.items()}
+
+
 def _said(draft: Draft) -> dict[str, Any]:
-    said = read(draft, _SETTINGS)
-    validator = said.get("validator") if isinstance(said, dict) else None
-    return validator if isinstance(validator, dict) else {}
+    validator = settings(draft).get("validator")
+    return _lower(validator) if isinstance(validator, dict) else {}
 
 
 def _validator(draft: Draft) -> str:
