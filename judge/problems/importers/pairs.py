@@ -80,13 +80,14 @@ def find_pairs(paths: Iterable[str]) -> tuple[list[Pair], list[str]]:
         role, key = _role(path)
         (plain if role is None else inputs if role else answers).setdefault(key, path)
     pairs = [_pair(key, path, answers.pop(key, None)) for key, path in inputs.items()]
-    alone = [one for one in pairs if one.answer is None]
     # Files in folders called input and output need not be called alike: 1.txt and 1.ans.
     loose = {_loose(key): key for key in answers}
-    for one in alone:
+    for number, one in enumerate(pairs):
+        if one.answer is not None:
+            continue
         found_key = loose.get(_loose(_role(one.input)[1]) or _MARK)
         if found_key is not None and found_key in answers:
-            pairs[pairs.index(one)] = _pair(found_key, one.input, answers.pop(found_key))
+            pairs[number] = _pair(found_key, one.input, answers.pop(found_key))
     for key in list(answers):
         stem = key.rpartition("." + _MARK)[0]
         found = next((plain.pop(name) for name in (stem, *(stem + end for end in _SUFFIXES)) if name in plain), None)
