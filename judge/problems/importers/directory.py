@@ -396,7 +396,7 @@ def _is_readme(path: str) -> bool:
 def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str]) -> set[str]:
     """Solutions by their names and folders, and generators; returns what was taken."""
     taken: set[str] = set()
-    told = omegaup.solutions(draft)
+    told = {**omegaup.solutions(draft), **rime.solutions(draft.tree)}
     for path, stem in _named(draft.tree, _SOURCES):
         folders = path.split("/")[:-1]
         if path in used:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from judge.problems.importers.draft import Draft, as_number
+from judge.problems.importers.neighbours import tcframe
 from judge.problems.tree import Tree
 from judge.yamltext import from_json
 
@@ -22,12 +23,12 @@ _MIB = {"m": 1.0, "mb": 1.0, "mib": 1.0, "g": 1024.0, "gb": 1024.0, "gib": 1024.
 # The limits that there can be here; others are left to whoever imports.
 _POSSIBLE = {_TIME: (0.01, 600.0), _MEMORY: (4.0, 65536.0)}
 # Each says one number a line by `echo`: seconds, runs, MB of memory, KB of output.
-_ECHO = re.compile(r"^[ \t]*echo[ \t]+\"?([0-9]{1,6}(?:\.[0-9]{1,3})?)\"?[ \t]*$", re.MULTILINE)
+_ECHO = re.compile(r"^[ \t]*echo[ \t]+\"?([0-9]{1,6}(?:\.[0-9]{1,3})?)\"?[ \t]*(?:[;#].*)?\r?$", re.MULTILINE)
 _FIRST = ("cpp", "cc", "c")
 _RIME_TIME = re.compile(r"^[^#\n]*\btime_limit\s*=\s*([0-9]{1,4}(?:\.[0-9]{1,3})?)\b", re.MULTILINE)
 _TCFRAME = {
-    _TIME: re.compile(r"^(?:[^/\n]|/(?!/))*\bTimeLimit\(\s*([0-9]{1,4})\s*\)", re.MULTILINE),
-    _MEMORY: re.compile(r"^(?:[^/\n]|/(?!/))*\bMemoryLimit\(\s*([0-9]{1,6})\s*\)", re.MULTILINE),
+    _TIME: re.compile(r"\bTimeLimit\(\s*([0-9]{1,4})\s*\)"),
+    _MEMORY: re.compile(r"\bMemoryLimit\(\s*([0-9]{1,6})\s*\)"),
 }
 _OMEGAUP_SIZES = {"B": 1.0, "KiB": 1024.0, "MiB": 1024.0**2, "GiB": 1024.0**3}
 
@@ -88,7 +89,7 @@ def _rime(draft: Draft, path: str) -> Iterator[_Said]:
 
 
 def _tcframe(draft: Draft, path: str) -> Iterator[_Said]:
-    text = draft.text(path)
+    text = tcframe.without_comments(draft.text(path))
     for key, pattern, unit in ((_TIME, _TCFRAME[_TIME], "s"), (_MEMORY, _TCFRAME[_MEMORY], "MiB")):
         found = pattern.search(text)
         if found is not None:

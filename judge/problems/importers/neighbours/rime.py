@@ -13,6 +13,8 @@ _MADE = "rime-out/tests/"
 _TESTSET = "tests/TESTSET"
 _PROBLEM = "PROBLEM"
 _GENERATOR = re.compile(r"^[ \t]*[a-z]+_generator\(", re.MULTILINE)
+# Solutions that must fail on some tests, or on any, say so; `None` is to be right, as nothing is.
+_FAILS = re.compile(r"^[^#\n]*\bchallenge_cases[ \t]*=(?!=)(?![ \t]*None\b)", re.MULTILINE | re.IGNORECASE)
 _MOST = 65536
 
 
@@ -49,3 +51,18 @@ def _makes_more(tree: Tree) -> bool:
     if _TESTSET not in tree.files or tree.files[_TESTSET] > _MOST:
         return False
     return _GENERATOR.search(decode(tree.read(_TESTSET, _MOST))) is not None
+
+
+def solutions(tree: Tree) -> dict[str, str]:
+    """Programs that SOLUTION beside them says are wrong, and the folder of those: Rime calls any of them `main`."""
+    found: dict[str, str] = {}
+    said = [path for path in tree.files if path.endswith("/SOLUTION") and path.count("/") == 1] if is_one(tree) else []
+    wrong = {
+        path.rpartition("/")[0]
+        for path in said
+        if tree.files[path] <= _MOST and _FAILS.search(decode(tree.read(path, _MOST)))
+    }
+    for path in tree.files:
+        if path.rpartition("/")[0] in wrong:
+            found[path] = "rejected"
+    return found
