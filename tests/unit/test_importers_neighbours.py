@@ -65,8 +65,10 @@ def read_limits(tmp_path: Path, files: Files) -> tuple[Any, Any]:
         ({**BOCA, "limits/cpp": echoes("2", "1", "256", "1024")}, (2, 256)),
         ({**BOCA, "limits/c": echoes("3", "1", "128", "1024"), "limits/py3": echoes("9", "1", "128", "1")}, (3, 128)),
         ({**BOCA, "limits/cpp": b"#!/bin/bash\r\necho 2 # seconds\r\necho 1\r\necho 64\t#MB\r\n"}, (2, 64)),
+        ({**BOCA, "limits/cpp": echoes("2; # seconds", "1;", "64; exit", "1024")}, (2, 64)),
         ({**BOCA, "limits/java": echoes('"0.5"', "1", "64")}, (0.5, 64)),
         ({**PAIR, "PROBLEM": b"# time_limit = 9.0\nproblem(title='B',\n  time_limit = 1.5,\n)\n"}, (1.5, None)),
+        ({**PAIR, "spec.cpp": b"/* TimeLimit(9);\n */ void GradingConfig() { TimeLimit(2); }\n"}, (2, None)),
         ({**PAIR, "spec.cpp": b"// TimeLimit(9);\nvoid GradingConfig() { TimeLimit(2); MemoryLimit(64); }\n"}, (2, 64)),
         ({**PAIR, "settings.json": b'{"limits": {"TimeLimit": 1500, "MemoryLimit": 67108864}}'}, (1.5, 64)),
         ({**PAIR, "settings.json": b'{"limits": {"TimeLimit": "2s", "MemoryLimit": "32MiB"}}'}, (2, 32)),
@@ -342,6 +344,24 @@ def test_solutions_of_rime(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("said", "folder"),
+    [
+        ("challenge_cases=['10_*.in']", "rejected"),
+        ("challenge_cases=[]", "rejected"),
+        ("challenge_cases=None", "accepted"),
+        ("flags=['-O2']", "accepted"),
+    ],
+)
+def test_solutions_of_rime_that_are_to_fail(tmp_path: Path, said: str, folder: str) -> None:
+    files: Files = {
+        **PAIR, "PROBLEM": b"problem(time_limit=1.0)\n", "tests/TESTSET": b"# none\n",
+        "anna/main.cc": b"int main(){}\n",
+        "anna/SOLUTION": f"#cxx_solution(challenge_cases=[])\ncxx_solution(src='main.cc', {said})\n".encode(),
+    }  # fmt: skip
+    assert f"submissions/{folder}/main.cc" in opened(tmp_path, files).files
+
+
 def test_rime_is_known_by_its_solutions(tmp_path: Path) -> None:
     files: Files = {
         "PROBLEM": b"problem(time_limit=1.0)\n", "tests/00_sample.in": b"1\n", "tests/00_sample.diff": b"1\n",
@@ -437,12 +457,21 @@ def test_samples_of_tcframe_without_points(tmp_path: Path) -> None:
     assert [len(made.below(f"data/{kind}")) for kind in ("sample", "secret")] == [2, 4]
 
 
-def test_what_subtasks_of_tcframe_say_counts_wherever_it_stands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", ["Subtasks", "assignToSubtasks"])
+def test_what_subtasks_of_tcframe_say_counts_wherever_it_stands(tmp_path: Path, call: str) -> None:
     spec = SPEC.replace("Points(30); CONS(N <= 10);", "CONS(N <= 10); if (N) { CONS(N > 0); } Points( 30 );")
     spec = spec.replace("TestGroup2() { Subtasks({2}); CASE(N = 99);", "TestGroup2() override { N = 9; Subtasks({2});")
+    spec = spec.replace("Subtasks(", f"{call}(")
     names = ["sample_1", "1_1", "1_2", "2_1"]
     expected = opened(tmp_path / "a", tcframe(SPEC, names)).settings["judge.yaml"]
     assert opened(tmp_path / "b", tcframe(spec, names)).settings["judge.yaml"] == expected
+
+
+@pytest.mark.parametrize("body", ["", "CASE(N = 99);", "/* Subtasks({2}); */"])
+def test_groups_of_tcframe_without_subtasks_are_refused(tmp_path: Path, body: str) -> None:
+    spec = SPEC.replace("Subtasks({2}); CASE(N = 99);", body)
+    with pytest.raises(PackageError, match=r"spec\.cpp: does not say the subtasks of TestGroup2, whose tests are there"):
+        opened(tmp_path, tcframe(spec, ["1_1", "2_1"]))
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def test_a_descriptor_that_is_a_list_is_no_file(tmp_path: Path) -> None:
     assert b"input_file" not in files.get("judge.yaml", b"")
 
 
-@pytest.mark.parametrize("body", ["return f(kw)", "return kw[NUMBER]"])
+@pytest.mark.parametrize("body", ["return f(kw)", "return kw[NUMBER]", "return kw.get(NUMBER)"])
 def test_numbers_in_checkers_that_are_too_long_to_be_text(tmp_path: Path, body: str) -> None:
     number = "0x" + "f" * 9000
     checker = f"X = {number}\ndef check(a, b, **kw):\n    {body.replace('NUMBER', number)}\n"
