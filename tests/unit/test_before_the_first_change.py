@@ -72,8 +72,12 @@ BEFORE_THE_LOCK = {
         "The moment is over",
     },
 }
-# Tasks that come after it: the controller's own record, which the next run of the same verb would write as well.
-AFTER_THE_LOCK = {"replace": {"The controller's record says that the replacement is over"}}
+# Tasks that come after it: the controller's own record, which the next run of the same verb would write as well, and
+# the lock's own directory.
+AFTER_THE_LOCK = {
+    "replace": {"The controller's record says that the replacement is over"},
+    "reset": {"Nothing is left of the lock"},
+}
 
 
 @pytest.mark.parametrize(
