@@ -64,6 +64,7 @@ def read_limits(tmp_path: Path, files: Files) -> tuple[Any, Any]:
     [
         ({**BOCA, "limits/cpp": echoes("2", "1", "256", "1024")}, (2, 256)),
         ({**BOCA, "limits/c": echoes("3", "1", "128", "1024"), "limits/py3": echoes("9", "1", "128", "1")}, (3, 128)),
+        ({**BOCA, "limits/cpp": b"#!/bin/bash\r\necho 2 # seconds\r\necho 1\r\necho 64\t#MB\r\n"}, (2, 64)),
         ({**BOCA, "limits/java": echoes('"0.5"', "1", "64")}, (0.5, 64)),
         ({**PAIR, "PROBLEM": b"# time_limit = 9.0\nproblem(title='B',\n  time_limit = 1.5,\n)\n"}, (1.5, None)),
         ({**PAIR, "spec.cpp": b"// TimeLimit(9);\nvoid GradingConfig() { TimeLimit(2); MemoryLimit(64); }\n"}, (2, 64)),
@@ -74,6 +75,25 @@ def read_limits(tmp_path: Path, files: Files) -> tuple[Any, Any]:
 )
 def test_limits_of_other_systems(tmp_path: Path, files: Files, expected: tuple[Any, Any]) -> None:
     assert read_limits(tmp_path, {**files, "sol.cpp": b"int main(){}\n"}) == expected
+
+
+def test_the_statement_of_boca_is_taken_once(tmp_path: Path) -> None:
+    assert not any("there is a statement" in note for note in opened(tmp_path, BOCA).notes)
+
+
+@pytest.mark.parametrize(
+    ("info", "title"),
+    [
+        (b"basename=B\nfullname=Bridges and Rivers\n", "Bridges and Rivers"),
+        (b'basename=B\r\nfullname="Bridges"\r\ndescfile=B.pdf\r\n', "Bridges"),
+        (b"fullname=\n", "bridges"),
+        ("fullname=Saltit\u00e3o\n".encode(), "Saltit\u00e3o"),
+        ("fullname=Saltit\u00e3o\n".encode("latin-1"), "Saltit\u00e3o"),
+    ],
+)
+def test_the_title_of_boca(tmp_path: Path, info: bytes, title: str) -> None:
+    said = opened(tmp_path, {**BOCA, "description/problem.info": info}).settings["problem.yaml"]
+    assert said["name"] == title
 
 
 @pytest.mark.parametrize(
@@ -215,6 +235,68 @@ def test_solutions_of_omegaup(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_what_is_read_of_omegaup_is_not_said_to_be_lost(tmp_path: Path) -> None:
+    told = json.dumps({"solutions": [{"filename": "../solutions/a.cpp", "verdict": "AC"}]}).encode()
+    files = omegaup(PLAN, None, {"solutions/a.cpp": b"int main(){}\n", "tests/tests.json": told})
+    assert not any("tests.json" in note for note in opened(tmp_path, files).notes)
+
+
+def test_samples_of_cases_beside_examples(tmp_path: Path) -> None:
+    names = ["cases/sample.1", "cases/1", "examples/1"]
+    files: Files = {f"{name}.{ending}": b"1\n" for name in names for ending in ("in", "out")}
+    made = opened(tmp_path, {**files, "testplan": b"sample.1 0\n1 100\n"})
+    assert [len(made.below(f"data/{kind}")) for kind in ("sample", "secret")] == [2, 4]
+    assert any("1 samples of cases/ without points: those of examples/ are shown" in note for note in made.notes)
+
+
+def test_a_solution_of_omegaup_that_nothing_is_asked_of(tmp_path: Path) -> None:
+    told = json.dumps({"solutions": [{"filename": "../solutions/a.cpp", "verdict": "AC"}]}).encode()
+    sources = {f"solutions/{name}.cpp": b"int main(){}\n" for name in ("a", "sub1", "wa_b")}
+    made = opened(tmp_path, omegaup(PLAN, None, {**sources, "tests/tests.json": told}))
+    assert made.below("submissions") == ["submissions/accepted/a.cpp", "submissions/wrong_answer/wa_b.cpp"]
+    assert any("solutions/sub1.cpp: nothing says what it is for" in note for note in made.notes)
+
+
+def test_cases_of_omegaup_that_are_called_alike(tmp_path: Path) -> None:
+    files: Files = {"testplan": b"1 100\n"}
+    files |= {f"cases/{folder}1.{ending}": b"1\n" for folder in ("", "b/") for ending in ("in", "out")}
+    with pytest.raises(PackageError, match="is called as another test of cases/, so testplan cannot tell them apart"):
+        opened(tmp_path, files)
+
+
+def test_settings_of_omegaup_in_capitals(tmp_path: Path) -> None:
+    said = {
+        "Limits": {"TimeLimit": 3000, "MemoryLimit": 67108864, "ValidatorTimeLimit": 3000},
+        "Validator": {"Name": "token-numeric", "Tolerance": 0.001}, "Slow": False,
+        "Cases": [{"Cases": [{"Name": "0", "Weight": 1.0}], "Name": "0", "Weight": 1.0}],
+    }  # fmt: skip
+    files: Files = {"cases/1.in": b"1\n", "cases/1.out": b"1\n", "settings.json": json.dumps(said).encode()}
+    made = opened(tmp_path, files)
+    assert made.settings["problem.yaml"]["limits"] == {"time_limit": 3, "memory": 64}
+    flags = made.settings["data/secret/test_group.yaml"]["output_validator_args"]
+    assert flags == ["float_tolerance", "0.001"]
+    assert any("settings.json: is of omegaUp, or a system like it; its points and" in note for note in made.notes)
+    planned = opened(tmp_path / "x", {**files, "testplan": b"1 100\n"})
+    assert not any("are lost" in note for note in planned.notes)
+
+
+@pytest.mark.parametrize(
+    ("files", "insists", "lost"),
+    [
+        ({"testplan": b"1 100\n"}, False, False),
+        ({"testplan": b"1 100\n"}, True, True),
+        ({"settings.json": b'{"validator": {"name": "token"}}'}, True, True),
+        ({"settings.json": b'{"validator": {"name": "token"}, "cases": [{"name": "1", "weight": 1}]}'}, False, True),
+        ({"settings.json": b'{"validator": {"name": "token"}, "cases": []}'}, False, False),
+    ],
+)
+def test_points_and_validators_of_omegaup_that_are_lost_are_said(
+    tmp_path: Path, files: Files, insists: bool, lost: bool
+) -> None:
+    notes = opened(tmp_path, {"cases/1.in": b"1\n", "cases/1.out": b"1\n", **files}, insists=insists).notes
+    assert any("are lost" in note for note in notes) == lost
+
+
 def test_libinteractive_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match=r"interactive/bridges\.idl: is an interface of libinteractive"):
         opened(tmp_path, omegaup(PLAN, None, {"interactive/bridges.idl": b"interface Main {};\n"}))
@@ -243,6 +325,31 @@ def test_tests_that_rime_has_made(tmp_path: Path) -> None:
     assert found.below("submissions") == ["submissions/accepted/sol.cc"]
     assert any("taken from rime-out/tests/" in note for note in found.notes)
     assert any("rime-out/: what Rime has made beside tests" in note for note in found.notes)
+
+
+def test_solutions_of_rime(tmp_path: Path) -> None:
+    files: Files = {
+        **RIME, "tests/00_sample.diff": b"1\n", "other/main.py": b"x\n",
+        "naive/SOLUTION": b"# cxx_solution(src='no.cc')\ncxx_solution(src='main.cc', challenge_cases=[])\n",
+        "naive/main.cc": b"int main(){}\n", "naive/no.cc": b"int helper;\n",
+        "java/SOLUTION": b"java_solution(src='Sum.java', mainclass='Sum', challenge_cases=None)\nexpected_score(100)\n",
+        "java/Sum.java": b"class Sum {}\n",
+        "gone/SOLUTION": b"cxx_solution('../../x.cc')\ncxx_solution(src=5)\nc_solution(\n",
+    }  # fmt: skip
+    assert opened(tmp_path, files).below("submissions") == [
+        "submissions/accepted/Sum.java", "submissions/accepted/main.py", "submissions/accepted/sol.cc",
+        "submissions/rejected/main.cc",
+    ]  # fmt: skip
+
+
+def test_rime_is_known_by_its_solutions(tmp_path: Path) -> None:
+    files: Files = {
+        "PROBLEM": b"problem(time_limit=1.0)\n", "tests/00_sample.in": b"1\n", "tests/00_sample.diff": b"1\n",
+        "naive/SOLUTION": b"java_solution(src='Sum.java', challenge_cases=['large.in'])\n", "naive/Sum.java": b"x\n",
+    }  # fmt: skip
+    made = opened(tmp_path, files)
+    assert made.below("submissions") == ["submissions/rejected/Sum.java"]
+    assert not any("SOLUTION" in note for note in made.notes)
 
 
 def test_tests_that_rime_would_make(tmp_path: Path) -> None:
@@ -309,6 +416,48 @@ def test_subtasks_of_tcframe_apart(tmp_path: Path) -> None:
         "data/secret/2_Subtask2/test_group.yaml": 70,
     }
     assert len(made.below("data/secret")) == 7
+
+
+@pytest.mark.parametrize(
+    "spec", [SPEC, SPEC.replace("TestGroup1() { Subtasks({1, 2})", "TestGroup1() { Subtasks({1})")]
+)
+def test_tests_of_tcframe_for_omegaup(tmp_path: Path, spec: str) -> None:
+    """Some have tcframe make the tests that they hand to omegaUp, whose way of comparing counts then."""
+    names = ["sample_1", "1_1", "2_1"]
+    files: Files = {f"cases/b_{name}.{ending}": b"1\n" for name in names for ending in ("in", "out")}
+    settings = b'{"validator": {"name": "token-numeric", "tolerance": 0.001}}'
+    made = opened(tmp_path, {**files, "settings.json": settings, "spec.cpp": spec.encode()})
+    assert made.settings["data/sample/test_group.yaml"] == {"output_validator_args": ["float_tolerance", "0.001"]}
+    flags = [one.get("output_validator_args") for path, one in made.settings.items() if "secret" in path]
+    assert flags[0] == ["float_tolerance", "0.001"] and not any(flags[1:])
+
+
+def test_samples_of_tcframe_without_points(tmp_path: Path) -> None:
+    made = opened(tmp_path, tcframe("void SampleTestCase1() {}\nvoid TestCases() {}\n", ["sample_1", "1", "2"]))
+    assert [len(made.below(f"data/{kind}")) for kind in ("sample", "secret")] == [2, 4]
+
+
+def test_what_subtasks_of_tcframe_say_counts_wherever_it_stands(tmp_path: Path) -> None:
+    spec = SPEC.replace("Points(30); CONS(N <= 10);", "CONS(N <= 10); if (N) { CONS(N > 0); } Points( 30 );")
+    spec = spec.replace("TestGroup2() { Subtasks({2}); CASE(N = 99);", "TestGroup2() override { N = 9; Subtasks({2});")
+    names = ["sample_1", "1_1", "1_2", "2_1"]
+    expected = opened(tmp_path / "a", tcframe(SPEC, names)).settings["judge.yaml"]
+    assert opened(tmp_path / "b", tcframe(spec, names)).settings["judge.yaml"] == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("Points(70)", "Points(MOST)", "spec.cpp: Subtask2: expected its points, as Points(30)"),
+        ("Subtasks({2})", "Subtasks(ALL)", "spec.cpp: TestGroup2: expected its subtasks, as Subtasks({1, 2})"),
+    ],
+)
+def test_numbers_of_tcframe_that_are_calculated(tmp_path: Path, old: str, new: str, said: str) -> None:
+    files = tcframe(SPEC.replace(old, new), ["1_1", "2_1"])
+    with pytest.raises(PackageError) as caught:
+        opened(tmp_path, files)
+    assert said in str(caught.value)
+    assert "type" not in opened(tmp_path / "x", files, insists=True).settings["problem.yaml"]
 
 
 @pytest.mark.parametrize("spec", ["", SPEC.replace("Points(", "Pts("), SPEC.replace("30", "0").replace("70", "0")])

@@ -61,3 +61,23 @@ def test_a_program_beside_tests_of_several_problems_is_of_one_of_them(tmp_path: 
 @pytest.mark.parametrize("name", ["judgesol_exact.cpp", "judge_solution.py", "judgesol2.java"])
 def test_solutions_of_judges(name: str, tmp_path: Path) -> None:
     assert solutions(folder(tmp_path, {**TESTS, name: b"", "x.py": b""}, "twice"))[0] == {f"accepted/{name}"}
+
+
+@pytest.mark.parametrize(
+    ("name", "folder_of_it"),
+    [
+        ("20-percent-solution.cpp", "rejected"),
+        ("sol_30pts.cpp", "rejected"),
+        ("partial_sub1.py", "rejected"),
+        ("solution_partial.py", "rejected"),
+        ("100-points.cpp", "accepted"),
+        ("points.cpp", "accepted"),
+        ("brut.cpp", "brute_force"),
+        ("solution_bf.cpp", "brute_force"),
+        ("sol-bruteforce2.cpp", "brute_force"),
+        ("solution-brute-tle.cpp", "time_limit_exceeded"),
+    ],
+)
+def test_solutions_that_are_slow_or_for_a_part_of_the_points(name: str, folder_of_it: str, tmp_path: Path) -> None:
+    files: Files = {**TESTS, f"solutions/{name}": b"", "solutions/main.cpp": b""}
+    assert solutions(folder(tmp_path, files, "twice"))[0] == {f"{folder_of_it}/{name}", "accepted/main.cpp"}

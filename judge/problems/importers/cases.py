@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from judge.errors import PackageError
 from judge.problems.importers.draft import Content, Draft, as_number, slug
+from judge.problems.tree import clean
 
 # Factors that make points with fractions whole: all of them are multiplied by one of these.
 _SCALES = (1, 2, 4, 5, 10, 20, 100, 1000)
@@ -78,7 +79,7 @@ def write_scored(
     Samples are shown, and judged in their subtask as well where it has points; `samples` are those that are shown where
     they are not all among the subtasks' tests.
     """
-    groups = _groups(draft, _ordered(subtasks), partial=partial)
+    groups = _groups(draft, _ordered(draft, subtasks), partial=partial)
     scale = _scale([group.points for group in groups])
     if scale != 1:
         draft.report.dropped(f"points with fractions: the format has whole ones, so all are multiplied by {scale}")
@@ -143,7 +144,7 @@ def _write(draft: Draft, folder: str, cases: Sequence[Case]) -> None:
             draft.put_yaml(base + ".yaml", case.settings)
 
 
-def _ordered(subtasks: Sequence[Subtask]) -> list[Subtask]:
+def _ordered(draft: Draft, subtasks: Sequence[Subtask]) -> list[Subtask]:
     """Subtasks, each after those that it requires, else in the order given; PackageError for a circle."""
     named = {one.name: one for one in subtasks}
     done: dict[str, Subtask] = {}
@@ -151,7 +152,8 @@ def _ordered(subtasks: Sequence[Subtask]) -> list[Subtask]:
     while waiting:
         ready = next((one for one in waiting if all(name in done or name not in named for name in one.requires)), None)
         if ready is None:
-            raise PackageError(f"subtask '{waiting[0].name[:40]}' requires itself by way of others; break the circle")
+            first = f"{draft.tree.label}: subtask '{clean(waiting[0].name, 40)}'"
+            raise PackageError(f"{first} requires itself by way of others; break the circle")
         done[ready.name] = ready
         waiting.remove(ready)
     return list(done.values())

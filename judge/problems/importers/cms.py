@@ -219,7 +219,7 @@ class _Conversion:
     def _check_unknown(self) -> None:
         """PackageError for what decides verdicts and is not known here."""
         for key in ("output_only_testcases", "output_optional_testcases"):
-            if self._conf.get(key) not in {None, ""}:
+            if self._conf.get(key) not in (None, ""):
                 msg = "a task is judged either by programs or by their outputs here, not test by test; remove it"
                 raise PackageError(f"{self._where}: {key}: {msg}")
         controller = ioi.find_program(self._draft, ("check", "cor"), ("controller",))
@@ -291,10 +291,10 @@ class _Conversion:
         count = self._get("num_processes") or (said[0] if said else 1)
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 32:
             raise PackageError(f"{self._where}: num_processes: must be from 1 to 32, found '{clean(str(count), 40)}'")
-        way = self._get("user_io") or (said[2] if len(said) > 2 else "std_io" if alone else "fifo_io")
+        way = str(self._get("user_io") or (said[2] if len(said) > 2 else "std_io" if alone else "fifo_io"))
         if way not in {"fifo_io", "std_io"}:
-            raise PackageError(f"{self._where}: user_io: '{clean(str(way), 40)}' is neither fifo_io nor std_io")
-        keys.update({"kind": "communication", "processes": count, "io": str(way).removesuffix("_io")})
+            raise PackageError(f"{self._where}: user_io: '{clean(way, 40)}' is neither fifo_io nor std_io")
+        keys.update({"kind": "communication", "processes": count, "io": way.removesuffix("_io")})
         if ioi.writes_first(manager):
             keys["writes_first"] = True
         if alone and way == "fifo_io":

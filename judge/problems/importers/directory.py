@@ -15,8 +15,8 @@ from judge.problems import ini, metadata
 from judge.problems.folders import known_folder
 from judge.problems.importers import ioi, packed, testlib
 from judge.problems.importers.cases import Case, write_plain
-from judge.problems.importers.draft import Asked, Draft, Ref, as_number, decode, slug
-from judge.problems.importers.neighbours import limits, omegaup, rime, tcframe
+from judge.problems.importers.draft import Asked, Draft, Ref, as_number, slug
+from judge.problems.importers.neighbours import boca, limits, omegaup, rime, tcframe
 from judge.problems.importers.pairs import NAMELESS, Pair, find_pairs
 from judge.problems.tree import Tree, clean
 
@@ -46,10 +46,18 @@ _SCRIPTS = re.compile(
 # The folder of a solution by its name; the first that fits. Names are lower case, without the ending.
 _SOLUTIONS = (
     ("time_limit_exceeded", re.compile(r"(?:tle?|slow|timeout)(?:[\W_\d].*)?|.*[_-](?:tle?|slow)\d*(?:[_-].*)?")),
-    ("brute_force", re.compile(r"(?:brute|naive|force|bf)(?:[\W_\d].*)?|brute\w*|.*[_-](?:brute|naive)\d*")),
+    (
+        "brute_force",
+        re.compile(r"(?:brute|naive|force|bf)(?:[\W_\d].*)?|brut\w*|.*[_-](?:brut\w*|naive|bf)\d*(?:[_-].*)?"),
+    ),
     ("wrong_answer", re.compile(r"(?:wa|wrong)(?:[\W_\d].*)?|wrong\w*|.*[_-](?:wa|wrong)\d*")),
     ("run_time_error", re.compile(r"(?:re|rte|mle?)(?:[\W_\d].*)?|.*[_-](?:re|rte|mle?)\d*")),
     ("rejected", re.compile(r".*[_-](?:bad|fail|incorrect)\d*|(?:bad|fail|incorrect)(?:[\W_\d].*)?")),
+    # Those for a part of the points: `20-percent-solution`, `sol_30pts`, `partial_sub1`.
+    (
+        "rejected",
+        re.compile(r"(?:.*[_-])?(?:partial|parcial|(?<!\d)[0-9]{1,2}[_-]?(?:percent|points?|pts?))(?:[\W_\d].*)?"),
+    ),
     (
         "accepted",
         re.compile(r"(?:sol|solve|solution|std|main|model|ac|accepted|correct|official|answer|jury|judge_?sol(?:ution)?|ok|full)"
@@ -139,6 +147,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     if asked.memory is not None:
         draft.limits["memory"] = asked.memory
     settings = _domjudge(draft)
+    boca.take_title(draft)
     programs = _programs(tree)
     pairs, alone = find_pairs(path for path in omegaup.may_be_tests(tree) if path not in programs.values())
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
@@ -151,7 +160,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     samples = sum(case.sample for case in cases)
     draft.report.took(f"{len(cases)} tests, {samples} of them samples by their names")
     used = {path for pair in pairs for path in (pair.input, pair.answer)} | {*programs.values()}
-    used |= limits.used_by(tree)
+    used |= limits.used_by(tree) | rime.used_by(tree)
     _put_programs(draft, programs)
     for path in alone[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
@@ -160,7 +169,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
     _check_unknown(draft, unknown, used, asked)
     for path in unknown:
         taken = limits.take(draft, path)
-        if omegaup.is_read(draft, path) or (scored and path == tcframe.SPEC):
+        if (alike and omegaup.is_read(draft, path)) or (scored and path == tcframe.SPEC):
             continue
         lost = "points and checkers are" if taken else "limits, points and checkers are"
         ending = "gen" if path.lower() in _MAKERS else path.lower().rpartition(".")[2]
@@ -205,8 +214,7 @@ def _check_unknown(draft: Draft, unknown: Sequence[str], used: Collection[str | 
     tree = draft.tree
     judged = any(path.startswith("output_validator/") for path in draft.files)
     for path in () if judged else unknown:
-        text = decode(next(tree.chunks(path), b"")[:_LOOKED_AT])
-        found = (one for one in _JUDGED.finditer(text) if one[2] is None or not _USUAL.fullmatch(one[2]))
+        found = (one for one in _JUDGED.finditer(draft.start(path)) if one[2] is None or not _USUAL.fullmatch(one[2]))
         said = next((one[0].strip() for one in found), "")
         if said:
             raise PackageError(
@@ -375,7 +383,7 @@ def _put_statement(draft: Draft, taken: Collection[str | None], called: Collecti
     for path in order:
         found = _STATEMENT.fullmatch(posixpath.basename(path).lower()) or _BY_LANGUAGE.fullmatch(path.lower())
         found = found or (own.fullmatch(path.lower()) if own is not None else None)
-        if found is None or path.count("/") > 1 or path in taken or (languages and _is_readme(path)):
+        if found is None or path.count("/") > 1 or path in taken or path in used or (languages and _is_readme(path)):
             continue
         language = found[1] or ("pt" if posixpath.basename(path).lower().startswith("enunciado") else "en")
         used.add(path)
@@ -396,13 +404,13 @@ def _is_readme(path: str) -> bool:
 def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str]) -> set[str]:
     """Solutions by their names and folders, and generators; returns what was taken."""
     taken: set[str] = set()
-    told = omegaup.solutions(draft)
+    told = {**omegaup.solutions(draft), **rime.solutions(draft)}
     for path, stem in _named(draft.tree, _SOURCES):
         folders = path.split("/")[:-1]
         if path in used:
             continue
-        if _GENERATOR.fullmatch(stem) or "generators" in folders:
-            draft.put(f"generators/{path.replace('/', '_')}", Ref(draft.tree, path))
+        if path not in told and (_GENERATOR.fullmatch(stem) or "generators" in folders):
+            draft.put(_free(draft, "generators", path.replace("/", "_")), Ref(draft.tree, path))
             taken.add(path)
             continue
         said = told.get(path) or next((one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None)
@@ -411,7 +419,9 @@ def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str])
             (_NOW.get(word, word) for word in map(known_folder, reversed(folders[place:])) if word), None
         )
         said = said or next((folder for folder, pattern in _SOLUTIONS if pattern.fullmatch(stem)), None)
-        if said is None and (stem in called or any(one.lower() in _SOLUTION_FOLDERS for one in folders)):
+        # Solutions that something lists are the only ones of their folder that are said to be right.
+        listed = not told or path in told
+        if said is None and (stem in called or (listed and any(one.lower() in _SOLUTION_FOLDERS for one in folders))):
             said = "accepted"
         if said is not None:
             _put_solution(draft, said, path)
@@ -440,6 +450,16 @@ def _put_solution(draft: Draft, folder: str, path: str, why: str = "") -> None:
     stem, ending = posixpath.splitext(posixpath.basename(path))
     target = f"submissions/{folder}/{slug(stem)}{ending}"
     if target in draft.files:
-        target = f"submissions/{folder}/{slug(path.replace('/', '_'))}"
+        target = _free(draft, f"submissions/{folder}", path.replace("/", "_"))
     draft.put(target, Ref(draft.tree, path))
     draft.report.took(f"solution {path} as {folder}{why}")
+
+
+def _free(draft: Draft, folder: str, name: str) -> str:
+    """A path for a program that no other has: names in other alphabets, and of folders, may become the same."""
+    stem, ending = posixpath.splitext(name)
+    target = f"{folder}/{slug(stem)}{ending}"
+    number = len(draft.files)
+    while target in draft.files:
+        target, number = f"{folder}/{slug(stem)}_{number}{ending}", number + 1
+    return target

@@ -27,6 +27,8 @@ JUDGE_YAML = "judge.yaml"
 VERSION = "2025-09"
 # A settings file or a source that an importer reads as a whole.
 TEXT_BYTES = 16 * 1024**2
+# So much is looked at of a file that is called as the settings of some system, and may be data of any size.
+STARTS = 64 * 1024
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 _UUIDS = uuid.UUID("6f1c1f0e-6a1b-5b0e-9a55-3f0f2f1f7a11")
 
@@ -59,6 +61,7 @@ class Report:
     origin: str
     carried: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    _seen: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def took(self, line: str) -> None:
         """Note something that was carried over."""
@@ -67,7 +70,8 @@ class Report:
     def dropped(self, line: str) -> None:
         """Note something that was not carried over, or not as it was; said once."""
         shown = clean(line, 400)
-        if shown not in self.left:
+        if shown not in self._seen:
+            self._seen.add(shown)
             self.left.append(shown)
 
     def lines(self) -> list[str]:
@@ -150,6 +154,10 @@ class Draft:
         """A text of the input, whatever it is encoded in."""
         return decode(read(self.ref(path, tree), limit))
 
+    def start(self, path: str, older: str = "cp1251") -> str:
+        """The beginning of a text of the input: all of any settings that people write, whatever else it may be."""
+        return decode(next(self.tree.chunks(path), b"")[:STARTS], older)
+
     def nested(self, path: str) -> Tree:
         """An archive inside the input as a tree of its own, which lives as long as this draft."""
         local = self.ref(path).tree.local(path)
@@ -165,7 +173,8 @@ class Draft:
         try:
             archive = Archive(local)
         except PackageError as exc:
-            raise PackageError(f"{self.tree.where(path)}: {str(exc).removeprefix(f'{local}: ')}") from None
+            said = str(exc).removeprefix(f"{local}: ").removeprefix(f"{local.name}/")
+            raise PackageError(f"{self.tree.where(path)}: {said}") from None
         archive.label = self.tree.where(path)
         self.held.callback(archive.close)
         return archive
@@ -196,8 +205,10 @@ class Draft:
         """The package's tree; closing it closes the input as well."""
         if self.limits:
             self.problem["limits"] = self.limits
+        # Every test may be a group of its own, so the folders are gathered once.
+        folders = {path[:at] for path in self.files for at, char in enumerate(path) if char == "/"}
         for folder, settings in self.groups.items():
-            if settings and any(path.startswith(folder + "/") for path in self.files):
+            if settings and folder in folders:
                 self.put_yaml(f"{folder}/test_group.yaml", settings)
         if self.judge:
             self.put_yaml(JUDGE_YAML, self.judge)
@@ -254,9 +265,9 @@ def read(content: Content, limit: int = TEXT_BYTES) -> bytes:
     return content if isinstance(content, bytes) else content.tree.read(content.path, limit)
 
 
-def decode(data: bytes) -> str:
-    """Text of unknown encoding: UTF-8, else Windows' Cyrillic, in which many old packages are written."""
-    for encoding in ("utf-8-sig", "cp1251"):
+def decode(data: bytes, older: str = "cp1251") -> str:
+    """Text of unknown encoding: UTF-8, else `older`: Windows' Cyrillic, in which many old packages are written."""
+    for encoding in ("utf-8-sig", older):
         with contextlib.suppress(UnicodeDecodeError):
             return data.decode(encoding)
     return data.decode("latin-1")

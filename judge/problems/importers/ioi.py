@@ -62,6 +62,8 @@ _ASKS_EVAL = re.compile(
 _ELF, _SCRIPT = b"\x7fELF", b"#!"
 _TRANSLATES = b"translate:"
 _MILLISECONDS = 1000
+# A few lines can put thousands of tests into each of thousands of subtasks.
+_MEMBERS = 200_000
 # The call of a manager that speaks as the Contest Management System wants it.
 _RUN = 'exec "${0%/*}/manager" "$@"\n'
 
@@ -279,6 +281,13 @@ def source_stem(name: str) -> str:
 
 def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: Sequence[Scored]) -> None:
     """Tests with their subtasks: as groups of the format where it has what they need, else in judge.yaml."""
+    count = sum(len(one.tests) for one in subtasks)
+    if count > _MEMBERS:
+        raise PackageError(
+            f"{draft.tree.label}: its subtasks have {count} tests together, each counted in all that it is in; at most "
+            f"{_MEMBERS} are accepted, so join subtasks or remove tests"
+        )
+    settings = _settings(draft)
     kinds = draft.problem.get("type", "scoring")
     named = {case.name: case for case in cases}
     used = [name for one in subtasks for name in one.tests]
@@ -291,16 +300,16 @@ def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: S
                     [named[name] for name in one.tests],
                     one.points,
                     "min" if one.rule == "min" else "each",
-                    settings=_settings(draft),
+                    settings=settings,
                 )
                 for one in subtasks
             ],
         )
     else:
-        _write_flat(draft, task, cases, subtasks)
+        _write_flat(draft, task, cases, subtasks, settings)
     draft.problem["type"] = kinds
-    if _settings(draft) and any(case.sample for case in cases):
-        draft.put_yaml("data/sample/test_group.yaml", _settings(draft))
+    if any(case.sample for case in cases):
+        draft.group("data/sample", settings)
     left = sorted(named.keys() - set(used))
     if left:
         draft.report.dropped(f"{len(left)} tests that are in no subtask, such as {clean(left[0], 60)}")
@@ -309,12 +318,18 @@ def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: S
 
 
 def _settings(draft: Draft) -> dict[str, Any]:
-    """The arguments of the default validator: that system compares words, and a letter's case counts."""
+    """The arguments of the default validator: that system compares words, and a letter's case counts.
+
+    None where something else has said already how outputs are compared.
+    """
     own = any(path.startswith(("output_validator/", "manager/")) for path in draft.files)
-    return {} if own else {"output_validator_args": ["case_sensitive"]}
+    said = "output_validator_args" in draft.groups.get("data/secret", {})
+    return {} if own or said else {"output_validator_args": ["case_sensitive"]}
 
 
-def _write_flat(draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: Sequence[Scored]) -> None:
+def _write_flat(
+    draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: Sequence[Scored], settings: Mapping[str, Any]
+) -> None:
     """Tests without groups; which of them are in which subtask is said beside the format."""
     used = {name for one in subtasks for name in one.tests}
     kept = [case for case in cases if case.name in used]
@@ -329,8 +344,7 @@ def _write_flat(draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: S
         raise PackageError(f"{draft.tree.label}: all tests are samples; expected some in a subtask with points")
     total = sum((one.points for one in subtasks), Fraction(0))
     draft.problem.setdefault("type", "scoring")
-    settings = {"max_score": max(1, round(total)), "score_aggregation": "sum", **_settings(draft)}
-    draft.put_yaml("data/secret/test_group.yaml", settings)
+    draft.group("data/secret", {"max_score": max(1, round(total)), "score_aggregation": "sum", **settings})
     names = unique((one.name for one in subtasks), lambda name: clean(name, 80) or "subtask")
     task.keys["subtasks"] = [
         {

@@ -80,13 +80,12 @@ def find_pairs(paths: Iterable[str]) -> tuple[list[Pair], list[str]]:
         role, key = _role(path)
         (plain if role is None else inputs if role else answers).setdefault(key, path)
     pairs = [_pair(key, path, answers.pop(key, None)) for key, path in inputs.items()]
-    alone = [one for one in pairs if one.answer is None]
     # Files in folders called input and output need not be called alike: 1.txt and 1.ans.
     loose = {_loose(key): key for key in answers}
-    for one in alone:
-        found_key = loose.get(_loose(_role(one.input)[1]) or _MARK)
+    for place, (key, one) in enumerate(zip(inputs, pairs, strict=True)):
+        found_key = loose.get(_loose(key) or _MARK) if one.answer is None else None
         if found_key is not None and found_key in answers:
-            pairs[pairs.index(one)] = _pair(found_key, one.input, answers.pop(found_key))
+            pairs[place] = _pair(found_key, one.input, answers.pop(found_key))
     for key in list(answers):
         stem = key.rpartition("." + _MARK)[0]
         found = next((plain.pop(name) for name in (stem, *(stem + end for end in _SUFFIXES)) if name in plain), None)
@@ -131,6 +130,8 @@ def _role(path: str) -> tuple[bool | None, str]:
         if word in _IN or word in _OUT or word in _FOLDER_OUT:
             role, parts[number] = word in _IN, _MARK
     pieces = _WORD.findall(parts[-1])
+    # Before `in` or `out` a letter is a part of the test's name: `1.a.in` and `1.o.in` are two tests.
+    plain = max((number for number, piece in enumerate(pieces) if piece.lower() in _IN | _OUT), default=-1)
     for number, piece in enumerate(pieces):
         word = piece.lower()
         before = pieces[number - 1] if number else ""
@@ -141,6 +142,7 @@ def _role(path: str) -> tuple[bool | None, str]:
             dotted = after == "." and pieces[-1].isdecimal() and len(pieces) == 3
         elif not before and word not in _IN | _OUT:
             dotted = False
+        dotted = dotted and number > plain
         if word in _IN or (dotted and word in _DOTTED_IN):
             role, pieces[number] = True, _MARK
         elif word in _OUT or (dotted and word in _DOTTED_OUT):

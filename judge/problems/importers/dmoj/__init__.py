@@ -10,10 +10,12 @@ from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers.dmoj import generation, graders, programs, tests
 from judge.problems.importers.draft import Asked, Draft, Ref, as_number
-from judge.problems.tree import Tree
+from judge.problems.tree import Tree, clean
 
 INIT = "init.yml"
 _MIB = 1024**2
+# The largest limits that there are here.
+_MOST_SECONDS, _MOST_KIB = 600, 64 * 1024**2
 # Names of a right solution beside init.yml.
 _SOLUTION = re.compile(r"(?:sol|solution|std|model_solution|ac)\.(?:c|cc|cpp|py|java|pas|rs|go|hs|kt|cs|rb|js)")
 # Keys that only say how the site shows a judging, or that its judge does something that is done here anyway.
@@ -123,8 +125,9 @@ def _limits(draft: Draft, said: dict[str, Any], asked: Asked, where: str) -> Non
         value = said.get(key)
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise PackageError(f"{where}: {key}: '{str(value)[:40]}' is not a number above 0")
+        most, unit = (_MOST_SECONDS, "seconds") if key == "time_limit" else (_MOST_KIB, "KiB")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+            raise PackageError(f"{where}: {key}: '{str(value)[:40]}' is not a number of {unit} above 0, up to {most}")
         draft.limits[ours] = as_number(value) if ours == "time_limit" else max(4, math.ceil(value * factor))
     if asked.memory is not None:
         draft.limits["memory"] = asked.memory
@@ -149,10 +152,12 @@ def _file_io(draft: Draft, said: dict[str, Any], where: str) -> None:
     names = {key: given.get(key) for key in ("input", "output")}
     for name, how in redirects.items():
         number = how.get("fd") if isinstance(how, dict) else None
-        key = {0: "input", "stdin": "input", 1: "output", "stdout": "output"}.get(number)
+        key = {"0": "input", "stdin": "input", "1": "output", "stdout": "output"}.get(str(number))
         if key is not None:
             names[key] = name
     for key, name in names.items():
+        if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", str(name)):
+            raise PackageError(f"{where}: {key} file: '{clean(str(name), 40)}' is not the name of a file; correct it")
         if name:
             draft.judge[f"{key}_file"] = str(name)
             draft.report.took(f"{key} file {name}")

@@ -103,9 +103,9 @@ def put_communication(draft: Draft, said: Mapping[str, Any], where: str) -> bool
     count = given.get("num_processes", 1)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= PROCESSES:
         raise PackageError(f"{where}: communication: num_processes: must be from 1 to {PROCESSES}")
-    kind = given.get("type") or "default"
+    kind = str(given.get("type") or "default")
     if kind not in {"cms", "default"}:
-        raise PackageError(f"{where}: communication: type: '{clean(str(kind), 40)}' is none of cms, default")
+        raise PackageError(f"{where}: communication: type: '{clean(kind, 40)}' is none of cms, default")
     source = programs.source_of(draft, manager, "communication: manager", where)
     if any(not ref.path.lower().endswith(ioi.HEADERS) for ref in source.more):
         raise PackageError(f"{where}: communication: manager: files: is in several sources; join them into one")

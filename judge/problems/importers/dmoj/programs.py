@@ -119,7 +119,7 @@ def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -
         draft.report.took(f"checker {name} with {_FLOATS[mode]} 1e-{precision} as {_TO_WHICH}")
         return False
     if name in _COMPARED:
-        if name == "sorted" and args.get("split_on", "lines") not in {"lines", "whitespace"}:
+        if name == "sorted" and str(args.get("split_on", "lines")) not in {"lines", "whitespace"}:
             raise PackageError(f"{where}: checker sorted: split_on: expected lines or whitespace")
         how = "unordered" if name == "sorted" and args.get("split_on") == "whitespace" else name
         draft.put("output_validator/compare.py", resource("compare.py"))
@@ -156,10 +156,10 @@ def source_of(draft: Draft, given: Mapping[str, Any], what: str, where: str) -> 
 
 
 def _style(given: Mapping[str, Any], what: str, where: str) -> testlib.Style:
-    kind = given.get("type") or "default"
+    kind = str(given.get("type") or "default")
     if kind not in _STYLES:
         raise PackageError(
-            f"{where}: {what}: type: '{str(kind)[:40]}' is not known; expected one of {', '.join(_STYLES)}"
+            f"{where}: {what}: type: '{clean(kind, 40)}' is not known; expected one of {', '.join(_STYLES)}"
         )
     if not given.get("treat_checker_points_as_percentage"):
         return _STYLES[kind]
@@ -254,13 +254,14 @@ def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
                     pass
                 case ast.Compare(left=key, ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=name)]):
                     pass
-            if isinstance(key, ast.Constant) and name == of.kwarg.arg:
+            if isinstance(key, ast.Constant) and isinstance(key.value, str) and name == of.kwarg.arg:
                 seen += 1
-                asked.add(str(key.value))
+                asked.add(key.value)
         if uses > seen:
             # They are handed on whole: any word of the program may be the key.
             asked |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node not in own}
-            asked |= {str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+            constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+            asked |= {value for value in constants if isinstance(value, str)}
     return asked & {*_UNKNOWN, _SOURCE}
 
 

@@ -195,13 +195,21 @@ def _name_by_answers(cases: Iterable[Case]) -> None:
 
 
 def _require_nothing_failed(subtasks: Sequence[Subtask]) -> None:
-    """A case or batch of 0 points that fails ends everything: all that comes later requires it."""
-    gates: list[str] = []
+    """A case or batch of 0 points that fails ends everything: all that comes later requires it.
+
+    Each requires the last of them alone, which has required those before it: with thousands, all of all would be
+    millions. Samples require nothing themselves, as they become one group, so one of them stands for all.
+    """
+    shown: list[str] = []
+    last: list[str] = []
     for one in subtasks:
-        one.requires = list(dict.fromkeys([*gates, *one.requires]))
+        one.requires = list(dict.fromkeys([*shown, *last, *one.requires]))
         if not one.points:
             one.rule = "all"
-            gates.append(one.name)
+            if all(case.sample for case in one.cases):
+                shown = shown or [one.name]
+            else:
+                last = [one.name]
 
 
 def _joined(subtasks: Sequence[Subtask]) -> list[Subtask]:

@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 
 from judge.problems.importers.draft import Draft, as_number
+from judge.problems.importers.neighbours import boca, omegaup, tcframe
 from judge.problems.tree import Tree
-from judge.yamltext import from_json
 
 # A limit, its value in seconds or MiB, and how and in which file it is written.
 _Said = tuple[str, float, str, str]
 _TIME, _MEMORY = "time_limit", "memory"
-BOCA = "description/problem.info"
 # With their units they mean the same wherever they stand: `time: 2s`, `memory_limit: 512MiB`.
 _WITH_UNIT = re.compile(
     r"(time|memory)(?:_limit)?: *([0-9]{1,5}(?:\.[0-9]{1,3})?) ?(s|ms|m|mb|mib|g|gb|gib)", re.IGNORECASE
@@ -22,12 +21,12 @@ _MIB = {"m": 1.0, "mb": 1.0, "mib": 1.0, "g": 1024.0, "gb": 1024.0, "gib": 1024.
 # The limits that there can be here; others are left to whoever imports.
 _POSSIBLE = {_TIME: (0.01, 600.0), _MEMORY: (4.0, 65536.0)}
 # Each says one number a line by `echo`: seconds, runs, MB of memory, KB of output.
-_ECHO = re.compile(r"^[ \t]*echo[ \t]+\"?([0-9]{1,6}(?:\.[0-9]{1,3})?)\"?[ \t]*$", re.MULTILINE)
+_ECHO = re.compile(r"^[ \t]*echo[ \t]+\"?([0-9]{1,6}(?:\.[0-9]{1,3})?)\"?[ \t\r]*(?:#[^\n]*)?$", re.MULTILINE)
 _FIRST = ("cpp", "cc", "c")
 _RIME_TIME = re.compile(r"^[^#\n]*\btime_limit\s*=\s*([0-9]{1,4}(?:\.[0-9]{1,3})?)\b", re.MULTILINE)
 _TCFRAME = {
-    _TIME: re.compile(r"^(?:[^/\n]|/(?!/))*\bTimeLimit\(\s*([0-9]{1,4})\s*\)", re.MULTILINE),
-    _MEMORY: re.compile(r"^(?:[^/\n]|/(?!/))*\bMemoryLimit\(\s*([0-9]{1,6})\s*\)", re.MULTILINE),
+    _TIME: re.compile(r"\bTimeLimit\(\s{0,99}([0-9]{1,4})\s{0,99}\)"),
+    _MEMORY: re.compile(r"\bMemoryLimit\(\s{0,99}([0-9]{1,6})\s{0,99}\)"),
 }
 _OMEGAUP_SIZES = {"B": 1.0, "KiB": 1024.0, "MiB": 1024.0**2, "GiB": 1024.0**3}
 
@@ -47,11 +46,11 @@ def take(draft: Draft, path: str) -> bool:
 
 def used_by(tree: Tree) -> set[str]:
     """The files that say nothing but limits, and are no settings by their names."""
-    return set(tree.below("limits")) if BOCA in tree.files else set()
+    return set(tree.below("limits")) if boca.INFO in tree.files else set()
 
 
 def _with_units(draft: Draft, path: str) -> Iterator[_Said]:
-    for line in draft.text(path).splitlines():
+    for line in draft.start(path).splitlines():
         said = _WITH_UNIT.fullmatch(line.rstrip())
         if said is None:
             continue
@@ -65,8 +64,8 @@ def _boca(draft: Draft, _path: str) -> Iterator[_Said]:
     """The limits of C++ or C, as there is one set of them here; languages that have others are named."""
     numbers: dict[str, list[str]] = {}
     for path in draft.tree.below("limits"):
-        found = _ECHO.findall(draft.text(path))
-        if len(found) >= 3 and path.count("/") == 1:
+        found = _ECHO.findall(draft.start(path)) if path.count("/") == 1 else []
+        if len(found) >= 3:
             numbers[path.partition("/")[2]] = found
     chosen = next((one for one in (*_FIRST, *sorted(numbers)) if one in numbers), None)
     if chosen is None:
@@ -82,13 +81,13 @@ def _boca(draft: Draft, _path: str) -> Iterator[_Said]:
 
 
 def _rime(draft: Draft, path: str) -> Iterator[_Said]:
-    found = _RIME_TIME.search(draft.text(path))
+    found = _RIME_TIME.search(draft.start(path))
     if found is not None:
         yield _TIME, float(found[1]), f"time limit {found[1]} s", path
 
 
 def _tcframe(draft: Draft, path: str) -> Iterator[_Said]:
-    text = draft.text(path)
+    text = tcframe.without_comments(draft.start(path))
     for key, pattern, unit in ((_TIME, _TCFRAME[_TIME], "s"), (_MEMORY, _TCFRAME[_MEMORY], "MiB")):
         found = pattern.search(text)
         if found is not None:
@@ -97,11 +96,7 @@ def _tcframe(draft: Draft, path: str) -> Iterator[_Said]:
 
 def _omegaup(draft: Draft, path: str) -> Iterator[_Said]:
     """Milliseconds and bytes as whole numbers, or texts with units, as `1s` and `64MiB`."""
-    try:
-        said = from_json(draft.text(path))
-    except (ValueError, RecursionError):
-        return
-    limits = said.get("limits") if isinstance(said, dict) else None
+    limits = omegaup.settings(draft).get("limits")
     if not isinstance(limits, dict):
         return
     time, memory = limits.get("TimeLimit"), limits.get("MemoryLimit")
@@ -117,7 +112,7 @@ def _omegaup(draft: Draft, path: str) -> Iterator[_Said]:
 
 
 _READERS: dict[str, Callable[[Draft, str], Iterator[_Said]]] = {
-    BOCA: _boca,
+    boca.INFO: _boca,
     "problem": _rime,
     "settings.json": _omegaup,
     "spec.cpp": _tcframe,

@@ -18,6 +18,7 @@ from judge.yamltext import from_json
 _PLAN = "testplan"
 _SETTINGS = "settings.json"
 _EXPECTED = "tests/tests.json"
+_JSON_BYTES = 1024**2
 # Folders of solutions by the verdict that tests.json asks of them.
 _FOLDERS = {
     "AC": "accepted", "PA": "rejected", "WA": "wrong_answer", "TLE": "time_limit_exceeded", "RTE": "run_time_error",
@@ -64,9 +65,13 @@ def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> b
     _compare(draft)
     if _PLAN not in draft.tree.files:
         return False
-    named = {
-        _name(pair.input): case for pair, case in zip(pairs, cases, strict=True) if pair.input.startswith("cases/")
-    }
+    named: dict[str, Case] = {}
+    for pair, case in zip(pairs, cases, strict=True):
+        if pair.input.startswith("cases/") and named.setdefault(_name(pair.input), case) is not case:
+            raise PackageError(
+                f"{draft.tree.where(pair.input)}: is called as another test of cases/, so {_PLAN} cannot tell them "
+                "apart; rename one of them"
+            )
     shown = [case for pair, case in zip(pairs, cases, strict=True) if not pair.input.startswith("cases/")]
     subtasks: dict[str, Subtask] = {}
     for name, value in _plan(draft, named.keys()).items():
@@ -80,17 +85,26 @@ def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> b
     if not sum(one.points for one in subtasks.values()):
         return False
     write_scored(draft, list(subtasks.values()), samples=shown or None)
+    unseen = [case for one in subtasks.values() for case in one.cases if shown and case.sample]
+    if unseen:
+        draft.report.dropped(f"{len(unseen)} samples of cases/ without points: those of examples/ are shown")
     draft.report.took(f"points of {_PLAN}: {len(subtasks)} groups, each won as a whole")
     return True
 
 
 def is_read(draft: Draft, path: str) -> bool:
     """Says whether nothing of a file of settings is lost: its points, and how outputs are compared."""
-    return is_one(draft.tree) and (path == _PLAN or (path == _SETTINGS and _validator(draft) in _VALIDATORS))
+    if path not in {_PLAN, _SETTINGS, _EXPECTED} or not is_one(draft.tree):
+        return False
+    if path != _SETTINGS:
+        return path == _PLAN or _json(draft, path) is not None
+    # Beside testplan, or in place of it, the points of its tests may stand there, too.
+    points_there = settings(draft).get("cases") and _PLAN not in draft.tree.files
+    return _validator(draft) in _VALIDATORS and not points_there
 
 
 def solutions(draft: Draft) -> dict[str, str]:
-    """Solutions and their folders, as tests.json asks of them: a verdict, or a score from 0 to 1."""
+    """Solutions and their folders, as tests.json asks of them: a verdict, or a score from 0 to 1; "" for any."""
     said = _json(draft, _EXPECTED) if is_one(draft.tree) else None
     listed = said.get("solutions") if isinstance(said, dict) else None
     found: dict[str, str] = {}
@@ -102,8 +116,8 @@ def solutions(draft: Draft) -> dict[str, str]:
         if folder is None and path in draft.tree.files and isinstance(span, list) and len(span) == 2:
             least, most = (isinstance(end, int | float) and end >= 1 for end in span)
             folder = "accepted" if least else None if most else "rejected"
-        if folder is not None:
-            found[path] = folder
+        if path in draft.tree.files:
+            found[path] = folder or ""
     return found
 
 
@@ -134,8 +148,8 @@ def _plan(draft: Draft, names: Collection[str]) -> dict[str, Fraction]:
 
 def _compare(draft: Draft) -> None:
     """The title, and how outputs are compared; a program that does so is found by its name (directory.py)."""
-    said = _json(draft, _SETTINGS)
-    if isinstance(said, dict) and isinstance(said.get("title"), str) and said["title"].strip():
+    said = settings(draft)
+    if isinstance(said.get("title"), str) and said["title"].strip():
         draft.problem["name"] = clean(said["title"].strip())
     name = _validator(draft)
     flags = _VALIDATORS.get(name)
@@ -149,17 +163,28 @@ def _compare(draft: Draft) -> None:
 
 
 def _json(draft: Draft, path: str) -> Any:
-    """The value of a file of JSON; None where there is none that can be read."""
+    """The value of a file of JSON; None where there is none that can be read, or that is data by its size."""
+    if draft.tree.files.get(path, _JSON_BYTES + 1) > _JSON_BYTES:
+        return None
     try:
-        return from_json(draft.text(path)) if path in draft.tree.files else None
+        return from_json(draft.text(path))
     except (ValueError, RecursionError):
         return None
 
 
-def _said(draft: Draft) -> dict[str, Any]:
+def settings(draft: Draft) -> dict[str, Any]:
+    """All of settings.json, its keys in small letters: older problems have `Limits` and `Validator`."""
     said = _json(draft, _SETTINGS)
-    validator = said.get("validator") if isinstance(said, dict) else None
-    return validator if isinstance(validator, dict) else {}
+    return _lower(said) if isinstance(said, dict) else {}
+
+
+def _lower(said: dict[str, Any]) -> dict[str, Any]:
+    return {key.lower(): value for key, value in said.items()}
+
+
+def _said(draft: Draft) -> dict[str, Any]:
+    validator = settings(draft).get("validator")
+    return _lower(validator) if isinstance(validator, dict) else {}
 
 
 def _validator(draft: Draft) -> str:

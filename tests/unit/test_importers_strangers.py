@@ -1,0 +1,189 @@
+"""Packages that nobody made by accident: values of any shape, and so much of it that it must be read in one pass."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from judge.errors import PackageError
+from judge.problems.importers import Asked, open_package_tree
+from judge.problems.importers.pairs import find_pairs
+from judge.yamltext import read as read_yaml
+from tests.support.trees import Files, archive
+
+ONE: Files = {"a.in": b"1\n", "a.out": b"1\n", "c.cpp": b"int main() {}\n"}
+CASE = "test_cases:\n- {in: a.in, out: a.out, points: 1}\n"
+MANY = 2000
+
+
+def opened(tmp_path: Path, files: Files, asked: Asked | None = None) -> tuple[dict[str, bytes], list[str]]:
+    """The small files of the package that is made, and what is said of it."""
+    made = open_package_tree(archive(tmp_path, files), asked)
+    with made.tree.held:
+        read = {path: made.tree.read(path, size) for path, size in made.tree.files.items()}
+    made.tree.close()
+    return read, made.report.lines() if made.report is not None else []
+
+
+def refused(tmp_path: Path, files: Files) -> str:
+    with pytest.raises(PackageError) as caught:
+        opened(tmp_path, files)
+    said = str(caught.value)
+    assert "\n" not in said
+    return said
+
+
+@pytest.mark.parametrize(
+    ("init", "said"),
+    [
+        ("checker: {name: bridged, args: {files: c.cpp, type: [x]}}", "checker: type: '['x']' is not known"),
+        ("interactive: {files: c.cpp, type: {a: 1}}", "interactive: type: '{'a': 1}' is not known"),
+        ("checker: {name: sorted, args: {split_on: [x]}}", "split_on: expected lines or whitespace"),
+        ("communication: {manager: {files: c.cpp}, type: [x]}", "type: '['x']' is none of cms, default"),
+    ],
+)
+def test_lists_and_mappings_where_a_word_is_expected(tmp_path: Path, init: str, said: str) -> None:
+    assert said in refused(tmp_path, {**ONE, "init.yml": f"{CASE}{init}\n".encode()})
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("output_only_testcases: [1, 2]", "output_only_testcases: a task is judged either by programs"),
+        ("task_type: Communication\nuser_io: [x]", "user_io: '['x']' is neither"),
+    ],
+)
+def test_lists_where_a_task_of_cms_has_a_word(tmp_path: Path, keys: str, said: str) -> None:
+    files = {"input/input0.txt": b"1\n", "output/output0.txt": b"1\n", "check/manager.cpp": b"int main() {}\n"}
+    files["task.yaml"] = f"name: sum\ntitle: Sum\ntime_limit: 1\nmemory_limit: 64\nn_input: 1\n{keys}\n".encode()
+    assert said in refused(tmp_path, files)
+
+
+def test_a_descriptor_that_is_a_list_is_no_file(tmp_path: Path) -> None:
+    files, _ = opened(tmp_path, {**ONE, "init.yml": f"{CASE}io_redirects: {{a: {{fd: [0]}}}}\n".encode()})
+    assert b"input_file" not in files.get("judge.yaml", b"")
+
+
+@pytest.mark.parametrize("body", ["return f(kw)", "return kw[NUMBER]"])
+def test_numbers_in_checkers_that_are_too_long_to_be_text(tmp_path: Path, body: str) -> None:
+    number = "0x" + "f" * 9000
+    checker = f"X = {number}\ndef check(a, b, **kw):\n    {body.replace('NUMBER', number)}\n"
+    files, _ = opened(tmp_path, {**ONE, "init.yml": f"{CASE}checker: c.py\n".encode(), "c.py": checker.encode()})
+    assert "output_validator/dmoj_checker.py" in files
+
+
+def test_thousands_of_cases_of_no_points_require_the_last_before_them(tmp_path: Path) -> None:
+    entries = "".join(f"- {{in: a.in, out: a.out, points: {number % 2}}}\n" for number in range(600))
+    files, _ = opened(tmp_path, {**ONE, "init.yml": f"test_cases:\n{entries}".encode()})
+    groups = [read_yaml(files[path].decode(), path).value for path in files if path.endswith("/test_group.yaml")]
+    assert max(len(one.get("require_pass", ())) for one in groups) == 1
+
+
+def test_samples_of_no_points_are_required_beside_other_cases(tmp_path: Path) -> None:
+    cases = (("a.in", 0), ("sample.in", 0), ("sample.in", 0), ("a.in", 0), ("a.in", 5))
+    init = "test_cases:\n" + "".join(f"- {{in: {name}, out: a.out, points: {points}}}\n" for name, points in cases)
+    files, _ = opened(tmp_path, {**ONE, "sample.in": b"1\n", "init.yml": init.encode()})
+    last = next(path for path in files if path.startswith("data/secret/3_") and path.endswith("test_group.yaml"))
+    assert read_yaml(files[last].decode(), last).value["require_pass"] == ["sample", "secret/2_04"]
+
+
+def seconds(work: object, *args: object) -> float:
+    began = time.process_time()
+    work(*args)  # type: ignore[operator]
+    return time.process_time() - began
+
+
+def test_names_that_are_only_loosely_alike_are_looked_up() -> None:
+    def names(count: int) -> list[str]:
+        return [name for one in range(count) for name in (f"input/{one}.txt", f"output/{one}.ans")]
+
+    assert all(pair.answer for pair in find_pairs(names(50))[0])
+    assert seconds(find_pairs, names(4 * MANY)) < 10 * max(seconds(find_pairs, names(MANY)), 0.01)
+
+
+# --- settings that are data by their size -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["data.json", "PROBLEM", "limits/a.exe", "settings.json", "judge.cfg"])
+def test_files_that_are_called_as_settings_and_are_large(tmp_path: Path, name: str) -> None:
+    files: Files = {"input/1": b"1\n", "output/1": b"1\n", "description/problem.info": b"basename=A\n"}
+    files |= {name: b"[" + b"1," * (9 * 1024**2) + b"1]"}
+    made, _ = opened(tmp_path, {**files, "a.md": b"# A\n", "sol.cpp": b"int main() {}\n"})
+    assert "data/secret/1.in" in made
+
+
+def test_a_specification_in_one_line_is_looked_through_once(tmp_path: Path) -> None:
+    files: Files = {**ONE, "spec.cpp": b"a" * 900_000 + b" TimeLimit(3); // TimeLimit(2)\n"}
+    tracemalloc.start()
+    opened(tmp_path, files)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * 1024**2
+
+
+def test_a_specification_of_megabytes_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    files = {**ONE, "spec.cpp": b"void Subtask1() { Points(1); }\n" * 50_000}
+    assert "spec.cpp: has 1550000 bytes; at most 1048576 are accepted here" in refused(tmp_path, files)
+    assert opened(tmp_path, files, Asked("directory"))[0]
+
+
+# --- names that become the same -----------------------------------------------------------------------------------
+
+
+def test_programs_whose_names_become_the_same(tmp_path: Path) -> None:
+    names = ["解/sol.cpp", "答/sol.cpp", "法/sol.cpp", "sol.cpp", "gen/解.py", "gen/a/答.py", "generators/a_b.cpp"]
+    made, _ = opened(
+        tmp_path, {"1.in": b"1\n", "1.out": b"1\n", "generators/a/b.cpp": b"", **dict.fromkeys(names, b"")}
+    )
+    assert len([path for path in made if path.startswith("submissions/accepted/sol")]) == 4
+    assert len([path for path in made if path.startswith("generators/generators_a_b")]) == 2
+
+
+def test_letters_before_the_word_for_input_are_a_part_of_the_name() -> None:
+    """`a`, `i` and `o` mean an answer or an input at the end of a name alone: such groups are lettered to the end."""
+    names = [f"{group}.{ending}" for group in ("1.a", "1.b", "1.i", "1.key", "1.o", "2") for ending in ("in", "out")]
+    pairs, alone = find_pairs(names)
+    assert [(pair.input, pair.answer) for pair in pairs] == list(zip(names[::2], names[1::2], strict=True))
+    assert not alone
+
+
+# --- sentences that name what there is ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("init", "said"),
+    [
+        ("time_limit: 601", "init.yml: time_limit: '601' is not a number of seconds above 0, up to 600"),
+        ("time_limit: .nan", "init.yml: time_limit: 'nan' is not a number of seconds"),
+        ("memory_limit: 1.0e+308", "init.yml: memory_limit: '1e+308' is not a number of KiB above 0, up to 67108864"),
+        ("file_io: {input: ../x, output: y}", "init.yml: input file: '../x' is not the name of a file"),
+        ("file_io: {output: [x]}", "init.yml: output file: '['x']' is not the name of a file"),
+    ],
+)
+def test_settings_of_dmoj_that_are_possible_nowhere(tmp_path: Path, init: str, said: str) -> None:
+    assert said in refused(tmp_path, {**ONE, "init.yml": f"{CASE}{init}\n".encode()})
+
+
+def test_an_archive_in_a_package_has_its_own_name_in_sentences(tmp_path: Path) -> None:
+    archive(tmp_path, {"../1.in": b"1\n"}, name="inner.zip")
+    files = {"init.yml": b"archive: t.zip\n", "t.zip": (tmp_path / "inner.zip").read_bytes()}
+    assert refused(tmp_path, files).startswith("sum.zip/t.zip: ../1.in: the name leads out of the archive")
+
+
+def test_subtasks_that_require_each_other_name_their_package(tmp_path: Path) -> None:
+    case = "cases: [{input: a.in, output: a.out}]"
+    config = f"subtasks: [{{id: 1, if: [2], {case}}}, {{id: 2, if: [1], {case}}}]\n".encode()
+    files: Files = {"problem.yaml": b"title: A\n", "testdata/config.yaml": config}
+    files |= {f"testdata/{name}": data for name, data in ONE.items()}
+    assert refused(tmp_path, files).startswith("sum.zip: subtask '1' requires itself")
+
+
+def test_thousands_of_tests_in_each_of_thousands_of_subtasks(tmp_path: Path) -> None:
+    groups = "- [1, '.*']\n" * 300
+    task = "name: s\ntitle: S\ntime_limit: 1\nmemory_limit: 64\nn_input: 700\nscore_type: GroupMin\n"
+    files: Files = {f"{way}put/{way}put{number}.txt": b"" for way in ("in", "out") for number in range(700)}
+    files["task.yaml"] = f"{task}score_type_parameters:\n{groups}".encode()
+    assert "its subtasks have 210000 tests together" in refused(tmp_path, files)
