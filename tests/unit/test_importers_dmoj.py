@@ -600,3 +600,29 @@ def test_files_that_nothing_is_made_of_are_named(tmp_path: Path) -> None:
 def test_patterns_without_an_archive(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="test_cases: has patterns; without an archive every case must be listed"):
         taken(tmp_path, "test_cases: {input_format: '^(?P<case>[0-9]+).in$'}\n")
+
+
+_LONG = b"0x" + b"f" * 5000
+
+
+@pytest.mark.parametrize(
+    "checker",
+    [
+        b"{name: bridged, args: {files: c.cpp, type: [testlib]}}",
+        b"{name: sorted, args: {split_on: [lines]}}",
+        b"standard\ninteractive: {files: c.cpp, type: {a: b}}",
+        b"standard\ncommunication: {manager: {files: c.cpp}, type: [cms]}",
+    ],
+)
+def test_lists_where_words_are_expected_are_refused(tmp_path: Path, checker: bytes) -> None:
+    files = {"1.in": b"1\n", "1.out": b"1\n", "c.cpp": b"int main(){}\n"}
+    init = b"test_cases:\n- {in: 1.in, out: 1.out, points: 10}\nchecker: " + checker + b"\n"
+    with pytest.raises(PackageError):
+        open_package_tree(folder(tmp_path, {**files, "init.yml": init}, "one"))
+
+
+@pytest.mark.parametrize("body", [b"return k.get(" + _LONG + b")", b"return any(k)\nX = " + _LONG])
+def test_numbers_that_cannot_be_printed_in_checkers(tmp_path: Path, body: bytes) -> None:
+    files = {"1.in": b"1\n", "1.out": b"1\n", "c.py": b"def check(p, j, **k):\n    " + body + b"\n"}
+    init = b"test_cases:\n- {in: 1.in, out: 1.out, points: 10}\nchecker: c.py\n"
+    open_package_tree(folder(tmp_path, {**files, "init.yml": init}, "one")).tree.close()

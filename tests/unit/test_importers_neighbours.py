@@ -504,3 +504,62 @@ def test_a_lone_program_that_makes_tests_is_no_solution(
         **{f"sol/{name}": b"x\n" for name in sources},
     }
     assert opened(tmp_path, files).below("submissions") == expected
+
+
+LIMITED = b"void GradingConfig() { TimeLimit(2); MemoryLimit(64); }\n"
+GROUPS: Files = {f"tc/add_{name}{ending}": b"1\n" for name in ("1_1", "2_1", "sample_1") for ending in (".in", ".out")}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        (
+            b"void Subtask1() { CONS(N == 1); Points(40); }\nvoid Subtask2() override { Points(60); }\n"
+            b"void TestGroup1() { Subtasks({1, 2}); }\nvoid TestGroup2() { log(); Subtasks({2}); }\n"
+        ),
+        (
+            b"void Subtask1() { Points(40); }\nvoid Subtask2() { Points(60); }\n"
+            b"void TestGroup1() { assignToSubtasks({1, 2}); }\nvoid TestGroup2() { assignToSubtasks({2}); }\n"
+        ),
+    ],
+)
+def test_subtasks_of_tcframe_wherever_they_are_said(tmp_path: Path, spec: bytes) -> None:
+    made = opened(tmp_path, {**GROUPS, "spec.cpp": LIMITED + spec})
+    assert made.settings["data/secret/test_group.yaml"]["max_score"] == 100
+    assert len([path for path in made.below("data/secret") if path.endswith(".in")]) >= 2
+
+
+def test_groups_of_tcframe_without_subtasks_are_refused(tmp_path: Path) -> None:
+    spec = b"void Subtask1() { Points(40); }\nvoid TestGroup1() { Subtasks({1}); }\nvoid TestGroup2() { }\n"
+    with pytest.raises(PackageError, match="TestGroup2"):
+        opened(tmp_path, {**GROUPS, "spec.cpp": LIMITED + spec})
+
+
+def test_samples_and_comments_of_tcframe(tmp_path: Path) -> None:
+    made = opened(tmp_path, {**GROUPS, "spec.cpp": b"/* TimeLimit(9); */\n" + LIMITED, "sol.cpp": b"int main(){}\n"})
+    assert made.settings["problem.yaml"]["limits"]["time_limit"] == 2
+    assert len(made.below("data/sample")) == 2
+
+
+@pytest.mark.parametrize("line", ["{} # seconds", "{}\r", "{}; # note"])
+def test_limits_of_boca_as_people_write_them(tmp_path: Path, line: str) -> None:
+    lines = [line.format(number) for number in (2, 1, 256, 1024)]
+    assert read_limits(tmp_path, {**BOCA, "limits/cpp": echoes(*lines), "sol.cpp": b"int main(){}\n"}) == (2, 256)
+
+
+@pytest.mark.parametrize(
+    ("said", "folder"),
+    [
+        ("challenge_cases=['10_*.in']", "rejected"),
+        ("challenge_cases=[]", "rejected"),
+        ("challenge_cases=None", "accepted"),
+        ("flags=['-O2']", "accepted"),
+    ],
+)
+def test_solutions_of_rime_that_are_to_fail(tmp_path: Path, said: str, folder: str) -> None:
+    files: Files = {
+        **PAIR, "PROBLEM": b"problem(time_limit=1.0)\n", "tests/TESTSET": b"# none\n",
+        "anna/main.cc": b"int main(){}\n",
+        "anna/SOLUTION": f"#cxx_solution(challenge_cases=[])\ncxx_solution(src='main.cc', {said})\n".encode(),
+    }  # fmt: skip
+    assert f"submissions/{folder}/main.cc" in opened(tmp_path, files).files

@@ -21,7 +21,7 @@ _MIB = {"m": 1.0, "mb": 1.0, "mib": 1.0, "g": 1024.0, "gb": 1024.0, "gib": 1024.
 # The limits that there can be here; others are left to whoever imports.
 _POSSIBLE = {_TIME: (0.01, 600.0), _MEMORY: (4.0, 65536.0)}
 # Each says one number a line by `echo`: seconds, runs, MB of memory, KB of output.
-_ECHO = re.compile(r"^[ \t]*echo[ \t]+\"?([0-9]{1,6}(?:\.[0-9]{1,3})?)\"?[ \t\r]*(?:#[^\n]*)?$", re.MULTILINE)
+_ECHO = re.compile(r"^[ \t]*echo[ \t]+\"?([0-9]{1,6}(?:\.[0-9]{1,3})?)\"?[ \t\r]*(?:[;#][^\n]*)?$", re.MULTILINE)
 _FIRST = ("cpp", "cc", "c")
 _RIME_TIME = re.compile(r"^[^#\n]*\btime_limit\s*=\s*([0-9]{1,4}(?:\.[0-9]{1,3})?)\b", re.MULTILINE)
 _TCFRAME = {

@@ -22,7 +22,8 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _PART = re.compile(r"\bvoid\s+(Subtask|TestGroup|SampleTestCase)([0-9]{1,3})\s*\(\s*\)\s*(?:override\b\s*)?\{")
 _BRACE = re.compile(r"[{}]")
 _POINTS = re.compile(r"\bPoints\s*\(\s*(?:([0-9]{1,6})\s*\))?")
-_IN = re.compile(r"\bSubtasks\s*\(\s*(?:\{([0-9,\s]{0,400})\}\s*\))?")
+# Older versions say `assignToSubtasks`.
+_IN = re.compile(r"\b(?:Subtasks|assignToSubtasks)\s*\(\s*(?:\{([0-9,\s]{0,400})\}\s*\))?")
 _NAME = re.compile(r".*_(sample|[0-9]{1,3})_([0-9]{1,5})\.[a-z]{1,9}")
 
 
@@ -50,6 +51,11 @@ def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> b
         sample = named[1] == "sample"
         case.sample = sample
         key = ("SampleTestCase", int(named[2])) if sample else ("TestGroup", int(named[1]))
+        if not sample and key not in groups:
+            raise PackageError(
+                f"{draft.tree.where(SPEC)}: does not say the subtasks of TestGroup{key[1]}, whose tests are there; "
+                "call Subtasks({...}) in it, or have the tests compared alone (--from directory)"
+            )
         for number in sorted(groups.get(key, set()) & subtasks.keys()):
             subtasks[number].tests.append(case.name)
     empty = next((one for one in subtasks.values() if one.points and not one.tests), None)
