@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime
 import json
 import logging
 import os
@@ -128,9 +129,11 @@ def check(options: argparse.Namespace) -> None:
 def prune(options: argparse.Namespace) -> None:
     """Remove the backups of a copy that need not be kept."""
     gone, packs = Repository(options.directory).prune(
-        Keep(options.last, options.daily, options.weekly, options.monthly)
+        Keep(options.last, options.daily, options.weekly, options.monthly),
+        datetime.datetime.now(datetime.UTC) if options.dry_run else None,
     )
-    _say(f"removed {len(gone)} backups and {packs} packs" if gone or packs else "nothing had to go")
+    done = "would have removed" if options.dry_run else "removed"
+    _say(f"{done} {len(gone)} backups and {packs} packs" if gone or packs else "nothing had to go")
 
 
 def keys(options: argparse.Namespace) -> None:
@@ -151,7 +154,10 @@ def seal(options: argparse.Namespace) -> None:
     key = HostKey.parse(_text(options.key or str(options.secrets / secrets.HOST_KEY)))
     more = {"pki": options.pki} if options.pki and options.pki != options.secrets / "pki" else {}
     name, content = secrets.sealed(key, secrets.archive(options.secrets, more))
-    if Repository(options.directory).put_secrets(name, content):
+    found = Repository(options.directory)
+    if options.dry_run:
+        _say(*([] if found.has_secrets(name) else [f"the secrets of {options.secrets} would be stored"]))
+    elif found.put_secrets(name, content):
         _say(f"stored the secrets of {options.secrets}")
 
 
@@ -249,6 +255,10 @@ def parser() -> argparse.ArgumentParser:
     phase.add_argument("--finish", action="store_true", help="judicators run again: the restore is over")
     for name, count in (("last", 2), ("daily", 7), ("weekly", 4), ("monthly", 6)):
         made["prune"].add_argument(f"--{name}", type=int, default=count, help="how many of these stay")
+    made["seal"].add_argument("--dry-run", action="store_true", help="only say whether something would be stored")
+    made["prune"].add_argument(
+        "--dry-run", action="store_true", help="only say what would go if another backup were made now"
+    )
     return found
 
 

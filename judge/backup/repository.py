@@ -12,6 +12,7 @@ All but `host` can be copied as it is, to any storage, and checked there without
 from __future__ import annotations
 
 import contextlib
+import datetime
 import fcntl
 import os
 import sqlite3
@@ -87,16 +88,21 @@ class Repository:
             if path.parent != self.secrets and digest_of(path) != path.name:
                 raise JudgeError(f"{path}: is damaged; copy it again, or restore an older backup")
 
-    def prune(self, keep: Keep) -> tuple[list[str], int]:
-        """Remove backups that are not to be kept and what only they needed: (their ids, how many packs)."""
+    def prune(self, keep: Keep, next_one: datetime.datetime | None = None) -> tuple[list[str], int]:
+        """Remove backups that are not to be kept and what only they needed: (their ids, how many packs).
+
+        With `next_one` nothing is removed: it tells what would be, had another backup been made at that moment.
+        """
         manifests = [self.manifest(name) for name in self.ids()]
-        staying = kept((one.moment for one in manifests), keep)
+        staying = kept([*(one.moment for one in manifests), *([next_one] if next_one else [])], keep)
         gone = [one for one in manifests if one.moment not in staying]
-        for one in gone:
-            (self.backups / f"{one.id}.json").unlink(missing_ok=True)
         used = {name for one in manifests if one.moment in staying for name in one.packs}
         secrets = {one.secrets for one in manifests if one.moment in staying} | {"current", self.current_secrets()}
         unused = [path for path in self.packs.glob("*/*") if path.name not in used]
+        if next_one is not None:
+            return [one.id for one in gone], len(unused)
+        for one in gone:
+            (self.backups / f"{one.id}.json").unlink(missing_ok=True)
         for path in [*unused, *(path for path in self.secrets.glob("*") if path.name not in secrets)]:
             path.unlink(missing_ok=True)
         return [one.id for one in gone], len(unused)
@@ -108,9 +114,13 @@ class Repository:
         except FileNotFoundError:
             return ""
 
+    def has_secrets(self, name: str) -> bool:
+        """Says whether these are the newest secrets, and stored."""
+        return self.current_secrets() == name and (self.secrets / name).is_file()
+
     def put_secrets(self, name: str, sealed: bytes) -> bool:
         """Store the controller's secrets as the newest; whether something has changed."""
-        if self.current_secrets() == name and (self.secrets / name).is_file():
+        if self.has_secrets(name):
             return False
         self.secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.replace(self.secrets / name, sealed, durable=True)

@@ -21,7 +21,8 @@ from judge.sandbox.types import Command, Killed
 
 MIB = 1024**2
 _OLDEST_KERNEL = (5, 14)
-_KILLED_BY_MEMORY = ["/usr/bin/dd", "if=/dev/zero", "of=/dev/null", "bs=96M", "count=1"]
+# Its own pages, so that no system call is killed within the kernel: kernels of user-mode Linux do not survive that.
+_KILLED_BY_MEMORY = ["/bin/sh", "-c", "a=xxxxxxxxxxxxxxxx; while :; do a=$a$a; done"]
 _STOPPED_BY_PROCESSES = ["/bin/sh", "-c", "sleep 0 & sleep 0 & sleep 0 & sleep 0 & wait"]
 _BURNS_CPU = ["/bin/sh", "-c", "while :; do :; done"]
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 # A deployment's notes on a host; gone after a restart of the host, which does what is noted as due. They are root's
 # own: nobody else can open the lock in there, and so hold it.
@@ -29,23 +30,40 @@ def one_at_a_time(directory: Path = RECORDS, patience: float = PATIENCE, name: s
     if os.geteuid() != 0:  # nothing of the host can be changed
         yield
         return
-    directory.mkdir(mode=0o755, exist_ok=True)
-    path = directory / name
     until = time.monotonic() + patience
-    with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    holder = lock.read().strip() or "unknown"
-                    raise LockedError(
-                        f"another run has been changing this host for {patience:g} s (process {holder} holds {path}); "
-                        "wait until it ends, or end it, then run the playbook again"
-                    ) from None
-                time.sleep(_POLL)
-        lock.truncate()
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
+    while True:
+        directory.mkdir(mode=0o755, exist_ok=True)
+        path = directory / name
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as lock:
+            _wait(lock, path, until, patience)
+            # Who had it may have removed it: a reset leaves no directory. Then another file is the lock.
+            if not _is(lock, path):
+                continue
+            lock.truncate()
+            lock.write(str(os.getpid()))
+            lock.flush()
+            yield
+            return
+
+
+def _is(lock: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(lock.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _wait(lock: IO[str], path: Path, until: float, patience: float) -> None:
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                holder = lock.read().strip() or "unknown"
+                raise LockedError(
+                    f"another run has been changing this host for {patience:g} s (process {holder} holds {path}); "
+                    "wait until it ends, or end it, then run the playbook again"
+                ) from None
+            time.sleep(_POLL)
+        else:
+            return

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -86,7 +87,8 @@ def main() -> None:
     given = module.params
     state = "read" if module.check_mode else given["state"]
     try:
-        with one_at_a_time(name="deploy", patience=30):
+        # Who only looks writes nothing, not even the lock's own directory.
+        with contextlib.nullcontext() if state == "read" else one_at_a_time(name="deploy", patience=30):
             held = act(Path(given["path"]), state, given["record"], given["over"], time.time())
     except (LockedError, OSError) as exc:
         module.fail_json(msg=f"the deploy lock {given['path']} cannot be used: {exc}")

@@ -27,6 +27,7 @@ users: {description: Users likewise., type: list, returned: always}
 kept: {description: Packages of the deployments that others need., type: list, returned: always}
 """
 
+import contextlib
 import grp
 import os
 import pwd
@@ -38,7 +39,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_apt import noted
-from ..module_utils.judge_lock import LockedError, one_at_a_time
+from ..module_utils.judge_lock import RECORDS, LockedError, one_at_a_time
 
 ROOT = Path("/")
 USERS = ("judge", "judge-etcd", "judge-mongodb")
@@ -95,6 +96,16 @@ def emptied(path: Path, mounts: Mapping[Path, bool]) -> bool:
     if not _above_mounts(path, mounts):
         return False
     return mounts.get(path, False) or all(emptied(one, mounts) for one in path.iterdir())
+
+
+def tidy_ansible(home: Path) -> None:
+    """Remove the directories that Ansible makes in a home for files on their way to a host, when they are empty.
+
+    One in which anything is stays: another playbook's, or what a run that was killed has sent.
+    """
+    for path in (home / ".ansible/tmp", home / ".ansible"):
+        with contextlib.suppress(OSError):  # not there, or not empty
+            path.rmdir()
 
 
 def remove(path: Path, mounts: Mapping[Path, bool]) -> None:
@@ -233,7 +244,11 @@ def main() -> None:
         if wiper.changes and not module.check_mode:
             with one_at_a_time():
                 wiper.wipe()
-            shutil.rmtree("/run/judge-deploy", ignore_errors=True)
+            shutil.rmtree(RECORDS, ignore_errors=True)
+        if not module.check_mode:
+            people = {"root", os.environ.get("SUDO_USER", "root")}
+            for home in {one.pw_dir for one in pwd.getpwall() if one.pw_name in people}:
+                tidy_ansible(Path(home))
     except LockedError as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:

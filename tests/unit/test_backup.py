@@ -165,6 +165,10 @@ def test_what_is_stored_once_is_not_stored_again(tmp_path: Path) -> None:
 def test_old_backups_go_with_what_only_they_needed(tmp_path: Path) -> None:
     old = stored(tmp_path, bodies(0, 40))
     new = stored(tmp_path, bodies(100, 140), NOW + datetime.timedelta(days=1))
+    there = set(tmp_path.rglob("*"))
+    for number, foretold in ((3, []), (2, [old.id]), (1, [old.id, new.id])):
+        assert Repository(tmp_path).prune(Keep(number, 0, 0, 0), NOW + datetime.timedelta(days=2))[0] == foretold
+    assert set(tmp_path.rglob("*")) == there
     gone, count = Repository(tmp_path).prune(Keep(1, 0, 0, 0))
     assert (gone, count) == ([old.id], len(old.packs))
     assert {path.name for path in tmp_path.glob("packs/*/*")} == set(new.packs)
@@ -333,8 +337,14 @@ def test_secrets_go_and_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[
     key = (own / "backup.key").read_text()
     assert main(["keys", "--secrets", str(own)]) == 0
     assert (own / "backup.key").read_text() == key and (own / "backup.key").stat().st_mode & 0o777 == 0o600
+    seal = ["seal", "--secrets", str(own), str(root)]
+    assert main([*seal, "--dry-run"]) == 0
+    assert "would be stored" in capsys.readouterr().out and not root.exists()
     for _ in range(2):
-        assert main(["seal", "--secrets", str(own), str(root)]) == 0
+        assert main(seal) == 0
+    assert "stored" in capsys.readouterr().out
+    assert main([*seal, "--dry-run"]) == 0
+    assert not capsys.readouterr().out
     assert len(list((root / "secrets").iterdir())) == 2
     host = HostKey.parse((own / "backup.hostkey").read_text())
     with writing(root, host) as writer:

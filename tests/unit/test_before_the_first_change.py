@@ -63,10 +63,21 @@ FREE_OR_ASK = {*ASKS, "judge_deploy_lock"}
 # Tasks by name that come before the lock although they write, as what they do is in nobody's way.
 BEFORE_THE_LOCK = {
     # The manifest of the backup goes to one judicator, for the plan that is to be confirmed: docs/playbooks/restore.md.
-    "restore": {"The host has a place for it", "The host has its manifest"},
+    # In check mode it goes into a temporary directory, and is removed.
+    "restore": {
+        "The host has a place for it",
+        "The host has its manifest",
+        "Check mode has a place for a moment",
+        "Check mode has the manifest for a moment",
+        "The moment is over",
+    },
 }
-# Tasks that come after it: the controller's own record, which the next run of the same verb would write as well.
-AFTER_THE_LOCK = {"replace": {"The controller's record says that the replacement is over"}}
+# Tasks that come after it: the controller's own record, which the next run of the same verb would write as well, and
+# the lock's own directory.
+AFTER_THE_LOCK = {
+    "replace": {"The controller's record says that the replacement is over"},
+    "reset": {"Nothing is left of the lock"},
+}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import base64
 import getpass
 import grp
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -205,3 +206,23 @@ def test_who_changes_the_host_is_waited_for_and_named(tmp_path: Path) -> None:
             pass
     with lock.one_at_a_time(tmp_path, 0.0):
         pass
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root changes a host")
+def test_a_lock_that_was_removed_meanwhile_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reset removes its directory: who waited takes the file that is there now, as those who come later do."""
+    notes = tmp_path / "notes"
+    before = lock.one_at_a_time(notes)
+    before.__enter__()
+
+    def while_it_waits(_seconds: float) -> None:
+        shutil.rmtree(notes)
+        before.__exit__(None, None, None)
+
+    monkeypatch.setattr(lock.time, "sleep", while_it_waits)
+    with lock.one_at_a_time(notes):
+        assert (notes / "lock").read_text() == str(os.getpid())
+        monkeypatch.undo()
+        with pytest.raises(lock.LockedError), lock.one_at_a_time(notes, 0.3):
+            pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from plugins.modules.judge_wipe import emptied, found_paths, mounted, remove
+from plugins.modules.judge_wipe import emptied, found_paths, mounted, remove, tidy_ansible
 
 
 def host(root: Path) -> dict[Path, bool]:
@@ -55,3 +55,17 @@ def test_mounts_are_read_with_blanks_and_other_letters() -> None:
     )
     table = "".join(f"{line}\n" for line in lines)
     assert mounted(table) == {Path("/"): False, Path("/mnt/a b\\c"): True, Path("/mnt/\u00e4"): False}
+
+
+def test_directories_of_ansible_in_a_home_go_when_they_are_empty(tmp_path: Path) -> None:
+    tidy_ansible(tmp_path)
+    (tmp_path / ".ansible/tmp/ansible-tmp-1").mkdir(parents=True)
+    tidy_ansible(tmp_path)
+    assert (tmp_path / ".ansible/tmp/ansible-tmp-1").is_dir()
+    (tmp_path / ".ansible/tmp/ansible-tmp-1").rmdir()
+    (tmp_path / ".ansible/cp").mkdir()
+    tidy_ansible(tmp_path)
+    assert [path.name for path in (tmp_path / ".ansible").iterdir()] == ["cp"]
+    (tmp_path / ".ansible/cp").rmdir()
+    tidy_ansible(tmp_path)
+    assert not (tmp_path / ".ansible").exists()
