@@ -36,7 +36,7 @@ def one_at_a_time(directory: Path = RECORDS, patience: float = PATIENCE, name: s
         path = directory / name
         with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+") as lock:
             _wait(lock, path, until, patience)
-            # Who had it may have removed it: a reset leaves no directory. Then another file is the lock.
+            # A reset removes the directory while others wait; then another file is the lock.
             if not _is(lock, path):
                 continue
             lock.truncate()

@@ -87,7 +87,7 @@ def main() -> None:
     given = module.params
     state = "read" if module.check_mode else given["state"]
     try:
-        # Who only looks writes nothing, not even the lock's own directory.
+        # A mere look writes nothing, not even the lock's own directory.
         with contextlib.nullcontext() if state == "read" else one_at_a_time(name="deploy", patience=30):
             held = act(Path(given["path"]), state, given["record"], given["over"], time.time())
     except (LockedError, OSError) as exc:
