@@ -95,8 +95,8 @@ def test_a_host_stops_in_good_order_and_comes_back_by_itself(site: Deployment, h
     assert ended[-len(order) - 1 :] == [*order, "judge-boot.service"]  # those before were restarts
 
 
-# Directories of what apt, dpkg and systemd themselves keep of packages that came and went.
-KEPT = ("/var/lib/apt/", "/var/lib/dpkg/", "/var/cache/", "/var/backups/")
+# Directories of what apt, dpkg, ucf and systemd themselves keep of packages that came and went.
+KEPT = ("/var/lib/apt/", "/var/lib/dpkg/", "/var/lib/ucf/", "/var/cache/", "/var/backups/")
 # Files whose content is another one on each new host, and the lists of users before their last change.
 OTHERS = ("/etc/ssh/ssh_host_", "/etc/machine-id", "/etc/passwd-", "/etc/shadow-", "/etc/group-", "/etc/gshadow-")
 
