@@ -68,9 +68,9 @@ PATTERNS = (
 MASKED = ("etcd.service", "mongod.service", "swap.target")  # links to /dev/null that roles make
 # Made for the files above, and removed when nothing else is in them and no package has them.
 DIRECTORIES = ("etc/systemd/system.conf.d", "etc/systemd/journald.conf.d", "etc/sysusers.d")
-# Remains of a package's own removal, as they were made after its installation.
+# Remains of a package's own removal, as they were made after its installation. So were directories that are then empty.
 REMAINS = {
-    "nginx": ("etc/nginx", "var/lib/nginx", "var/log/nginx"),
+    "nginx": ("etc/nginx", "var/lib/nginx", "var/log/nginx", "var/www/html/index.nginx-debian.html"),
     "etcd-server": ("var/lib/etcd",),
     "prometheus": ("etc/prometheus", "var/lib/prometheus", "var/log/prometheus"),
 }
@@ -207,6 +207,8 @@ class Wiper:
             for name in self.packages:
                 for left in REMAINS.get(name, ()):
                     remove(ROOT / left, self.mounts)
+                    for directory in (ROOT / left).parents:
+                        self._tidy(directory)
         for name in self.users:
             self._run("userdel", name, ok=(0, 6))
             self._run("groupdel", name, ok=(0, 6))
