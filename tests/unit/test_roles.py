@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import jinja2.nativetypes
 import pytest
 import yaml
+from ansible.module_utils.parsing.convert_bool import boolean
 
 from judge import kinds
 from judge.config import MODELS, BootConfig, EtcdConfig, parse_text
@@ -307,6 +309,7 @@ def render(role: str, template: str, given: dict) -> str:
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)
     environment.filters |= TestInventory.module.FilterModule().filters()
     environment.filters["to_json"] = lambda value: __import__("json").dumps(value)
+    environment.filters["bool"] = boolean
     environment.filters["ternary"] = lambda value, yes, no: yes if value else no
     return environment.from_string(
         (ROLES / f"judge_{role}" / "templates" / template).read_text(encoding="utf-8")
@@ -374,3 +377,20 @@ def test_nobody_initialises_a_cluster_that_has_formed(formed, bootstrap):
     """docs/etcd.md: render `join` on every host once the cluster stands."""
     text = render("etcd", "etcd.yml.j2", variables("j1", GROUPS, formed=formed))
     assert parse_text(EtcdConfig, text, "etcd").cluster.bootstrap == bootstrap
+
+
+def test_a_truth_value_may_come_as_text():
+    """`-e name=false` and inventories in INI give the text `false`, which templates and conditions take for true."""
+    names = {name for role in NAMES for name, one in options(role).items() if one["type"] == "bool"}
+    assert names
+    use = re.compile(rf"\b({'|'.join(sorted(names))})\b(?! \| (?:default\(\w+\) \| )?bool\b)")
+    files = [path for place in ("playbooks", "roles") for path in (ROOT / place).rglob("*") if path.is_file()]
+    wrong = []
+    for path in files:
+        if path.name == "argument_specs.yml" or path.suffix not in {".yml", ".j2"}:
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            # A name that is set, and one in a sentence for people, are no uses.
+            used = use.sub("", line) != line and not re.search(rf"(?:^\s*(?:- )?|-e )({'|'.join(names)})[:=]", line)
+            wrong += [f"{path.relative_to(ROOT)}:{number}: {line.strip()}"] if used else []
+    assert wrong == [], "add `| bool`"
