@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
 import json
 import logging
 import os
@@ -130,7 +129,7 @@ def prune(options: argparse.Namespace) -> None:
     """Remove the backups of a copy that need not be kept."""
     gone, packs = Repository(options.directory).prune(
         Keep(options.last, options.daily, options.weekly, options.monthly),
-        datetime.datetime.now(datetime.UTC) if options.dry_run else None,
+        clock.wall() if options.dry_run else None,
     )
     done = "would have removed" if options.dry_run else "removed"
     _say(f"{done} {len(gone)} backups and {packs} packs" if gone or packs else "nothing had to go")

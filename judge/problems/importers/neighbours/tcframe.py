@@ -49,7 +49,6 @@ def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> b
                 f"{SPEC} are unknown; have tcframe make the tests, or have them compared alone (--from directory)"
             )
         sample = named[1] == "sample"
-        case.sample = sample
         key = ("SampleTestCase", int(named[2])) if sample else ("TestGroup", int(named[1]))
         if not sample and key not in groups:
             raise PackageError(
