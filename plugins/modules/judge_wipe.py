@@ -207,8 +207,8 @@ class Wiper:
             for name in self.packages:
                 for left in REMAINS.get(name, ()):
                     remove(ROOT / left, self.mounts)
-                    for directory in (ROOT / left).parents:
-                        self._tidy(directory)
+                    for parent in (ROOT / left).parents:
+                        self._tidy(parent)
         for name in self.users:
             self._run("userdel", name, ok=(0, 6))
             self._run("groupdel", name, ok=(0, 6))
