@@ -460,6 +460,7 @@ def test_other_checkers_are_shown_nothing(tmp_path: Path) -> None:
         b"def check(a, b, **kw):\n  return kw.get('judge_input', b'') and 'result' != 'case'",
         b"def check(a, b, judge_input, point_value, submission_source, *, case, **kwargs): return a == b",
         b"def g(x): return x\ndef check(a, b, submission_source, **kwargs): return g(kwargs)",
+        b"import re\ndef check(a, b): return bool(re.match('\\d', a)) == (1is 1)",
         b"import json, html.parser\nfrom unicodedata import normalize\ndef check(a, b): return json.loads(a) == b",
     ],
 )

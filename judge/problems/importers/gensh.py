@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from judge.errors import PackageError
+from judge.languages import python
 from judge.problems import metadata
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref
@@ -47,8 +48,7 @@ _ALONE = re.compile(r"[$`;|&<>()*?]|(?<!\S)~")
 _BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
 _IN_QUOTES = re.compile(r"[$`]")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}")
-# Commands that say nothing about the tests.
-_SILENT = frozenset({"set", "echo", "hint", "desc", "cd", "wait", "ulimit"})
+_SILENT = frozenset({"set", "echo", "hint", "desc", "cd", "wait", "ulimit"})  # they say nothing about the tests
 _STEPS = 20 * MOST
 # Commands of a block `if … fi` that makes tests, or may; one without only draws pictures of them, or speaks.
 _MAKING = re.compile(
@@ -61,7 +61,7 @@ _MAKING = re.compile(
 _CHARACTERS = 2 * 1024**2
 
 
-def _number(node: ast.expr, variables: Mapping[str, str]) -> int:
+def _number(node: ast.expr | None, variables: Mapping[str, str]) -> int:
     """The whole number that a shell computes of `$((…))`; ValueError or ArithmeticError for what is none."""
     if isinstance(node, ast.Constant) and type(node.value) is int:
         value = node.value
@@ -321,12 +321,12 @@ class _Script:
             bare = _without_comment(_COMPUTED.sub(self._computed, filled), ranges=ranges)
             if bare is not None:
                 return shlex.split(bare)
-        except (ValueError, ArithmeticError, SyntaxError):
+        except (ValueError, ArithmeticError):
             pass
         raise self._odd(number, line) from None
 
     def _computed(self, found: re.Match[str]) -> str:
-        return self._say(str(_number(ast.parse(found[1].strip(), mode="eval").body, self._variables)))
+        return self._say(str(_number(python.expression(found[1]), self._variables)))
 
     def _say(self, text: str) -> str:
         """The text, which is counted: a few lines could stand for any number of characters."""

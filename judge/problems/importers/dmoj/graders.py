@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from judge.errors import PackageError
+from judge.languages import python
 from judge.languages.entry import find_entry
 from judge.model.problem import PROCESSES
 from judge.problems.importers import ioi
@@ -168,9 +169,8 @@ def put_custom(draft: Draft, name: Any, where: str) -> bool:
 
 def why_not(text: str) -> str:
     """The reason why a grader in Python cannot be asked here; empty when it can."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = python.program(text)
+    if tree is None:
         return "is not written in Python 3"
     found = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == "Grader"]
     bases = [getattr(base, "id", getattr(base, "attr", "")) for base in (found[-1].bases if found else [])]

@@ -10,6 +10,7 @@ from importlib import resources
 from typing import Any
 
 from judge.errors import PackageError
+from judge.languages import python
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft
 from judge.problems.tree import clean
@@ -267,9 +268,8 @@ def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
 
 def _looks_at_source(text: str) -> bool:
     """Says whether a checker that can be asked looks at what was handed in."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = python.program(text)
+    if tree is None:
         return False
     checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
     return bool(checks) and _SOURCE in _asks_for(checks[-1], tree)
@@ -277,9 +277,8 @@ def _looks_at_source(text: str) -> bool:
 
 def _why_not(text: str) -> str:
     """The reason why a checker in Python cannot be asked here; empty when it can."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = python.program(text)
+    if tree is None:
         return "is not written in Python 3"
     nodes = list(ast.walk(tree))
     checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]

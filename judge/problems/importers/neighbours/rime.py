@@ -6,6 +6,7 @@ import ast
 import posixpath
 import re
 
+from judge.languages import python
 from judge.problems.importers.draft import Draft, decode
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.tree import Tree
@@ -77,12 +78,9 @@ def solutions(draft: Draft) -> dict[str, str]:
 
 def _calls(text: str) -> list[tuple[str, bool]]:
     """The sources that calls such as `cxx_solution(src='main.cc')` name, and whether they are meant to fail."""
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+    tree = python.program(text)
     found = []
-    for one in body:
+    for one in tree.body if tree else []:
         call = one.value if isinstance(one, ast.Expr) else None
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
