@@ -134,13 +134,14 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(exc)) from None
         if args["formed"]:
             wanted = wanted | {"formed": True}
-        changed = [RECORD] if wanted != found else []
+        # Check mode has not written what the run begins with: that a cluster has formed is recorded at its end only.
+        changed = [RECORD] if wanted != found or (args["formed"] and not write) else []
         client = client_config(args["server"], args["ca"])
         if client and client != self._read_yaml(directory / CLIENT):
             changed.append(CLIENT)
         missing = [name for name in SECRETS if not (directory / name).exists()]
         known = [name for name in missing if name in KNOWN_TO_THE_CLUSTER]
-        if wanted["formed"] and known:
+        if wanted["formed"] and known and (write or found):
             raise AnsibleActionFail(
                 f"{directory / known[0]} is missing, and the cluster knows no other one; restore it from a backup of "
                 "the secrets directory, or from a judicator's /etc/judge, then playbooks/rotate.yml can replace it"

@@ -42,7 +42,7 @@ class Verb:
     again: bool = True
     """Whether a second run changes nothing; what starts machines or runs a command does it whenever it is asked to."""
     foretold: bool = True
-    """Whether check mode can know what the run changes: not where that needs a host that is not there yet."""
+    """Whether check mode is asked before: what a death changes it can only know after that, as the killed run asks."""
     planned: bool = True
     """Whether verdicts may be away for PLANNED seconds at most: a machine that dies was not planned."""
     streamed: bool = True
@@ -74,7 +74,7 @@ def _limit(*hosts: str) -> tuple[str, ...]:
 
 def _add(host: str, how: str = "", *, streamed: bool = True, before: Callable[[Site], None] | None = None) -> Verb:
     play = ("site.yml", *_limit(host))
-    return Verb("add", (host,), play, how, before=before, streamed=streamed, foretold=False)
+    return Verb("add", (host,), play, how, before=before, streamed=streamed, foretold=not before)
 
 
 def _remove(host: str, *, streamed: bool = True) -> Verb:

@@ -17,7 +17,7 @@ from tests.cluster.table import ALL
 from tests.cluster.verbs import Row, Table
 from tests.support.capable import no_lab
 from tests.support.deployed import HOSTS
-from tests.support.deployment import Deployment, bare_hosts, bundle, differences
+from tests.support.deployment import Deployment, Run, bare_hosts, bundle, changed, differences
 
 BOUNDARIES = 5
 SEED = int(os.environ.get("JUDGE_TEST_SEED", random.SystemRandom().randrange(10**6)))
@@ -69,7 +69,8 @@ def test_a_wiped_host_is_back_with_one_command(site: Deployment, host: str) -> N
     before = site.written(host)
     others = {other: site.restarts(other) for other in site.hosts if other != host}
     site.lab.wipe(host)
-    site.site("--limit", host).check()
+    foretold = site.site("--limit", host, "--check", "--diff").check()
+    assert site.site("--limit", host).check().changed == foretold.changed
     assert site.written(host) == before
     assert {other: site.restarts(other) for other in others} == others
     assert site.site().check().changed == set()
@@ -117,16 +118,16 @@ def test_reset_killed_three_times_leaves_hosts_as_they_were(
     foretold = site.play("playbooks/reset.yml", "--check", "--diff").check()
     confirmed = ("playbooks/reset.yml", "-e", "confirm=judge")
     chance = random.Random(SEED)
-    reached, changed = [], set[tuple[str, str]]()
+    reached, runs = [], list[Run]()
     began = time.monotonic()
     for number in sorted(chance.sample(range(2, len(foretold.tasks)), 3)):
         run = site.play(*confirmed, kill_at=number)
         assert run.code != 0, f"it was not killed at its task {number}"
         reached.append(run.tasks[-1])
-        changed |= run.changed
+        runs.append(run)
     figure("reset was cut off at: " + "; ".join(reached))
-    changed |= site.play(*confirmed).check().changed
-    assert changed == foretold.changed
+    runs.append(site.play(*confirmed).check())
+    assert changed(runs) == foretold.changed
     table.keep(Row("reset, killed 3 times", ALL, time.monotonic() - began))
     assert site.play(*confirmed).check().changed == set()
     for host in ("j1", "e1", "g1"):

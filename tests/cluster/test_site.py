@@ -41,6 +41,7 @@ def test_bare_hosts_become_a_cluster_that_judges(deployed: Site, figure: Figure)
     if deployed.first:
         figure(f"site.yml on bare hosts, with -vvv --diff: {deployed.first.seconds:.0f} s")
         assert all(deployed.first.changed_on(host) for host in HOSTS)
+        assert deployed.foretold and deployed.foretold.changed == deployed.first.changed
     for host in HOSTS:
         assert deployed.lab.ssh(host, "ip route show default") == "", "no route out"
     handed = deployed.judgectl("submit", "--each", str(HELLO / "accepted/hello.c"), str(HELLO / "accepted/hello.py"))

@@ -19,7 +19,7 @@ from tests.cluster.table import VERBS, Verb
 from tests.cluster.verbs import Verbs
 from tests.support.capable import no_lab
 from tests.support.deployed import JUDICATORS, Site
-from tests.support.deployment import ROOT, Run
+from tests.support.deployment import ROOT, Run, changed
 from tests.support.thief import DOORS, OPEN
 
 Figure = Callable[[str], None]
@@ -158,8 +158,15 @@ def test_a_verb_that_is_killed_three_times_ends_as_if_it_had_not_been(
         def act() -> None:
             if one.before:
                 one.before(deployed)
-            tasks = len(deployed.play(*one.play, "--check").tasks)
-            reached = verbs.cut_off(one.label, tasks, lambda at: deployed.play(*one.play, kill_at=at))
+            foretold = deployed.play(*one.play, "--check").check()
+            runs: list[Run] = []
+
+            def play(at: int) -> Run:
+                runs.append(deployed.play(*one.play, kill_at=at))
+                return runs[-1]
+
+            reached = verbs.cut_off(one.label, len(foretold.tasks), play)
+            assert changed(runs) == foretold.changed
             figure(f"{one.name} {', '.join(one.hosts)} was cut off at: {'; '.join(reached)}")
 
         verbs.run(one, act, ", killed 3 times")

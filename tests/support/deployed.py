@@ -34,6 +34,7 @@ EXECUTORS = tuple(name for name in HOSTS if name.startswith("e"))
 class Site(Deployment):
     """The hosts, and the cluster on them."""
 
+    foretold: Run | None = None  # what check mode said of the bare hosts
     first: Run | None = None  # the first deployment of the bare hosts, with everything that Ansible can say
     seen: str = ""  # in the process lists meanwhile
     looks: int = 0  # at the process lists
@@ -41,6 +42,7 @@ class Site(Deployment):
 
     def deploy(self) -> None:
         """Run site.yml for the first time, and watch it."""
+        self.foretold = self.site("--check", "--diff").check()
         with ProcessWatch(self.lab) as watch:
             self.first = self.site("-vvv", "--diff").check()
         self.seen, self.looks = watch.text(), watch.looks

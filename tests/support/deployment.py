@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import yaml
@@ -52,7 +52,12 @@ class Run:
 
     def changed_on(self, host: str) -> set[str]:
         """The tasks that changed a host."""
-        return {task for changed, task in self.changed if changed == host}
+        return {task for one, task in self.changed if one == host}
+
+
+def changed(runs: Iterable[Run]) -> set[tuple[str, str]]:
+    """What runs changed together, such as one that was killed and those that went on."""
+    return set[tuple[str, str]]().union(*(run.changed for run in runs))
 
 
 def environment() -> dict[str, str]:
