@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +175,32 @@ def test_all_hosts_are_wiped_and_every_submission_comes_back(
     deployed.play(BACKUP).check()
     refused = deployed.play(RESTORE, *confirmed)
     assert refused.code != 0 and "this cluster is not empty" in refused.text
+
+
+def test_a_backup_comes_back_on_other_hosts(deployed: Site, figure: Figure, tmp_path: Path) -> None:
+    """Other names at other addresses: executors and the gateway become judicators; then on the first ones again."""
+    judged(deployed, 5)
+    task = with_outputs(deployed)
+    contents = kept(deployed, task, tmp_path / "before")
+    before = submissions(deployed)
+    deployed.play(BACKUP).check()
+    judicators, executors = {"k1": "e1", "k2": "g1", "k3": "j3"}, {"x1": "j1", "x2": "e2"}
+
+    def comes_back(place: str, **members: Collection[str]) -> None:
+        began = time.monotonic()
+        deployed.lab.wipe(*deployed.hosts)
+        deployed.site("-e", f"judge_form_anew={name_of(deployed)}").check()
+        deployed.play(RESTORE, "-e", f"confirm={name_of(deployed)}").check()
+        figure(f"wiped and restored {place}: {time.monotonic() - began:.0f} s")
+        deployed.whole(**members)
+        after = submissions(deployed)
+        assert {one: after.get(one) for one in before} == before
+        assert kept(deployed, task, tmp_path / place) == contents
+        judged(deployed, 3)
+
+    with deployed.listed(judicators=judicators, executors=executors, gateways={"w1": "j2"}):
+        comes_back("on other hosts", judicators=judicators, executors=executors)
+    comes_back("on the first ones", judicators=JUDICATORS, executors=EXECUTORS)
 
 
 def test_one_judicator_is_left_and_becomes_a_cluster(deployed: Site, verbs: Verbs, figure: Figure) -> None:

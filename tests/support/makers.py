@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -72,6 +73,19 @@ class Maker:
         ]
         debs.publish(self.archive, debs.index(self.archive, found, "amd64"))
         self.sign(self.archive)
+
+    def publish_suite(self, suite: str) -> None:
+        """Write and sign the lists as a distribution's archive has them: in dists/, with one component, `main`."""
+        self.publish()
+        data = (self.archive / "Packages").read_bytes()
+        place = self.archive / "dists" / suite
+        (place / "main/binary-amd64").mkdir(parents=True)
+        (place / "main/binary-amd64/Packages").write_bytes(data)
+        (place / "Release").write_text(
+            f"Suite: {suite}\nCodename: {suite}\nArchitectures: amd64 all\nComponents: main\nSHA256:\n"
+            f" {hashlib.sha256(data).hexdigest()} {len(data)} main/binary-amd64/Packages\n"
+        )
+        self.sign(place)
 
     def sign(self, archive: Path) -> None:
         """Sign an archive's lists with this maker's key."""

