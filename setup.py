@@ -36,4 +36,6 @@ class Binary(Distribution):
         return True
 
 
-setup(cmdclass={"build_py": BuildAgent}, distclass=Binary)
+# It holds no Python extension, so one wheel serves every Python from 3.11: that is what the stable-ABI tag says. Hosts
+# may have another Python than the machine that makes it.
+setup(cmdclass={"build_py": BuildAgent}, distclass=Binary, options={"bdist_wheel": {"py_limited_api": "cp311"}})

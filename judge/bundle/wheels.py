@@ -100,10 +100,7 @@ def pip(*arguments: str, quiet: bool = False) -> bool:
 
 
 def build_project(project: Path, cache: Path, architecture: str) -> Path:
-    """The project's own wheel, with the static agent; built in a copy, once per content.
-
-    It holds no Python extension, so one wheel serves every Python from 3.11: that is what the stable-ABI tag says.
-    """
+    """The project's own wheel, with the static agent, for every Python from 3.11; built in a copy, once per content."""
     files = source_files(project)
     place = cache / f"own-{digest_of(project, files, architecture, _EPOCH)}"
     built = sorted(place.glob("judge-*.whl"))
@@ -117,8 +114,7 @@ def build_project(project: Path, cache: Path, architecture: str) -> Path:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
             copy.chmod(0o644)
-        option = "--config-settings=--build-option=--py-limited-api=cp311"
-        pip("wheel", "--no-deps", option, "--wheel-dir", str(out), str(tree))
+        pip("wheel", "--no-deps", "--wheel-dir", str(out), str(tree))
         for old in cache.glob("own-*"):
             shutil.rmtree(old)
         out.rename(place)
