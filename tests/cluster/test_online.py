@@ -1,7 +1,7 @@
 """`judge_source: online`: a bare host that is all of a cluster fetches its software for itself, through a proxy.
 
 From the distribution's archive, from PyPI, and from an archive that stands in for MongoDB's, as its server here is the
-bundle's. Not in `make test`.
+bundle's. Its inventory is in INI, where truth values are text. Not in `make test`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tests.support.proxy import proxy
 
 MONGODB = "repo.mongodb.example"
 SUITE = "trixie/mongodb-org/8.0"
+SETTINGS = {"judge_gateway_ipv6": "false", "judge_executor_aslr": "no", "judge_executor_report_interval": "2.5"}
 HELLO = ROOT / "examples/problems/hello/submissions"
 # The authorities that this machine trusts for PyPI, which may be its own.
 TRUSTED = os.environ.get("PIP_CERT") or ssl.get_default_verify_paths().cafile or "/etc/ssl/certs/ca-certificates.crt"
@@ -54,10 +55,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
     """One bare host in all three groups."""
     with bare_hosts(["j1"], tmp_path) as hosts:
         path = hosts.inventory / "hosts.yml"
-        tree = yaml.safe_load(path.read_text())
-        for group in ("executors", "gateways"):
-            tree["all"]["children"][group]["hosts"] = dict(tree["all"]["children"]["judicators"]["hosts"])
-        path.write_text(yaml.safe_dump(tree, sort_keys=False, width=1000))
+        known = yaml.safe_load(path.read_text())["all"]["vars"] | SETTINGS
+        path.unlink()
+        path.with_name("hosts").write_text(
+            f"[judicators]\nj1 ansible_host={hosts.lab.record.address('j1')}\n\n[executors]\nj1\n\n[gateways]\nj1\n\n"
+            "[all:vars]\n" + "".join(f"{key}={value}\n" for key, value in known.items())
+        )
         yield Site(hosts.lab, tmp_path)
 
 
@@ -96,6 +99,9 @@ def test_a_bare_host_fetches_everything_for_itself(
     for source, verdict in ((HELLO / "accepted/hello.c", "AC"), (HELLO / "wrong_answer/lower_case.py", "WA")):
         told = site.judgectl("submit", "--output", "json", str(source))
         assert json.loads(told.stdout)["verdict"] == verdict, told
+    assert "[::]" not in site.lab.ssh("j1", "cat /etc/nginx/conf.d/judge.conf")
+    assert "randomize_va_space = 0" in site.lab.ssh("j1", "cat /etc/sysctl.d/91-judge-executor.conf")
+    assert "report_interval: 2.5" in site.lab.ssh("j1", "cat /etc/judge/executor.yml")
     origins = site.lab.ssh("j1", "apt-cache policy mongodb-org-server")
     assert MONGODB in origins and "8.0.1" in origins
     # The distribution's own services were installed and never started, etcd's above all: it takes the member's ports.
