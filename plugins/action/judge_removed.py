@@ -21,10 +21,13 @@ from plugins.action.judge_pki_ca import reader
 
 
 class ActionModule(ActionBase):
-    """`judge_removed: {directory, name, state, given}`; returns `before` (seconds since 1970), `back` and others."""
+    """`judge_removed: {directory, name, state, replacing, coming, given}`.
+
+    Returns `before` (seconds since 1970), `back` and others.
+    """
 
     _requires_connection = False
-    _VALID_ARGS = frozenset({"directory", "name", "state", "replacing", "given"})
+    _VALID_ARGS = frozenset({"directory", "name", "state", "replacing", "coming", "given"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point."""
@@ -35,6 +38,7 @@ class ActionModule(ActionBase):
                 "name": {"type": "str", "required": True},
                 "state": {"type": "str", "choices": ["read", "noted", "settled"], "default": "read"},
                 "replacing": {"type": "bool", "default": False},
+                "coming": {"type": "bool", "default": False},
                 "given": {"type": "bool", "default": False},
             }
         )
@@ -51,7 +55,9 @@ class ActionModule(ActionBase):
             changed = args["state"] == "noted"
             before = entry.before if entry else 0.0
             if self._task.check_mode:
-                changed = changed or (args["state"] == "settled" and bool(entry and entry.replacing))
+                # `coming`: this run would have noted the replacement before.
+                replacing = args["coming"] or bool(entry and entry.replacing)
+                changed = changed or (args["state"] == "settled" and replacing)
             elif changed:
                 before = removed.note(name, replacing=args["replacing"])
             elif args["state"] == "settled":
