@@ -99,8 +99,8 @@ unit: setup-test  ## the tests that need no server and no root
 test-hosts: setup-test  ## the lab's hosts, and the units on a real systemd (root)
 	$(BIN)/pytest tests/lab tests/hosts
 
-# All that is done to deployed clusters, also what takes too long for `make test`: about an hour.
-test-cluster: setup-test  ## all that is done to deployed clusters: an hour (root)
+# All that is done to deployed clusters, also what takes too long for `make test`.
+test-cluster: setup-test  ## all that is done to deployed clusters: five hours on two cores (root)
 	@scripts/install-packages uml
 	$(BIN)/pytest tests/cluster
 
