@@ -26,6 +26,7 @@ from judge.backup.writing import back_up
 from judge.errors import JudgeError, RefusedError
 from judge.judicator.database import BATCH
 from judge.model import messages as m
+from judge.model.overview import DrainRequest, ExecutorState
 from judge.rpc.client import RpcClient
 from tests.support.judicators import Running, World, accepted, source
 from tests.support.problems import imported
@@ -103,6 +104,8 @@ def cluster(world: World, tmp_path: Path) -> Cluster:
     people = world.client(timeout=60)
     imported(people, tests=3)
     judged(world, people, 30)
+    world.executor("e5").report()
+    people.call("drain", DrainRequest(executor="e5", drain=True, reason="its fan"), ExecutorState)
     people.call("add", source(language="java"), m.AddReply)
     return Cluster(world, tmp_path / "origin")
 
@@ -115,10 +118,12 @@ def empty(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Any:
 
 
 def stopped(cluster: Cluster) -> dict[str, list[bytes]]:
-    """What is in the cluster once nothing changes it any more."""
+    """What is to come back of a cluster in which nothing changes any more: all but executors, unless they drain."""
     for one in cluster.world.judicators:
         one.stop()
-    return everything(cluster)
+    found = everything(cluster)
+    drained = [one for one in found.pop("executors", []) if bson.decode(one)["drain"]]
+    return found | ({"executors": drained} if drained else {})
 
 
 def test_a_cluster_comes_back_byte_for_byte_elsewhere(
@@ -127,6 +132,7 @@ def test_a_cluster_comes_back_byte_for_byte_elsewhere(
     before = stopped(cluster)
     made = cluster.back_up()
     assert (made.counts["tasks"], made.counts["problems"]) == (32, 1)
+    assert (made.counts["executors"], len(before["executors"])) == (2, 1), "one drains"
     done = empty.restore(cluster)
     assert done.returncode == 0, done.stderr
     assert everything(empty) == before
@@ -205,7 +211,7 @@ def test_a_restore_that_is_killed_is_gone_on_with(
 ) -> None:
     before = stopped(cluster)
     made = cluster.back_up()
-    for place in ("restore.begun", "restore.piece", "restore.blob"):
+    for place in ("restore.begun", "restore.piece", "restore.blob", "restore.compared"):
         assert empty.restore(cluster, "--id", made.id, failpoint=place).returncode == -signal.SIGKILL
     later = cluster.back_up()
     refused = empty.restore(cluster, "--id", later.id)
