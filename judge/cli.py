@@ -164,10 +164,10 @@ def up(
     ] = None,
 ) -> int:
     """Run a whole cluster on this machine until Ctrl-C; starting it again finds all data."""
-    from judge.embedded.up import Options, run  # noqa: PLC0415
+    from judge.embedded.up import UpOptions, run  # noqa: PLC0415
 
     return run(
-        Options(
+        UpOptions(
             directory=directory,
             port=port,
             slots=slots,

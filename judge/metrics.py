@@ -147,7 +147,7 @@ def _is_monitor(writer: asyncio.StreamWriter) -> bool:
     return any(pair == ("organizationalUnitName", ROLE) for names in subject for pair in names)
 
 
-class _Figures:
+class _ServedFigures:
     """The figures as served: who asks while they are collected shares the next, so a crowd costs two collections."""
 
     def __init__(self) -> None:
@@ -168,7 +168,7 @@ class _Figures:
 
 async def _serve(listener: socket.socket, secured: _Secured | None) -> None:
     waiting: dict[asyncio.StreamWriter, None] = {}
-    figures = _Figures()
+    figures = _ServedFigures()
 
     async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(waiting) >= _CONNECTIONS:  # the oldest goes: it has had the most time
@@ -196,7 +196,7 @@ async def _serve(listener: socket.socket, secured: _Secured | None) -> None:
         await server.serve_forever()
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, figures: _Figures) -> None:
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, figures: _ServedFigures) -> None:
     method, _, rest = (await reader.readuntil(b"\r\n\r\n")).partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
     if not _is_monitor(writer):

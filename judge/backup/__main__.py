@@ -20,7 +20,7 @@ from judge import log as logs
 from judge.backup import secrets
 from judge.backup.keys import HostKey, OperatorKey
 from judge.backup.manifest import Manifest
-from judge.backup.repository import Reader, Repository
+from judge.backup.repository import PieceReader, Repository
 from judge.backup.retention import Keep
 from judge.errors import EXIT_USAGE, JudgeError, RefusedError, UsageError
 
@@ -117,7 +117,7 @@ def check(options: argparse.Namespace) -> None:
     found.check(manifest, secrets=not options.data)
     opened = 0
     if key is not None:
-        reader = Reader(found, manifest, key)
+        reader = PieceReader(found, manifest, key)
         try:
             opened = reader.check()
         finally:
@@ -190,7 +190,7 @@ def restore(options: argparse.Namespace) -> None:
         elif not options.plan:
             # A pack that was cut short or changed on its way is found here, before anything is written.
             found.check(manifest, secrets=False)
-            reader = Reader(found, manifest, key)
+            reader = PieceReader(found, manifest, key)
             began = clock.monotonic()
             try:
                 restoring.restore(client, mongodb.database, manifest, reader)

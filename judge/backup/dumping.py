@@ -74,7 +74,7 @@ class Dumped:
 
 
 @dataclass(frozen=True)
-class _File:
+class _UploadedFile:
     """An upload as its document says."""
 
     id: ObjectId
@@ -148,7 +148,7 @@ class _Dump:
     def _moment(self, damaged: set[str]) -> Dumped:
         """Documents as of one moment, then the blobs that they name and that are not stored yet."""
         found = Dumped()
-        late: list[_File] = []
+        late: list[_UploadedFile] = []
         with self._client.start_session(causal_consistency=True) as session:
             strict = self._primary.meta.with_options(read_concern=ReadConcern("linearizable"))
             strict.find_one({"_id": "leader"}, {"_id": 1}, session=session)
@@ -170,7 +170,7 @@ class _Dump:
         found.damaged = sorted(damaged)
         return found
 
-    def _documents(self, found: Dumped, name: str, session: ClientSession, late: list[_File]) -> None:
+    def _documents(self, found: Dumped, name: str, session: ClientSession, late: list[_UploadedFile]) -> None:
         pieces: list[tuple[str, int]] = []
         digest = hashlib.sha256()
         for piece, count in of_documents(self._seen(found, name, session, late)):
@@ -181,12 +181,14 @@ class _Dump:
             pieces.append((piece_name.hex(), count))
         found.collections[name], found.digests[name] = pieces, digest.hexdigest()
 
-    def _seen(self, found: Dumped, name: str, session: ClientSession, late: list[_File]) -> Iterator[tuple[Any, bytes]]:
+    def _seen(
+        self, found: Dumped, name: str, session: ClientSession, late: list[_UploadedFile]
+    ) -> Iterator[tuple[Any, bytes]]:
         """A collection's documents; of blobs' it is noted which are not stored yet."""
         for key, raw in raw_documents(self._primary[name], session):
             if name == FILES:
                 document = RawBSONDocument(raw)
-                file = _File(key, document["filename"], int(document["length"]))
+                file = _UploadedFile(key, document["filename"], int(document["length"]))
                 found.blobs, found.blob_bytes = found.blobs + 1, found.blob_bytes + file.length
                 names = self._writer.blob(file.sha) if file.length else []
                 if names is None:
@@ -200,14 +202,14 @@ class _Dump:
 
     # -- blobs -------------------------------------------------------------------------------------------------
 
-    def _files(self, session: ClientSession) -> Iterator[_File]:
+    def _files(self, session: ClientSession) -> Iterator[_UploadedFile]:
         """Those that are not stored yet; in pages, as no cursor lives as long as a first backup may take."""
         projection, after = {"filename": 1, "length": 1}, None
         while True:
             beyond: Bson = {} if after is None else {"_id": {"$gt": after}}
             page = list(self._db[FILES].find(beyond, projection, sort=[("_id", 1)], limit=_PAGE, session=session))
             for doc in page:
-                file = _File(doc["_id"], doc["filename"], int(doc["length"]))
+                file = _UploadedFile(doc["_id"], doc["filename"], int(doc["length"]))
                 if file.length and self._writer.blob(file.sha) is None:
                     yield file
             if len(page) < _PAGE:
@@ -215,10 +217,10 @@ class _Dump:
             after = page[-1]["_id"]
 
     def _blobs(
-        self, files: Iterable[_File], session: ClientSession, damaged: set[str], *, strict: bool = False
+        self, files: Iterable[_UploadedFile], session: ClientSession, damaged: set[str], *, strict: bool = False
     ) -> None:
         """Store blobs; `strict`: _GoneError for one whose file is not there any more, else passed over."""
-        held: list[_File] = []
+        held: list[_UploadedFile] = []
         for file in files:
             if file.length > _BYTES_AT_ONCE:
                 self._large(file, session, damaged, strict=strict)
@@ -234,7 +236,7 @@ class _Dump:
         query = {"files_id": ids[0] if len(ids) == 1 else {"$in": ids}}
         return iter(self._db[CHUNKS].find(query, sort=[("files_id", 1), ("n", 1)], batch_size=16, session=session))
 
-    def _small(self, files: list[_File], session: ClientSession, damaged: set[str], *, strict: bool) -> None:
+    def _small(self, files: list[_UploadedFile], session: ClientSession, damaged: set[str], *, strict: bool) -> None:
         contents: dict[ObjectId, list[bytes]] = {}
         for chunk in self._chunks([one.id for one in files], session):
             contents.setdefault(chunk["files_id"], []).append(chunk["data"])
@@ -245,7 +247,7 @@ class _Dump:
             else:
                 self._unusable(file, session, damaged, strict=strict)
 
-    def _large(self, file: _File, session: ClientSession, damaged: set[str], *, strict: bool) -> None:
+    def _large(self, file: _UploadedFile, session: ClientSession, damaged: set[str], *, strict: bool) -> None:
         digest, names, held = hashlib.sha256(), [], bytearray()
         for chunk in self._chunks([file.id], session):
             digest.update(chunk["data"])
@@ -264,7 +266,7 @@ class _Dump:
         self._writer.put(name, content)
         return name
 
-    def _unusable(self, file: _File, session: ClientSession, damaged: set[str], *, strict: bool) -> None:
+    def _unusable(self, file: _UploadedFile, session: ClientSession, damaged: set[str], *, strict: bool) -> None:
         """A blob whose content is not what its name says: it is being removed, or was damaged before."""
         if self._db[FILES].find_one({"_id": file.id}, {"_id": 1}, session=session) is None:
             if strict:

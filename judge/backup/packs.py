@@ -85,7 +85,7 @@ class PackWriter:
 
 
 @dataclass(frozen=True)
-class Place:
+class PiecePlace:
     """The place of a piece in its pack: its number, and the bytes from `start` on."""
 
     number: int
@@ -115,7 +115,7 @@ class PackReader:
         if self._file.closed:
             self._file = self.path.open("rb")
 
-    def _open(self, key: OperatorKey) -> tuple[AESGCM, Mapping[bytes, Place]]:
+    def _open(self, key: OperatorKey) -> tuple[AESGCM, Mapping[bytes, PiecePlace]]:
         size = self.path.stat().st_size
         head = self._file.read(_HEAD)
         public, wrapped = head[len(MAGIC) : -_WRAPPED], head[-_WRAPPED:]
@@ -133,7 +133,7 @@ class PackReader:
             rows = json.loads(zlib.decompress(cipher.decrypt(_TABLE, self._file.read(length), MAGIC)))
         except (InvalidTag, ValueError, zlib.error):
             raise JudgeError(f"{self.path}: is damaged; copy it again, or restore an older backup") from None
-        places = {bytes.fromhex(name): Place(number, at, size) for number, (name, at, size) in enumerate(rows)}
+        places = {bytes.fromhex(name): PiecePlace(number, at, size) for number, (name, at, size) in enumerate(rows)}
         return cipher, places
 
     def read(self, name: bytes) -> bytes:

@@ -128,7 +128,7 @@ class Repository:
         return True
 
 
-class Reader:
+class PieceReader:
     """All pieces of one backup by name, for the operator's key."""
 
     def __init__(self, repository: Repository, manifest: Manifest, key: OperatorKey) -> None:

@@ -27,7 +27,7 @@ from judge import failpoint
 from judge.backup.dumping import CHUNKS, FILES, LEFT_OUT, RESTORING, collections_of, raw_documents
 from judge.backup.manifest import Manifest
 from judge.backup.pieces import documents_of
-from judge.backup.repository import Reader
+from judge.backup.repository import PieceReader
 from judge.errors import JudgeError, RefusedError
 from judge.mongodb.store import DRIVER_ERRORS, Bson, Client, translate
 
@@ -59,7 +59,7 @@ def target(client: Client, database: str) -> Database[Bson]:
     )
 
 
-class State(enum.Enum):
+class RestoreState(enum.Enum):
     """The state of one backup's restore in a cluster, in words that begin a sentence about it."""
 
     NEW = "restores"
@@ -67,11 +67,11 @@ class State(enum.Enum):
     OVER = "has restored already"
 
 
-def state(client: Client, db: Database[Bson], backup: str) -> State:
+def state(client: Client, db: Database[Bson], backup: str) -> RestoreState:
     """The state of this restore; NotEmptyError when the cluster holds anything that is not from it."""
     begun = db[RESTORING].find_one({"_id": "restore"})
     if begun is not None and begun["backup"] == backup:
-        return State.OVER if begun.get("over") else State.BEGUN
+        return RestoreState.OVER if begun.get("over") else RestoreState.BEGUN
     if begun is not None and not begun.get("over"):
         raise NotEmptyError(
             f"a restore of backup {begun['backup']} was begun in this cluster and is not finished; finish that one"
@@ -89,10 +89,10 @@ def state(client: Client, db: Database[Bson], backup: str) -> State:
             f"this cluster is not empty ({', '.join(found)}), and a restore would mix two clusters' data; "
             "restore into a new one"
         )
-    return State.NEW
+    return RestoreState.NEW
 
 
-def restore(client: Client, database: str, manifest: Manifest, reader: Reader) -> None:
+def restore(client: Client, database: str, manifest: Manifest, reader: PieceReader) -> None:
     """Bring a backup back and compare what is there afterwards with it; raises NotEmptyError and JudgeError.
 
     Until `finish` the database says which backup it is from, so a playbook that was cut off after this goes on.
@@ -100,11 +100,11 @@ def restore(client: Client, database: str, manifest: Manifest, reader: Reader) -
     try:
         db = target(client, database)
         found = state(client, db, manifest.id)
-        if found is State.OVER:
+        if found is RestoreState.OVER:
             return
         # All that can be wrong with a backup is found before the first write.
         work = _Restore(client, db, manifest, reader)
-        if found is State.NEW:
+        if found is RestoreState.NEW:
             # From here on the database is this restore's own.
             fresh = {"_id": "restore", "backup": manifest.id, "cleared": False, "done": {}}
             db[RESTORING].replace_one({"_id": "restore"}, fresh, upsert=True)
@@ -123,7 +123,7 @@ def finish(client: Client, database: str) -> None:
 
 
 class _Restore:
-    def __init__(self, client: Client, db: Database[Bson], manifest: Manifest, reader: Reader) -> None:
+    def __init__(self, client: Client, db: Database[Bson], manifest: Manifest, reader: PieceReader) -> None:
         self._client = client
         self._db = db
         self._manifest = manifest

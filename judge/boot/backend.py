@@ -31,7 +31,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedService:
     """A service as its backend sees it.
 
     `detail` is the last log line of one that ended, or who stands in the way of one that is ALIEN. `outdated`: it
@@ -69,7 +69,7 @@ class Backend(Protocol):
     def start(self, unit: Unit) -> None:
         """Start it; a start that fails is seen by `poll` as EXITED with the reason."""
 
-    def poll(self, unit: Unit) -> Observed:
+    def poll(self, unit: Unit) -> ObservedService:
         """The service as it is now."""
 
     def stop(self, unit: Unit, *, force: bool) -> None:

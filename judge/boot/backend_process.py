@@ -20,7 +20,7 @@ from pathlib import Path
 
 from judge import clock, failpoint
 from judge.boot import pidfile, procs
-from judge.boot.backend import Observed, Unit, fingerprint
+from judge.boot.backend import ObservedService, Unit, fingerprint
 from judge.boot.plan import Process
 from judge.errors import EXIT_FAILED
 
@@ -78,7 +78,7 @@ class ProcessBackend:
         self._command = command
         self._environment = dict(environment if environment is not None else minimal_environment())
         self._running: dict[str, _Running] = {}
-        self._ended: dict[str, Observed] = {}
+        self._ended: dict[str, ObservedService] = {}
         self._next_logs = clock.monotonic()
 
     def prepare(self, unit: Unit) -> None:
@@ -115,20 +115,22 @@ class ProcessBackend:
             self._start(unit)
         except OSError as exc:
             reason = f"it cannot be started: {exc.strerror or exc}"
-            self._ended[unit.name] = Observed(Process.EXITED, code=EXIT_FAILED, detail=reason)
+            self._ended[unit.name] = ObservedService(Process.EXITED, code=EXIT_FAILED, detail=reason)
 
-    def poll(self, unit: Unit) -> Observed:
+    def poll(self, unit: Unit) -> ObservedService:
         """The service as it is now. When it has ended, join it, and end all that it left behind."""
         running = self._running.get(unit.name)
         if running is None:
             return self._not_running(unit)
         if running.handle.alive:
-            return Observed(Process.RUNNING, running.handle.pid, outdated=running.outdated, found=running.child is None)
+            return ObservedService(
+                Process.RUNNING, running.handle.pid, outdated=running.outdated, found=running.child is None
+            )
         code = running.child.wait() if running.child is not None else None
         running.handle.close()
         del self._running[unit.name]
         procs.kill_marked(procs.INCARNATION, running.incarnation)
-        seen = Observed(Process.EXITED, code=code, detail=self._last_line(unit, running.log_start))
+        seen = ObservedService(Process.EXITED, code=code, detail=self._last_line(unit, running.log_start))
         self._ended[unit.name] = seen
         return seen
 
@@ -165,15 +167,15 @@ class ProcessBackend:
                 running.child.returncode = 0  # left to the next boot on purpose: no warning at its collection
         self._running.clear()
 
-    def _not_running(self, unit: Unit) -> Observed:
+    def _not_running(self, unit: Unit) -> ObservedService:
         if not pidfile.is_locked(self._alive(unit)):
-            return self._ended.get(unit.name, Observed())
+            return self._ended.get(unit.name, ObservedService())
         self.adopt(unit)
         running = self._running.get(unit.name)
         if running is not None:
-            return Observed(Process.RUNNING, running.handle.pid, outdated=running.outdated, found=True)
+            return ObservedService(Process.RUNNING, running.handle.pid, outdated=running.outdated, found=True)
         detail = f"an instance that is not the recorded one still holds {self._alive(unit)}"
-        return Observed(Process.ALIEN, detail=detail)
+        return ObservedService(Process.ALIEN, detail=detail)
 
     def _start(self, unit: Unit) -> None:
         self._clear_the_way(unit)
@@ -183,14 +185,14 @@ class ProcessBackend:
         incarnation = uuid.uuid4().hex
         try:
             # Written before the start: if boot is killed right after it, the next one knows whom to look for.
-            pidfile.write(self._pid(unit), pidfile.Record(incarnation=incarnation, fingerprint=unit.fingerprint))
+            pidfile.write(self._pid(unit), pidfile.PidRecord(incarnation=incarnation, fingerprint=unit.fingerprint))
             failpoint.hit("boot.start.recorded")
             child, log_start = self._spawn(unit, alive, incarnation)
         finally:
             os.close(alive)
         failpoint.hit("boot.start.spawned")
         start = procs.start_time(child.pid) or 0
-        pidfile.write(self._pid(unit), pidfile.Record(child.pid, start, incarnation, unit.fingerprint))
+        pidfile.write(self._pid(unit), pidfile.PidRecord(child.pid, start, incarnation, unit.fingerprint))
         failpoint.hit("boot.start.written")
         self._running[unit.name] = _Running(procs.Handle(child.pid), incarnation, child, log_start=log_start)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from judge import clock
 from judge.boot import pidfile, procs, systemd
-from judge.boot.backend import Observed, Unit, fingerprint
+from judge.boot.backend import ObservedService, Unit, fingerprint
 from judge.boot.plan import Process
-from judge.boot.systemd import Shown, unit_name
+from judge.boot.systemd import ShownUnit, unit_name
 from judge.errors import EXIT_FAILED, EXIT_REFUSED, RefusedError
 
 log = logging.getLogger(__name__)
@@ -44,14 +44,14 @@ class SystemdBackend:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._units: dict[str, Unit] = {}
-        self._shown: dict[str, Shown] = {}
+        self._shown: dict[str, ShownUnit] = {}
         self._asked: set[str] = set()  # to be started, after the last look
         self._before: dict[str, str] = {}  # the invocation before the last start that was asked for
         self._known: dict[str, str] = {}  # the invocation that the pid file speaks of
         self._found: dict[str, str] = {}  # the invocation that ran before this boot
         self._outdated: set[str] = set()
-        self._ended: dict[str, tuple[Shown, Observed]] = {}
-        self._refused: dict[str, Observed] = {}
+        self._ended: dict[str, tuple[ShownUnit, ObservedService]] = {}
+        self._refused: dict[str, ObservedService] = {}
         self._handles: dict[str, procs.Handle] = {}
         self._answers = True
         self._host_stops = False
@@ -108,7 +108,7 @@ class SystemdBackend:
         self._shown |= {names[name]: one for name, one in systemd.parse(done.stdout).items() if name in names}
         self._asked.clear()
 
-    def _watch(self, name: str, shown: Shown, pid: int) -> None:
+    def _watch(self, name: str, shown: ShownUnit, pid: int) -> None:
         """Keep a descriptor that tells the end of the main process, and note what it was started with."""
         if name not in self._handles:
             with contextlib.suppress(OSError):
@@ -119,7 +119,7 @@ class SystemdBackend:
         self._known[name] = shown.invocation
         self._outdated.discard(name)
         unit = self._units[name]
-        record = pidfile.Record(pid, procs.start_time(pid) or 0, shown.invocation, unit.fingerprint)
+        record = pidfile.PidRecord(pid, procs.start_time(pid) or 0, shown.invocation, unit.fingerprint)
         try:
             pidfile.write(self._pid(unit), record)
         except OSError as exc:
@@ -128,7 +128,7 @@ class SystemdBackend:
     def start(self, unit: Unit) -> None:
         """Queue the unit's start. One that systemd does not know or may not start is EXITED, and refused."""
         name = unit_name(unit.name)
-        shown = self._shown.get(unit.name, Shown(name))
+        shown = self._shown.get(unit.name, ShownUnit(name))
         self._ended.pop(unit.name, None)
         self._refused.pop(unit.name, None)
         if shown.active == "failed":
@@ -140,14 +140,16 @@ class SystemdBackend:
             return
         # A unit that is missing, broken or masked stays so until a person acts; anything else may pass.
         code = EXIT_FAILED if shown.load == "loaded" else EXIT_REFUSED
-        self._refused[unit.name] = Observed(Process.EXITED, code=code, detail=f"systemd does not start it: {done}")
+        self._refused[unit.name] = ObservedService(
+            Process.EXITED, code=code, detail=f"systemd does not start it: {done}"
+        )
 
-    def poll(self, unit: Unit) -> Observed:
+    def poll(self, unit: Unit) -> ObservedService:
         """The service by the last look at its unit."""
         name = unit.name
         shown = self._shown.get(name)
         if name in self._asked:
-            return Observed(Process.RUNNING, ready=False)
+            return ObservedService(Process.RUNNING, ready=False)
         if shown is not None and shown.lives and not (self._host_stops and shown.over):
             self._refused.pop(name, None)
             found = shown.invocation == self._found.get(name)
@@ -155,19 +157,19 @@ class SystemdBackend:
         if name in self._refused:
             return self._refused[name]
         if shown is None or not any(name in ours for ours in (self._before, self._known, self._found)):
-            return Observed()
+            return ObservedService()
         if name not in self._ended or self._ended[name][0] != shown:
             self._ended[name] = (shown, self._end(name, shown))
         return self._ended[name][1]
 
-    def _end(self, name: str, shown: Shown) -> Observed:
+    def _end(self, name: str, shown: ShownUnit) -> ObservedService:
         """The end of a unit. One that ended well may be forgotten by systemd at once, and then has no invocation."""
         if shown.invocation and shown.invocation == self._before.get(name):
             detail = "systemd dropped its start; see journalctl -u " + unit_name(name)
-            return Observed(Process.EXITED, code=EXIT_FAILED, detail=detail)
+            return ObservedService(Process.EXITED, code=EXIT_FAILED, detail=detail)
         invocation = shown.invocation or self._known.get(name, "")
         detail = systemd.reason(shown) or _last_line(unit_name(name), invocation)
-        return Observed(Process.EXITED, code=systemd.exit_code(shown), detail=detail)
+        return ObservedService(Process.EXITED, code=systemd.exit_code(shown), detail=detail)
 
     def stop(self, unit: Unit, *, force: bool) -> None:
         """Queue the unit's stop, or SIGKILL everything in its control group."""

@@ -18,8 +18,8 @@ from prometheus_client import Counter
 import judge
 from judge import clock
 from judge.boot import holds, pidfile, plan, serving, status
-from judge.boot.backend import Backend, Observed, Unit, write_config
-from judge.boot.plan import Action, Phase, Process, ServiceFacts, State
+from judge.boot.backend import Backend, ObservedService, Unit, write_config
+from judge.boot.plan import Action, Phase, Process, ServiceFacts, ServiceState
 from judge.config import BootConfig, BootService
 from judge.config.reading import Override
 from judge.config.rendering import Overrides, render
@@ -39,19 +39,19 @@ Prepare = Callable[[Unit], None]
 
 
 @dataclass
-class _Service:
+class _WatchedService:
     """One service, with what boot keeps of it beside the planned state."""
 
     unit: Unit
     source: BootService
     overrides: Sequence[Override]
     signature: tuple[int, ...]
-    state: State = field(default_factory=State)
+    state: ServiceState = field(default_factory=ServiceState)
     since: str = ""
     probe: asyncio.Task[str] | None = None
     next_probe: float = 0.0
     gate: float | None = None
-    seen: Observed = field(default_factory=Observed)
+    seen: ObservedService = field(default_factory=ObservedService)
     renewed: bool = False
     incarnation: str = ""
 
@@ -65,7 +65,7 @@ def signature(path: Path) -> tuple[int, ...]:
     return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-class Loop:
+class BootLoop:
     """The services of one host. Made with checked configs that lie in the run directory already."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Loop:
         prepare: Prepare,
         *,
         overrides: Overrides | None = None,
-        listener: serving.Listener | None = None,
+        listener: serving.NotifyListener | None = None,
         observer: Observer | None = None,
     ) -> None:
         """`prepare` fills in a unit's command and digest; `observer` hears of changes and says whether to go on."""
@@ -86,7 +86,7 @@ class Loop:
         self._prepare = prepare
         self._listener = listener
         self._observer = observer
-        self._services: list[_Service] = []
+        self._services: list[_WatchedService] = []
         self._stopping = False
         self._hurry = False
         self._since = clock.wall().isoformat(timespec="seconds")
@@ -97,7 +97,9 @@ class Loop:
             prepare(unit)
             STARTS.labels(unit.name)  # there before the first start, which counts
             mine = (overrides or {}).get(one.service.name, ())
-            self._services.append(_Service(unit, one.service, mine, signature(one.service.config), since=self._since))
+            self._services.append(
+                _WatchedService(unit, one.service, mine, signature(one.service.config), since=self._since)
+            )
 
     def stop(self) -> None:
         """Begin the orderly stop; a second call kills what has not ended yet. Called by the signal handlers."""
@@ -227,7 +229,7 @@ class Loop:
             turn=all(self._finished(later) for later in self._services[index + 1 :]),
         )
 
-    def _checked(self, service: _Service, now: float) -> tuple[bool | None, str]:
+    def _checked(self, service: _WatchedService, now: float) -> tuple[bool | None, str]:
         """The result of a check that has ended since the last look."""
         if service.seen.leaving:  # it need not serve, whoever has it stop
             if service.probe is not None and service.probe.done():
@@ -241,7 +243,7 @@ class Loop:
         service.probe = None
         return (None if service.seen.pid is None else trouble == ""), trouble
 
-    def _own_word(self, service: _Service, now: float) -> tuple[bool | None, str]:
+    def _own_word(self, service: _WatchedService, now: float) -> tuple[bool | None, str]:
         """The word of a service without an address about itself, to boot or to the backend."""
         seen, state = service.seen, service.state
         if now < service.next_probe:
@@ -260,7 +262,7 @@ class Loop:
             service.next_probe = now + self._config.interval
         return self._listener.serving(seen.pid)
 
-    def _probe(self, service: _Service, now: float) -> None:
+    def _probe(self, service: _WatchedService, now: float) -> None:
         """Begin the next check when it is due."""
         target = service.unit.spec.serving
         if target is None or service.probe is not None or now < service.next_probe:
@@ -273,7 +275,7 @@ class Loop:
         service.probe = asyncio.create_task(serving.probe(target, service.unit.spec.serving_timeout))
         service.probe.add_done_callback(lambda _: self._wake.set())
 
-    async def _step(self, service: _Service, facts: ServiceFacts, now: float) -> None:
+    async def _step(self, service: _WatchedService, facts: ServiceFacts, now: float) -> None:
         """One planned step (the seeds' body between lock and unlock)."""
         unit = service.unit
         if self._hurry and service.state.phase is Phase.STOPPING:
@@ -301,21 +303,21 @@ class Loop:
         elif decision.action is Action.CLEAR:
             await asyncio.to_thread(self._backend.clear, unit)
 
-    def _drop_probe(self, service: _Service) -> None:
+    def _drop_probe(self, service: _WatchedService) -> None:
         """Forget a check of the former process: its answer says nothing about the next one."""
         if service.probe is not None:
             service.probe.cancel()
             service.probe = None
         service.next_probe = 0.0
 
-    def _finished(self, service: _Service) -> bool:
+    def _finished(self, service: _WatchedService) -> bool:
         return service.state.phase in {Phase.STOPPED, Phase.HELD} and not (
             service.state.phase is Phase.STOPPED
             and service.seen.process is Process.RUNNING
             and service.state.kills < plan.KILLS
         )
 
-    def _reread(self, service: _Service) -> None:
+    def _reread(self, service: _WatchedService) -> None:
         """Notice an edited config; a good one is written for the next start and ends FATAL, a bad one is told."""
         found = signature(service.source.config)
         if found == service.signature or self._stopping:

@@ -13,7 +13,7 @@ from judge.boot import serving
 from judge.boot.backend import Unit, write_config
 from judge.boot.backend_process import ProcessBackend, daemon_command, minimal_environment
 from judge.boot.backend_systemd import SystemdBackend, check_host
-from judge.boot.loop import Loop, Observer
+from judge.boot.loop import BootLoop, Observer
 from judge.boot.pidfile import BootLock
 from judge.config import BootConfig
 from judge.config.rendering import Overrides, render_all
@@ -66,10 +66,10 @@ def make_directory(path: Path) -> None:
         raise RefusedError(f"directory {path} cannot be made: {exc.strerror}; name another or make it first") from None
 
 
-def _listen(run_dir: Path) -> serving.Listener | None:
+def _listen(run_dir: Path) -> serving.NotifyListener | None:
     """Boot's end of NOTIFY_SOCKET; None when somebody else has its name."""
     try:
-        return serving.Listener(run_dir)
+        return serving.NotifyListener(run_dir)
     except OSError as exc:
         log.warning(
             "services cannot tell boot that they are ready (%s), so those without an address count as ready", exc
@@ -92,7 +92,9 @@ async def _main(
         listener = _listen(config.run_dir)
         environment = minimal_environment() | ({"NOTIFY_SOCKET": listener.address} if listener else {})
         backend = ProcessBackend(config.run_dir, config.log_dir, command=command, environment=environment)
-    loop = Loop(config, rendered, backend, backend.prepare, overrides=overrides, listener=listener, observer=observer)
+    loop = BootLoop(
+        config, rendered, backend, backend.prepare, overrides=overrides, listener=listener, observer=observer
+    )
     running = asyncio.get_running_loop()
     for sig in _SIGNALS:
         running.add_signal_handler(sig, loop.stop)

@@ -24,7 +24,7 @@ _TAKEOVER = 2.0  # seconds: a killed boot's descriptors may live on in a child t
 
 
 @dataclass(frozen=True)
-class Record:
+class PidRecord:
     """The content of NAME.pid. `start` is in clock ticks since the machine's start; `pid` -1: not started (yet)."""
 
     pid: int = _NOBODY
@@ -97,20 +97,20 @@ def locked(path: Path) -> Iterator[bool]:
             os.close(descriptor)
 
 
-def read(path: Path) -> Record:
+def read(path: Path) -> PidRecord:
     """The content of a pid file; a missing, empty or damaged one says that no process runs."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return Record()
+        return PidRecord()
     try:
         fields = dict(line.split("=", 1) for line in lines[1 : lines.index("end")])
-        return Record(int(lines[0]), int(fields["start"]), fields["incarnation"], fields["fingerprint"])
+        return PidRecord(int(lines[0]), int(fields["start"]), fields["incarnation"], fields["fingerprint"])
     except (KeyError, ValueError):
-        return Record()
+        return PidRecord()
 
 
-def write(path: Path, record: Record) -> None:
+def write(path: Path, record: PidRecord) -> None:
     """Write a pid file in place, as locks belong to the inode. The pid is the first line, as other tools expect.
 
     One write and then one truncation: a kill between them leaves old text after the line `end`, where `read` stops.
@@ -144,7 +144,7 @@ class BootLock:
             msg = f"{run_dir} is already managed by boot, {holder(path)}; stop that one first, or use another run_dir"
             raise RefusedError(msg)
         self._descriptor = descriptor
-        write(path, Record(os.getpid(), procs.start_time(os.getpid()) or 0, "boot", ""))
+        write(path, PidRecord(os.getpid(), procs.start_time(os.getpid()) or 0, "boot", ""))
 
     def close(self) -> None:
         """Give the run directory back; safe to call twice."""

@@ -51,7 +51,7 @@ class Action(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class State:
+class ServiceState:
     """The memory that boot has of a service. Times are monotonic seconds.
 
     `failures` counts ends in a row for the back-off, `crashes` those that count towards giving up: a service that
@@ -103,12 +103,12 @@ class ServiceFacts:
 class Decision:
     """The next state, the act, and the sentence for the log (empty: nothing worth a line)."""
 
-    state: State
+    state: ServiceState
     action: Action = Action.NONE
     sentence: str = ""
 
 
-def decide(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
+def decide(spec: BootService, state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
     """The next single step for one service. Called by boot's loop, under the lock of the service's pid file."""
     if facts.held or state.phase is Phase.HELD:
         return _held(state, facts, now)
@@ -140,7 +140,7 @@ def describe_end(code: int | None, detail: str) -> str:
 
 
 def open_gates(
-    specs: Sequence[BootService], states: Sequence[State], opened: Sequence[float | None], now: float
+    specs: Sequence[BootService], states: Sequence[ServiceState], opened: Sequence[float | None], now: float
 ) -> tuple[list[float | None], list[str]]:
     """Since when each service may start, and sentences for those that no longer wait for the one before.
 
@@ -170,18 +170,20 @@ def open_gates(
     return gates, sentences
 
 
-def _enter(state: State, phase: Phase, now: float, reason: str = "", **changes: int | float | bool) -> State:
+def _enter(
+    state: ServiceState, phase: Phase, now: float, reason: str = "", **changes: int | float | bool
+) -> ServiceState:
     """The state with another phase; `since` moves only when the phase does."""
     since = state.since if phase is state.phase else now
     return dataclasses.replace(state, phase=phase, since=since, reason=reason, **changes)  # type: ignore[arg-type]
 
 
-def _fresh(state: State, now: float) -> State:
+def _fresh(state: ServiceState, now: float) -> ServiceState:
     """Stopped, with a clean record: a person has acted."""
     return _enter(state, Phase.STOPPED, now, failures=0, crashes=0, missed=0, kills=0)
 
 
-def _held(state: State, facts: ServiceFacts, now: float) -> Decision:
+def _held(state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
     if facts.held:
         changed = state.phase is not Phase.HELD or state.reason != facts.held
         return Decision(_enter(state, Phase.HELD, now, facts.held), sentence=facts.held if changed else "")
@@ -191,13 +193,13 @@ def _held(state: State, facts: ServiceFacts, now: float) -> Decision:
     return Decision(_fresh(state, now), sentence="no longer held")
 
 
-def _fatal(state: State, facts: ServiceFacts, now: float) -> Decision:
+def _fatal(state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
     if not facts.renewed:
         return Decision(state)
     return Decision(_fresh(state, now), sentence="released or reconfigured, so it is tried again")
 
 
-def _alien(_spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
+def _alien(_spec: BootService, state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
     """Never two of a kind: it is not started before what holds its lock is gone."""
     if state.phase is Phase.BACKOFF and now < state.until:
         return Decision(state, Action.CLEAR)
@@ -205,7 +207,7 @@ def _alien(_spec: BootService, state: State, facts: ServiceFacts, now: float) ->
     return Decision(_enter(state, Phase.STOPPED, now, facts.detail), Action.CLEAR, sentence)
 
 
-def _ending(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
+def _ending(spec: BootService, state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
     """An orderly stop (seeds: `s.process.kill()`, `s.process.join()`), in reverse order of the services."""
     if facts.process is Process.ALIEN:
         return Decision(_enter(state, Phase.STOPPED, now, facts.detail), Action.CLEAR)
@@ -225,7 +227,7 @@ def _ending(spec: BootService, state: State, facts: ServiceFacts, now: float) ->
     return _stopping(state, now)
 
 
-def _stopping(state: State, now: float) -> Decision:
+def _stopping(state: ServiceState, now: float) -> Decision:
     """It was asked to end, or killed, and still runs."""
     if now < state.until:
         return Decision(state)
@@ -233,7 +235,7 @@ def _stopping(state: State, now: float) -> Decision:
     return Decision(dataclasses.replace(state, until=now + KILL_AGAIN, kills=state.kills + 1), Action.KILL, sentence)
 
 
-def _running(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
+def _running(spec: BootService, state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
     if state.phase is Phase.STOPPING:
         return _stopping(state, now)
     if state.phase is Phase.RUNNING and facts.another and not facts.outdated:
@@ -254,7 +256,7 @@ def _running(spec: BootService, state: State, facts: ServiceFacts, now: float) -
     return _serves(state, now) if facts.serving else _missed(spec, state, facts, now)
 
 
-def _serves(state: State, now: float) -> Decision:
+def _serves(state: ServiceState, now: float) -> Decision:
     if state.phase is Phase.STARTING:
         sentence = f"serves, {now - state.since:.1f} s after its start"
         return Decision(_enter(state, Phase.RUNNING, now, missed=0), sentence=sentence)
@@ -262,7 +264,7 @@ def _serves(state: State, now: float) -> Decision:
     return Decision(dataclasses.replace(state, missed=0, reason=""), sentence=sentence)
 
 
-def _missed(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
+def _missed(spec: BootService, state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
     """A check found it running but not serving; after enough of them it is killed and started again."""
     if state.phase is Phase.STARTING and now - state.since < spec.start_timeout:
         return Decision(dataclasses.replace(state, reason=facts.trouble))
@@ -275,7 +277,7 @@ def _missed(spec: BootService, state: State, facts: ServiceFacts, now: float) ->
     return Decision(state, Action.KILL, f"{reason}: killing it")
 
 
-def _down(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
+def _down(spec: BootService, state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
     if state.phase in {Phase.STARTING, Phase.RUNNING}:
         return _ended(spec, state, facts, now)
     if state.phase is Phase.STOPPING:
@@ -290,7 +292,7 @@ def _down(spec: BootService, state: State, facts: ServiceFacts, now: float) -> D
     return Decision(state, Action.START, "starting" if state.starts == 1 else f"starting again ({state.restarts})")
 
 
-def _ended(spec: BootService, state: State, facts: ServiceFacts, now: float) -> Decision:
+def _ended(spec: BootService, state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
     reason = describe_end(facts.code, facts.detail)
     if facts.code in {EXIT_USAGE, EXIT_REFUSED}:
         state = _enter(state, Phase.FATAL, now, reason)
@@ -303,7 +305,7 @@ def _ended(spec: BootService, state: State, facts: ServiceFacts, now: float) -> 
     return _back_off(spec, state, now, reason, crashes=state.crashes + 1)
 
 
-def _back_off(spec: BootService, state: State, now: float, reason: str, *, crashes: int) -> Decision:
+def _back_off(spec: BootService, state: ServiceState, now: float, reason: str, *, crashes: int) -> Decision:
     failures = state.failures + 1
     wait = delay(spec, failures)
     state = _enter(state, Phase.BACKOFF, now, reason, until=now + wait, failures=failures, crashes=crashes)

@@ -69,7 +69,7 @@ class Word:
     heard: float | None = None
 
 
-class Listener:
+class NotifyListener:
     """Boot's end of NOTIFY_SOCKET: what each service says of itself, by its pid as the kernel vouches for it.
 
     The name is abstract and made from the run directory, so that it is free of length limits and the same after a

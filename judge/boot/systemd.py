@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from judge.boot.backend import Observed
+from judge.boot.backend import ObservedService
 from judge.boot.plan import Process
 from judge.errors import EXIT_FAILED
 
-# Properties that `systemctl show` is asked for, and so the fields of Shown.
+# Properties that `systemctl show` is asked for, and so the fields of ShownUnit.
 PROPERTIES = (
     "Id", "LoadState", "ActiveState", "Result", "ExecMainCode", "ExecMainStatus", "MainPID", "InvocationID",
     "StatusText", "Job",
@@ -29,7 +29,7 @@ _RESULTS = {
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownUnit:
     """One unit. `job`: something is queued for it. `text` is its STATUS=. `code` and `status` as in waitid(2)."""
 
     name: str
@@ -59,7 +59,7 @@ def unit_name(service: str) -> str:
     return f"judge-{service}.service"
 
 
-def parse(text: str) -> dict[str, Shown]:
+def parse(text: str) -> dict[str, ShownUnit]:
     """The output of `systemctl show --property=… UNIT…` by unit name; blocks without an Id are left out."""
     found = {}
     for block in text.split("\n\n"):
@@ -73,8 +73,8 @@ def parse(text: str) -> dict[str, Shown]:
     return found
 
 
-def _shown(fields: Mapping[str, str]) -> Shown:
-    return Shown(
+def _shown(fields: Mapping[str, str]) -> ShownUnit:
+    return ShownUnit(
         name=fields["Id"],
         load=fields.get("LoadState", ""),
         active=fields.get("ActiveState", ""),
@@ -92,12 +92,12 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def living(shown: Shown, *, outdated: bool, found: bool) -> Observed:
+def living(shown: ShownUnit, *, outdated: bool, found: bool) -> ObservedService:
     """A living unit as boot sees it. It is ready when it said so: all units are Type=notify."""
     ready = {"active": True, "reloading": True, "refreshing": True, "activating": False}.get(shown.active)
     if shown.job and ready is None:
         ready = False
-    return Observed(
+    return ObservedService(
         Process.RUNNING,
         shown.pid,
         outdated=outdated,
@@ -109,7 +109,7 @@ def living(shown: Shown, *, outdated: bool, found: bool) -> Observed:
     )
 
 
-def exit_code(shown: Shown) -> int | None:
+def exit_code(shown: ShownUnit) -> int | None:
     """As subprocess has it: the exit code, or minus the signal; None when systemd does not know (any more)."""
     if shown.code == _EXITED:
         return shown.status
@@ -118,7 +118,7 @@ def exit_code(shown: Shown) -> int | None:
     return None if shown.result == "success" else EXIT_FAILED
 
 
-def reason(shown: Shown) -> str:
+def reason(shown: ShownUnit) -> str:
     """The reason that systemd knows for an end beside the exit code; empty when the service's last line must tell."""
     if shown.result in _RESULTS:
         return _RESULTS[shown.result]

@@ -84,7 +84,7 @@ class MongodbClient(Model):
     timeout: Seconds = 10.0
 
 
-class Check(Model):
+class CheckSettings(Model):
     """The check thread of a server daemon: not serving `tries` times, `interval` seconds apart, means kill it."""
 
     interval: Seconds = 1.0

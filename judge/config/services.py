@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from judge.allowance import Allowances, Role
 from judge.config.sections import (
-    Check,
+    CheckSettings,
     Daemon,
     EtcdClient,
     HostName,
@@ -73,7 +73,7 @@ class EtcdConfig(Daemon):
     listen_peer: list[MemberUrl] = Field(default_factory=list)
     proxy_listen: HostPort = "127.0.0.1:2379"
     cluster: EtcdCluster
-    check: Check = Check()
+    check: CheckSettings = CheckSettings()
     leave_on_stop: bool = False
     heartbeat_ms: int = Field(default=100, ge=10, le=5000)
     election_ms: int = Field(default=1000, ge=50, le=50000)
@@ -109,7 +109,7 @@ class MongodbConfig(Daemon):
     listen: list[str] = Field(default_factory=lambda: ["127.0.0.1"])
     replica_set: Name = "judge"
     etcd: EtcdClient
-    check: Check = Check()
+    check: CheckSettings = CheckSettings()
     reconcile_interval: Seconds = 2.0
     leave_on_stop: bool = False
     cache_gib: float = Field(default=0.25, ge=0.1)
@@ -334,7 +334,7 @@ class GatewayConfig(Traced):
     processes: int = Field(default=1, ge=1, le=256)
     threads: int = Field(default=64, ge=2, le=256, description="per process; three of four may hold a long poll")
     rpc_timeout: Seconds = 5.0
-    check: Check = Check()
+    check: CheckSettings = CheckSettings()
     secure_cookies: bool = True
     proxied: bool = Field(default=False, description="a proxy on this host says whom it speaks for (X-Forwarded-For)")
     spool_dir: Path = Path("/var/tmp")  # noqa: S108 - its files have no name

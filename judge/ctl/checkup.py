@@ -15,7 +15,7 @@ from judge.ctl.options import Output
 from judge.ctl.problem import cases, checking, making, uploading
 from judge.ctl.problem.trial import present
 from judge.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
-from judge.problems.importers.draft import Asked
+from judge.problems.importers.draft import ImporterWords
 from judge.problems.package import Package, manifest_bytes
 from judge.problems.reading import formats
 from judge.problems.reading.checks import Checked, check_package
@@ -66,7 +66,7 @@ def problem_check(
     memory: Memory = None,
     time_limit: TimeLimit = None,
     run: Annotated[bool, typer.Option("--run", help="Run the package's validators on its own tests, too.")] = False,
-    output: Output = show.Output.TABLE,
+    output: Output = show.OutputFormat.TABLE,
 ) -> None:
     """Say everything that is wrong with packages, or merely unusual, at once; only --run needs a cluster.
 
@@ -78,12 +78,12 @@ def problem_check(
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: there is no such directory or ZIP archive")
-        asked = Asked(format=origin, memory=memory, time_limit=limit)
+        asked = ImporterWords(format=origin, memory=memory, time_limit=limit)
         with contextlib.ExitStack() as stack:
             checked = check_package(path, time_limit=limit, dialect=chosen, asked=asked)
             if checked.plan is not None:
                 stack.callback(checked.plan.close)
-            quiet = output == show.Output.JSON
+            quiet = output == show.OutputFormat.JSON
             if checked.plan is not None and run and not checked.findings.errors:
                 made = stack.enter_context(making.made(stack.enter_context(connect()), checked.plan, quiet=quiet))
                 asked = replace(asked, made=made)

@@ -120,7 +120,7 @@ def _url(host: Host) -> str:
 
 
 @dataclass(frozen=True)
-class _Named:
+class _GivenNames:
     """The names that flags and the environment give; a flag goes before its variable."""
 
     context: Path | None
@@ -129,7 +129,7 @@ class _Named:
     token: str | None
 
 
-def _named(context: Path | None, server: str | None, inventory: Sources | None) -> _Named:
+def _named(context: Path | None, server: str | None, inventory: Sources | None) -> _GivenNames:
     if context and inventory:
         raise UsageError("--context and --inventory both name a cluster; give one of them")
     for name, given in (("--server", server), ("JUDGE_SERVER", os.environ.get("JUDGE_SERVER"))):
@@ -138,7 +138,7 @@ def _named(context: Path | None, server: str | None, inventory: Sources | None) 
     file = context or (Path(os.environ["JUDGE_CONTEXT"]) if os.environ.get("JUDGE_CONTEXT") else None)
     url = (server or os.environ.get("JUDGE_SERVER") or "").rstrip("/")
     # A client.yml that is named goes before an inventory that only the environment names.
-    return _Named(file, inventory or (None if file else sources()), url or None, os.environ.get("JUDGE_TOKEN"))
+    return _GivenNames(file, inventory or (None if file else sources()), url or None, os.environ.get("JUDGE_TOKEN"))
 
 
 def current() -> Context:
@@ -152,7 +152,7 @@ def _from_usual_place() -> Context | None:
 
 
 # The first of these that gives a context decides.
-_RESOLVERS: tuple[Callable[[_Named], Context | None], ...] = (
+_RESOLVERS: tuple[Callable[[_GivenNames], Context | None], ...] = (
     lambda named: from_inventory(named.inventory, named.token) if named.inventory else None,
     lambda named: from_file(named.context) if named.context else None,
     lambda named: Context(named.server, named.token) if named.server and named.token else None,

@@ -15,7 +15,7 @@ from judge.model.deleting import Deleted, DeletionPreview, Purged
 from judge.text import size
 
 app = typer.Typer(help="Delete submissions or a problem, after saying what goes with it.", no_args_is_help=True)
-TABLE = show.Output.TABLE
+TABLE = show.OutputFormat.TABLE
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would go, and what stays.")]
 
@@ -47,9 +47,9 @@ def purge(
     run([("user", user)], yes=yes, dry_run=dry_run, output=output)
 
 
-def run(what: list[tuple[str, str]], *, yes: bool, dry_run: bool, output: show.Output) -> None:
+def run(what: list[tuple[str, str]], *, yes: bool, dry_run: bool, output: show.OutputFormat) -> None:
     """Preview all, ask once, delete each; nothing is deleted when any of them is refused."""
-    json = output == show.Output.JSON
+    json = output == show.OutputFormat.JSON
     if not (dry_run or yes) and (json or not sys.stdin.isatty()):
         raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
     with connect() as api:

@@ -128,15 +128,15 @@ def table(rows: Sequence[ExampleRow]) -> Table:
 def examples(
     directory: Annotated[Path, typer.Argument(help="A folder of example problems and commands.")] = Path("examples"),
     present: Annotated[bool, typer.Option("--present", help="Leave out languages that no executor has.")] = False,
-    output: Output = show.Output.TABLE,
+    output: Output = show.OutputFormat.TABLE,
 ) -> None:
     """Judge a folder of problem packages' own submissions and compare with what their folders say.
 
     Exit code 1 when any verdict differs.
     """
     with connect() as api:
-        judged = judge_examples(api, directory, quiet=output == show.Output.JSON, present=present)
-    if output == show.Output.JSON:
+        judged = judge_examples(api, directory, quiet=output == show.OutputFormat.JSON, present=present)
+    if output == show.OutputFormat.JSON:
         show.print_json([row.as_json() for row in judged.rows])
     else:
         show.out.print(table(judged.rows))

@@ -51,7 +51,7 @@ app = typer.Typer(
 
 Reason = Annotated[str, typer.Option("--reason", help="Why; others see it in the status.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Submission ids.")]
-TABLE = show.Output.TABLE
+TABLE = show.OutputFormat.TABLE
 
 
 def _version(value: bool) -> None:
@@ -164,7 +164,7 @@ def submit_command(
             handed = with_problems(api, handed, paths)
         tasks = [api.submit(submit.keyed(one)) for one in handed]
         if wait:
-            tasks = submit.follow_handed(api, tasks, quiet=output == show.Output.JSON)
+            tasks = submit.follow_handed(api, tasks, quiet=output == show.OutputFormat.JSON)
     show.tell(output, tasks[0] if len(tasks) == 1 else tasks, lambda: _print_tasks(tasks, full=full))
     raise typer.Exit(max(submit.exit_code(task) for task in tasks) if wait else 0)
 
@@ -294,7 +294,7 @@ def judicators(output: Output = TABLE) -> None:
     show.tell(output, rows, lambda: show.out.print(table))
 
 
-def _drain(executor: str, verb: str, reason: str, output: show.Output) -> None:
+def _drain(executor: str, verb: str, reason: str, output: show.OutputFormat) -> None:
     with connect() as api:
         answer = api.request("POST", f"/executors/{executor}/{verb}", json={"reason": reason} if reason else {})
         state = ExecutorState.received(answer.content)

@@ -53,7 +53,7 @@ class GlobalOptions:
     vault_files: list[Path] | None = None
 
 
-Output = Annotated[show.Output, typer.Option("--output", "-o", help="A table for people, or JSON for programs.")]
+Output = Annotated[show.OutputFormat, typer.Option("--output", "-o", help="A table for people, or JSON for programs.")]
 
 Inventories = Annotated[
     list[str] | None,

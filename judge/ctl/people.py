@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-TABLE = show.Output.TABLE
+TABLE = show.OutputFormat.TABLE
 _PAGE = 500
 _GENERATED = 18  # bytes
 
@@ -163,7 +163,7 @@ def enable(names: Annotated[list[str], typer.Argument(metavar="NAME...")], outpu
     _set_disabled(names, output, disabled=False)
 
 
-def _set_disabled(names: list[str], output: show.Output, *, disabled: bool) -> None:
+def _set_disabled(names: list[str], output: show.OutputFormat, *, disabled: bool) -> None:
     with connect() as api:
         changed = [_put(api, name, p.UserFields(disabled=disabled)) for name in names]
     show.tell(output, changed, lambda: show.out.print(users_table(changed)))
@@ -302,14 +302,14 @@ def _ways(one: p.User) -> str:
     return ", ".join(ways) or "nothing yet"
 
 
-def _tell_user(one: p.User, output: show.Output, password: str | None = None) -> None:
+def _tell_user(one: p.User, output: show.OutputFormat, password: str | None = None) -> None:
     made = one.model_dump(mode="json") | ({"password_made": password} if password else {})
     show.tell(output, made, lambda: show.out.print(users_table([one])))
     if password and output == TABLE:
         show.out.verbatim(password)
 
 
-def _tell_password(name: str, password: str | None, output: show.Output) -> None:
+def _tell_password(name: str, password: str | None, output: show.OutputFormat) -> None:
     made = {"name": name, **({"password_made": password} if password else {})}
     show.tell(output, made, lambda: show.out.verbatim(password) if password else show.out.say(f"{name} has it"))
 

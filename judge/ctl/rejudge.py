@@ -91,13 +91,13 @@ def start(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be judged again.")] = False,
     wait: Wait = False,
-    output: Output = show.Output.TABLE,
+    output: Output = show.OutputFormat.TABLE,
 ) -> None:
     """Judge again all submissions that meet every condition, after showing which they are.
 
     Nothing changes for anybody before `judgectl rejudge apply`.
     """
-    json = output == show.Output.JSON
+    json = output == show.OutputFormat.JSON
     wanted = filter_of(
         clock.wall(),
         ids=ids,
@@ -143,7 +143,7 @@ def preview(
     executor: Executors = None,
     since: Since = None,
     until: Until = None,
-    output: Output = show.Output.TABLE,
+    output: Output = show.OutputFormat.TABLE,
 ) -> None:
     """Say which submissions a start with these conditions would judge again."""
     start(ids, problem, language, user, verdict, executor, since, until, dry_run=True, output=output)
@@ -151,7 +151,7 @@ def preview(
 
 @app.command("list")
 def list_command(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50, output: Output = show.Output.TABLE
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50, output: Output = show.OutputFormat.TABLE
 ) -> None:
     """List rejudgings, newest first."""
     with connect() as api:
@@ -160,10 +160,10 @@ def list_command(
 
 
 @app.command("show")
-def show_command(number: Number, wait: Wait = False, output: Output = show.Output.TABLE) -> None:
+def show_command(number: Number, wait: Wait = False, output: Output = show.OutputFormat.TABLE) -> None:
     """Show one rejudging and how far it is."""
     with connect() as api:
-        one = follow(api, number, _judged if wait else lambda _: True, quiet=output == show.Output.JSON)
+        one = follow(api, number, _judged if wait else lambda _: True, quiet=output == show.OutputFormat.JSON)
     rejudge_show.print_one(one, output)
 
 
@@ -172,7 +172,7 @@ def diff(
     number: Number,
     everything: Annotated[bool, typer.Option("--all", help="Unchanged ones too.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many submissions.")] = 500,
-    output: Output = show.Output.TABLE,
+    output: Output = show.OutputFormat.TABLE,
 ) -> None:
     """Compare old verdicts with new ones: how many went from which to which, and the changed submissions."""
     with connect() as api:
@@ -184,7 +184,7 @@ def diff(
             changes += diff.changes
     more = diff.next is not None or len(changes) > limit
     diff = diff.model_copy(update={"changes": changes[:limit]})
-    if output == show.Output.JSON:
+    if output == show.OutputFormat.JSON:
         show.print_json(diff)
         return
     show.out.print(rejudge_show.table_of([diff.rejudging]))
@@ -197,21 +197,21 @@ def diff(
         show.err.say("there are more; raise --limit", "dim")
 
 
-def _act(number: int, verb: str, output: show.Output) -> None:
+def _act(number: int, verb: str, output: show.OutputFormat) -> None:
     with connect() as api:
         one = api.call(r.Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
         if verb == "apply" and one.state != r.RejudgeState.APPLIED:
-            one = follow(api, number, lambda one: one.settled, quiet=output == show.Output.JSON)
+            one = follow(api, number, lambda one: one.settled, quiet=output == show.OutputFormat.JSON)
     rejudge_show.print_one(one, output)
 
 
 @app.command()
-def apply(number: Number, output: Output = show.Output.TABLE) -> None:
+def apply(number: Number, output: Output = show.OutputFormat.TABLE) -> None:
     """Let all its new verdicts count, at once. The old ones stay in the submissions' history."""
     _act(number, "apply", output)
 
 
 @app.command()
-def cancel(number: Number, output: Output = show.Output.TABLE) -> None:
+def cancel(number: Number, output: Output = show.OutputFormat.TABLE) -> None:
     """Drop it as a whole, running or finished: every verdict stays as it is."""
     _act(number, "cancel", output)

@@ -99,6 +99,6 @@ def print_preview(found: RejudgePreview) -> None:
         show.out.say(f"… and {found.count - len(found.tasks)} older ones")
 
 
-def print_one(one: Rejudging, output: show.Output) -> None:
+def print_one(one: Rejudging, output: show.OutputFormat) -> None:
     """One rejudging, as it was asked for."""
     show.tell(output, one, lambda: show.out.print(table_of([one])))

@@ -53,7 +53,7 @@ out = Screen()
 err = Screen(stderr=True)
 
 
-class Output(enum.StrEnum):
+class OutputFormat(enum.StrEnum):
     """`--output`: a table for people, or JSON for programs."""
 
     TABLE = "table"
@@ -71,9 +71,9 @@ def print_json(value: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
     sys.stdout.write("\n")
 
 
-def tell(output: Output, data: BaseModel | dict[str, Any] | Iterable[Any], in_words: Callable[[], None]) -> None:
+def tell(output: OutputFormat, data: BaseModel | dict[str, Any] | Iterable[Any], in_words: Callable[[], None]) -> None:
     """The result of a command: as JSON for programs, in words or a table for people."""
-    if output == Output.JSON:
+    if output == OutputFormat.JSON:
         print_json(data)
     else:
         in_words()

@@ -50,7 +50,7 @@ def convert(api: Api, package: Package, *, patience: float = 120.0) -> list[str]
     made = {}
     for one in wanted:
         try:
-            made[one.main] = _Conversion(api, package, one, patience).run()
+            made[one.main] = _StatementConversion(api, package, one, patience).run()
         except ConversionError as exc:
             notes.append(f"{one.main}: is offered as a download, not as a page: {exc}")
     if made:
@@ -63,7 +63,7 @@ class ConversionError(JudgeError):
     """A statement that the converter does not turn into HTML."""
 
 
-class _Conversion:
+class _StatementConversion:
     """One statement on its way to HTML."""
 
     def __init__(self, api: Api, package: Package, statement: Statement, patience: float) -> None:

@@ -31,7 +31,7 @@ def audit(
     until: Annotated[str | None, typer.Option(help="As --since.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50,
     before: Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")] = None,
-    output: Output = show.Output.TABLE,
+    output: Output = show.OutputFormat.TABLE,
 ) -> None:
     """List who had what done, from where, and what became of it; newest first."""
     now = clock.wall()
@@ -42,7 +42,7 @@ def audit(
     with connect() as api:
         reply = api.call(AuditReply, "GET", "/audit", params={**params, "limit": limit})
     show.tell(output, reply, lambda: show.out.print(table(folded(reply.entries))))
-    if reply.next and output == show.Output.TABLE:
+    if reply.next and output == show.OutputFormat.TABLE:
         show.err.say(f"more with --before {reply.next}", "dim")
 
 

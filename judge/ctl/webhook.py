@@ -30,7 +30,7 @@ def add(
     event: Annotated[list[str] | None, typer.Option(help=f"{' or '.join(w.EVENTS)}; both unless given.")] = None,
     user: Annotated[str | None, typer.Option(help="Only of this user's submissions.")] = None,
     problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only of submissions to this problem.")] = None,
-    output: Output = show.Output.TABLE,
+    output: Output = show.OutputFormat.TABLE,
 ) -> None:
     """Add a webhook, or change what it says. Its secret, by which the receiver knows a call, is shown this once."""
     fields = {"name": name, "url": url, "user": user, "problem": problem, **({"events": event} if event else {})}
@@ -45,7 +45,7 @@ def add(
 
 
 @app.command("list")
-def list_command(output: Output = show.Output.TABLE) -> None:
+def list_command(output: Output = show.OutputFormat.TABLE) -> None:
     """All webhooks, and how they go."""
     with connect() as api:
         reply = api.call(w.WebhooksReply, "GET", "/webhooks")
@@ -60,7 +60,7 @@ def remove(name: Name) -> None:
 
 
 @app.command("ping")
-def ping(name: Name, output: Output = show.Output.TABLE) -> None:
+def ping(name: Name, output: Output = show.OutputFormat.TABLE) -> None:
     """Send a call that is about nothing; `judgectl webhook deliveries` shows what became of it."""
     with connect() as api:
         made = api.call(w.Delivery, "POST", f"/webhooks/{quote(name, safe='')}/ping")
@@ -74,7 +74,7 @@ def deliveries(
     submission: Annotated[str | None, typer.Option(help="About this submission.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50,
     before: Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")] = None,
-    output: Output = show.Output.TABLE,
+    output: Output = show.OutputFormat.TABLE,
 ) -> None:
     """Calls to receivers and what became of them, newest first; they are kept for seven days."""
     given = {"webhook": webhook, "state": state, "submission": submission, "before": before}
@@ -82,7 +82,7 @@ def deliveries(
     with connect() as api:
         reply = api.call(w.DeliveriesReply, "GET", "/deliveries", params={**params, "limit": limit})
     show.tell(output, reply, lambda: show.out.print(_deliveries(reply)))
-    if reply.next and output == show.Output.TABLE:
+    if reply.next and output == show.OutputFormat.TABLE:
         show.err.say(f"more with --before {reply.next}", "dim")
 
 
@@ -90,7 +90,7 @@ def deliveries(
 def resend(
     delivery: Annotated[str | None, typer.Argument(metavar="[ID]", help="A delivery's id.")] = None,
     webhook: Annotated[str | None, typer.Option(help="All of this webhook that were given up.")] = None,
-    output: Output = show.Output.TABLE,
+    output: Output = show.OutputFormat.TABLE,
 ) -> None:
     """Send one delivery again, whatever became of it, or all of a webhook that were given up."""
     if (delivery is None) == (webhook is None):

@@ -56,7 +56,7 @@ class ClusterFile(settings.Model):
     initialised: bool = False
 
 
-class Directory:
+class ClusterDirectory:
     """One embedded cluster's directory, locked by this process until `close`."""
 
     def __init__(self, path: Path) -> None:
@@ -223,11 +223,11 @@ def mongod_program() -> str:
 
 # Long, since it is a table: one config per service, field by field.
 def configs(
-    directory: Directory, cluster: ClusterFile, *, slots: int | None, cores: list[int], weak: bool
+    directory: ClusterDirectory, cluster: ClusterFile, *, slots: int | None, cores: list[int], weak: bool
 ) -> dict[str, settings.Daemon]:
     """The config of every service by its name, in start order; timings are snappy since all is on one machine."""
     ports, data, name = cluster.ports, directory.data, cluster.name
-    check = settings.Check(interval=0.5, tries=60)
+    check = settings.CheckSettings(interval=0.5, tries=60)
     member, server, judicator = (directory.tls(role, role) for role in ("etcd", "mongodb", "judicator"))
     executor = directory.tls(EXECUTOR, "executor")
     gateway = directory.tls(name, "gateway")
@@ -304,7 +304,7 @@ def configs(
 
 
 def boot_config(
-    directory: Directory,
+    directory: ClusterDirectory,
     cluster: ClusterFile,
     services: dict[str, settings.Daemon],
     metrics: tuple[str, settings.Tls] | None = None,

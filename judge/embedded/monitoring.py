@@ -8,12 +8,12 @@ import yaml
 
 from judge import files
 from judge.config import Daemon, Tls
-from judge.embedded.cluster import HOST, Directory
+from judge.embedded.cluster import HOST, ClusterDirectory
 from judge.metrics import ROLE
 
 
 def with_metrics(
-    directory: Directory, services: Mapping[str, Daemon], port: int
+    directory: ClusterDirectory, services: Mapping[str, Daemon], port: int
 ) -> tuple[dict[str, Daemon], tuple[str, Tls]]:
     """The services with their metrics at this port and those behind it; the address and TLS of boot's, which are last.
 
@@ -47,7 +47,7 @@ def with_metrics(
     return served, (boot, directory.tls("boot", "boot"))
 
 
-def _own(directory: Directory, config: Daemon) -> Tls:
+def _own(directory: ClusterDirectory, config: Daemon) -> Tls:
     """The certificate that a service shows to others."""
     found = getattr(config, "tls", None)
     return found if isinstance(found, Tls) else directory.tls(config.name, config.name)

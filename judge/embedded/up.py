@@ -41,7 +41,7 @@ _STYLES = {
 
 
 @dataclass(frozen=True)
-class Options:
+class UpOptions:
     """The flags of `judge up`."""
 
     directory: Path = Path(".judge")
@@ -54,7 +54,7 @@ class Options:
     metrics: int | None = None
 
 
-class Output(io.TextIOBase):
+class StandardOutput(io.TextIOBase):
     """Standard output that may fail: a reader that has gone, or a full disk, must not end boot and leave its services.
 
     What comes after a failure is lost.
@@ -93,10 +93,10 @@ class Output(io.TextIOBase):
         os.close(nowhere)
 
 
-class Screen:
+class StatusScreen:
     """The screen of `judge up`: a status line on a terminal, plain lines elsewhere. boot calls it at each change."""
 
-    def __init__(self, options: Options, address: str, ready: Callable[[], None], console: Console) -> None:
+    def __init__(self, options: UpOptions, address: str, ready: Callable[[], None], console: Console) -> None:
         """`address` is the web page's; `ready` is called once, when every service serves for the first time."""
         self._options = options
         self._address = address
@@ -167,7 +167,7 @@ def check_sandbox(*, allow_weak: bool) -> None:
         raise RefusedError(msg)
 
 
-def check_cores(options: Options) -> None:
+def check_cores(options: UpOptions) -> None:
     """UsageError for cores that are not there, or that do not fit the number of slots."""
     allowed = os.sched_getaffinity(0)
     wrong = sorted(set(options.cores) - allowed)
@@ -179,7 +179,7 @@ def check_cores(options: Options) -> None:
         )
 
 
-def run(options: Options) -> int:
+def run(options: UpOptions) -> int:
     """Run the cluster until it is stopped; returns the exit code. Called by `judge up`.
 
     UsageError (exit 2) for flags, ports and directories that cannot be used, RefusedError (exit 3) for a directory
@@ -188,7 +188,7 @@ def run(options: Options) -> int:
     check_cores(options)
     check_sandbox(allow_weak=options.allow_weak_sandbox)
     os.umask(0o077)  # the logs, data and configs of all daemons are the owner's alone
-    directory = embedded.Directory(options.directory)
+    directory = embedded.ClusterDirectory(options.directory)
     try:
         return _run(options, directory)
     finally:
@@ -196,7 +196,7 @@ def run(options: Options) -> int:
         _remove(options.wait_file)
 
 
-def _run(options: Options, directory: embedded.Directory) -> int:
+def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
     cluster = directory.open_cluster(options.port)
     directory.check_ports(cluster)
     _remove(options.wait_file)
@@ -217,8 +217,8 @@ def _run(options: Options, directory: embedded.Directory) -> int:
             files.replace(options.wait_file, address + "\n", 0o644, durable=False)
 
     _log_to(directory.log_dir / "boot.log")
-    console = Console(file=cast("IO[str]", Output(sys.stdout)), highlight=False)
-    screen = Screen(options, address, ready, console)
+    console = Console(file=cast("IO[str]", StandardOutput(sys.stdout)), highlight=False)
+    screen = StatusScreen(options, address, ready, console)
     try:
         if not options.quiet:
             screen.say(f"cluster {cluster.name} in {directory.path}")

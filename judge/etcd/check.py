@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from prometheus_client import Counter, Gauge
 
 from judge import tlsfiles
-from judge.config import Check as CheckConfig
+from judge.config import CheckSettings as CheckConfig
 from judge.config import Tls
 from judge.errors import JudgeError
 from judge.etcd.wire import Stubs, connect, grpc

@@ -21,7 +21,7 @@ from judge.etcd.policy import after
 from judge.etcd.transport import LeaseGoneError, RejectedError, Transport
 from judge.etcd.wire import Stubs, messages, rpc
 
-__all__ = ["EndpointStatus", "Etcd", "EtcdMember", "KeyValue", "Lease", "LeaseGoneError", "Membership", "RejectedError"]
+__all__ = ["EndpointStatus", "Etcd", "EtcdMember", "KeyValue", "Lease", "LeaseGoneError", "MemberList", "RejectedError"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class EtcdMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class MemberList:
     """The cluster's id and its members, as a quorum knows them."""
 
     id: int
@@ -202,7 +202,7 @@ class Etcd:
 
     # -- members -----------------------------------------------------------------------------------------------
 
-    def cluster(self) -> Membership:
+    def cluster(self) -> MemberList:
         """The cluster's id and members, linearizable; UnavailableError when there is no quorum.
 
         etcd 3.4 answers the member list from local state, so the same member is first asked a linearizable question.
@@ -214,7 +214,7 @@ class Etcd:
             return stubs.member_list(messages["MemberListRequest"](linearizable=True), timeout=budget.left())
 
         reply = self._transport.read("member list", ask)
-        return Membership(reply.header.cluster_id, tuple(_member(raw) for raw in reply.members))
+        return MemberList(reply.header.cluster_id, tuple(_member(raw) for raw in reply.members))
 
     def members(self) -> builtins.list[EtcdMember]:
         """The members of the cluster, as a quorum knows them (seed: `etcd.get_member`)."""

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from judge import files
 from judge.errors import RefusedError
-from judge.etcd.planner import Disk, EntryMode, Peer, Record
+from judge.etcd.planner import EntryMode, MemberDisk, MemberRecord, PeerAddress
 
 _METADATA = 1  # walpb.Record.type of the record that names the member and the cluster
 _HEAD = 4096  # bytes; the metadata is the second record of every log file
@@ -68,7 +68,7 @@ def _fields(data: bytes) -> dict[int, Any]:
 def log_ids(head: bytes) -> tuple[int, int]:
     """(member id, cluster id) from the first bytes of a log file of etcd 3.4 to 3.6; (0, 0) when it is not one.
 
-    Each record is an 8-byte little-endian length (its top byte tells the padding) and a `walpb.Record`.
+    Each record is an 8-byte little-endian length (its top byte tells the padding) and a `walpb.MemberRecord`.
     """
     at = 0
     try:
@@ -88,7 +88,7 @@ def log_ids(head: bytes) -> tuple[int, int]:
     return 0, 0
 
 
-class DataDir:
+class EtcdDataDir:
     """The directory of one member; one process at a time uses it."""
 
     def __init__(self, path: Path) -> None:
@@ -98,7 +98,7 @@ class DataDir:
         self.old = path / "data.old"
         self.record_file = path / "membership.json"
 
-    def read(self) -> Disk:
+    def read(self) -> MemberDisk:
         """Look at the directory; RefusedError when the record or the layout cannot be understood."""
         if (self.path / "member").exists():
             msg = f"{self.path}: holds the data of an etcd that judge did not start; set data_dir to another directory"
@@ -108,17 +108,17 @@ class DataDir:
         if logs:
             with logs[-1].open("rb") as file:
                 ids = log_ids(file.read(_HEAD))
-        return Disk(bool(logs), *ids, self._read_record())
+        return MemberDisk(bool(logs), *ids, self._read_record())
 
-    def _read_record(self) -> Record | None:
+    def _read_record(self) -> MemberRecord | None:
         try:
             stored = _Stored.model_validate_json(self.record_file.read_text(encoding="utf-8"))
-            return Record(
+            return MemberRecord(
                 stored.token,
                 stored.name,
                 stored.peer,
                 stored.decision,
-                tuple(Peer(name, url) for name, url in stored.initial),
+                tuple(PeerAddress(name, url) for name, url in stored.initial),
                 int(stored.member_id, 16),
                 int(stored.cluster_id, 16),
                 stored.started,
@@ -131,7 +131,7 @@ class DataDir:
             msg = f"{self.record_file}: cannot be used: {why}; restore it, or move {self.path} away to join anew"
             raise RefusedError(msg) from None
 
-    def write(self, record: Record) -> None:
+    def write(self, record: MemberRecord) -> None:
         """Replace the record; after this returns it survives a power cut."""
         stored = {
             "token": record.token,

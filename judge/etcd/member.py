@@ -17,11 +17,11 @@ from judge.errors import EXIT_FAILED, OutcomeUnknownError, RefusedError, Unavail
 from judge.etcd import planner, program
 from judge.etcd.check import Check, answers, serves
 from judge.etcd.client import Etcd
-from judge.etcd.datadir import DataDir
+from judge.etcd.datadir import EtcdDataDir
 from judge.etcd.discovery import host_port
 from judge.etcd.gate import Gate
 from judge.etcd.observe import alone, client_of, endpoints, observe
-from judge.etcd.planner import Peer, Step
+from judge.etcd.planner import PeerAddress, Step
 from judge.etcd.proxy import ProxyDaemon
 from judge.failpoint import hit
 from judge.notify import notify
@@ -47,11 +47,11 @@ def run(config: EtcdConfig, stop: threading.Event) -> int:
     return _MemberDaemon(config, binary, stop).run()
 
 
-def data_dir(config: EtcdConfig) -> DataDir:
+def data_dir(config: EtcdConfig) -> EtcdDataDir:
     """The directory of a member's config; UsageError for a proxy, which has none."""
     if config.data_dir is None:
         raise UsageError(f"'{config.name}' is an etcd proxy and no member; name the config of a member")
-    return DataDir(config.data_dir)
+    return EtcdDataDir(config.data_dir)
 
 
 def leave(config: EtcdConfig) -> str:
@@ -208,7 +208,7 @@ class _MemberDaemon:
         # was is gone, or its port would not have been free.
         (directory.path / program.SOCKET).unlink(missing_ok=True)
         state = "existing"
-        initial: tuple[Peer, ...] = (Peer(config.name, config.peer),)
+        initial: tuple[PeerAddress, ...] = (PeerAddress(config.name, config.peer),)
         if isinstance(step, planner.StartNew):
             state, initial = "new", step.initial
             directory.prepare()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from judge.config import EtcdClient, EtcdConfig
 from judge.errors import UnavailableError
-from judge.etcd.client import Etcd, EtcdMember, Membership
+from judge.etcd.client import Etcd, EtcdMember, MemberList
 from judge.etcd.discovery import Discovered, find_others, host_port
-from judge.etcd.planner import ClusterView, Disk, Listed, NoQuorum, Peer, Quorum, Silent, Situation
+from judge.etcd.planner import ClusterView, ListedMember, MemberDisk, NoQuorum, PeerAddress, Quorum, Silent, Situation
 
 _SECONDS_EACH = 1.0  # the longest answer of one member
 _SECONDS_ACT = 5.0  # the longest change of the membership
@@ -28,10 +28,10 @@ def endpoints(config: EtcdConfig, *, running: bool) -> tuple[tuple[str, ...], Di
     return (*found.others, *own), found
 
 
-def observe(config: EtcdConfig, disk: Disk, *, running: bool) -> Situation:
+def observe(config: EtcdConfig, disk: MemberDisk, *, running: bool) -> Situation:
     """Look once; takes some seconds at most and never raises UnavailableError."""
     addresses, found = endpoints(config, running=running)
-    listed = tuple(Peer(peer.name, peer.peer) for peer in config.cluster.members)
+    listed = tuple(PeerAddress(peer.name, peer.peer) for peer in config.cluster.members)
     return Situation(
         name=config.name,
         peer=config.peer,
@@ -60,7 +60,7 @@ def _look(config: EtcdConfig, addresses: tuple[str, ...], found: Discovered, *, 
     return Quorum(cluster.id, tuple(_listed(config, member, running=running) for member in cluster.members))
 
 
-def _listed(config: EtcdConfig, member: EtcdMember, *, running: bool) -> Listed:
+def _listed(config: EtcdConfig, member: EtcdMember, *, running: bool) -> ListedMember:
     """One entry; an identity that could be mine is asked whether a server stands behind it."""
     mine = config.peer in member.peer_urls or member.name == config.name
     answers = False
@@ -68,9 +68,9 @@ def _listed(config: EtcdConfig, member: EtcdMember, *, running: bool) -> Listed:
         urls = [host_port(url) for url in member.client_urls]
         with _client(config, urls, max(2.0, _SECONDS_EACH * len(urls))) as etcd:
             answers = any(status.member_id == member.id for status in etcd.status())
-    return Listed(member.id, member.name, member.peer_urls, bool(member.client_urls), member.learner, answers)
+    return ListedMember(member.id, member.name, member.peer_urls, bool(member.client_urls), member.learner, answers)
 
 
-def alone(cluster: Membership, member_id: int) -> bool:
+def alone(cluster: MemberList, member_id: int) -> bool:
     """Says whether the cluster would have no voter left without this member; pure."""
     return not any(member.id != member_id and not member.learner for member in cluster.members)

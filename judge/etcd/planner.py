@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class PeerAddress:
     """One listed member: its name and peer URL."""
 
     name: str
@@ -26,7 +26,7 @@ class EntryMode(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class MemberRecord:
     """The notes of this host about its membership. Ids are 0 until etcd gave them.
 
     `started`: a server was started, or was about to be, under these ids. `left`: for good, by a person's order.
@@ -36,7 +36,7 @@ class Record:
     name: str
     peer: str
     decision: EntryMode
-    initial: tuple[Peer, ...] = ()
+    initial: tuple[PeerAddress, ...] = ()
     member_id: int = 0
     cluster_id: int = 0
     started: bool = False
@@ -44,17 +44,17 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class MemberDisk:
     """The data directory: whether it holds a log, and the ids that the log itself names (0: unreadable)."""
 
     data: bool = False
     member_id: int = 0
     cluster_id: int = 0
-    record: Record | None = None
+    record: MemberRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedMember:
     """One member in the cluster's list. `answers`: its server was asked just now, and answered under this id."""
 
     id: int
@@ -85,7 +85,7 @@ class Quorum:
     """The member list as a quorum knows it."""
 
     cluster_id: int
-    members: tuple[Listed, ...]
+    members: tuple[ListedMember, ...]
 
 
 ClusterView = Silent | NoQuorum | Quorum
@@ -99,9 +99,9 @@ class Situation:
     peer: str
     token: str
     bootstrap: str
-    listed: tuple[Peer, ...]
+    listed: tuple[PeerAddress, ...]
     registered: bool
-    disk: Disk
+    disk: MemberDisk
     seen: ClusterView
     running: bool = False
 
@@ -123,7 +123,7 @@ class Wait(_Reasoned):
 class Decide:
     """Write the record before anything else is done."""
 
-    record: Record
+    record: MemberRecord
 
 
 class Discard(_Reasoned):
@@ -147,14 +147,14 @@ class Add:
 class StartNew:
     """Start a server that forms the initial cluster."""
 
-    initial: tuple[Peer, ...]
+    initial: tuple[PeerAddress, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StartExisting:
     """Mark the record as started, then start a server with an empty disk for an identity that was never used."""
 
-    initial: tuple[Peer, ...]
+    initial: tuple[PeerAddress, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ def _record_refusal(now: Situation) -> Refuse | None:
     return _data_refusal(now.disk, record) if now.disk.data else None
 
 
-def _data_refusal(disk: Disk, record: Record) -> Refuse | None:
+def _data_refusal(disk: MemberDisk, record: MemberRecord) -> Refuse | None:
     """The refusal that the data asks for beside its record."""
     if not disk.member_id:
         return Refuse("the etcd log cannot be read; move the data directory away to join as a new member")
@@ -293,7 +293,7 @@ def _first_start(now: Situation, seen: Silent | NoQuorum) -> Step:
         if now.bootstrap == "initialise":
             return _decide_initialise(now)
         if now.bootstrap == "when-alone" and not seen.found:
-            return Decide(_record(now, EntryMode.INITIALISE, (Peer(now.name, now.peer),)))
+            return Decide(_record(now, EntryMode.INITIALISE, (PeerAddress(now.name, now.peer),)))
     return Wait(f"member '{now.name}' joins through a quorum of the others, and {seen.reason}")
 
 
@@ -309,7 +309,7 @@ def _empty_with_quorum(now: Situation, seen: Quorum) -> Step:
     if mine is not None and _is_unused(record, mine):
         return StartExisting(
             tuple(
-                Peer(now.name if member is mine else member.name or f"{member.id:x}", url)
+                PeerAddress(now.name if member is mine else member.name or f"{member.id:x}", url)
                 for member in seen.members
                 for url in member.peer_urls
             )
@@ -345,7 +345,7 @@ def _clash(now: Situation, seen: Quorum) -> Refuse | None:
     return None
 
 
-def _is_awaited(now: Situation, mine: Listed) -> bool:
+def _is_awaited(now: Situation, mine: ListedMember) -> bool:
     """Says whether I am a member of the initial cluster that has not started yet."""
     record = now.disk.record
     told = now.bootstrap == "initialise" if record is None else record.decision is EntryMode.INITIALISE
@@ -353,7 +353,7 @@ def _is_awaited(now: Situation, mine: Listed) -> bool:
     return told and unused and bool(mine.name) and not mine.published and not mine.learner
 
 
-def _is_unused(record: Record | None, mine: Listed) -> bool:
+def _is_unused(record: MemberRecord | None, mine: ListedMember) -> bool:
     """Says whether this identity was added for me and no server ever ran under it.
 
     Only my own record proves that. An identity that ran and lost its log would panic etcd, or lose what it confirmed.
@@ -362,8 +362,8 @@ def _is_unused(record: Record | None, mine: Listed) -> bool:
 
 
 def _decide_initialise(now: Situation) -> Step:
-    initial = now.listed or (Peer(now.name, now.peer),)
-    if Peer(now.name, now.peer) not in initial:
+    initial = now.listed or (PeerAddress(now.name, now.peer),)
+    if PeerAddress(now.name, now.peer) not in initial:
         return Refuse(
             f"'{now.name}' at {now.peer} is not among cluster.members, which are to form the cluster; "
             f"list it there, or set bootstrap to join"
@@ -371,5 +371,5 @@ def _decide_initialise(now: Situation) -> Step:
     return Decide(_record(now, EntryMode.INITIALISE, initial))
 
 
-def _record(now: Situation, decision: EntryMode, initial: tuple[Peer, ...]) -> Record:
-    return Record(now.token, now.name, now.peer, decision, initial)
+def _record(now: Situation, decision: EntryMode, initial: tuple[PeerAddress, ...]) -> MemberRecord:
+    return MemberRecord(now.token, now.name, now.peer, decision, initial)

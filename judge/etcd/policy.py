@@ -80,7 +80,7 @@ def within(key: bytes, end: bytes, prefixes: tuple[bytes, ...]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _EtcdRequest:
     """One request of one caller."""
 
     grant: Grant
@@ -101,29 +101,29 @@ def _shown(key: bytes, end: bytes) -> str:
     return f"key {text}" if not end else f"keys from {text}"
 
 
-def _range(asked: _Asked) -> None:
+def _range(asked: _EtcdRequest) -> None:
     request = asked.request
     if asked.grant.members and request.key == _NOBODY and not request.range_end:
         return
     asked.reads(request.key, request.range_end)
 
 
-def _put(asked: _Asked) -> None:
+def _put(asked: _EtcdRequest) -> None:
     asked.writes(asked.request.key)
 
 
-def _delete(asked: _Asked) -> None:
+def _delete(asked: _EtcdRequest) -> None:
     asked.writes(asked.request.key, asked.request.range_end)
 
 
-_OPERATIONS: Mapping[str, Callable[[_Asked], None]] = {
+_OPERATIONS: Mapping[str, Callable[[_EtcdRequest], None]] = {
     "request_range": _range,
     "request_put": _put,
     "request_delete_range": _delete,
 }
 
 
-def _txn(asked: _Asked) -> None:
+def _txn(asked: _EtcdRequest) -> None:
     request = asked.request
     for compare in request.compare:
         asked.reads(compare.key, compare.range_end)
@@ -131,11 +131,11 @@ def _txn(asked: _Asked) -> None:
         kind = operation.WhichOneof("request")
         if kind not in _OPERATIONS:
             raise RefusedCallError("may not put a transaction into a transaction")
-        _OPERATIONS[kind](_Asked(asked.grant, asked.prefix, getattr(operation, kind)))
+        _OPERATIONS[kind](_EtcdRequest(asked.grant, asked.prefix, getattr(operation, kind)))
 
 
-def _needs(what: str) -> Callable[[_Asked], None]:
-    def check(asked: _Asked) -> None:
+def _needs(what: str) -> Callable[[_EtcdRequest], None]:
+    def check(asked: _EtcdRequest) -> None:
         if not getattr(asked.grant, what):
             raise RefusedCallError("may not make this call")
 
@@ -143,7 +143,7 @@ def _needs(what: str) -> Callable[[_Asked], None]:
 
 
 # Each call that passes at all: the type of its request, and what has to be true of it.
-METHODS: Mapping[str, tuple[Any, Callable[[_Asked], None]]] = {
+METHODS: Mapping[str, tuple[Any, Callable[[_EtcdRequest], None]]] = {
     "/etcdserverpb.KV/Range": (rpc.RangeRequest, _range),
     "/etcdserverpb.KV/Put": (rpc.PutRequest, _put),
     "/etcdserverpb.KV/DeleteRange": (rpc.DeleteRangeRequest, _delete),
@@ -181,5 +181,5 @@ def allowed(who: Caller, method: str, raw: bytes, prefix: str) -> bytes:
         raise RefusedCallError("sent a request that cannot be read") from None
     if len(canonical) != size:
         raise RefusedCallError("sent a request with fields that are not known here")
-    check(_Asked(grant, prefix.encode(), request))
+    check(_EtcdRequest(grant, prefix.encode(), request))
     return canonical

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from judge import clock, endpoint
 from judge.config import EtcdConfig, Tls
 from judge.errors import ConfigError, RefusedError
-from judge.etcd.planner import Peer
+from judge.etcd.planner import PeerAddress
 from judge.pki.authority import MEMBER
 from judge.process import find_binary
 
@@ -142,7 +142,9 @@ def listens(config: EtcdConfig) -> tuple[list[str], list[str]]:
     return list(config.listen_client or [config.client]), list(config.listen_peer or [config.peer])
 
 
-def member_command(config: EtcdConfig, binary: Path, data: Path, state: str, initial: Sequence[Peer]) -> list[str]:
+def member_command(
+    config: EtcdConfig, binary: Path, data: Path, state: str, initial: Sequence[PeerAddress]
+) -> list[str]:
     """The command line of a member, to be run in the directory above `data`; `state` is `new` or `existing`.
 
     With certificates it listens for clients on a socket there, behind the gate, and believes other members only with

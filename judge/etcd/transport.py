@@ -152,7 +152,7 @@ class TermGuard:
             return term >= known
 
 
-class _Connection:
+class _Channel:
     """One channel; closed when it is retired and nobody uses it any more."""
 
     def __init__(self, endpoint: str, credentials: Any | None) -> None:
@@ -188,7 +188,7 @@ class Transport:
         self._credentials = _credentials(tls)
         self._timeout = timeout
         self._lock = threading.Lock()
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[str, _Channel] = {}
         self._preferred = 0
         self._guard = TermGuard()
         self._closed = False
@@ -265,13 +265,13 @@ class Transport:
             raise _StaleMemberError(f"its raft term {header.raft_term} went back: it lags behind the other members")
 
     @contextlib.contextmanager
-    def _use(self, endpoint: str) -> Iterator[_Connection]:
+    def _use(self, endpoint: str) -> Iterator[_Channel]:
         with self._lock:
             if self._closed:
                 raise UnavailableError("etcd: this client is closed")
             connection = self._connections.get(endpoint)
             if connection is None:
-                connection = self._connections[endpoint] = _Connection(endpoint, self._credentials)
+                connection = self._connections[endpoint] = _Channel(endpoint, self._credentials)
             connection.users += 1
         try:
             yield connection
@@ -282,7 +282,7 @@ class Transport:
             if unused:
                 connection.close()
 
-    def _retire(self, endpoint: str, connection: _Connection) -> None:
+    def _retire(self, endpoint: str, connection: _Channel) -> None:
         """Never start another call on this connection; those of other threads may still finish."""
         with self._lock:
             connection.retired = True

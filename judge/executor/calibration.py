@@ -17,7 +17,7 @@ from pathlib import Path
 from judge import clock, files
 from judge.executor import telemetry
 from judge.model.base import CoreSpeed
-from judge.sandbox import Finding, Level
+from judge.sandbox import CheckedItem, CheckLevel
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ _MEMORY = 8 * 1024**2
 
 
 @dataclass(frozen=True)
-class Reference:
+class ReferenceMeasurement:
     """The first measurement: CPU seconds of each core, and the machine."""
 
     machine: str
@@ -41,7 +41,7 @@ class Reference:
 class Calibration:
     """The result of `calibrate`: a text for people, and each core's figures for the executor's history."""
 
-    findings: list[Finding]
+    findings: list[CheckedItem]
     cores: list[CoreSpeed]
 
 
@@ -94,12 +94,12 @@ def machine(base: Path = Path("/")) -> str:
     return f"{model[1] if model else platform.machine()}, {platform.release()}, Python {platform.python_version()}"
 
 
-def load(directory: Path) -> Reference | None:
+def load(directory: Path) -> ReferenceMeasurement | None:
     """The reference in the work directory; None when there is none, or none that can be read."""
     try:
         document = json.loads((directory / FILE).read_text(encoding="utf-8"))
         seconds = {int(core): float(value) for core, value in document["seconds"].items()}
-        return Reference(str(document["machine"]), {c: v for c, v in seconds.items() if v > 0})
+        return ReferenceMeasurement(str(document["machine"]), {c: v for c, v in seconds.items() if v > 0})
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
@@ -107,24 +107,26 @@ def load(directory: Path) -> Reference | None:
         return None
 
 
-def save(directory: Path, reference: Reference) -> None:
+def save(directory: Path, reference: ReferenceMeasurement) -> None:
     """Write the reference; appears whole or not at all. OSError when it cannot be written."""
     path = directory / FILE
     text = json.dumps({"machine": reference.machine, "seconds": {str(c): v for c, v in reference.seconds.items()}})
     files.replace(path, text, durable=True)
 
 
-def compare(measured: Mapping[int, float], reference: Reference) -> list[Finding]:
+def compare(measured: Mapping[int, float], reference: ReferenceMeasurement) -> list[CheckedItem]:
     """One finding about drift since the reference and one about cores that differ from each other."""
     drift = {core: measured[core] / reference.seconds[core] - 1 for core in measured if core in reference.seconds}
     worst = max(drift, key=lambda core: abs(drift[core]), default=None)
     if worst is None:
-        first = Finding(Level.PASS, "calibration", "first measurement on this machine; later ones compare with it")
+        first = CheckedItem(
+            CheckLevel.PASS, "calibration", "first measurement on this machine; later ones compare with it"
+        )
     else:
         off = abs(drift[worst]) > TOLERANCE
         text = f"core {worst} takes {drift[worst]:+.1%} of its first time for the same work"
         advice = f"; something else runs here, or the clock changed: compare, and remove {FILE} to accept it"
-        first = Finding(Level.WARN if off else Level.PASS, "calibration", text + (advice if off else ""))
+        first = CheckedItem(CheckLevel.WARN if off else CheckLevel.PASS, "calibration", text + (advice if off else ""))
     findings = [first]
     if len(measured) > 1:
         slow, fast = max(measured, key=measured.__getitem__), min(measured, key=measured.__getitem__)
@@ -132,7 +134,7 @@ def compare(measured: Mapping[int, float], reference: Reference) -> list[Finding
         text = f"core {slow} takes {gap:.1%} longer than core {fast}"
         off = gap > TOLERANCE
         advice = "; list cores of one speed under 'cores'" if off else ""
-        findings.append(Finding(Level.WARN if off else Level.PASS, "speed of cores", text + advice))
+        findings.append(CheckedItem(CheckLevel.WARN if off else CheckLevel.PASS, "speed of cores", text + advice))
     return findings
 
 
@@ -146,9 +148,9 @@ def calibrate(directory: Path, cores: Sequence[int]) -> Calibration:
     here = machine()
     reference = load(directory)
     if reference is None or reference.machine != here:
-        reference = Reference(here, {})
+        reference = ReferenceMeasurement(here, {})
     findings = compare(measured, reference)
-    whole = Reference(here, {**measured, **reference.seconds})
+    whole = ReferenceMeasurement(here, {**measured, **reference.seconds})
     if whole != reference:
         try:
             save(directory, whole)

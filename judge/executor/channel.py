@@ -158,7 +158,7 @@ def send(sock: socket.socket, message: Message) -> None:
     sock.sendall(frame(message))
 
 
-class Reader:
+class MessageReader:
     """Cuts the stream from one socket into messages."""
 
     def __init__(self, sock: socket.socket) -> None:

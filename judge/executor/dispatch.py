@@ -17,7 +17,7 @@ from judge.executor import spans, telemetry
 from judge.executor.channel import Finished, Job, Progress, given_back
 from judge.executor.helpers import HelperScheduler
 from judge.executor.machine import for_want_of_space
-from judge.executor.parts import Parts
+from judge.executor.parts import ExecutorParts
 from judge.executor.storage.data import Prepared
 from judge.model.messages import ABILITIES, TOOLS, Assignment, Completed, ExecutorInfo
 
@@ -33,7 +33,7 @@ STOPPING = "the executor is stopping"
 class Dispatcher:
     """Gives tasks to slots, and takes them back."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ExecutorParts) -> None:
         """No task is asked for before `languages` is known."""
         self.languages: Mapping[str, str] | None = None
         self.stopping = False

@@ -17,7 +17,7 @@ from judge.errors import EXIT_FAILED, JudgeError
 from judge.executor import telemetry
 from judge.executor.channel import Broken, Finished, Helped, Progress
 from judge.executor.dispatch import STOPPING, Dispatcher
-from judge.executor.parts import Parts
+from judge.executor.parts import ExecutorParts
 from judge.executor.reports import Reports
 from judge.executor.slot_state import SlotState
 from judge.executor.slots import Event, Slot
@@ -45,7 +45,7 @@ class Timed(Protocol):
 class StatusLine:
     """The watchdog's sign of life, the line of `systemctl status`, and the gauges."""
 
-    def __init__(self, parts: Parts, reports: Reports) -> None:
+    def __init__(self, parts: ExecutorParts, reports: Reports) -> None:
         """`reports` knows whether judicators take them."""
         self._parts = parts
         self._reports = reports
@@ -78,7 +78,7 @@ class StatusLine:
 class Loop:
     """The main loop; `run` is the loop."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ExecutorParts) -> None:
         """Nothing is started before `run`."""
         self.parts = parts
         self.dispatcher = Dispatcher(parts)

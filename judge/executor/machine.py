@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from judge.errors import RefusedError
-from judge.sandbox.check import Finding, Level
+from judge.sandbox.check import CheckedItem, CheckLevel
 from judge.text import size
 
 log = logging.getLogger(__name__)
@@ -105,15 +105,15 @@ def plan_memory(memory: int | Literal["auto"], slots: int, total: int) -> int:
     return memory
 
 
-def memory_finding(share: int, default: int) -> Finding:
+def memory_finding(share: int, default: int) -> CheckedItem:
     """The line of the start gate about a slot's memory; `default` is what problems get that do not say."""
     item, text = "memory per slot", size(share)
     if share >= default:
-        return Finding(Level.PASS, item, text)
+        return CheckedItem(CheckLevel.PASS, item, text)
     less = (
         f"problems without a limit of their own get this instead of {size(default)}, those that want more go elsewhere"
     )
-    return Finding(Level.WARN, item, f"{text}: {less}; use fewer slots, or a bigger machine")
+    return CheckedItem(CheckLevel.WARN, item, f"{text}: {less}; use fewer slots, or a bigger machine")
 
 
 def spare_cores(slots: Sequence[int], usable: Sequence[int]) -> list[int]:

@@ -20,7 +20,7 @@ from judge.executor import machine
 from judge.executor.calibration import Calibration, calibrate
 from judge.executor.channel import Settings
 from judge.executor.loop import Loop
-from judge.executor.parts import Parts
+from judge.executor.parts import ExecutorParts
 from judge.executor.slot import builds
 from judge.executor.slot.parallel import shared_queue
 from judge.executor.slots import Slots
@@ -33,7 +33,7 @@ from judge.languages.table import detect, load_table
 from judge.problems.package import DEFAULT_MEMORY
 from judge.rpc.client import RpcClient
 from judge.rpc.endpoints import EtcdEndpoints
-from judge.sandbox import Finding, Level, check_machine
+from judge.sandbox import CheckedItem, CheckLevel, check_machine
 
 log = logging.getLogger(__name__)
 
@@ -67,9 +67,9 @@ def clean(outputs: Path, keep: set[str]) -> None:
             path.unlink(missing_ok=True)
 
 
-def check_sandbox(findings: Sequence[Finding], *, allow_weak: bool) -> bool:
+def check_sandbox(findings: Sequence[CheckedItem], *, allow_weak: bool) -> bool:
     """Says whether only a weak sandbox is possible here; RefusedError when that is not allowed."""
-    failed = next((finding for finding in findings if finding.level is Level.FAIL), None)
+    failed = next((finding for finding in findings if finding.level is CheckLevel.FAIL), None)
     if failed is None:
         return False
     reason = f"{failed.item}: {failed.text}"
@@ -112,7 +112,7 @@ def examine(config: ExecutorConfig, name: str) -> Calibration:
 def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
     """All parts of a running executor, wired; the slots are planned, not started. `checked`: what examine() found."""
     weak = check_sandbox(checked.findings, allow_weak=config.allow_weak_sandbox)
-    findings = [f"{one.level} {one.item}: {one.text}" for one in checked.findings if one.level is not Level.PASS]
+    findings = [f"{one.level} {one.item}: {one.text}" for one in checked.findings if one.level is not CheckLevel.PASS]
     for finding in findings:
         log.warning("machine check: %s", finding)
     cores = machine.plan_slots(config.slots, config.cores, machine.usable_cores())
@@ -157,7 +157,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
         *(config.name, table.incarnation, len(cores), cores, share // 1024**2),
     )
     return Loop(
-        Parts(
+        ExecutorParts(
             config=config,
             table=table,
             slots=Slots(settings),

@@ -17,7 +17,7 @@ from judge.model.base import CoreSpeed
 
 
 @dataclass
-class Parts:
+class ExecutorParts:
     """The parts of one executor."""
 
     config: ExecutorConfig

@@ -9,7 +9,7 @@ from judge import clock
 from judge.errors import JudgeError, StaleError
 from judge.executor import telemetry
 from judge.executor.dispatch import Dispatcher
-from judge.executor.parts import Parts
+from judge.executor.parts import ExecutorParts
 from judge.executor.uploads import SpoolWriter
 from judge.model.messages import ReportReply
 
@@ -27,7 +27,7 @@ STALE_REPORTS = 3
 class Reports:
     """The reports of one executor, one at a time; their answers come by mail."""
 
-    def __init__(self, parts: Parts, dispatcher: Dispatcher, writer: SpoolWriter) -> None:
+    def __init__(self, parts: ExecutorParts, dispatcher: Dispatcher, writer: SpoolWriter) -> None:
         """`dispatcher` carries out what answers ask for, `writer` keeps what no judicator takes."""
         self.in_flight = False
         self.failures = 0

@@ -65,7 +65,7 @@ Event = Started | Ended | Job | Help | Cancel | Ready | Progress | Finished | He
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownSlot:
     """One slot. Times are monotonic seconds; `deadline`: it is stuck when it has said nothing until then.
 
     `claim` is the job that it judges, `helps` the one with which it helps; `stopping`: main has cancelled that.
@@ -100,15 +100,15 @@ def longest_step(job: Job) -> float:
     return step
 
 
-def next_state(known: Known, event: Event, now: float) -> Known:  # noqa: PLR0911 - one line for each kind of event
+def next_state(known: KnownSlot, event: Event, now: float) -> KnownSlot:  # noqa: PLR0911 - one line for each kind of event
     """The state after something happened at `now`."""
     match event:
         case Started():
-            return Known(SlotState.STARTING, deadline=now + START_GRACE, failures=known.failures)
+            return KnownSlot(SlotState.STARTING, deadline=now + START_GRACE, failures=known.failures)
         case Ready():
-            return Known(SlotState.IDLE, failures=known.failures)
+            return KnownSlot(SlotState.IDLE, failures=known.failures)
         case Finished() | Helped():
-            return Known(SlotState.IDLE)
+            return KnownSlot(SlotState.IDLE)
         case Job() | Help():
             return _working(known, event, now)
         case Progress() if known.silence:
@@ -122,24 +122,24 @@ def next_state(known: Known, event: Event, now: float) -> Known:  # noqa: PLR091
     return known
 
 
-def _working(known: Known, event: Job | Help, now: float) -> Known:
+def _working(known: KnownSlot, event: Job | Help, now: float) -> KnownSlot:
     job = event if isinstance(event, Job) else event.job
     claim = job.assignment.claim
     silence = SILENCE + longest_step(job)
-    working = Known(silence=silence, deadline=now + silence, failures=known.failures)
+    working = KnownSlot(silence=silence, deadline=now + silence, failures=known.failures)
     if isinstance(event, Job):
         return replace(working, state=SlotState.BUSY, claim=claim)
     return replace(working, state=SlotState.HELPING, helps=claim)
 
 
-def _down(known: Known, reason: str, now: float) -> Known:
+def _down(known: KnownSlot, reason: str, now: float) -> KnownSlot:
     # A submission may do things that take long to end: nobody can keep slots away by having such jobs cancelled.
     failed = not known.stopping
     delay = min(RESTART_MAX, RESTART_MIN * 2 ** (known.failures - 1)) if failed and known.failures else 0.0
     # The claim stays: main gives the task back.
-    return Known(claim=known.claim, failures=known.failures + failed, start_at=now + delay, reason=reason)
+    return KnownSlot(claim=known.claim, failures=known.failures + failed, start_at=now + delay, reason=reason)
 
 
-def cancels(known: Known, claim: str) -> bool:
+def cancels(known: KnownSlot, claim: str) -> bool:
     """Says whether cancelling this claim ends the slot's work; False when it does something else, or was told."""
     return not known.stopping and claim == (known.helps if known.state is SlotState.HELPING else known.claim)

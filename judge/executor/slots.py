@@ -15,8 +15,20 @@ import sys
 from dataclasses import dataclass, field, replace
 
 from judge import clock
-from judge.executor.channel import Broken, Cancel, Finished, Help, Helped, Job, Progress, Reader, Ready, Settings, frame
-from judge.executor.slot_state import Ended, Known, SlotState, Started, cancels, next_state
+from judge.executor.channel import (
+    Broken,
+    Cancel,
+    Finished,
+    Help,
+    Helped,
+    Job,
+    MessageReader,
+    Progress,
+    Ready,
+    Settings,
+    frame,
+)
+from judge.executor.slot_state import Ended, KnownSlot, SlotState, Started, cancels, next_state
 from judge.executor.slot_state import Event as Change
 
 log = logging.getLogger(__name__)
@@ -34,10 +46,10 @@ class Slot:
     """One slot process, and what main knows of it."""
 
     settings: Settings
-    known: Known = field(default_factory=Known)
+    known: KnownSlot = field(default_factory=KnownSlot)
     process: subprocess.Popen[bytes] | None = None
     sock: socket.socket | None = None
-    reader: Reader | None = None
+    reader: MessageReader | None = None
     unsent: bytearray = field(default_factory=bytearray)
     send_by: float = 0.0
 
@@ -76,7 +88,7 @@ class Slot:
         finally:
             theirs.close()
         self.sock = ours
-        self.reader = Reader(ours)
+        self.reader = MessageReader(ours)
         self.note(Started(), now)
 
     def give(self, work: Job | Help, now: float) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from judge import clock
 from judge.errors import JudgeError, UnavailableError
 from judge.executor.machine import for_want_of_space
-from judge.executor.parts import Parts
+from judge.executor.parts import ExecutorParts
 from judge.executor.storage.spool import Spooled
 from judge.executor.table import Pending
 from judge.executor.threads import ThreadPool
@@ -24,7 +24,7 @@ UPLOAD_REST = 2.0
 class SpoolWriter:
     """Puts completions into the spool, in a thread: writing them safely takes time."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: ExecutorParts) -> None:
         """Start the thread: one of its own, since others may wait for the network just when results are to be kept."""
         self._parts = parts
         self._pool = ThreadPool(parts.mailbox, 1)
@@ -66,7 +66,7 @@ class SpoolWriter:
 class Uploads:
     """Outputs that are too big for a report: each is in the blobs before its result is reported."""
 
-    def __init__(self, parts: Parts, writer: SpoolWriter) -> None:
+    def __init__(self, parts: ExecutorParts, writer: SpoolWriter) -> None:
         """`writer` keeps results whose output nobody takes now."""
         self._parts = parts
         self._writer = writer

@@ -18,7 +18,7 @@ from judge.text import size
 
 
 class Facts(Protocol):
-    """The facts of a run that decide the verdict; `judge.sandbox.types.Outcome` has them all."""
+    """The facts of a run that decide the verdict; `judge.sandbox.types.RunOutcome` has them all."""
 
     @property
     def exit_code(self) -> int | None:
@@ -46,7 +46,7 @@ class Facts(Protocol):
 
 
 @dataclass(frozen=True)
-class Checked:
+class Validated:
     """A validator's finding. `fault`: why it could not find any; `message`: what is wrong with the output.
 
     `first`: the validator ended before the program that it talked to, so its rejection counts whatever followed.
@@ -94,13 +94,13 @@ def signal_name(number: int) -> str:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _RunFacts:
     """One run as the table sees it; `heap_full`: its runtime says that it found no more memory."""
 
     facts: Facts
     limits: Limits
     heap_full: bool = False
-    checked: Checked = Checked(accepted=True)
+    checked: Validated = Validated(accepted=True)
 
     def ended(self, reason: Killed, number: signal.Signals | None = None) -> bool:
         """Says whether the sandbox ended it for this reason, or the kernel by this signal."""
@@ -114,44 +114,44 @@ class _Run:
         return self.facts.signal is not None or self.facts.exit_code != 0
 
 
-def _cpu(run: _Run) -> str:
+def _cpu(run: _RunFacts) -> str:
     return f"CPU time limit exceeded: used {run.facts.cpu:.3f} s, the limit is {run.limits.cpu:g} s"
 
 
-def _wall(run: _Run) -> str:
+def _wall(run: _RunFacts) -> str:
     return (
         f"wall time limit exceeded: ran for {run.facts.wall:.3f} s with {run.facts.cpu:.3f} s of CPU time, "
         f"the limit is {run.limits.wall_seconds:g} s"
     )
 
 
-def _memory(run: _Run) -> str:
+def _memory(run: _RunFacts) -> str:
     return f"memory limit exceeded: used {size(run.facts.memory)}, the limit is {size(run.limits.memory)}"
 
 
-def _heap(run: _Run) -> str:
+def _heap(run: _RunFacts) -> str:
     return f"memory limit exceeded: the heap is full, the limit is {size(run.limits.memory)}"
 
 
-def _output(run: _Run) -> str:
+def _output(run: _RunFacts) -> str:
     return f"output limit exceeded: wrote more than {size(run.limits.output)}"
 
 
-def _forbidden(_: _Run) -> str:
+def _forbidden(_: _RunFacts) -> str:
     return "did something that submissions must not do (a forbidden system call)"
 
 
-def _end(run: _Run) -> str:
+def _end(run: _RunFacts) -> str:
     number = run.facts.signal
     return f"ended with exit code {run.facts.exit_code}" if number is None else f"ended by {signal_name(number)}"
 
 
-def _rejection(run: _Run) -> str:
+def _rejection(run: _RunFacts) -> str:
     return run.checked.message or "wrong answer"
 
 
 # A row: the verdict, whether it applies, and the reason.
-_Row = tuple[Verdict, Callable[[_Run], bool], Callable[[_Run], str]]
+_Row = tuple[Verdict, Callable[[_RunFacts], bool], Callable[[_RunFacts], str]]
 
 # Faults that a run has by itself. Output comes last of the limits that end a run: a program that loops while it prints
 # is, for its author, a loop. A crash with all of the memory used, or with a full heap, is MLE and never RTE.
@@ -178,7 +178,7 @@ PRECEDENCE: tuple[_Row, ...] = (
 NOT_RUN = Verdict.TLE
 
 
-def _first(rows: Sequence[_Row], run: _Run) -> Ruling | None:
+def _first(rows: Sequence[_Row], run: _RunFacts) -> Ruling | None:
     for verdict, applies, reason in rows:
         if applies(run):
             return Ruling(verdict, reason(run), verdict is Verdict.TLE and near(run.facts, run.limits))
@@ -191,20 +191,20 @@ def run_fault(facts: Facts, limits: Limits, *, heap_full: bool = False) -> Rulin
     `heap_full`: its runtime says that its heap is full (`judge.languages.table.HeapSign`). A cancelled run has no
     verdict: ValueError.
     """
-    return _first(_RUN, _Run(facts, limits, heap_full))
+    return _first(_RUN, _RunFacts(facts, limits, heap_full))
 
 
-def run_verdict(facts: Facts, limits: Limits, checked: Checked | None, *, heap_full: bool = False) -> Ruling:
+def run_verdict(facts: Facts, limits: Limits, checked: Validated | None, *, heap_full: bool = False) -> Ruling:
     """The verdict of one test; `facts` and the rest as for `run_fault`.
 
     `checked` is None when there is no answer to compare with (the seed's command task), or when the run failed. In an
     interaction `limits.wall` includes the time that the validator used.
     """
-    run = _Run(facts, limits, heap_full, checked or Checked(accepted=True))
+    run = _RunFacts(facts, limits, heap_full, checked or Validated(accepted=True))
     return _first(PRECEDENCE, run) or Ruling(Verdict.AC, "")
 
 
-def checked_verdict(checked: Checked) -> Ruling:
+def checked_verdict(checked: Validated) -> Ruling:
     """The verdict of a test for which nothing of the submission runs: a validator's word alone."""
     if checked.fault:
         return Ruling(Verdict.JE, checked.fault)

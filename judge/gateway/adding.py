@@ -37,7 +37,7 @@ _PACE: Final = 0.05
 _PATIENCE: Final = 0.1
 
 
-class Caller(Protocol):
+class ClusterCalls(Protocol):
     """The way to the judicators: judge.gateway.cluster.Cluster."""
 
     def forward(self, method: str, request: Message, reply: type[M], *, by: By | None = None) -> M:
@@ -73,7 +73,7 @@ class _Waiting:
 class Adding:
     """All adds of one process, which come from several threads. The first of those that wait leads."""
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: ClusterCalls) -> None:
         """Nothing is under way."""
         self._caller = caller
         self._turn = threading.Condition()

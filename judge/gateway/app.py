@@ -16,7 +16,7 @@ from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
 from judge.gateway import trace
 from judge.gateway.api import answers, routes
 from judge.gateway.api import handlers as api
-from judge.gateway.auth import Tokens, below, read_session_key, sign_with
+from judge.gateway.auth import FileTokens, below, read_session_key, sign_with
 from judge.gateway.cluster import Cluster
 from judge.gateway.front.gate import SMALL_BODY, cookie_name
 from judge.gateway.judge0 import routes as judge0
@@ -64,7 +64,7 @@ def create_app(config: GatewayConfig) -> Flask:
         SESSION_REFRESH_EACH_REQUEST=False,
         SEND_FILE_MAX_AGE_DEFAULT=86400,
     )
-    tokens, cluster = Tokens(config.tokens), Cluster(config)
+    tokens, cluster = FileTokens(config.tokens), Cluster(config)
     known = Known(tokens, cluster)
     sessions = LiveSessions(tokens, known, cluster)
     services = routes.Services(config, known, cluster, sessions, Notes(cluster), Shown(cluster), Providers(config))

@@ -96,19 +96,19 @@ def fingerprint(digest: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _TokenTable:
     """The people of a file of tokens, by what they come with: a request costs the same however many they are."""
 
     by_digest: dict[str, Principal]
     by_fingerprint: dict[str, Principal]
 
 
-def _table(tokens: list[Token]) -> _Table:
+def _table(tokens: list[Token]) -> _TokenTable:
     people = {one.sha256: Principal(one.user, one.role, fingerprint(one.sha256)) for one in tokens}
-    return _Table(people, {one.fingerprint: one for one in people.values()})
+    return _TokenTable(people, {one.fingerprint: one for one in people.values()})
 
 
-class Tokens:
+class FileTokens:
     """The tokens of tokens.yml, read again when the file changes; safe to use from many threads."""
 
     def __init__(self, path: Path) -> None:
@@ -132,7 +132,7 @@ class Tokens:
         """Everybody who has a token now."""
         return list(self._current().by_digest.values())
 
-    def _current(self) -> _Table:
+    def _current(self) -> _TokenTable:
         stamp = self._stat()
         if stamp == self._stamp:  # without the lock, which all threads would queue at beside the system call
             return self._tokens
@@ -155,7 +155,7 @@ class Tokens:
             return (0, 0, 0)
         return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
-    def _read(self) -> _Table:
+    def _read(self) -> _TokenTable:
         try:
             text = self._path.read_text(encoding="utf-8")
         except OSError as exc:
@@ -186,12 +186,12 @@ def sign_with(app: Flask, key: bytes) -> None:
     """
     lines = [line.strip() for line in key.split(b"\n")]
     keys = lines if all(len(line) >= _KEY_BYTES for line in lines) else [key]
-    app.session_interface = _Sessions()
+    app.session_interface = _CookieSessions()
     app.secret_key = keys[0]
     app.config["SECRET_KEY_FALLBACKS"] = keys[1:] or None
 
 
-class _Sessions(SecureCookieSessionInterface):
+class _CookieSessions(SecureCookieSessionInterface):
     """Flask's own, which spares requests without a cookie its look at the keys: a twentieth of a call of the API."""
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:

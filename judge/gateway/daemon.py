@@ -16,12 +16,12 @@ from prometheus_client import REGISTRY, Gauge
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from judge import clock, config, endpoint, files, metrics
-from judge.config import Check, GatewayConfig
+from judge.config import CheckSettings, GatewayConfig
 from judge.errors import ConfigError, JudgeError, RefusedError
 from judge.gateway import auth, uwsgi
 from judge.gateway.cluster import Cluster
 from judge.gateway.front import head
-from judge.gateway.front.gate import Gate
+from judge.gateway.front.gate import FrontGate
 from judge.gateway.front.server import ALIVE, Front
 from judge.gateway.notes import TokenWatch
 from judge.model.people import WaysIn, WaysState
@@ -45,7 +45,7 @@ class Checker:
     A thread of uWSGI is kept for this question: one that is merely busy answers it.
     """
 
-    def __init__(self, child: ChildProcess, front: Front, listen: str, check: Check) -> None:
+    def __init__(self, child: ChildProcess, front: Front, listen: str, check: CheckSettings) -> None:
         """`listen` is the address that people know; starts with `start()`."""
         self._child = child
         self._front = front
@@ -179,7 +179,7 @@ def run(config: GatewayConfig, stop: threading.Event) -> int:
     Raises ConfigError for tokens or a session key that cannot be used and RefusedError for a port in use; boot and
     systemd start it again after any other end.
     """
-    tokens, key = auth.Tokens(config.tokens), auth.read_session_key(config.session_key)
+    tokens, key = auth.FileTokens(config.tokens), auth.read_session_key(config.session_key)
     binary = find_uwsgi(config.binary)
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(bind(config.listen))
@@ -194,7 +194,9 @@ def run(config: GatewayConfig, stop: threading.Event) -> int:
         metrics.serve(config.metrics, config.metrics_tls)
         cluster = Cluster(config)
         stack.callback(cluster.close)
-        front = Front(config, Gate(config, tokens, key), listener, changes=changes_of(cluster), ways=ways_of(cluster))
+        front = Front(
+            config, FrontGate(config, tokens, key), listener, changes=changes_of(cluster), ways=ways_of(cluster)
+        )
         stack.callback(front.stop)
         front.start()
         stderr = os.dup(2)

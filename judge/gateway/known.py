@@ -19,7 +19,7 @@ from typing import Final, Literal
 
 from judge import clock
 from judge.errors import JudgeError, UnauthorizedError, UnavailableError
-from judge.gateway.auth import Principal, Tokens, fingerprint, of_account, principal_of, token_digest
+from judge.gateway.auth import FileTokens, Principal, fingerprint, of_account, principal_of, token_digest
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
 from judge.model.people import WAYS, NameRef, NameState, Person, TokenRef, TokenUsed, WaysIn, WaysState
@@ -40,7 +40,7 @@ _Key = tuple[Literal["tokens", "names"], str]
 
 
 @dataclass
-class _Said:
+class _ClusterWord:
     """The cluster's word, and when the question was asked: the answer may have been on its way for long.
 
     `seen`: when they have come last.
@@ -54,14 +54,14 @@ class _Said:
 class Known:
     """The people whom this process has seen; safe to use from many threads."""
 
-    def __init__(self, tokens: Tokens, cluster: Cluster) -> None:
+    def __init__(self, tokens: FileTokens, cluster: Cluster) -> None:
         """Nobody is asked before the first call."""
         self._tokens = tokens
         self._cluster = cluster
         self._lock = threading.Lock()
         self._asking = threading.Lock()
         self._failed: tuple[float, UnavailableError] | None = None
-        self._said: OrderedDict[_Key, _Said] = OrderedDict()
+        self._said: OrderedDict[_Key, _ClusterWord] = OrderedDict()
         self._noted: OrderedDict[str, float] = OrderedDict()
 
     def by_token(self, token: str, origin: str = "") -> Principal | None:
@@ -105,7 +105,7 @@ class Known:
         except JudgeError as exc:
             log.debug("whether '%s' is disabled is not known: %s", listed.user, exc)
             with self._lock:  # else each request would wait for that
-                self._said["names", listed.user] = _Said(listed, clock.monotonic(), clock.monotonic())
+                self._said["names", listed.user] = _ClusterWord(listed, clock.monotonic(), clock.monotonic())
             return True
 
     def _ask(self, key: _Key, check: Callable[[], Principal | None]) -> Principal | None:
@@ -128,13 +128,13 @@ class Known:
             if found is None:  # a guess must not push out those who are known
                 self._said.pop(key, None)
             else:
-                self._said[key] = _Said(found, now, now)
+                self._said[key] = _ClusterWord(found, now, now)
                 self._said.move_to_end(key)
                 while len(self._said) > _MOST:
                     self._said.popitem(last=False)
         return found
 
-    def _still(self, key: _Key, said: _Said, now: float) -> bool:
+    def _still(self, key: _Key, said: _ClusterWord, now: float) -> bool:
         """Says whether the answer about this person still holds; UnavailableError: nobody can say.
 
         From half of its time on somebody asks, and for all whose word is half as old, so that there is one question for
@@ -165,7 +165,7 @@ class Known:
         finally:
             self._asking.release()
 
-    def _renew(self, due: dict[_Key, _Said], now: float) -> dict[_Key, bool]:
+    def _renew(self, due: dict[_Key, _ClusterWord], now: float) -> dict[_Key, bool]:
         """Ask by one call whether these answers hold: one that does is good for as long again, others are forgotten."""
         tokens, names = ([one[1] for one in due if one[0] == kind][:WAYS] for kind in ("tokens", "names"))
         state = self._cluster.call("ways", WaysIn(tokens=tokens, names=names), WaysState, timeout=_PATIENCE)
@@ -179,7 +179,7 @@ class Known:
                 if self._said.get(one) is due[one]:  # else somebody else has just asked
                     del self._said[one]  # the next time it is asked what has become of them
                     if still:
-                        self._said[one] = _Said(due[one].principal, now, due[one].seen)
+                        self._said[one] = _ClusterWord(due[one].principal, now, due[one].seen)
         return holds
 
     def _note(self, token: str, origin: str) -> None:

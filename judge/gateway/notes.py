@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from judge import clock
 from judge.config import GatewayConfig
 from judge.errors import JudgeError
-from judge.gateway.auth import Tokens
+from judge.gateway.auth import FileTokens
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
 from judge.model.audit import Note, TokenSeen, TokensSeen
@@ -26,7 +26,7 @@ _LOOK = 2.0
 
 
 @dataclass
-class _Kind:
+class _NoteKind:
     left: float
     when: float
     kept: int = 0
@@ -39,13 +39,13 @@ class NoteBudget:
         """`monotonic` is for tests."""
         self._monotonic = monotonic
         self._lock = threading.Lock()
-        self._kinds: OrderedDict[str, _Kind] = OrderedDict()
+        self._kinds: OrderedDict[str, _NoteKind] = OrderedDict()
 
     def take(self, kind: str) -> int | None:
         """None: not now, it is counted. Else how many were counted since the last one that was not."""
         now = self._monotonic()
         with self._lock:
-            one = self._kinds.setdefault(kind, _Kind(BURST, now))
+            one = self._kinds.setdefault(kind, _NoteKind(BURST, now))
             self._kinds.move_to_end(kind)
             while len(self._kinds) > _KINDS:
                 self._kinds.popitem(last=False)
@@ -99,7 +99,7 @@ class TokenWatch:
 
     def __init__(self, config: GatewayConfig) -> None:
         """Nothing is sent before `start`. ConfigError when the file cannot be used."""
-        self._tokens = Tokens(config.tokens)
+        self._tokens = FileTokens(config.tokens)
         self._cluster = Cluster(config)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tokens", daemon=True)

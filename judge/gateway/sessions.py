@@ -15,7 +15,7 @@ from flask import Request, session
 
 from judge import clock
 from judge.errors import JudgeError, UnauthorizedError
-from judge.gateway.auth import Principal, Tokens, bearer_of, csrf_token, principal_of
+from judge.gateway.auth import FileTokens, Principal, bearer_of, csrf_token, principal_of
 from judge.gateway.cluster import Cluster
 from judge.gateway.known import Known
 from judge.model import messages as m
@@ -30,7 +30,7 @@ _NONE = SessionState(live=False)
 class LiveSessions:
     """The sessions that this process has seen; safe to use from many threads."""
 
-    def __init__(self, tokens: Tokens, known: Known, cluster: Cluster) -> None:
+    def __init__(self, tokens: FileTokens, known: Known, cluster: Cluster) -> None:
         self._tokens = tokens
         self._known = known
         self._cluster = cluster

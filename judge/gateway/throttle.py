@@ -7,7 +7,7 @@ from collections import OrderedDict
 _KEPT = 10_000
 
 
-class Throttle:
+class AddressThrottle:
     """Addresses that failed, and who has come in from where: they are not shut out when their neighbours fail."""
 
     def __init__(self, burst: int, seconds: float) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from judge.errors import UsageError
 from judge.judge0 import base64s, languages
 from judge.judge0.fields import CONTENTS, NUMBERS, SHORT_TEXTS, SWITCHES
-from judge.judge0.languages import Row
+from judge.judge0.languages import Judge0Language
 from judge.judge0.tokens import token_of
 from judge.languages import handed
 from judge.model import messages as m
@@ -60,16 +60,16 @@ _IN_BOX: Final = re.compile(r'(?<![\w"./-])/box/(?=[\w])')
 DEFAULT: Final = ("stdout", "time", "memory", "stderr", "token", "compile_output", "message", "status")
 
 
-class ConversionError(UsageError):
+class NotTextError(UsageError):
     """An output that is no text, asked for as text."""
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenTask:
     """One task as its reader may see it, with what it takes to show it. `read` returns the content of a blob."""
 
     task: m.Task
-    row: Row | None
+    row: Judge0Language | None
     read: Callable[[str], bytes]
 
     @property
@@ -110,7 +110,7 @@ def of_run(verdict: Verdict, run: m.TestResult | None, kind: str | None = None) 
     return _SIGNALS.get(run.signal, _OTHER)
 
 
-def _message(seen: Seen) -> str | None:
+def _message(seen: SeenTask) -> str | None:
     task, run = seen.task, seen.deciding
     number = status(task, seen.row.kind if seen.row else None)
     if not task.done or number in {3, 4, 6}:
@@ -126,7 +126,7 @@ def _message(seen: Seen) -> str | None:
     return f"Exited with error status {_exit_code(seen)}" if signal is None else f"Caught fatal signal {signal}"
 
 
-def _signal(seen: Seen) -> int | None:
+def _signal(seen: SeenTask) -> int | None:
     run, verdict = seen.deciding, seen.task.verdict
     if run is None or verdict is Verdict.TLE:
         return None
@@ -138,7 +138,7 @@ def _signal(seen: Seen) -> int | None:
     return None if verdict is Verdict.MLE and run.signal == _SIGKILL else run.signal
 
 
-def _exit_code(seen: Seen) -> int | None:
+def _exit_code(seen: SeenTask) -> int | None:
     run, verdict = seen.deciding, seen.task.verdict
     if run is None:
         return None
@@ -156,7 +156,7 @@ def number(value: float) -> str:
     return text + "0" if text.endswith(".") else text
 
 
-def _mean(seen: Seen, name: str) -> float | None:
+def _mean(seen: SeenTask, name: str) -> float | None:
     """Of all runs of one program; of several tests the largest."""
     result = seen.task.result
     if result is None or seen.deciding is None:
@@ -166,14 +166,14 @@ def _mean(seen: Seen, name: str) -> float | None:
     return sum(values) / len(values) if runs != 1 and seen.task.problem is None else max(values)
 
 
-def _seconds(seen: Seen, name: str) -> str | None:
+def _seconds(seen: SeenTask, name: str) -> str | None:
     value = _mean(seen, name)
     if value is None or (name == "wall" and seen.task.result is not None and seen.task.result.withheld):
         return None
     return number(value)
 
 
-def _stdout(seen: Seen) -> bytes | None:
+def _stdout(seen: SeenTask) -> bytes | None:
     result = seen.task.result
     if result is None or seen.deciding is None:
         return None
@@ -183,7 +183,7 @@ def _stdout(seen: Seen) -> bytes | None:
     return text.encode("utf-8", "replace") or None
 
 
-def _stderr(seen: Seen) -> bytes | None:
+def _stderr(seen: SeenTask) -> bytes | None:
     result, run = seen.task.result, seen.deciding
     if result is None or run is None:
         return None
@@ -192,7 +192,7 @@ def _stderr(seen: Seen) -> bytes | None:
     return run.error.encode("utf-8", "replace") or None
 
 
-def _compile_output(seen: Seen) -> bytes | None:
+def _compile_output(seen: SeenTask) -> bytes | None:
     result = seen.task.result
     if result is None:
         return None
@@ -204,7 +204,7 @@ def _compile_output(seen: Seen) -> bytes | None:
     return text.encode("utf-8", "replace") or None
 
 
-def _source(seen: Seen) -> bytes | None:
+def _source(seen: SeenTask) -> bytes | None:
     submission = seen.task.submission
     files = handed.contents(submission)
     if submission.source is not None:
@@ -214,14 +214,14 @@ def _source(seen: Seen) -> bytes | None:
     return files[next(iter(files))] if len(files) == 1 else None
 
 
-def _archive(seen: Seen) -> bytes | None:
+def _archive(seen: SeenTask) -> bytes | None:
     """The additional files, as one archive; not the caller's own, byte by byte."""
     own = seen.row.file if seen.row is not None else ""
     files = {one.name: one.data for one in seen.task.submission.files if one.name != own}
     return handed.pack(files) if files else None
 
 
-def _left(seen: Seen) -> bytes | None:
+def _left(seen: SeenTask) -> bytes | None:
     """The directory after the last run, as an archive: what was handed in, with what the run made or changed."""
     if not seen.task.done:
         return None
@@ -232,7 +232,7 @@ def _left(seen: Seen) -> bytes | None:
     return handed.pack(files) if files else None
 
 
-def _of_test(seen: Seen, text: str, blob: str) -> bytes | None:
+def _of_test(seen: SeenTask, text: str, blob: str) -> bytes | None:
     tests = seen.task.submission.tests
     if not tests or seen.task.problem is not None:
         return None
@@ -243,16 +243,16 @@ def _of_test(seen: Seen, text: str, blob: str) -> bytes | None:
     return None if value is None else value.encode()
 
 
-def _status(seen: Seen) -> dict[str, Any]:
+def _status(seen: SeenTask) -> dict[str, Any]:
     found = status(seen.task, seen.row.kind if seen.row else None)
     return {"id": found, "description": STATUSES[found]}
 
 
-def _language(seen: Seen) -> dict[str, Any] | None:
+def _language(seen: SeenTask) -> dict[str, Any] | None:
     return None if seen.row is None else {"id": seen.row.id, "name": seen.row.name}
 
 
-def _tests(seen: Seen) -> list[dict[str, Any]]:
+def _tests(seen: SeenTask) -> list[dict[str, Any]]:
     result = seen.task.result
     shown = []
     for one in result.tests if result is not None else []:
@@ -272,26 +272,26 @@ def _tests(seen: Seen) -> list[dict[str, Any]]:
     return shown
 
 
-def _memory(seen: Seen) -> int | None:
+def _memory(seen: SeenTask) -> int | None:
     value = _mean(seen, "memory")
     return None if value is None else int(value) // 1024
 
 
-def _decimal(seen: Seen, name: str) -> str | None:
+def _decimal(seen: SeenTask, name: str) -> str | None:
     value = seen.told.get(name)
     return None if value is None else number(float(value))
 
 
-def _said(seen: Seen, name: str) -> str | int | float | bool | None:
+def _said(seen: SeenTask, name: str) -> str | int | float | bool | None:
     return seen.told.get(name)
 
 
-def _switch(seen: Seen, name: str) -> bool:
+def _switch(seen: SeenTask, name: str) -> bool:
     return bool(seen.told.get(name, False))
 
 
 # The fields, and what makes each of them; bytes are Base64 or text, as the caller wants.
-_FIELDS: Final[dict[str, Callable[[Seen], Any]]] = {
+_FIELDS: Final[dict[str, Callable[[SeenTask], Any]]] = {
     "source_code": _source,
     "language_id": lambda seen: seen.row.id if seen.row else None,
     "stdin": lambda seen: _of_test(seen, "input", "input_blob"),
@@ -319,7 +319,7 @@ _FIELDS: Final[dict[str, Callable[[Seen], Any]]] = {
 }
 # Fields that Judge0's master has more, and fields that only we have: shown to those who name them, since clients that
 # ask for everything know the fields of the released Judge0 alone.
-_MORE: Final[dict[str, Callable[[Seen], Any]]] = {
+_MORE: Final[dict[str, Callable[[SeenTask], Any]]] = {
     "started_at": lambda seen: seen.task.started,
     "queued_at": lambda seen: seen.task.created,
     "updated_at": lambda seen: seen.task.finished or seen.task.started or seen.task.created,
@@ -349,8 +349,8 @@ def fields_of(asked: str | None) -> tuple[Sequence[str], list[str]]:
     return list(wanted), [name for name in wanted if name not in KNOWN]
 
 
-def shown(seen: Seen, fields: Collection[str], *, base64: bool) -> dict[str, Any]:
-    """These fields of a submission, in this order. ConversionError for what is no text and was asked for as text."""
+def shown(seen: SeenTask, fields: Collection[str], *, base64: bool) -> dict[str, Any]:
+    """These fields of a submission, in this order. NotTextError for what is no text and was asked for as text."""
     return {name: _shown(name, (_FIELDS.get(name) or _MORE[name])(seen), base64=base64) for name in fields}
 
 
@@ -367,12 +367,12 @@ def _shown(name: str, value: Any, *, base64: bool) -> Any:
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
-        raise ConversionError(
+        raise NotTextError(
             "some attributes for this submission cannot be converted to UTF-8, use base64_encoded=true query parameter"
         ) from None
 
 
-def row_of(task: m.Task, rows: dict[int, Row], flavour: languages.Flavour) -> Row | None:
+def row_of(task: m.Task, rows: dict[int, Judge0Language], flavour: languages.Flavour) -> Judge0Language | None:
     """The language of a submission by Judge0's ids: the one that was asked for, else the newest alike."""
     said = task.submission.told.get("language_id")
     known = rows.get(said) if isinstance(said, int) else None

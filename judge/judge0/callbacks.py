@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Final
 
 from judge.judge0 import answers, languages
-from judge.judge0.answers import Seen
+from judge.judge0.answers import SeenTask
 from judge.model import messages as m
 
 # 2 s, 4 s … 9 min: some 17 min in all. Judge0 makes three, one right after another.
@@ -36,5 +36,5 @@ def body(task: m.Task, output: bytes) -> bytes:
         task = task.model_copy(update={"result": None})
     row = answers.row_of(task, {**languages.table("extra"), **languages.table("ce")}, "ce")
     read: Callable[[str], bytes] = lambda _: output  # noqa: E731 - its one blob
-    shown = answers.shown(Seen(task, row, read), answers.DEFAULT, base64=True)
+    shown = answers.shown(SeenTask(task, row, read), answers.DEFAULT, base64=True)
     return json.dumps(shown).encode()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from judge.judge0 import base64s, languages
-from judge.judge0.languages import Row
+from judge.judge0.languages import Judge0Language
 
 Value = str | int | float | bool
 BLANK, NO_NUMBER = "can't be blank", "is not a number"
@@ -108,7 +108,7 @@ class Asked:
     and pairs of input and answer.
     """
 
-    row: Row | None = None
+    row: Judge0Language | None = None
     contents: dict[str, bytes] = field(default_factory=dict)
     said: dict[str, Value] = field(default_factory=dict)
     archive: bytes | None = None
@@ -123,8 +123,8 @@ class Asked:
 
 def read(
     given: Mapping[str, Any],
-    rows: Mapping[int, Row],
-    judged: Callable[[Row], bool],
+    rows: Mapping[int, Judge0Language],
+    judged: Callable[[Judge0Language], bool],
     *,
     base64: bool,
     callbacks: bool = True,
@@ -177,7 +177,9 @@ def _contents(asked: Asked, given: Mapping[str, Any], *, base64: bool) -> None:
         asked.archive = base64s.decode(archive) or None
 
 
-def _language(asked: Asked, value: Any, rows: Mapping[int, Row], judged: Callable[[Row], bool]) -> None:
+def _language(
+    asked: Asked, value: Any, rows: Mapping[int, Judge0Language], judged: Callable[[Judge0Language], bool]
+) -> None:
     number = _number(value)
     if value is None or value == "":
         asked.fault("language_id", BLANK)

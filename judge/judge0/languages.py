@@ -22,7 +22,7 @@ _OPTIONS = "%s"
 _APART: Final = frozenset({"haskell"})
 
 
-class Row(config.Model):
+class Judge0Language(config.Model):
     """One of Judge0's languages. With neither `row` nor `kind` nobody can hand in for it here.
 
     `command` runs a source in place of our row's own command.
@@ -46,19 +46,19 @@ class Row(config.Model):
         return self.kind is not None or self.row in offered
 
 
-class _Table(config.Model):
-    ce: list[Row]
-    extra: list[Row]
+class _Judge0Table(config.Model):
+    ce: list[Judge0Language]
+    extra: list[Judge0Language]
 
 
 @functools.cache
-def table(flavour: Flavour) -> dict[int, Row]:
+def table(flavour: Flavour) -> dict[int, Judge0Language]:
     """All languages of one flavour of Judge0 by their ids; ConfigError when the file is broken."""
-    read = config.parse_text(_Table, _FILE.read_text(encoding="utf-8"), str(_FILE))
+    read = config.parse_text(_Judge0Table, _FILE.read_text(encoding="utf-8"), str(_FILE))
     return {row.id: row for row in getattr(read, flavour)}
 
 
-def command(row: Row) -> tuple[str | None, str | None]:
+def command(row: Judge0Language) -> tuple[str | None, str | None]:
     """(how it is compiled, how it is run) here, for people to read; the first is None where nothing is."""
     if row.command is not None:
         return None, row.command
@@ -73,13 +73,13 @@ def command(row: Row) -> tuple[str | None, str | None]:
     return (None if compiled is None else " ".join(compiled)), " ".join(plan.run)
 
 
-def options_allowed(row: Row) -> bool:
+def options_allowed(row: Judge0Language) -> bool:
     """Says whether the compiler of this language takes options of people."""
     known = load_table(None).get(row.row or "")
     return known is not None and known.compiler_options and row.command is None
 
 
-def without_output(row: Row, options: Sequence[str]) -> list[str]:
+def without_output(row: Judge0Language, options: Sequence[str]) -> list[str]:
     """Options of people without those that say where the program goes: `-o a.out`, as people write for Judge0.
 
     A compiler takes the last one, so nothing would lie where a run looks for it.
@@ -97,13 +97,13 @@ def without_output(row: Row, options: Sequence[str]) -> list[str]:
     return kept
 
 
-def compiled(row: Row) -> bool:
+def compiled(row: Judge0Language) -> bool:
     """Says whether anything is compiled before a run, at Judge0's as here."""
     known = load_table(None).get(row.row or "")
     return known is not None and known.compile is not None and not known.compile_checks and row.command is None
 
 
-def of_row(flavour: Flavour, name: str | None) -> Row | None:
+def of_row(flavour: Flavour, name: str | None) -> Judge0Language | None:
     """The newest of Judge0's languages that one of our rows judges, for submissions that came another way."""
     found = [row for row in table(flavour).values() if row.row is not None and row.row == name]
     return max(found, key=lambda row: row.id, default=None)

@@ -355,7 +355,7 @@ class UsageDocument(TypedDict):
     off: NotRequired[int]
 
 
-class Count(TypedDict):
+class WaitingCount(TypedDict):
     """The number of tasks of a priority that wait for a language."""
 
     priority: str
@@ -382,7 +382,7 @@ class MetaDocument(TypedDict, total=False):
     phase: str | None
     after: Any
     # `tally`: the leader's count (queue/tally.py).
-    rows: list[Count]
+    rows: list[WaitingCount]
     reruns: int
     # `refused`: names of removed hosts, and the moment before which their certificates were issued (refused.py).
     names: list[Refusal]

@@ -38,7 +38,7 @@ class _Parked:
 
 
 @dataclass(frozen=True)
-class Look:
+class FruitlessLook:
     """An executor's report found the queue without anything for it, when so much had been told, at this time."""
 
     report: Report
@@ -48,7 +48,7 @@ class Look:
 
 
 @dataclass(eq=False)
-class Watch:
+class TaskWatch:
     """Somebody who waits for a task to change: the version that was read last, and the one that is known to end it."""
 
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,14 +63,14 @@ class Hub:
         """An empty hub; used from one event loop only."""
         self._parked: dict[str, _Parked] = {}
         self._called: set[str] = set()
-        self._watched: dict[ObjectId, set[Watch]] = {}
+        self._watched: dict[ObjectId, set[TaskWatch]] = {}
         self._seen: OrderedDict[tuple[ObjectId, int], None] = OrderedDict()
         self._closed = False
         # The number of tasks that each executor could take after its last report to this judicator.
         self._free: dict[str, tuple[Report, int]] = {}
         # The number of times that a task may have come that somebody could take.
         self.told = 0
-        self._looks: dict[str, Look] = {}
+        self._looks: dict[str, FruitlessLook] = {}
 
     def queued(self, task: ObjectId, attempt: int, needs: str) -> None:
         """A task waits: wake one executor that can take it, the one with the most free slots.
@@ -90,9 +90,9 @@ class Hub:
 
         `at` is when the queue was asked, where that was for an earlier report.
         """
-        self._looks[executor] = Look(report, needs, told, clock.monotonic() if at is None else at)
+        self._looks[executor] = FruitlessLook(report, needs, told, clock.monotonic() if at is None else at)
 
-    def nothing(self, executor: str, incarnation: str) -> Look | None:
+    def nothing(self, executor: str, incarnation: str) -> FruitlessLook | None:
         """The look by which there is still nothing for an executor; None when the database has to be asked."""
         look = self._looks.get(executor)
         fresh = look is not None and look.told == self.told and clock.monotonic() - look.at < _LOOKED
@@ -193,9 +193,9 @@ class Hub:
                 del self._parked[name]
 
     @contextlib.contextmanager
-    def watching(self, task: ObjectId) -> Iterator[Watch]:
+    def watching(self, task: ObjectId) -> Iterator[TaskWatch]:
         """A watch whose event is set at every change of the task; whoever waits clears it, and says what was read."""
-        watch = Watch()
+        watch = TaskWatch()
         self._watched.setdefault(task, set()).add(watch)
         try:
             with PARKED.labels("people").track_inprogress():

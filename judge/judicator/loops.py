@@ -57,7 +57,7 @@ def put_off(what: str) -> Iterator[None]:
 
 
 @dataclass
-class _Fault:
+class _LoopFault:
     tries: int
     until: float
 
@@ -69,7 +69,7 @@ class Loops:
         """`judicator` is its name, for people."""
         self._db = database
         self._judicator = judicator
-        self._faults: dict[tuple[str, str], _Fault] = {}
+        self._faults: dict[tuple[str, str], _LoopFault] = {}
 
     async def forever(self, loop: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run an endless loop, begun again after every unforeseen error; ends when `run` returns."""
@@ -114,7 +114,7 @@ class Loops:
         wait = pause(tries)
         now = clock.monotonic()
         self._faults = {key: one for key, one in self._faults.items() if now - one.until < 10 * _MOST}
-        self._faults[loop, item] = _Fault(tries, now + wait)
+        self._faults[loop, item] = _LoopFault(tries, now + wait)
         FAULTS.labels(loop).inc()
         what = f"{loop} of {item}" if item else loop
         log.error(

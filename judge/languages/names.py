@@ -16,7 +16,7 @@ from judge.errors import ConfigError
 _ESCAPED_ANY, _ESCAPED_VERSION = re.escape("(*)"), re.escape("*")
 
 
-class Named(Protocol):
+class NamedLanguage(Protocol):
     """The part of a row that this module needs (`judge.languages.table.Language`)."""
 
     @property
@@ -35,7 +35,7 @@ class Named(Protocol):
 class Names:
     """All names of one table. ConfigError when two rows have the same; `where` is the table's file."""
 
-    def __init__(self, table: Mapping[str, Named], where: str) -> None:
+    def __init__(self, table: Mapping[str, NamedLanguage], where: str) -> None:
         """Look at each row's names once; the table is not kept."""
         self._exact: dict[str, str] = {}
         self._versions: dict[str, tuple[re.Pattern[str], str]] = {}

@@ -17,7 +17,7 @@ from judge.languages.entry import Kind, default_class, main_classes
 _CLASS = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*")
 
 
-class Row(Protocol):
+class LanguageRow(Protocol):
     """The fields of a language's row that decide it."""
 
     @property
@@ -50,14 +50,14 @@ class Chosen:
     entry: str
 
 
-def is_source(name: str, row: Row) -> bool:
+def is_source(name: str, row: LanguageRow) -> bool:
     """Says whether a file is a source of this language by its suffix, in any case."""
     suffix = PurePosixPath(name).suffix
     known = {*row.suffixes, *row.sources}
     return bool(suffix) and (suffix in known or suffix.lower() in known)
 
 
-def choose(files: Mapping[str, bytes], row: Row, entry: str | None = None) -> Chosen:
+def choose(files: Mapping[str, bytes], row: LanguageRow, entry: str | None = None) -> Chosen:
     """The sources among `files` (at least one), and what is started: `entry`, a file or a class, where it is given."""
     names = [name for name in files if is_source(name, row)] or list(files)
     given = file_named(files, entry) if entry is not None else None
@@ -84,7 +84,7 @@ def stem_named(names: Collection[str], wanted: str) -> str | None:
     return same[0] if len(same) == 1 else None
 
 
-def entry_fault(names: Collection[str], row: Row, entry: str | None) -> str:
+def entry_fault(names: Collection[str], row: LanguageRow, entry: str | None) -> str:
     """The reason why a program cannot be started so, to end a sentence about the entry; empty when it may be."""
     if entry is None or file_named(names, entry) is not None:
         return ""
@@ -98,7 +98,7 @@ def entry_fault(names: Collection[str], row: Row, entry: str | None) -> str:
     return ""
 
 
-def _main_file(names: Sequence[str], files: Mapping[str, bytes], row: Row) -> str:
+def _main_file(names: Sequence[str], files: Mapping[str, bytes], row: LanguageRow) -> str:
     for wanted in row.entry_files:
         same = [name for name in names if PurePosixPath(name).name.lower() == wanted.lower()]
         if same:

@@ -157,7 +157,7 @@ class Language(config.Model):
         replaced = {field: [self.words.get(word, word) for word in said or ()] for field, said in commands.items()}
         return row.model_copy(update={field: said or None for field, said in replaced.items()})
 
-    def plan(self, source: str, filename: str | None, memory: int) -> Plan:
+    def plan(self, source: str, filename: str | None, memory: int) -> CommandPlan:
         """The commands that build and start a program of one file; `memory` is the problem's limit in bytes, for runs.
 
         `filename` is what the submitter called it; it never decides a path by itself.
@@ -175,7 +175,7 @@ class Language(config.Model):
         memory: int,
         entry: str | None = None,
         options: RunOptions | None = None,
-    ) -> Plan:
+    ) -> CommandPlan:
         """The commands that build and start a program of these files, which lie in `/box`; `memory` as above.
 
         `entry` is the file or class to start, where somebody has said, `options` what else a person wants of the
@@ -194,7 +194,7 @@ class Language(config.Model):
         sources = [f"{BOX}/{name}" for name in (chosen.sources if not options.alone else [chosen.main])]
         more = options.compiler if self.compiler_options else []
         command = None if options.unchecked and self.compile_checks else self.compile
-        return Plan(
+        return CommandPlan(
             source_name=chosen.main,
             compile=_with_options(command, _fill(command, values, sources), more) if command else None,
             run=_fill(self.run, values, sources),
@@ -232,7 +232,7 @@ class Language(config.Model):
 
 
 @dataclass(frozen=True)
-class Plan:
+class CommandPlan:
     """One submission's commands inside the sandbox: the source that is started lies in `/box/<source_name>`."""
 
     source_name: str
@@ -261,7 +261,7 @@ class HeapSign:
         return any(self.words.search(tail) for tail in tails)
 
 
-class _Table(config.Model):
+class _LanguageTable(config.Model):
     """The file's shape. A site's table may switch a built-in row off with `name: null`."""
 
     languages: dict[Identifier, Language | None]
@@ -401,14 +401,14 @@ def _builtin_names() -> Names:
     return Names(_builtin(), str(_BUILTIN))
 
 
-def _read(path: Path) -> _Table:
+def _read(path: Path) -> _LanguageTable:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror}; name an existing languages table") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8 text; expected a YAML file") from None
-    return config.parse_text(_Table, text, str(path))
+    return config.parse_text(_LanguageTable, text, str(path))
 
 
 def _with_options(command: list[str], filled: list[str], options: Iterable[str]) -> list[str]:

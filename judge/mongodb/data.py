@@ -23,7 +23,7 @@ _HARMLESS = frozenset({MARKER, TLS_FILE, "lost+found", "mongod.lock", "journal",
 
 
 @dataclass(frozen=True)
-class DataDir:
+class MongodDataDir:
     """A data directory as found at start.
 
     `fresh`: it held no database. `marked`: its database was made by this daemon. `rsid`: the replica set that it is
@@ -36,7 +36,7 @@ class DataDir:
     fresh: bool = False
     marked: bool = True
 
-    def joined(self, rsid: str) -> DataDir:
+    def joined(self, rsid: str) -> MongodDataDir:
         """Remember durably which replica set this directory belongs to; returns it as it is from now on."""
         if self.marked and self.rsid == rsid:
             return self
@@ -69,7 +69,7 @@ def _marker(path: Path) -> tuple[str, str | None] | None:
     return str(incarnation), None if rsid is None else str(rsid)
 
 
-def prepare(path: Path) -> DataDir:
+def prepare(path: Path) -> MongodDataDir:
     """Look at a data directory, making it when it is missing; called once before mongod starts.
 
     An empty one gets a new incarnation, even where an old marker survived: its data did not. RefusedError when it
@@ -87,10 +87,10 @@ def prepare(path: Path) -> DataDir:
         if foreign:
             msg = f"data_dir {path} holds '{foreign[0]}' and no MongoDB data; name an empty directory or mongod's own"
             raise RefusedError(msg)
-        made = DataDir(path, uuid.uuid4().hex, fresh=True)
+        made = MongodDataDir(path, uuid.uuid4().hex, fresh=True)
         made.save()
         return made
     marker = _marker(path)
     if marker is None:
-        return DataDir(path, uuid.uuid4().hex, marked=False)
-    return DataDir(path, marker[0], rsid=marker[1])
+        return MongodDataDir(path, uuid.uuid4().hex, marked=False)
+    return MongodDataDir(path, marker[0], rsid=marker[1])

@@ -15,8 +15,8 @@ from judge import clock
 from judge.config import MongodbConfig
 from judge.errors import JudgeError, RefusedError, UnavailableError
 from judge.failpoint import hit
-from judge.mongodb.data import DataDir
-from judge.mongodb.planner import Kind, Step, plan
+from judge.mongodb.data import MongodDataDir
+from judge.mongodb.planner import Step, StepKind, plan
 from judge.mongodb.registry import INIT, RSID, Registry
 from judge.mongodb.replica import Replica, blocking_entry
 from judge.notify import notify
@@ -51,7 +51,7 @@ class Membership:
     """The membership of one data directory; used by one thread at a time."""
 
     def __init__(
-        self, config: MongodbConfig, found: DataDir, registry: Registry, replica: Replica, sentences: Sentences
+        self, config: MongodbConfig, found: MongodDataDir, registry: Registry, replica: Replica, sentences: Sentences
     ) -> None:
         """`found` is what prepare() says of the directory; `replica` speaks to the mongod on it."""
         self._config = config
@@ -162,7 +162,7 @@ class Membership:
         step = self.reconcile()
         if not self._settled:
             self._settle()
-        return step.kind is not Kind.NOTHING
+        return step.kind is not StepKind.NOTHING
 
     def reconcile(self) -> Step:
         """Observe, plan, and carry out one step (seed: remove_member, add_member); called on the primary only."""
@@ -171,7 +171,7 @@ class Membership:
         _VOTERS.set(sum(member.votes for member in seen.members))
         step = plan(seen)
         self._sentences.say(f"primary: {step.sentence}")
-        if step.kind is not Kind.NOTHING:
+        if step.kind is not StepKind.NOTHING:
             self._replica.carry_out(step, document, seen.wanted)
             _STEPS.labels(step.kind.value).inc()
         return step
@@ -224,7 +224,7 @@ class Membership:
             log.warning("stops as primary: %s", exc)
 
 
-def wait_for_place(config: MongodbConfig, found: DataDir, registry: Registry, stop: threading.Event) -> None:
+def wait_for_place(config: MongodbConfig, found: MongodDataDir, registry: Registry, stop: threading.Event) -> None:
     """Hold mongod back until starting it with this data directory is safe; returns at once for a known one.
 
     A directory of another replica set is refused here, before its mongod could speak to anybody. An empty one, when a
@@ -252,7 +252,7 @@ def wait_for_place(config: MongodbConfig, found: DataDir, registry: Registry, st
         stop.wait(min(config.reconcile_interval, 2.0))
 
 
-def _replacement(config: MongodbConfig, found: DataDir, registry: Registry, recorded: str) -> str | None:
+def _replacement(config: MongodbConfig, found: MongodDataDir, registry: Registry, recorded: str) -> str | None:
     """Register an empty directory beside an existing replica set; why it must still wait, or None."""
     others = registry.others()
     if not others:

@@ -71,7 +71,7 @@ class Observed:
     wanted: ElectionTimings
 
 
-class Kind(enum.Enum):
+class StepKind(enum.Enum):
     """The kinds of steps; all but NOTHING and STEP_DOWN are one reconfig each."""
 
     NOTHING = "nothing"
@@ -88,7 +88,7 @@ class Kind(enum.Enum):
 class Step:
     """The next single change, or NOTHING; `sentence` says why and is what the daemon logs."""
 
-    kind: Kind
+    kind: StepKind
     sentence: str
     id: int = -1
     address: str = ""
@@ -118,7 +118,7 @@ def _quorate(voters: Sequence[SetMember]) -> bool:
     return sum(voter.healthy for voter in voters) >= majority(len(voters))
 
 
-class _Plan:
+class _PlannerRules:
     """The rules in the order in which they are asked; the first one that finds a safe step decides."""
 
     def __init__(self, seen: Observed) -> None:
@@ -147,7 +147,7 @@ class _Plan:
         if self.me is None or entry is None or entry.address in self.twice or entry.incarnation == self.me.incarnation:
             return None
         return Step(
-            Kind.ADOPT,
+            StepKind.ADOPT,
             f"records the incarnation of the primary's own data directory for {self.seen.me}",
             self.me.id,
             self.seen.me,
@@ -167,7 +167,7 @@ class _Plan:
                 continue
             replaced = member.address in self.wanted
             why = "its data directory was replaced, it is added again afterwards" if replaced else "not registered"
-            return Step(Kind.REMOVE, f"removes {member.address} ({why})", member.id, member.address)
+            return Step(StepKind.REMOVE, f"removes {member.address} ({why})", member.id, member.address)
         return None
 
     def step_down(self) -> Step | None:
@@ -176,7 +176,7 @@ class _Plan:
             return None
         for member in self.kept:
             if member.votes and member.in_sync:
-                return Step(Kind.STEP_DOWN, f"steps down: {self.seen.me} is not registered and {member.address} is")
+                return Step(StepKind.STEP_DOWN, f"steps down: {self.seen.me} is not registered and {member.address} is")
         self.notes.append(f"{self.seen.me} is not registered, but no registered voter is in sync to take over")
         return None
 
@@ -194,7 +194,7 @@ class _Plan:
                 return None
             fresh = max(self.seen.version, *(member.id for member in self.members)) + 1
             sentence = f"adds {entry.name} at {address} as member {fresh} without vote"
-            return Step(Kind.ADD, sentence, fresh, address, entry.incarnation)
+            return Step(StepKind.ADD, sentence, fresh, address, entry.incarnation)
         return None
 
     def vote(self) -> Step | None:
@@ -223,7 +223,7 @@ class _Plan:
         else:
             chosen = ready[0]
             sentence = f"gives {chosen.address} a vote: it is in sync, {len(keeping) + 1} of {goal} will vote"
-            return Step(Kind.RAISE, sentence, chosen.id, chosen.address)
+            return Step(StepKind.RAISE, sentence, chosen.id, chosen.address)
         return None
 
     def _lower(self, keeping: list[SetMember], goal: int) -> Step | None:
@@ -234,7 +234,7 @@ class _Plan:
         spare = [voter for voter in keeping if voter is not self.me]
         chosen = min(spare, key=lambda voter: (voter.healthy, -voter.id))
         return Step(
-            Kind.LOWER, f"takes the vote of {chosen.address}: {goal} voters are wanted", chosen.id, chosen.address
+            StepKind.LOWER, f"takes the vote of {chosen.address}: {goal} voters are wanted", chosen.id, chosen.address
         )
 
     def tune(self) -> Step | None:
@@ -243,26 +243,29 @@ class _Plan:
             return None
         new = self.seen.wanted
         return Step(
-            Kind.TUNE, f"sets the election timeout to {new.election_timeout_ms} ms, heartbeats to {new.heartbeat_ms} ms"
+            StepKind.TUNE,
+            f"sets the election timeout to {new.election_timeout_ms} ms, heartbeats to {new.heartbeat_ms} ms",
         )
 
 
 def plan(seen: Observed) -> Step:
     """The next single safe step for this observation; called by the primary's daemon on every pass.
 
-    Kind.NOTHING carries the sentence why: all is as registered, or what is being waited for.
+    StepKind.NOTHING carries the sentence why: all is as registered, or what is being waited for.
     """
     if seen.primary != seen.me:
         who = f"{seen.primary} is primary and decides" if seen.primary else "there is no primary"
-        return Step(Kind.NOTHING, who)
+        return Step(StepKind.NOTHING, who)
     if not seen.committed:
-        return Step(Kind.NOTHING, "waits until a majority has the previous configuration")
-    rules = _Plan(seen)
+        return Step(StepKind.NOTHING, "waits until a majority has the previous configuration")
+    rules = _PlannerRules(seen)
     if not _quorate(rules.voters):
         healthy = sum(voter.healthy for voter in rules.voters)
-        return Step(Kind.NOTHING, f"only {healthy} of {len(rules.voters)} voters are healthy, no change is safe")
+        return Step(StepKind.NOTHING, f"only {healthy} of {len(rules.voters)} voters are healthy, no change is safe")
     if not rules.kept:
-        return Step(Kind.NOTHING, "none of the members is registered in etcd; restart their daemons to register them")
+        return Step(
+            StepKind.NOTHING, "none of the members is registered in etcd; restart their daemons to register them"
+        )
     rules.notes.extend(
         f"address {address} is registered by two data directories; delete the entry of the one that is gone"
         for address in sorted(rules.twice)
@@ -274,7 +277,7 @@ def plan(seen: Observed) -> Step:
     done = f"{len(rules.members)} members, {len(rules.voters)} voters, as registered"
     if len(rules.wanted) % 2 == 0:
         done += "; one more voter would tolerate no more failures"
-    return Step(Kind.NOTHING, "; ".join(rules.notes) or done)
+    return Step(StepKind.NOTHING, "; ".join(rules.notes) or done)
 
 
 def next_config(config: Mapping[str, Any], step: Step, wanted: ElectionTimings) -> dict[str, Any]:
@@ -288,19 +291,19 @@ def next_config(config: Mapping[str, Any], step: Step, wanted: ElectionTimings) 
     for member in members:
         if member["_id"] != step.id:
             continue
-        if step.kind is Kind.RAISE:
+        if step.kind is StepKind.RAISE:
             member.update(votes=1, priority=1)
-        elif step.kind is Kind.LOWER:
+        elif step.kind is StepKind.LOWER:
             member.update(votes=0, priority=0)
-        elif step.kind is Kind.ADOPT:
+        elif step.kind is StepKind.ADOPT:
             member["tags"] = {**member.get("tags", {}), TAG: step.incarnation}
-    if step.kind is Kind.REMOVE:
+    if step.kind is StepKind.REMOVE:
         document["members"] = [member for member in members if member["_id"] != step.id]
-    elif step.kind is Kind.ADD:
+    elif step.kind is StepKind.ADD:
         members.append(
             {"_id": step.id, "host": step.address, "votes": 0, "priority": 0, "tags": {TAG: step.incarnation}}
         )
-    elif step.kind is Kind.TUNE:
+    elif step.kind is StepKind.TUNE:
         document["settings"] = {
             **document.get("settings", {}),
             "electionTimeoutMillis": wanted.election_timeout_ms,

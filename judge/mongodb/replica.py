@@ -13,7 +13,7 @@ from judge import clock
 from judge.config import MongodbConfig
 from judge.errors import OutcomeUnknownError, RefusedError
 from judge.mongodb import store, users
-from judge.mongodb.planner import TAG, ElectionTimings, Kind, Observed, Registered, SetMember, Step, next_config
+from judge.mongodb.planner import TAG, ElectionTimings, Observed, Registered, SetMember, Step, StepKind, next_config
 from judge.mongodb.store import Bson, Client, translate
 
 PRIMARY, SECONDARY = 1, 2
@@ -191,9 +191,9 @@ class Replica:
 
     def carry_out(self, step: Step, document: Bson, wanted: ElectionTimings) -> None:
         """Do one step of the planner; an error says nothing of the outcome, so the next pass observes afresh."""
-        if step.kind is Kind.STEP_DOWN:
+        if step.kind is StepKind.STEP_DOWN:
             self.step_down()
-        elif step.kind is not Kind.NOTHING:
+        elif step.kind is not StepKind.NOTHING:
             new = next_config(document, step, wanted)
             # The client's timeout travels along as maxTimeMS, so the server gives up when this caller does.
             self._command({"replSetReconfig": new})

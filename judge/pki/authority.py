@@ -33,7 +33,7 @@ class CaError(JudgeError):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedCertificate:
     """The content that a certificate must have."""
 
     name: str
@@ -213,7 +213,7 @@ class Authority:
             return f"the cluster's CA {self.cert_file} is not valid yet; correct this controller's clock"
         return ""
 
-    def reason_to_issue(self, pem: str, request: x509.CertificateSigningRequest, wanted: Wanted) -> str:
+    def reason_to_issue(self, pem: str, request: x509.CertificateSigningRequest, wanted: WantedCertificate) -> str:
         """The reason why a host's certificate has to be replaced; empty when it is right and lasts."""
         if not pem:
             return "there is none"
@@ -231,7 +231,7 @@ class Authority:
         left = days_left(found, now())
         return f"it expires in {left} days" if left < wanted.renew_days else ""
 
-    def issue(self, request: x509.CertificateSigningRequest, wanted: Wanted) -> str:
+    def issue(self, request: x509.CertificateSigningRequest, wanted: WantedCertificate) -> str:
         """A certificate for a request, as PEM. Of the request only its key counts, not what it says of itself."""
         taken = [name for name in wanted.sans if name.lower().rstrip(".") in _MEMBERS]
         if wanted.role != "etcd" and taken:
@@ -275,7 +275,7 @@ def _sans(certificate: x509.Certificate) -> list[x509.GeneralName]:
         return []
 
 
-def load_request(pem: str, wanted: Wanted) -> x509.CertificateSigningRequest:
+def load_request(pem: str, wanted: WantedCertificate) -> x509.CertificateSigningRequest:
     """A host's request; CaError when it is none."""
     try:
         return x509.load_pem_x509_csr(pem.encode())
@@ -285,7 +285,7 @@ def load_request(pem: str, wanted: Wanted) -> x509.CertificateSigningRequest:
 
 
 def sign_all(
-    authority: Authority, held: list[dict[str, str]], wanted: list[Wanted], *, force: bool
+    authority: Authority, held: list[dict[str, str]], wanted: list[WantedCertificate], *, force: bool
 ) -> list[tuple[str, str]]:
     """For each certificate of a host (the new certificate or '', why); `held` has `csr` and `certificate` of each."""
     decided = []

@@ -22,7 +22,7 @@ _SLACK = 3600.0  # the authority dates certificates an hour back, for hosts whos
 
 
 @dataclass(frozen=True)
-class Entry:
+class RemovedName:
     """One name: seconds since 1970, and whether a host of this name was let in again."""
 
     before: float
@@ -44,12 +44,12 @@ class Removed:
         self._path = directory / FILE
         self._bytes, self._seal = read, seal
 
-    def read(self) -> dict[str, Entry]:
+    def read(self) -> dict[str, RemovedName]:
         """Every entry by name; CaError when the file cannot be understood."""
         try:
             found = yaml.safe_load(self._bytes(self._path).decode()) if self._path.exists() else {}
             return {
-                str(name): Entry(
+                str(name): RemovedName(
                     float(one["before"]), bool(one["back"]), bool(one.get("replacing")), bool(one.get("replaced"))
                 )
                 for name, one in (found or {}).items()
@@ -64,7 +64,7 @@ class Removed:
         `replacing`: another machine is to take its place, until settled() says that it has.
         """
         before = clock.wall().timestamp() - _SLACK
-        self._write({**self.read(), name: Entry(before, replacing=replacing)})
+        self._write({**self.read(), name: RemovedName(before, replacing=replacing)})
         return before
 
     def settled(self, name: str) -> bool:
@@ -92,7 +92,7 @@ class Removed:
             return False
         return bool(reason({name: entries[name].before}, name, issued))
 
-    def _write(self, entries: dict[str, Entry]) -> None:
+    def _write(self, entries: dict[str, RemovedName]) -> None:
         plain = {name: asdict(one) for name, one in sorted(entries.items())}
         text = "# Hosts that were removed; what was issued to them before is refused. Keep it with the authority.\n"
         content = self._seal(self._path, text + yaml.safe_dump(plain, sort_keys=False))

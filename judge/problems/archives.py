@@ -75,7 +75,7 @@ def _plain(name: str) -> str:
     return "/".join(parts)
 
 
-class _Directory(io.FileIO):
+class _ArchiveFile(io.FileIO):
     """An archive's file, whose directory is not loaded before its size and its entries are known to be few enough."""
 
     bounded = True
@@ -100,7 +100,7 @@ class Archive(Tree):
         super().__init__(path.name)
         self._prefix = ""
         try:
-            file = _Directory(path)
+            file = _ArchiveFile(path)
         except OSError as exc:
             raise PackageError(f"{path}: cannot be read: {exc.strerror}") from None
         self._file = file

@@ -126,7 +126,7 @@ class _Entry(_Demand):
     model_solution: bool = False
 
 
-class _File(RootModel[dict[str, _Entry]]):
+class _ExpectationsFile(RootModel[dict[str, _Entry]]):
     root: dict[str, _Entry] = Field(default_factory=dict)
 
 
@@ -163,7 +163,7 @@ def _check_glob(glob: str, where: str) -> None:
 
 def _parse(data: bytes, where: str) -> dict[str, _Entry]:
     try:
-        return _File.model_validate(metadata.read(data, where).value).root
+        return _ExpectationsFile.model_validate(metadata.read(data, where).value).root
     except ValidationError as exc:
         raise PackageError(f"{where}: {clean(str(first_fault(exc)), 300)}") from None
 

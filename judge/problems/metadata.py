@@ -346,7 +346,7 @@ class ProblemYaml(Section):
 
 
 @dataclass(frozen=True)
-class Source(Generic[T]):
+class SettingsSource(Generic[T]):
     """A settings file that has been read: what it says, and where each part of it stands."""
 
     settings: T
@@ -386,13 +386,13 @@ def parse(model: type[T], data: bytes, where: str) -> T:
         raise PackageError(clean(str(exc), 400)) from None
 
 
-def load(model: type[T], document: yamltext.Document, findings: Findings) -> Source[T]:
+def load(model: type[T], document: yamltext.Document, findings: Findings) -> SettingsSource[T]:
     """A file's settings. What is wrong in them becomes errors, and is left out; what is unknown becomes warnings."""
     lines = document.lines()
     value = _known(model, document.value, document, lines, (), findings)
     for _ in range(_TRIES):
         try:
-            return Source(model.model_validate(value), document.source, lines)
+            return SettingsSource(model.model_validate(value), document.source, lines)
         except ValidationError as exc:
             faults = explain(exc, model, replace(document, value=value))
         wrong: set[Any] = set()
@@ -402,7 +402,7 @@ def load(model: type[T], document: yamltext.Document, findings: Findings) -> Sou
         value = {key: one for key, one in value.items() if str(key) not in wrong}
         if "problem_format_version" in wrong:
             value["problem_format_version"] = CURRENT
-    return Source(model.model_validate({}), document.source, lines)
+    return SettingsSource(model.model_validate({}), document.source, lines)
 
 
 def _meant(name: str, model: type[BaseModel], *, top: bool) -> str:
@@ -452,7 +452,7 @@ def _section(annotation: Any) -> type[BaseModel] | None:
     return next((found for part in get_args(annotation) if (found := _section(part)) is not None), None)
 
 
-def review(source: Source[ProblemYaml], findings: Findings) -> None:
+def review(source: SettingsSource[ProblemYaml], findings: Findings) -> None:
     """Warnings about what is unusual in problem.yaml, and what is made of it."""
     yaml = source.settings
     given = yaml.model_fields_set

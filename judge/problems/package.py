@@ -17,7 +17,7 @@ from judge.errors import PackageError
 from judge.model.problem import ProblemManifest
 from judge.problems.archives import stem
 from judge.problems.importers import open_package_tree
-from judge.problems.importers.draft import Asked, slug
+from judge.problems.importers.draft import ImporterWords, slug
 from judge.problems.reading.formats import Dialect
 from judge.problems.reading.held import Look
 from judge.problems.reading.held import Package as Package  # noqa: PLC0414 - what reading makes
@@ -34,7 +34,7 @@ def read_package(
     name: str | None = None,
     time_limit: float | None = None,
     dialect: Dialect = "",
-    asked: Asked | None = None,
+    asked: ImporterWords | None = None,
 ) -> Package:
     """Read the package at `path`, a directory or a ZIP archive of one; `judgectl problem import` calls this.
 
@@ -52,7 +52,7 @@ def read_package(
 
 
 def open_reader(
-    stack: contextlib.ExitStack, path: Path, given: Given, asked: Asked | None = None, look: Look | None = None
+    stack: contextlib.ExitStack, path: Path, given: Given, asked: ImporterWords | None = None, look: Look | None = None
 ) -> Reader:
     """The reader of the package at `path`, open for as long as the stack is; `look` sees every file. PackageError."""
     opened = open_package_tree(path, asked)

@@ -30,11 +30,11 @@ Plain = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.+-]
 Stem = Annotated[str, StringConstraints(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$", max_length=100)]
 
 
-class _Section(BaseModel):
+class _TaskSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class SubtaskSection(_Section):
+class SubtaskSection(_TaskSection):
     """One of `subtasks`; `tests` are names as judgectl shows them, with `*` and `?`."""
 
     name: str = Field(default="", max_length=100)
@@ -50,7 +50,7 @@ class SubtaskSection(_Section):
         return self
 
 
-class JudgeYaml(_Section):
+class JudgeYaml(_TaskSection):
     """The file as it is written."""
 
     kind: Literal["batch", "communication", "two-steps"] = "batch"

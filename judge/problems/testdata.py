@@ -74,10 +74,10 @@ def group_files(tree: Tree) -> list[str]:
 
 def read_tests(tree: Tree, rules: Rules, findings: Findings) -> TestData:
     """Everything below `data/`. Faults go to `findings`; PackageError where reading on makes no sense."""
-    return _Reader(tree, rules, findings).read()
+    return _TestDataReader(tree, rules, findings).read()
 
 
-class _Reader:
+class _TestDataReader:
     def __init__(self, tree: Tree, rules: Rules, findings: Findings) -> None:
         self._tree = tree
         self._rules = rules
@@ -176,14 +176,14 @@ class _Reader:
         given = None if path is None else self._raw(path)
         if self._legacy:
             return self._enter_legacy(folder, above, given, path or "")
-        found = metadata.Source(settings.TestSettings(), "", {})
+        found = metadata.SettingsSource(settings.TestSettings(), "", {})
         if given is not None:
             found = self._current(*given)
             self._check_settings(folder, found)
         self._note_group(folder, found)
         return self._changed(above, found.settings, path or "")
 
-    def _current(self, document: Any, where: str) -> metadata.Source[settings.TestSettings]:
+    def _current(self, document: Any, where: str) -> metadata.SettingsSource[settings.TestSettings]:
         """A settings file in the words of 2025-09."""
         value = document.value
         with self._findings.caught():
@@ -384,7 +384,7 @@ class _Reader:
 
     # --- groups ----------------------------------------------------------------------------------------------------
 
-    def _check_settings(self, folder: str, found: metadata.Source[settings.TestSettings]) -> None:
+    def _check_settings(self, folder: str, found: metadata.SettingsSource[settings.TestSettings]) -> None:
         own = found.settings
         keys = sorted(key for key in settings.SCORING_KEYS if getattr(own, key) is not None)
         if keys and not self._yaml.scoring:
@@ -405,7 +405,7 @@ class _Reader:
                 f"{found.where}: is a group inside a group; what it says of tests is read, but it gives no score"
             )
 
-    def _note_group(self, folder: str, found: metadata.Source[settings.TestSettings]) -> None:
+    def _note_group(self, folder: str, found: metadata.SettingsSource[settings.TestSettings]) -> None:
         own = found.settings
         if own.static_validation_score is not None and folder != "data":
             score = None if own.static_validation_score == "pass-fail" else float(own.static_validation_score)

@@ -136,8 +136,8 @@ def _compare(output: bytes, answer: bytes, rules: Flags) -> Validation | None:
 
     Both are walked in windows of whole tokens; equal stretches are compared as lists, at the speed of C.
     """
-    ours = _Tokens(output, rules)
-    theirs = _Tokens(answer, rules)
+    ours = _TokenWalk(output, rules)
+    theirs = _TokenWalk(answer, rules)
     while True:
         left, right = ours.peek(), theirs.peek()
         count = min(len(left), len(right))
@@ -161,7 +161,7 @@ def _compare(output: bytes, answer: bytes, rules: Flags) -> Validation | None:
     return None
 
 
-class _Tokens:
+class _TokenWalk:
     """A walk over the tokens of a byte string, in windows whose size does not depend on the string's content."""
 
     def __init__(self, data: bytes, rules: Flags) -> None:
@@ -210,7 +210,7 @@ def _close(ours: bytes, theirs: bytes, rules: Flags) -> bool:
     )
 
 
-def _token_difference(ours: _Tokens, theirs: _Tokens, ahead: int, rules: Flags) -> Validation:
+def _token_difference(ours: _TokenWalk, theirs: _TokenWalk, ahead: int, rules: Flags) -> Validation:
     """Say why two tokens are not the same."""
     place, got = ours.locate(ahead)
     _, want = theirs.locate(ahead)

@@ -14,9 +14,9 @@ from judge import clock
 from judge.config import EtcdConfig, MongodbConfig
 from judge.errors import JudgeError, RefusedError, UnavailableError
 from judge.etcd.client import Etcd
-from judge.etcd.datadir import DataDir
+from judge.etcd.datadir import EtcdDataDir
 from judge.etcd.discovery import host_port
-from judge.etcd.planner import Peer
+from judge.etcd.planner import PeerAddress
 from judge.etcd.program import SOCKET, check_binary, environment, listens, member_command, parse_line, wait_for_ports
 from judge.etcd.wire import Stubs, connect, grpc, messages, rpc
 from judge.mongodb.registry import MEMBER, Registry
@@ -38,7 +38,7 @@ def etcd(config: EtcdConfig) -> str:
     """
     if config.data_dir is None:
         raise RefusedError(f"'{config.name}' is an etcd proxy and no member; name a judicator")
-    directory = DataDir(config.data_dir)
+    directory = EtcdDataDir(config.data_dir)
     disk = directory.read()
     if not disk.data or disk.record is None:
         raise RefusedError(f"{directory.path}: has no data of etcd to begin with; name another judicator")
@@ -47,7 +47,7 @@ def etcd(config: EtcdConfig) -> str:
     wait_for_ports([host_port(url) for url in (*clients, *peers)], config.stop_grace)
     (directory.path / SOCKET).unlink(missing_ok=True)
     _copy_aside(directory)
-    command = member_command(config, binary, directory.data, "existing", (Peer(config.name, config.peer),))
+    command = member_command(config, binary, directory.data, "existing", (PeerAddress(config.name, config.peer),))
     child = ChildProcess(
         "etcd", [*command, "--force-new-cluster"], parse=parse_line, env=environment(), cwd=directory.path
     )
@@ -60,7 +60,7 @@ def etcd(config: EtcdConfig) -> str:
     return f"etcd: member {disk.member_id:x} '{config.name}' is the only one of {count}"
 
 
-def _copy_aside(directory: DataDir) -> None:
+def _copy_aside(directory: EtcdDataDir) -> None:
     """Keep the data as they were before the first attempt; RefusedError when there is no room for them."""
     aside, making = directory.path / ASIDE, directory.path / f"{ASIDE}.partial"
     if aside.exists():
@@ -73,7 +73,7 @@ def _copy_aside(directory: DataDir) -> None:
         raise RefusedError(f"{directory.data} cannot be copied to {aside}: {exc}; make room there first") from None
 
 
-def _wait_alone(child: ChildProcess, config: EtcdConfig, directory: DataDir) -> int:
+def _wait_alone(child: ChildProcess, config: EtcdConfig, directory: EtcdDataDir) -> int:
     """Wait until it serves a linearizable read as the only member; returns the number of members, which is one."""
     path = f"unix:{directory.path.absolute()}/{SOCKET}"
     target = path if config.tls is not None else host_port(listens(config)[0][0])

@@ -14,7 +14,7 @@ from judge import config as configs
 from judge.config import EtcdClient, EtcdConfig, MongodbConfig
 from judge.errors import JudgeError
 from judge.etcd.client import Etcd
-from judge.etcd.datadir import DataDir
+from judge.etcd.datadir import EtcdDataDir
 from judge.etcd.discovery import host_port
 from judge.mongodb.replica import Replica
 from judge.mongodb.store import DRIVER_ERRORS
@@ -62,7 +62,7 @@ def look(etc: Path) -> Remains:
     mongodb = configs.load(MongodbConfig, etc / "mongodb.yml")
     found = Remains(
         name=etcd.name,
-        etcd=etcd.data_dir is not None and DataDir(etcd.data_dir).read().data,
+        etcd=etcd.data_dir is not None and EtcdDataDir(etcd.data_dir).read().data,
         mongodb=(mongodb.data_dir / _STORAGE).exists(),
         quorum=_decides(etcd),
     )

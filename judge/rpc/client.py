@@ -85,7 +85,7 @@ def numbered(by: By) -> By:
     return by if by.call else by.model_copy(update={"call": uuid.uuid4().hex})
 
 
-class _Try:
+class _CallEndpoints:
     """The endpoints one call goes through, each with its share of the call's deadline.
 
     `hold` are the seconds for which a server may rightly keep it; `reads`: it stores nothing.
@@ -189,7 +189,7 @@ class RpcClient:
         row = METHODS[method]
         hold = row.seconds(request)
         seconds = self._timeout + hold if timeout is None else timeout
-        tries = _Try(self, method, seconds, reads=row.reads, hold=hold)
+        tries = _CallEndpoints(self, method, seconds, reads=row.reads, hold=hold)
         body = request.model_dump_json(exclude_defaults=True).encode()
         headers = {"Content-Type": "application/json"}
         if by is not None:
@@ -208,7 +208,7 @@ class RpcClient:
 
     def has_blob(self, sha: str) -> bool:
         """Says whether the cluster has this blob."""
-        tries = _Try(self, "blob", self._timeout, reads=True)
+        tries = _CallEndpoints(self, "blob", self._timeout, reads=True)
         for endpoint, seconds in tries:
             try:
                 if self._once(tries, endpoint, "HEAD", f"/blobs/{sha}", seconds, {}) is not None:
@@ -245,7 +245,7 @@ class RpcClient:
             self._send(f"/blobs/{sha}", length, content)
 
     def _send(self, path: str, length: int, content: Callable[[], bytes | Iterator[bytes]]) -> None:
-        tries = _Try(self, "put_blob", self._timeout + length / _LEAST_RATE, reads=False)
+        tries = _CallEndpoints(self, "put_blob", self._timeout + length / _LEAST_RATE, reads=False)
         for endpoint, seconds in tries:
             if self._once(tries, endpoint, "PUT", path, seconds, {}, content(), length) is not None:
                 return
@@ -256,14 +256,14 @@ class RpcClient:
 
         The deadline bounds the silence of a server; its transfer may take as long as its size allows.
         """
-        tries = _Try(self, "blob", self._timeout, reads=True)
+        tries = _CallEndpoints(self, "blob", self._timeout, reads=True)
         with files.replacing(target, durable=False) as file:
             for endpoint, seconds in tries:
                 if self._fetch(tries, endpoint, sha, file, seconds):
                     return
             raise tries.over()
 
-    def _fetch(self, tries: _Try, endpoint: str, sha: str, file: IO[bytes], seconds: float) -> bool:
+    def _fetch(self, tries: _CallEndpoints, endpoint: str, sha: str, file: IO[bytes], seconds: float) -> bool:
         """One try of get_blob; True when `file` holds the verified content, and nothing else."""
         digest = hashlib.sha256()
         with self._guard(tries, endpoint):
@@ -284,7 +284,7 @@ class RpcClient:
 
     def _once(
         self,
-        tries: _Try,
+        tries: _CallEndpoints,
         endpoint: str,
         verb: str,
         path: str,
@@ -307,7 +307,7 @@ class RpcClient:
         return None
 
     @contextlib.contextmanager
-    def _guard(self, tries: _Try, endpoint: str) -> Iterator[None]:
+    def _guard(self, tries: _CallEndpoints, endpoint: str) -> Iterator[None]:
         """Swallow what the next endpoint may do better; let through what the server decided."""
         try:
             yield

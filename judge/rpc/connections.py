@@ -46,7 +46,7 @@ class NotSentError(TransportError):
 
 
 @dataclass(frozen=True)
-class Head:
+class AnswerHead:
     """The head of an answer. `length` is None and `chunked` false: the body ends with the connection."""
 
     status: int
@@ -55,7 +55,7 @@ class Head:
     keep: bool
 
 
-def read_head(head: bytes) -> Head:
+def read_head(head: bytes) -> AnswerHead:
     """Read a head, without the empty line after it; TransportError when it is none of HTTP/1.1."""
     first, *lines = head.split(b"\r\n")
     status = _STATUS.fullmatch(first)
@@ -73,7 +73,7 @@ def read_head(head: bytes) -> Head:
     if (length is not None and not _LENGTH.fullmatch(length)) or coding not in {None, b"chunked"}:
         raise TransportError("nobody can tell where the answer ends")
     options = {option.strip() for option in fields.get(b"connection", b"").split(b",")}
-    return Head(
+    return AnswerHead(
         status=int(status[2]),
         length=None if length is None or coding is not None else int(length),
         chunked=coding is not None,
@@ -81,7 +81,7 @@ def read_head(head: bytes) -> Head:
     )
 
 
-class _Connection:
+class _RpcConnection:
     """One connection; one thread at a time uses it."""
 
     def __init__(self, address: str, context: ssl.SSLContext, seconds: float) -> None:
@@ -122,7 +122,7 @@ def _cut(content: bytes) -> Iterator[memoryview]:
 class HttpAnswer:
     """The answer to a request: `status`, `length` of its body where the head says it, `role` of who answered."""
 
-    def __init__(self, connection: _Connection, deadline: clock.Deadline) -> None:
+    def __init__(self, connection: _RpcConnection, deadline: clock.Deadline) -> None:
         """Nothing is sent or read."""
         self.role = connection.role
         self.status = 0
@@ -212,7 +212,7 @@ class HttpAnswer:
         found, self._buffer = self._buffer[:end], self._buffer[end + len(mark) :]
         return found
 
-    def _frame(self, said: Head, *, bare: bool, keep: bool) -> Iterator[bytes]:
+    def _frame(self, said: AnswerHead, *, bare: bool, keep: bool) -> Iterator[bytes]:
         if bare or said.length is not None:
             yield from self._sized(0 if bare else said.length or 0)
         elif said.chunked:
@@ -255,7 +255,7 @@ class Connections:
         """Nothing is connected before the first request."""
         self._context = context
         self._lock = threading.Lock()
-        self._idle: list[_Connection] = []  # the one that was used last is the last
+        self._idle: list[_RpcConnection] = []  # the one that was used last is the last
         self._closed = False
 
     def close(self) -> None:
@@ -285,7 +285,7 @@ class Connections:
         deadline = clock.Deadline(seconds)
         connection = self._take(address)
         if connection is None:
-            connection = _Connection(address, self._context, min(seconds / 2, _CONNECT))
+            connection = _RpcConnection(address, self._context, min(seconds / 2, _CONNECT))
             if deadline.over:
                 deadline = clock.Deadline(_LEAST)
         answer = HttpAnswer(connection, deadline)
@@ -305,7 +305,7 @@ class Connections:
             else:
                 connection.close()
 
-    def _take(self, address: str) -> _Connection | None:
+    def _take(self, address: str) -> _RpcConnection | None:
         """A kept connection to this address."""
         while True:
             now, old = clock.monotonic(), []
@@ -321,7 +321,7 @@ class Connections:
                 return found
             found.close()
 
-    def _keep(self, connection: _Connection) -> None:
+    def _keep(self, connection: _RpcConnection) -> None:
         connection.until = clock.monotonic() + _KEEP
         with self._lock:
             over = self._idle.pop(0) if len(self._idle) >= _KEPT else None

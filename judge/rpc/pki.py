@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from judge import files
 from judge.config import Tls
-from judge.pki.authority import MEMBER, Authority, Wanted
+from judge.pki.authority import MEMBER, Authority, WantedCertificate
 
 _DAYS = 3650
 
@@ -41,7 +41,9 @@ def issue(directory: Path, name: str, role: str, hosts: list[str]) -> Tls:
     key = ec.generate_private_key(ec.SECP256R1())
     request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name([])).sign(key, hashes.SHA256())
     names = [*hosts, MEMBER] if role == "etcd" else hosts
-    certificate = Authority(directory).issue(request, Wanted(name, role, tuple(names), days=_DAYS, renew_days=0))
+    certificate = Authority(directory).issue(
+        request, WantedCertificate(name, role, tuple(names), days=_DAYS, renew_days=0)
+    )
     plain = serialization.NoEncryption()
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
     files.replace(tls.key, pem, durable=True)

@@ -1,17 +1,17 @@
 """bubblewrap, cgroups, seccomp and rlimits behind one call (docs/sandbox.md)."""
 
 from judge.sandbox.box import Sandbox
-from judge.sandbox.check import Finding, Level, available, check_machine
+from judge.sandbox.check import CheckedItem, CheckLevel, available, check_machine
 from judge.sandbox.pair import run_pair
 from judge.sandbox.pool import SandboxPool
-from judge.sandbox.types import Command, Killed, Outcome
+from judge.sandbox.types import Command, Killed, RunOutcome
 
 __all__ = [
+    "CheckLevel",
+    "CheckedItem",
     "Command",
-    "Finding",
     "Killed",
-    "Level",
-    "Outcome",
+    "RunOutcome",
     "Sandbox",
     "SandboxPool",
     "available",

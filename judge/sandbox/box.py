@@ -19,9 +19,9 @@ from judge.errors import SandboxError, UsageError
 from judge.files import ALL_SEALS, in_memory
 from judge.model.messages import Limits
 from judge.sandbox.agent import EXITED, FETCHED, IN_SCRATCH, MAX_FDS, SAW_SIGSYS, STORED, Answer, Rlimits
-from judge.sandbox.cgroup import Group, Usage
+from judge.sandbox.cgroup import ControlGroup, MeasuredUsage
 from judge.sandbox.container import START_SECONDS, Container
-from judge.sandbox.types import Command, Killed, Outcome
+from judge.sandbox.types import Command, Killed, RunOutcome
 
 # Seconds that the agent may take to kill and reap a run before the whole container is killed. Page tables count for a
 # run's memory, and the kernel takes some 10 s to empty a GiB of them: that is the run's fault, not the sandbox's.
@@ -74,7 +74,7 @@ class Sandbox:
 
     def run(
         self, command: Command, cancel_fd: int | None = None, meanwhile: Callable[[], None] | None = None
-    ) -> Outcome:
+    ) -> RunOutcome:
         """Run one command to its end and account for it; when this returns no process of it is alive.
 
         A `cancel_fd` that becomes readable ends the run (Killed.CANCELLED); it is not read. `meanwhile` is called once
@@ -87,7 +87,7 @@ class Sandbox:
         with self._broken_on_error():
             return self._run(command, cancel_fd, meanwhile)
 
-    def _run(self, command: Command, cancel_fd: int | None, meanwhile: Callable[[], None] | None) -> Outcome:
+    def _run(self, command: Command, cancel_fd: int | None, meanwhile: Callable[[], None] | None) -> RunOutcome:
         run = self.start(command)
         try:
             if meanwhile is not None:
@@ -147,7 +147,7 @@ class Run:
         self._limits = command.enforced
         self._container = container
         self._cores = cores
-        self._group: Group = container.build if command.writable else container.runs
+        self._group: ControlGroup = container.build if command.writable else container.runs
         self._kept: list[int] = []
         self._left: tuple[int, ...] = ()
         self._extra_wall = 0.0
@@ -182,7 +182,7 @@ class Run:
         self._container.busy()
         self._container.agent.run(command, rlimits, outputs if stdin is None else [stdin, *outputs], group.run_fd)
 
-    def finish(self, reason: Killed) -> Outcome:
+    def finish(self, reason: Killed) -> RunOutcome:
         """The account of a run whose EXITED is there or due; `reason` is why it was killed, if it was."""
         answer = self._container.expect(EXITED, KILL_SECONDS)
         began = self._container.began() or 0.0
@@ -282,16 +282,16 @@ class Run:
         return Killed.NONE, pause if self._group.exact else min(pause, WEAK_LOOK)
 
 
-def _used(group: Group, answer: Answer) -> Usage:
+def _used(group: ControlGroup, answer: Answer) -> MeasuredUsage:
     usage = group.finish()
     if group.exact:
         return usage
-    return Usage(max(usage.cpu, answer.cpu), max(usage.memory, answer.maxrss), usage.processes, usage.oom)
+    return MeasuredUsage(max(usage.cpu, answer.cpu), max(usage.memory, answer.maxrss), usage.processes, usage.oom)
 
 
 def _outcome(
-    name: str, limits: Limits, reason: Killed, answer: Answer, usage: Usage, outputs: tuple[int, ...]
-) -> Outcome:
+    name: str, limits: Limits, reason: Killed, answer: Answer, usage: MeasuredUsage, outputs: tuple[int, ...]
+) -> RunOutcome:
     """Put the account together; the outputs are cut to their limit. `limits` are those that were enforced.
 
     `outputs` are stdout and stderr, and the file that was asked for, if it is there.
@@ -312,7 +312,7 @@ def _outcome(
         (Killed.WALL, answer.wall > limits.wall_seconds),
         (Killed.OUTPUT, over),
     )
-    return Outcome(
+    return RunOutcome(
         exit_code=code,
         signal=number,
         killed=frozenset(why for why, holds in reasons if holds),

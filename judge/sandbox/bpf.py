@@ -30,7 +30,7 @@ class Node:
 
 
 @dataclass
-class _Reader:
+class _ProgramSteps:
     """Steps out of a program, each made once, without those that decide nothing."""
 
     program: bytes
@@ -75,7 +75,7 @@ def compact(program: bytes, newest: int, later: int) -> bytes:
     System calls after number `newest` get the answer `later`; those of x32 and other architectures what they had.
     ValueError when the program looks at the number where it is not expected to.
     """
-    reader = _Reader(program)
+    reader = _ProgramSteps(program)
     first = reader.node(0)
     check = first.then
     if (first.code, first.value) != (LOAD, _ARCHITECTURE) or check is None or check.no is None:
@@ -107,7 +107,7 @@ def _answer(node: Node, number: int) -> Node:
     return node
 
 
-def _tree(reader: _Reader, starts: list[tuple[int, Node]]) -> Node:
+def _tree(reader: _ProgramSteps, starts: list[tuple[int, Node]]) -> Node:
     """A search among ranges, each given by its first number."""
     if len(starts) == 1:
         return starts[0][1]

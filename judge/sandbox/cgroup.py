@@ -39,7 +39,7 @@ _STEP = 2560 * 1024
 
 
 @dataclasses.dataclass(frozen=True)
-class Usage:
+class MeasuredUsage:
     """The account of a run: CPU seconds, bytes, the most processes at once; `oom`: the kernel killed for the limit."""
 
     cpu: float
@@ -48,7 +48,7 @@ class Usage:
     oom: bool
 
 
-class Group(Protocol):
+class ControlGroup(Protocol):
     """Limits and counters of the runs of one kind in one sandbox.
 
     `exact`: the counters miss nothing. Where they do, the caller adds the agent's own sums.
@@ -83,14 +83,14 @@ class Group(Protocol):
     def over_memory(self) -> bool:
         """Says whether the memory limit has struck since `begin`."""
 
-    def finish(self) -> Usage:
+    def finish(self) -> MeasuredUsage:
         """The counters since `begin`; called when every process of the run is dead."""
 
     def close(self) -> None:
         """Remove the group; its processes are dead."""
 
 
-class Tree(Protocol):
+class ControlGroupTree(Protocol):
     """The control groups of one pool."""
 
     @property
@@ -101,7 +101,7 @@ class Tree(Protocol):
     def namespace(self) -> bool:
         """Says whether containers may have a cgroup namespace of their own."""
 
-    def group(self, *, keeps: bool) -> Group:
+    def group(self, *, keeps: bool) -> ControlGroup:
         """A new group for the runs of one sandbox; `keeps`: files that they make in /box stay, and stay charged."""
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class Driver(Protocol):
 
     version: str
 
-    def tree(self, root: str, name: str) -> Tree:
+    def tree(self, root: str, name: str) -> ControlGroupTree:
         """Make a pool's tree below `root` and remove those of dead processes; raises SandboxError."""
 
 

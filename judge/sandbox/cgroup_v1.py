@@ -160,13 +160,13 @@ class GroupV1:
             self._struck = os.eventfd_read(self.event_fd) > 0 or self._struck
         return self._struck or cgroup.field(cgroup.read(self._oom), b"oom_kill") > self._oom0
 
-    def finish(self) -> cgroup.Usage:
+    def finish(self) -> cgroup.MeasuredUsage:
         """The account of the run."""
         cpu, oom = self.cpu(), self.over_memory()
         cached = (self._cached, cgroup.cache(cgroup.read(self._stat)))
         used = cgroup.programs(int(cgroup.read(self._peak)), self._limits[0], self._files, cached)
         processes = int(cgroup.read(self._procs_peak)) - _PARENT if self._procs_peak is not None else 0
-        return cgroup.Usage(cpu, used, processes, oom)
+        return cgroup.MeasuredUsage(cpu, used, processes, oom)
 
     def close(self) -> None:
         """Close the descriptors and remove the directories."""

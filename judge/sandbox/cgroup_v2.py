@@ -154,7 +154,7 @@ class GroupV2:
         """Says whether the counter of kills moved."""
         return self.leaf.over_memory()
 
-    def finish(self) -> cgroup.Usage:
+    def finish(self) -> cgroup.MeasuredUsage:
         """As for version 1."""
         return self.leaf.finish()
 
@@ -240,7 +240,7 @@ class Leaf:
         """Says whether the counter of kills moved."""
         return cgroup.field(cgroup.read(self._events), b"oom_kill") > self._oom0
 
-    def finish(self) -> cgroup.Usage:
+    def finish(self) -> cgroup.MeasuredUsage:
         """The account of the run."""
         cpu, oom = self.cpu(), self.over_memory()
         peak = int(cgroup.read(self._peak)) if self._peak is not None else self._high
@@ -248,7 +248,7 @@ class Leaf:
             peak, self._limits[0], self._files, (self._cached, cgroup.cache(cgroup.read(self._stat)))
         )
         processes = int(cgroup.read(self._procs_peak)) if self._procs_peak is not None else 0
-        return cgroup.Usage(cpu, used, processes, oom)
+        return cgroup.MeasuredUsage(cpu, used, processes, oom)
 
     def close(self) -> None:
         """Close the descriptors and remove the directory."""

@@ -27,7 +27,7 @@ _STOPPED_BY_PROCESSES = ["/bin/sh", "-c", "sleep 0 & sleep 0 & sleep 0 & sleep 0
 _BURNS_CPU = ["/bin/sh", "-c", "while :; do :; done"]
 
 
-class Level(enum.StrEnum):
+class CheckLevel(enum.StrEnum):
     """PASS: as it should be. WARN: works, but timing or safety suffers. FAIL: no full sandbox."""
 
     PASS = "PASS"  # noqa: S105 - not a password
@@ -36,10 +36,10 @@ class Level(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class CheckedItem:
     """One checked item, and a sentence that says what was found and what to do."""
 
-    level: Level
+    level: CheckLevel
     item: str
     text: str
 
@@ -49,52 +49,58 @@ def available(root: str = "judge", name: str = "check") -> str | None:
 
     Called by the executor at its start. `root` is `config.cgroup`; `name` should be the executor's.
     """
-    return next((f"{f.item}: {f.text}" for f in _sandbox(root, name) if f.level is Level.FAIL), None)
+    return next((f"{f.item}: {f.text}" for f in _sandbox(root, name) if f.level is CheckLevel.FAIL), None)
 
 
-def check_machine(root: str = "judge", name: str = "check") -> list[Finding]:
+def check_machine(root: str = "judge", name: str = "check") -> list[CheckedItem]:
     """Every item, in the order to read them."""
     return [*_sandbox(root, name), *_timing(Path("/"))]
 
 
-def _sandbox(root: str, name: str) -> Iterable[Finding]:
+def _sandbox(root: str, name: str) -> Iterable[CheckedItem]:
     """Check what a full sandbox needs; stop at the first thing without which the rest cannot be tried."""
     release = platform.release()
     version = tuple(int(part) for part in re.findall(r"\d+", release)[:2])
     if version < _OLDEST_KERNEL:
         oldest = ".".join(map(str, _OLDEST_KERNEL))
-        yield Finding(Level.FAIL, "kernel", f"{release} is too old; {oldest} or newer is needed")
+        yield CheckedItem(CheckLevel.FAIL, "kernel", f"{release} is too old; {oldest} or newer is needed")
         return
-    yield Finding(Level.PASS, "kernel", release)
+    yield CheckedItem(CheckLevel.PASS, "kernel", release)
     if os.geteuid() != 0:
-        yield Finding(Level.FAIL, "root", "the executor needs root to give each sandbox users and cgroups of its own")
+        yield CheckedItem(
+            CheckLevel.FAIL, "root", "the executor needs root to give each sandbox users and cgroups of its own"
+        )
         return
     bubblewrap = shutil.which("bwrap", path="/usr/bin")
     if bubblewrap is None:
-        yield Finding(Level.FAIL, "bubblewrap", "/usr/bin/bwrap is missing; install the package bubblewrap")
+        yield CheckedItem(CheckLevel.FAIL, "bubblewrap", "/usr/bin/bwrap is missing; install the package bubblewrap")
         return
     said = subprocess.run([bubblewrap, "--version"], capture_output=True, text=True, check=False).stdout.strip()
-    yield Finding(Level.PASS, "bubblewrap", said)
+    yield CheckedItem(CheckLevel.PASS, "bubblewrap", said)
     if not BINARY.is_file():
-        yield Finding(Level.FAIL, "agent", f"{BINARY} is missing; install the package with pip or run make, with gcc")
+        yield CheckedItem(
+            CheckLevel.FAIL, "agent", f"{BINARY} is missing; install the package with pip or run make, with gcc"
+        )
         return
     driver = drivers.find()
     if driver is None:
         text = "the controllers memory, pids and CPU accounting are not all at hand; boot with cgroups (version 2)"
-        yield Finding(Level.FAIL, "cgroups", text)
+        yield CheckedItem(CheckLevel.FAIL, "cgroups", text)
         return
     if driver.version == "v1":
         shares = "" if driver.shares else "; without the controller cpu, programs with many sessions may end late"
-        yield Finding(Level.WARN, "cgroups", f"version 1 works, version 2 is what new kernels care for{shares}")
+        yield CheckedItem(
+            CheckLevel.WARN, "cgroups", f"version 1 works, version 2 is what new kernels care for{shares}"
+        )
     else:
-        yield Finding(Level.PASS, "cgroups", "version 2")
+        yield CheckedItem(CheckLevel.PASS, "cgroups", "version 2")
     try:
         yield from _probe(root, name)
     except SandboxError as exc:
-        yield Finding(Level.FAIL, "sandbox", str(exc))
+        yield CheckedItem(CheckLevel.FAIL, "sandbox", str(exc))
 
 
-def _probe(root: str, name: str) -> list[Finding]:
+def _probe(root: str, name: str) -> list[CheckedItem]:
     """Pass every limit once: some hosts accept limits and do not enforce them (containers with a read-only /sys)."""
     pool = SandboxPool(f"{name}-probe", root)
     try:
@@ -115,15 +121,17 @@ def _probe(root: str, name: str) -> list[Finding]:
         "CPU limit": Killed.CPU in cpu,
     }
     return [
-        Finding(Level.PASS, item, "enforced (a program over it was tried)")
+        CheckedItem(CheckLevel.PASS, item, "enforced (a program over it was tried)")
         if enforced
-        else Finding(Level.FAIL, item, "accepted but not enforced; give this host real cgroups (see docs/sandbox.md)")
+        else CheckedItem(
+            CheckLevel.FAIL, item, "accepted but not enforced; give this host real cgroups (see docs/sandbox.md)"
+        )
         for item, enforced in tried.items()
     ]
 
 
 # Long, since it is a list: one finding after the other, none of which uses another.
-def _timing(base: Path) -> Iterable[Finding]:
+def _timing(base: Path) -> Iterable[CheckedItem]:
     """Check what makes two runs of one program differ."""
 
     def text(path: str) -> str | None:
@@ -200,12 +208,16 @@ def _timing(base: Path) -> Iterable[Finding]:
     )
 
 
-def _rate(item: str, good: bool, well: str, badly: str) -> Finding:
-    return Finding(Level.PASS, item, well) if good else Finding(Level.WARN, item, badly)
+def _rate(item: str, good: bool, well: str, badly: str) -> CheckedItem:
+    return CheckedItem(CheckLevel.PASS, item, well) if good else CheckedItem(CheckLevel.WARN, item, badly)
 
 
-def _known(item: str, value: str | None, good: Callable[[str], bool], badly: str) -> Finding:
+def _known(item: str, value: str | None, good: Callable[[str], bool], badly: str) -> CheckedItem:
     """A setting that this machine may not have (virtual ones lack most), which is as good as a right one."""
     if value is None:
-        return Finding(Level.PASS, item, "not present on this machine")
-    return Finding(Level.PASS, item, value) if good(value) else Finding(Level.WARN, item, f"'{value}' {badly}")
+        return CheckedItem(CheckLevel.PASS, item, "not present on this machine")
+    return (
+        CheckedItem(CheckLevel.PASS, item, value)
+        if good(value)
+        else CheckedItem(CheckLevel.WARN, item, f"'{value}' {badly}")
+    )

@@ -17,7 +17,7 @@ from judge.errors import SandboxError
 from judge.files import in_memory
 from judge.sandbox import seccomp
 from judge.sandbox.agent import BINARY, READY, Agent, Answer
-from judge.sandbox.cgroup import Group, Tree
+from judge.sandbox.cgroup import ControlGroup, ControlGroupTree
 
 RUN_UID = 1000
 START_SECONDS = 10.0
@@ -75,14 +75,14 @@ class Container:
     """Starting does not wait: call `ready()` before use. Every error is a SandboxError."""
 
     def __init__(
-        self, tree: Tree, paths: Sequence[str], sizes: Sizes, *, privileged: bool, core: int | None = None
+        self, tree: ControlGroupTree, paths: Sequence[str], sizes: Sizes, *, privileged: bool, core: int | None = None
     ) -> None:
         """`paths`: what to show beside /usr; `privileged`: we are root, so the container gets users of its own.
 
         `core`: where it is used; it is made where the caller is (None: it is used there as well).
         """
-        self.build: Group = tree.group(keeps=True)
-        self.runs: Group = tree.group(keeps=False)
+        self.build: ControlGroup = tree.group(keeps=True)
+        self.runs: ControlGroup = tree.group(keeps=False)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 512 * 1024)
         self.agent = Agent(ours)
@@ -211,7 +211,7 @@ def _above(paths: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def _launcher(tree: Tree, *, privileged: bool) -> list[str]:
+def _launcher(tree: ControlGroupTree, *, privileged: bool) -> list[str]:
     """The agent's binary as launcher; see agent.c."""
     command = [str(BINARY), "launch", "-n", str(NICE)]
     for path in tree.joins:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from judge.sandbox.box import SHORTEST
 from judge.sandbox.together import Starter, Together, side_by_side
-from judge.sandbox.types import Command, Killed, Outcome
+from judge.sandbox.types import Command, Killed, RunOutcome
 
 # Seconds after which those who have ended are stood in for again.
 _STAND_IN = 0.01
@@ -60,10 +60,10 @@ def path_of(position: int) -> str:
 def run_meeting(
     actors: Sequence[Actor],
     links: Sequence[Link],
-    over: Callable[[int, Outcome, bool], bool],
+    over: Callable[[int, RunOutcome, bool], bool],
     cancel_fd: int | None = None,
     extra: float = 0.0,
-) -> list[Outcome]:
+) -> list[RunOutcome]:
     """Run all of them to their ends; returns their accounts, in order. SandboxError as `Sandbox.run`.
 
     Each has the pipes that it takes part in, in the order of `links`. `over` is asked with every end, by the actor's
@@ -113,7 +113,7 @@ class _Pipe:
         self._own.remove(fd)
         os.close(fd)
 
-    def stand_in(self, ended: Sequence[Outcome | None]) -> bool:
+    def stand_in(self, ended: Sequence[RunOutcome | None]) -> bool:
         """For the one who has ended, if the other has not; whether that is to be done again, and again."""
         writer, reader = ended[self.link.writer] is not None, ended[self.link.reader] is not None
         if writer and self._held is not None:
@@ -157,7 +157,7 @@ class _Meeting:
         actors: Sequence[Actor],
         together: Together,
         pipes: Sequence[_Pipe],
-        over: Callable[[int, Outcome, bool], bool],
+        over: Callable[[int, RunOutcome, bool], bool],
         extra: float,
     ) -> None:
         self._actors = actors
@@ -168,7 +168,7 @@ class _Meeting:
         for pipe in pipes:
             together.poll.register(pipe.reading, 0)  # tells when all who wrote have gone
 
-    def attend(self, cancel_fd: int | None) -> list[Outcome]:
+    def attend(self, cancel_fd: int | None) -> list[RunOutcome]:
         """Enforce limits, note ends, and kill all when one of those settles the matter."""
         together, poll = self._together, self._together.poll
         if cancel_fd is not None:

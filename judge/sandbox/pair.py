@@ -4,7 +4,7 @@ Each program writes straight into the other's input, and the kernel carries the 
 ended when.
 
 - An agent keeps its ends of the pipes until it has noted that its program ended. So a program can notice the other's
-  end only after that end was noted, and `Outcome.ended` says truly who ended first.
+  end only after that end was noted, and `RunOutcome.ended` says truly who ended first.
 - This process keeps the reading ends open until both programs have ended, and drops what the living one still writes.
   So no program dies of SIGPIPE by the chance of writing to one that is just ending.
 """
@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from judge.sandbox.box import Run
 from judge.sandbox.together import Starter, Together, side_by_side
-from judge.sandbox.types import Command, Killed, Outcome
+from judge.sandbox.types import Command, Killed, RunOutcome
 
 # Seconds that the validator may live on after the submission, beside its own limits.
 _LATER = 1.0
@@ -31,10 +31,10 @@ _PIECE = 1 << 20
 def run_pair(
     sandboxes: tuple[Starter, Starter],
     commands: tuple[Command, Command],
-    over: Callable[[Outcome], bool],
+    over: Callable[[RunOutcome], bool],
     cancel_fd: int | None = None,
     most: float = math.inf,
-) -> tuple[Outcome, Outcome]:
+) -> tuple[RunOutcome, RunOutcome]:
     """Run a submission and its validator against each other; returns both accounts, the submission's first.
 
     When the validator ends first, `over` says whether that settles the matter; if so, the submission is killed. The
@@ -76,7 +76,7 @@ class _Interaction:
     """Two runs until both have ended; index 0 is the submission, 1 the validator."""
 
     def __init__(
-        self, together: Together, inputs: Sequence[int], over: Callable[[Outcome], bool], extra: float
+        self, together: Together, inputs: Sequence[int], over: Callable[[RunOutcome], bool], extra: float
     ) -> None:
         """`extra`: the most seconds of the validator's CPU time that are added to the submission's wall limit."""
         self._together = together
@@ -84,7 +84,7 @@ class _Interaction:
         self._inputs = inputs
         self._over = over
 
-    def attend(self, cancel_fd: int | None) -> tuple[Outcome, Outcome]:
+    def attend(self, cancel_fd: int | None) -> tuple[RunOutcome, RunOutcome]:
         """Enforce limits, note ends, and kill the submission when the validator's end settles the matter."""
         together, poll = self._together, self._together.poll
         if cancel_fd is not None:

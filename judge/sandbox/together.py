@@ -9,7 +9,7 @@ from typing import Protocol
 
 from judge.errors import SandboxError
 from judge.sandbox.box import Run
-from judge.sandbox.types import Command, Killed, Outcome
+from judge.sandbox.types import Command, Killed, RunOutcome
 
 
 class Starter(Protocol):
@@ -23,13 +23,13 @@ class Starter(Protocol):
 
 
 @contextlib.contextmanager
-def side_by_side(sandboxes: Sequence[Starter]) -> Iterator[tuple[list[Run], list[Outcome | None]]]:
+def side_by_side(sandboxes: Sequence[Starter]) -> Iterator[tuple[list[Run], list[RunOutcome | None]]]:
     """Lists for one run of each sandbox and for their accounts. Runs are closed at the end; after an error, all ends.
 
     SandboxError for OSError.
     """
     runs: list[Run] = []
-    outcomes: list[Outcome | None] = [None] * len(sandboxes)
+    outcomes: list[RunOutcome | None] = [None] * len(sandboxes)
     try:
         yield runs, outcomes
     except BaseException as exc:
@@ -49,7 +49,7 @@ def side_by_side(sandboxes: Sequence[Starter]) -> Iterator[tuple[list[Run], list
 class Together:
     """Runs by their numbers. `poll` has their descriptors; others may be added to it."""
 
-    def __init__(self, runs: Sequence[Run], outcomes: list[Outcome | None]) -> None:
+    def __init__(self, runs: Sequence[Run], outcomes: list[RunOutcome | None]) -> None:
         """`outcomes` is filled as runs end, so that the caller has them after an error, too."""
         self.runs = runs
         self.outcomes = outcomes
@@ -82,7 +82,7 @@ class Together:
         for number in range(len(self.runs)):
             self.kill(number, reason)
 
-    def ended(self, number: int, ready: set[int]) -> Outcome | None:
+    def ended(self, number: int, ready: set[int]) -> RunOutcome | None:
         """Note the end of a run, if it is among the `ready` descriptors; its account, once."""
         run = self.runs[number]
         if self.outcomes[number] is not None or run.channel not in ready:

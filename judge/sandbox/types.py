@@ -34,8 +34,8 @@ class Command:
     pass them before it is ended: the account then says by how much it did.
 
     `files` lie in `/scratch` when the run starts, by name; it may change its copies. `output` is a file there whose
-    content the account has as `Outcome.file`; with `left` it has all of `/scratch` as `Outcome.left` instead. `pipes`
-    are descriptors that the program has as 3, 4 and so on: of named pipes, which it opens by `/proc/self/fd/3`
+    content the account has as `RunOutcome.file`; with `left` it has all of `/scratch` as `RunOutcome.left` instead.
+    `pipes` are descriptors that the program has as 3, 4 and so on: of named pipes, which it opens by `/proc/self/fd/3`
     (judge.sandbox.meeting).
     """
 
@@ -62,7 +62,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The outcome of one run. Times in seconds, memory in bytes (peak of all processes, tmpfs included).
 
     `stdout` and `stderr` are descriptors of memory files that hold at most `limits.output` bytes each; whoever got
@@ -92,7 +92,7 @@ class Outcome:
             if fd is not None:
                 os.close(fd)
 
-    def __enter__(self) -> Outcome:
+    def __enter__(self) -> RunOutcome:
         return self
 
     def __exit__(self, *_: object) -> None:

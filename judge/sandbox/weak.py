@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from judge.sandbox.cgroup import Usage
+from judge.sandbox.cgroup import MeasuredUsage
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -97,9 +97,9 @@ class WeakGroup:
         """Says whether any look has shown more memory than the limit."""
         return self._high > self._memory
 
-    def finish(self) -> Usage:
+    def finish(self) -> MeasuredUsage:
         """The sums of all looks; the sandbox adds what the agent reaped."""
-        return Usage(sum(self._cpu.values()), self._high, self._most, self.over_memory())
+        return MeasuredUsage(sum(self._cpu.values()), self._high, self._most, self.over_memory())
 
     def close(self) -> None:
         """Do nothing: there is no directory to remove."""

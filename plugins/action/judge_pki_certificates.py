@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
-from judge.pki.authority import Authority, CaError, Wanted, load_request, sign_all
+from judge.pki.authority import Authority, CaError, WantedCertificate, load_request, sign_all
 from judge.pki.removed import Removed
 from plugins.action.judge_cluster import encrypted_like
 from plugins.action.judge_pki_ca import reader
@@ -32,7 +32,7 @@ class ActionModule(ActionBase):
         _, given = self.validate_argument_spec(options)
         authority = Authority(Path(given["authority"]).expanduser(), reader(self._loader))
         wanted = [
-            Wanted(given["host"], each["role"], tuple(each["sans"]), given["days"], given["renew_days"])
+            WantedCertificate(given["host"], each["role"], tuple(each["sans"]), given["days"], given["renew_days"])
             for each in given["certificates"]
         ]
         files = [{key: each[key] for key in ("name", "owner", "group")} for each in given["certificates"]]
@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
         return result
 
     def _decide(
-        self, authority: Authority, held: list[dict[str, str]], wanted: list[Wanted], given: dict[str, Any]
+        self, authority: Authority, held: list[dict[str, str]], wanted: list[WantedCertificate], given: dict[str, Any]
     ) -> list[tuple[str, str]]:
         """The certificates to issue; in check mode a key that is still to be made counts as one that is missing."""
         if self._task.check_mode:

@@ -50,7 +50,7 @@ def note_installed(names: list[str]) -> None:
         put(INSTALLED, "".join(f"{name}\n" for name in every).encode(), 0o644)
 
 
-class Apt:
+class HostApt:
     """apt-get with the host's own sources, or with a bundle as its only archive: those are left as they are then."""
 
     def __init__(self, bundle: Path | None = None) -> None:

@@ -17,7 +17,7 @@ _AUTHORITY_DAYS = 30  # as `verify.yml` warns of certificates
 _OWN_UNITS = ("judge-", "nginx.service")
 
 
-class Finding(NamedTuple):
+class HostFinding(NamedTuple):
     """One sentence about a host (or about the cluster, with an empty host), and whether it stops the deployment."""
 
     host: str
@@ -38,42 +38,48 @@ def _is_six(address: str) -> bool:
     return True
 
 
-def _addresses(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+def _addresses(hosts: dict[str, dict[str, Any]]) -> Iterator[HostFinding]:
     seen: dict[str, str] = {}
     for name, host in sorted(hosts.items()):
         address = str(host.get("address") or "")
         if not _NAME.match(name):
-            yield Finding(name, "this name cannot be a host's; use letters, digits, '.', '_' and '-'")
+            yield HostFinding(name, "this name cannot be a host's; use letters, digits, '.', '_' and '-'")
         if not address:
-            yield Finding(name, "it has no address; set ansible_host (or judge_address) in the inventory")
+            yield HostFinding(name, "it has no address; set ansible_host (or judge_address) in the inventory")
         elif _is_six(address):
             why = f"'{address}' is an IPv6 address, and hosts reach each other by IPv4"
-            yield Finding(name, f"{why}; set judge_address to its IPv4 address, ansible_host may stay")
+            yield HostFinding(name, f"{why}; set judge_address to its IPv4 address, ansible_host may stay")
         elif not _ADDRESS.match(address):
-            yield Finding(name, f"'{address}' is no IPv4 address or host name; correct ansible_host in the inventory")
+            yield HostFinding(
+                name, f"'{address}' is no IPv4 address or host name; correct ansible_host in the inventory"
+            )
         elif address in seen:
-            yield Finding(name, f"it has the same address as {seen[address]}, {address}; correct one in the inventory")
+            yield HostFinding(
+                name, f"it has the same address as {seen[address]}, {address}; correct one in the inventory"
+            )
         else:
             seen[address] = name
 
 
-def _numbers(groups: dict[str, list[str]]) -> Iterator[Finding]:
+def _numbers(groups: dict[str, list[str]]) -> Iterator[HostFinding]:
     judicators = len(groups.get("judicators", []))
     if not judicators:
-        yield Finding("", "the inventory has no judicators; name one, three or five hosts in the group 'judicators'")
+        yield HostFinding(
+            "", "the inventory has no judicators; name one, three or five hosts in the group 'judicators'"
+        )
     elif judicators > _VOTERS:
-        yield Finding(
+        yield HostFinding(
             "",
             f"there are {judicators} judicators and at most {_VOTERS} can vote; leave {_VOTERS} or fewer in the group",
         )
     elif judicators % 2 == 0:
         instead = f"{judicators - 1} or {judicators + 1}"
-        yield Finding(
+        yield HostFinding(
             "", f"{judicators} judicators bear no more failures than {judicators - 1}; use {instead}", fatal=False
         )
     for group, what in (("executors", "nothing will be judged"), ("gateways", "nobody can hand in anything")):
         if not groups.get(group):
-            yield Finding(
+            yield HostFinding(
                 "", f"the inventory has no {group}, so {what}; name a host in the group '{group}'", fatal=False
             )
 
@@ -182,17 +188,17 @@ def _series(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _variables(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+def _variables(hosts: dict[str, dict[str, Any]]) -> Iterator[HostFinding]:
     """Misspelt and wrong variables; one that many hosts share, as from group_vars, is said once."""
     whose: dict[str, list[str]] = {}
     for name, host in sorted(hosts.items()):
         for text in host.get("variables", []):
             whose.setdefault(text, []).append(name)
     for text, names in whose.items():
-        yield Finding(", ".join(names), text)
+        yield HostFinding(", ".join(names), text)
 
 
-def _mixed(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
+def _mixed(hosts: dict[str, dict[str, Any]]) -> Iterator[HostFinding]:
     """Executors with different releases of Debian have different compilers."""
     releases: dict[str, list[str]] = {}
     for name, host in sorted(hosts.items()):
@@ -202,10 +208,10 @@ def _mixed(hosts: dict[str, dict[str, Any]]) -> Iterator[Finding]:
     if len(releases) > 1:
         which = "; ".join(f"{_RELEASES[code]}: {', '.join(names)}" for code, names in sorted(releases.items()))
         text = f"executors have different compilers ({which}), so verdicts may depend on where a submission is judged"
-        yield Finding("", f"{text}; install the same release on all executors", fatal=False)
+        yield HostFinding("", f"{text}; install the same release on all executors", fatal=False)
 
 
-def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[Finding]:
+def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[HostFinding]:
     """Hosts whose clock is off from the middle one by more than the limit, however the measurement erred."""
     clocks = {
         name: clock
@@ -220,7 +226,7 @@ def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[Finding]
         off = clock["ahead"] - middle["ahead"]
         if abs(off) - clock["unsure"] - middle["unsure"] > limit:
             way = "ahead of" if off > 0 else "behind"
-            yield Finding(
+            yield HostFinding(
                 name, f"its clock is {abs(off):.1f} s {way} the others; correct its time synchronisation (timedatectl)"
             )
 
@@ -238,14 +244,14 @@ def tolerated(hosts: dict[str, dict[str, Any]], percent: int) -> list[str]:
     return sorted(gone) if len(gone) * 100 <= len(executors) * percent else []
 
 
-def _authority(days: int | None) -> Iterator[Finding]:
+def _authority(days: int | None) -> Iterator[HostFinding]:
     """Of an authority that signs and ends soon; one that has expired is a fault, which others find."""
     if days is not None and days < _AUTHORITY_DAYS:
         how = "replace it by playbooks/rotate.yml -e judge_rotate=ca, which lets the cluster go on"
-        yield Finding("", f"the cluster's CA expires in {days} days; {how}", fatal=False)
+        yield HostFinding("", f"the cluster's CA expires in {days} days; {how}", fatal=False)
 
 
-def findings(state: dict[str, Any]) -> list[Finding]:
+def findings(state: dict[str, Any]) -> list[HostFinding]:
     """All that is wrong, about the cluster first.
 
     `state`: `hosts` (by name: address, ports, space, bundle, ipv6, judicator, etcd_path, mongodb_path, `variables`
@@ -257,7 +263,7 @@ def findings(state: dict[str, Any]) -> list[Finding]:
     hosts = state["hosts"]
     left_out = tolerated(hosts, state.get("missing_percent", 0))
     away = {str(host.get("address")) for host in hosts.values() if "seen" not in (host.get("result") or {})}
-    found = [Finding("", text) for text in state.get("problems", []) if text]
+    found = [HostFinding("", text) for text in state.get("problems", []) if text]
     found += _authority(state.get("authority_days"))
     found += _numbers(state["groups"])
     found += _addresses(hosts)
@@ -272,7 +278,9 @@ def findings(state: dict[str, Any]) -> list[Finding]:
             why = result["unreached"].removesuffix(".")
             text = f"{where} cannot be reached ({why}); switch it on, or correct ansible_host and the SSH key"
             if name in left_out:
-                found.append(Finding(name, f"{text}; it is left out, run site.yml again when it is back", fatal=False))
+                found.append(
+                    HostFinding(name, f"{text}; it is left out, run site.yml again when it is back", fatal=False)
+                )
             else:
                 told.append(text)
         if "broken" in result:
@@ -288,7 +296,7 @@ def findings(state: dict[str, Any]) -> list[Finding]:
                 told.append(
                     f"it cannot resolve its own address {where}; use an IPv4 address, or add it to its /etc/hosts"
                 )
-        found += [Finding(name, text) for text in told]
+        found += [HostFinding(name, text) for text in told]
     return list(dict.fromkeys(found))
 
 

@@ -62,7 +62,7 @@ def in_hand(status: str) -> int | None:
     return int(found[1]) if found else None
 
 
-class Host:
+class HostUnits:
     """The host's units, and what is done to all of them."""
 
     def __init__(self, module: AnsibleModule) -> None:
@@ -212,9 +212,9 @@ def main() -> None:
     )
     try:
         if module.check_mode:
-            module.exit_json(**Host(module).act())
+            module.exit_json(**HostUnits(module).act())
         with one_at_a_time():
-            module.exit_json(**Host(module).act())
+            module.exit_json(**HostUnits(module).act())
     except (UnitError, LockedError) as exc:
         module.fail_json(msg=str(exc))
 

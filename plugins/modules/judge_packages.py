@@ -8,8 +8,8 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_apt import (
-    Apt,
     AptError,
+    HostApt,
     compared,
     installed_status,
     mask,
@@ -62,7 +62,7 @@ masked: {description: Units that were masked., type: list, returned: always}
 
 
 def bring_about(
-    apt: Apt, names: list[str], *, masked: list[str], upgrade: bool, optional: list[str] | None = None
+    apt: HostApt, names: list[str], *, masked: list[str], upgrade: bool, optional: list[str] | None = None
 ) -> list[str]:
     """Mask and install what is missing; the packages that this changes. AptError."""
     status = installed_status()
@@ -83,7 +83,7 @@ def bring_about(
     return planned
 
 
-def bring_back(apt: Apt, versions: list[str]) -> None:
+def bring_back(apt: HostApt, versions: list[str]) -> None:
     """Install packages in versions that are older than what is there, as in `etcd-server=3.5.16-4`. AptError."""
     with one_at_a_time(), no_service_starts():
         apt.update()
@@ -114,7 +114,7 @@ def main() -> None:
             if wanted["upgrade"]:
                 found += compared(wanted["name"], "lt", wanted["versions"])
         else:
-            apt = Apt(Path(wanted["bundle"]) if wanted["bundle"] else None)
+            apt = HostApt(Path(wanted["bundle"]) if wanted["bundle"] else None)
             if back:
                 bring_back(apt, [f"{name}={wanted['versions'][name]}" for name in back])
             found = bring_about(

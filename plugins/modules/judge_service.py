@@ -106,7 +106,7 @@ def program_of(name: str) -> str:
     return path if path.startswith("/") else ""
 
 
-class Service:
+class HostService:
     """A service: its unit, and what boot says of it."""
 
     def __init__(self, module: AnsibleModule, name: str) -> None:
@@ -265,7 +265,7 @@ def run(module: AnsibleModule) -> dict[str, Any]:
     restarted: list[str] = []
     told: list[str] = []
     for name in module.params["names"]:
-        service = Service(module, name)
+        service = HostService(module, name)
         if mode == "accept":
             service.unit.remember()
         elif mode == "spare":
@@ -301,7 +301,7 @@ def main() -> None:
     if module.check_mode:
         changing = module.params["changing"]
         wanted = module.params["names"] if module.params["mode"] == "apply" else []
-        due = [name for name in wanted if Service(module, name).foretold(changing)]
+        due = [name for name in wanted if HostService(module, name).foretold(changing)]
         module.exit_json(changed=bool(due), restarted=due, health=[])
     try:
         from judge.errors import JudgeError  # noqa: PLC0415

@@ -30,7 +30,7 @@ from judge.model.messages import Completed, Result, Submission, Verdict
 from judge.model.problem import ProblemManifest
 from judge.problems import expectations
 from judge.problems.importers import FORMATS
-from judge.problems.importers.draft import Asked, Made
+from judge.problems.importers.draft import ImporterWords, Made
 from judge.problems.importers.making import Plan, UnmadeError
 from judge.problems.package import Package, manifest_bytes, read_package
 from judge.problems.reading.checks import check_package
@@ -125,7 +125,7 @@ def package(data: bytes) -> None:
                 taken = read_package(path)
             except UnmadeError as unmade:
                 _sentence(unmade)
-                taken = read_package(path, asked=Asked(made=_stand_ins(unmade.plan)))
+                taken = read_package(path, asked=ImporterWords(made=_stand_ins(unmade.plan)))
             with taken as found:
                 _use(found)
         except PackageError as exc:
@@ -141,7 +141,10 @@ def _importer(name: str) -> Callable[[bytes], None]:
         if made is None:
             return
         with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-            path, asked = _file(directory, "x.zip", made), Asked(format=insisted if insisted in FORMATS else None)
+            path, asked = (
+                _file(directory, "x.zip", made),
+                ImporterWords(format=insisted if insisted in FORMATS else None),
+            )
             try:
                 try:
                     taken = read_package(path, asked=asked)

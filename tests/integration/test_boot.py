@@ -239,7 +239,7 @@ def test_pid_file_of_another_process_is_never_signalled(harness):
     lock = pidfile.try_lock(harness.run_dir / "one.alive")
     try:
         start = procs.start_time(stranger.pid)
-        pidfile.write(harness.run_dir / "one.pid", pidfile.Record(stranger.pid, start, "f" * 32, "x"))
+        pidfile.write(harness.run_dir / "one.pid", pidfile.PidRecord(stranger.pid, start, "f" * 32, "x"))
         harness.start()
         wait_for(lambda: "an instance that is not the recorded one still holds" in harness.output)
         harness.wait_states(one="STOPPED")

@@ -24,7 +24,7 @@ from judge.errors import (
 from judge.etcd import member as member_module
 from judge.etcd import proxy as proxy_module
 from judge.etcd.client import Etcd
-from judge.etcd.datadir import DataDir
+from judge.etcd.datadir import EtcdDataDir
 from judge.etcd.discovery import Discovered, host_port
 from judge.etcd.member import leave
 from judge.etcd.proxy import ProxyDaemon
@@ -157,7 +157,7 @@ def test_a_leave_whose_answer_is_lost_is_not_taken_back(work, lost):
         assert m2.ended() == EXIT_REFUSED
         m2.says("member 'm2' has left the cluster for good")
         m1.wait_voters(m1)
-        record = DataDir(m2.data).read().record
+        record = EtcdDataDir(m2.data).read().record
         assert record is not None and record.left
         assert m2.start().ended() == EXIT_REFUSED
         cutter.lose = 0
@@ -279,7 +279,7 @@ def test_one_member_down_then_another_host_takes_its_place(work):
             UnavailableError, match=r"unhealthy cluster|not enough started"
         ):  # it would take the quorum with it
             leave(m1.config.model_copy(update={"stop_grace": 0.3}))
-        assert not DataDir(m1.data).read().record.left
+        assert not EtcdDataDir(m1.data).read().record.left
         dead = _id(m1, "m3")
         with m1.etcd() as etcd:
             etcd.member_remove(dead)

@@ -14,7 +14,7 @@ import pytest
 from judge import clock
 from judge.executor import slots as slots_module
 from judge.executor.channel import Broken, Finished, Help, Job, Progress, Ready, Settings
-from judge.executor.slot_state import RESTART_MAX, RESTART_MIN, Known, SlotState
+from judge.executor.slot_state import RESTART_MAX, RESTART_MIN, KnownSlot, SlotState
 from judge.executor.slots import Event, Slots
 from judge.model.messages import Assignment, Submission, Verdict
 from tests.support.servers import wait_for
@@ -94,7 +94,7 @@ def test_cancel(slots):
     assert finished.completed is None
     assert clock.monotonic() - began < 1
     # A cancellation that comes too late is ignored.
-    slot.known = Known(SlotState.BUSY, claim="c1")
+    slot.known = KnownSlot(SlotState.BUSY, claim="c1")
     slot.cancel("c1", clock.monotonic())
     slot.give(job("c2", command="echo next"), clock.monotonic())
     assert until(slots, Finished).completed.result.stdout == "next\n"

@@ -10,9 +10,9 @@ import pytest
 
 from judge.errors import ForbiddenError
 from judge.gateway import sessions
-from judge.gateway.auth import JUDGE0_HEADERS, Tokens
+from judge.gateway.auth import JUDGE0_HEADERS, FileTokens
 from judge.gateway.front import head as heads
-from judge.gateway.front.gate import Gate
+from judge.gateway.front.gate import FrontGate
 from judge.judge0.tokens import token_of
 from judge.model.overview import UsageReply, UsageRequest
 from judge.model.people import NameState
@@ -33,9 +33,9 @@ def nothing(_: UsageRequest) -> UsageReply:
 def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path) -> None:
     """The front reads the same token as the app, whatever else comes along: shares and throttles are of that person."""
     settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
-    tokens = Tokens(settings.tokens)
+    tokens = FileTokens(settings.tokens)
     prepared.answers["usage"] = nothing
-    gate = Gate(settings, tokens, settings.session_key.read_bytes())
+    gate = FrontGate(settings, tokens, settings.session_key.read_bytes())
     with serving_app(settings) as app:
         client = app.test_client()
         with client.session_transaction() as session:
@@ -80,7 +80,7 @@ def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(prepared: Pre
     settings = make_config(
         tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"delete": True}
     )
-    gate = Gate(settings, Tokens(settings.tokens), settings.session_key.read_bytes())
+    gate = FrontGate(settings, FileTokens(settings.tokens), settings.session_key.read_bytes())
     prepared.tasks()
     prepared.answers["usage"] = nothing
     token = token_of("0" * 24)

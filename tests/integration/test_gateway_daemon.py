@@ -17,7 +17,7 @@ import httpx
 import pytest
 from prometheus_client import REGISTRY
 
-from judge.config import Check
+from judge.config import CheckSettings
 from judge.errors import ConfigError, RefusedError
 from judge.gateway import daemon
 from tests.support.gateway import (
@@ -51,7 +51,7 @@ def settings(judicator, work):
         judicator.tls("gateway-1", "gateway"),
         threads=4,
         limits={"body_bytes": 2_000_000, "blob_bytes": 4_000_000},
-        check=Check(interval=0.2, tries=50),
+        check=CheckSettings(interval=0.2, tries=50),
     )
 
 
@@ -224,7 +224,7 @@ def test_a_uwsgi_that_dies_ends_the_daemon(settings):
 
 def test_a_uwsgi_that_hangs_is_killed(settings, caplog):
     """The check thread: not serving for `tries` times `interval` means kill it, and the daemon ends for boot to see."""
-    settings = settings.model_copy(update={"check": Check(interval=0.3, tries=20)})
+    settings = settings.model_copy(update={"check": CheckSettings(interval=0.3, tries=20)})
 
     def freeze():
         wait_for(lambda: alive(f"http://{settings.listen}"))
@@ -306,7 +306,7 @@ def test_what_does_not_answer_as_uwsgi_does_is_not_serving(work):
 
 def test_a_front_that_has_ended_is_noticed(settings, monkeypatch, caplog):
     """Its loop beats; without the beat the gateway does not serve, whatever uWSGI says."""
-    settings = settings.model_copy(update={"check": Check(interval=0.3, tries=20)})
+    settings = settings.model_copy(update={"check": CheckSettings(interval=0.3, tries=20)})
     started = []
     original = daemon.Front.start
     monkeypatch.setattr(daemon.Front, "start", lambda self: (original(self), started.append(self)))

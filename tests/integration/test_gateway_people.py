@@ -11,7 +11,7 @@ import pytest
 from judge import clock
 from judge.allowance import Allowance, Allowances
 from judge.gateway import known
-from judge.gateway.auth import Tokens, of_account, widened
+from judge.gateway.auth import FileTokens, of_account, widened
 from judge.judicator.people import throttle
 from judge.model.people import SCOPES
 from tests.support.gateway import ADMIN, USER, Browser, Person, check, make_config, running_gateway, serving_app
@@ -252,7 +252,7 @@ def test_a_gateway_goes_on_with_who_was_known_while_no_judicator_answers(world, 
     token = token_of(root, "steady")
     services = app.extensions["judge"]
     # Of its own, since its clock goes back after this.
-    people = known.Known(Tokens(services.config.tokens), services.cluster)
+    people = known.Known(FileTokens(services.config.tokens), services.cluster)
     assert people.by_token(token).user == "steady"
 
     def silent(*_: Any, **__: Any) -> None:

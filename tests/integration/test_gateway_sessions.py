@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judge.gateway import sessions
-from judge.gateway.auth import Tokens
+from judge.gateway.auth import FileTokens
 from judge.judicator import sessions as judicator_sessions
 from judge.rpc.session import LIFETIME
 from tests.support.gateway import ADMIN, USER, Browser, Person, make_config, serving_app
@@ -101,7 +101,7 @@ def test_a_session_is_of_the_person_who_began_it(gateways):
     """Who holds the key that signs cookies, and a session of their own, is nobody else by it."""
     ada = Browser(gateways[0].test_client(), USER)
     assert known(ada)
-    root = Tokens(gateways[0].extensions["judge"].config.tokens).find(ADMIN)
+    root = FileTokens(gateways[0].extensions["judge"].config.tokens).find(ADMIN)
     with ada.client.session_transaction() as session:
         session["fp"] = root.fingerprint
     assert not known(ada)

@@ -16,10 +16,10 @@ import pytest
 
 from judge import clock
 from judge.allowance import Allowance
-from judge.config import Check
-from judge.gateway.auth import Tokens
-from judge.gateway.front.gate import Gate
-from judge.gateway.front.server import Bounds, Front
+from judge.config import CheckSettings
+from judge.gateway.auth import FileTokens
+from judge.gateway.front.gate import FrontGate
+from judge.gateway.front.server import ClientBounds, Front
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, UsageReply
 from tests.support.gateway import (
@@ -76,7 +76,7 @@ def settings(judicator, tmp_path_factory, metrics):
         threads=THREADS,
         limits={"body_bytes": 2_000_000, "blob_bytes": 4_000_000},
         # So many seconds of silence would end uWSGI.
-        check=Check(interval=0.5, tries=40),
+        check=CheckSettings(interval=0.5, tries=40),
         metrics=metrics,
     )
 
@@ -185,8 +185,8 @@ def test_thousands_of_connections_make_room(base, address, metrics):
 def another_front(settings, **bounds):
     """A second front before the same uWSGI, with bounds of its own: (itself, its address)."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    gate = Gate(settings, Tokens(settings.tokens), settings.session_key.read_bytes().strip())
-    front = Front(settings, gate, listener, Bounds(**bounds))
+    gate = FrontGate(settings, FileTokens(settings.tokens), settings.session_key.read_bytes().strip())
+    front = Front(settings, gate, listener, ClientBounds(**bounds))
     front.serving = True
     front.start()
     try:

@@ -14,7 +14,7 @@ import pytest
 
 from judge.executor.verdict import run_verdict
 from judge.model.messages import Limits, Verdict
-from judge.sandbox import Outcome, Sandbox
+from judge.sandbox import RunOutcome, Sandbox
 from tests.support.machine import fork_cost
 from tests.support.sandbox import MIB, need_sandbox, pool, run_c
 
@@ -36,7 +36,7 @@ def sandbox() -> Iterator[Sandbox]:
         yield box
 
 
-def verdict_of(outcome: Outcome, limits: Limits) -> tuple[Verdict, str]:
+def verdict_of(outcome: RunOutcome, limits: Limits) -> tuple[Verdict, str]:
     """The verdict of a run without answer, and its reason; the run's own complaint where it has one."""
     with outcome:
         said = outcome.read_stderr(2000).decode(errors="replace")

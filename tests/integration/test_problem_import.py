@@ -391,7 +391,7 @@ def test_a_check_in_a_language_that_nobody_has(cluster: Cluster, tmp_path: Path)
 
 def test_a_submission_too_slow_whose_language_goes_away_is_left_out(cluster: Cluster, tmp_path: Path) -> None:
     root = package(tmp_path / "beyond", burning(accepted__a=0.02, time_limit_exceeded__b=9))
-    options = verifying.Options(time_limit=1.0, quiet=True)
+    options = verifying.VerifyOptions(time_limit=1.0, quiet=True)
     gone = ([], {"time_limit_exceeded/b.py": "no executor has python3"})
     with cluster.api() as api, pytest.MonkeyPatch.context() as patch:
         patch.setattr("judge.ctl.problem.inferring.beyond", lambda *_, **__: gone)

@@ -11,7 +11,7 @@ import pytest
 from judge.ctl import statements
 from judge.ctl.api import Api
 from judge.ctl.context import from_file
-from judge.gateway.statements.fragment import Statement, render
+from judge.gateway.statements.fragment import StatementText, render
 from judge.problems.package import Package, read_package
 from tests.support.cluster import Cluster, processes_of, running
 from tests.support.statements import pdf, png
@@ -66,7 +66,7 @@ def page(found: Package, language: str) -> str:
     assert one.html is not None
     files = {name: f"/f/{name}" for name in one.files}
     text = found.read(one.html).decode()
-    return "{sample}".join(render(Statement(kind="html", text=text, files=files)).pieces)
+    return "{sample}".join(render(StatementText(kind="html", text=text, files=files)).pieces)
 
 
 def test_kattis_and_polygons_statements_become_pages(api: Api, tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ class BootHarness:
             handle.close()
         return pids
 
-    def record(self, name: str) -> pidfile.Record:
+    def record(self, name: str) -> pidfile.PidRecord:
         return pidfile.read(self.run_dir / f"{name}.pid")
 
     def stop(self, boot: subprocess.Popen, sig: signal.Signals = signal.SIGTERM, timeout: float = 20) -> int:

@@ -19,10 +19,10 @@ from typing import IO, Any
 from judge.config import ExecutorConfig
 from judge.errors import NotFoundError
 from judge.executor import slots
-from judge.executor.channel import Cancel, Help, Job, Reader, Ready, Settings, send
+from judge.executor.channel import Cancel, Help, Job, MessageReader, Ready, Settings, send
 from judge.executor.loop import Loop
 from judge.executor.machine import Disk
-from judge.executor.parts import Parts
+from judge.executor.parts import ExecutorParts
 from judge.executor.slot_state import Started
 from judge.executor.storage.blobs import BlobCache
 from judge.executor.storage.data import BlobClient
@@ -75,7 +75,7 @@ class PlayedSlot(slots.Slot):
         self.process = subprocess.Popen([sys.executable, "-ISc", RELAY, *map(str, ends)], pass_fds=ends)
         theirs.close()
         far.close()
-        self.sock, self.reader = channel, Reader(channel)
+        self.sock, self.reader = channel, MessageReader(channel)
         self.note(Started(), now)
         self.ours.settimeout(PATIENCE)
         if not self.mute:
@@ -93,7 +93,7 @@ class PlayedSlot(slots.Slot):
 
     def told(self) -> Job | Help | Cancel | None:
         """The next thing that main tells this slot; None when it has gone."""
-        return Reader(self.ours).for_slot()
+        return MessageReader(self.ours).for_slot()
 
     def job(self) -> str:
         """The claim of the job that comes next."""
@@ -223,7 +223,7 @@ class Played:
         mailbox = Mailbox()
         rpc: Any = self.judicators
         self.loop = Loop(
-            Parts(
+            ExecutorParts(
                 config=config,
                 table=table,
                 slots=planned,

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from judge.model.messages import Limits
-from judge.sandbox import Command, Outcome, Sandbox, SandboxPool, drivers
+from judge.sandbox import Command, RunOutcome, Sandbox, SandboxPool, drivers
 from judge.sandbox.cgroup_v1 import GroupV1
 from tests.support.machine import program
 from tests.support.servers import wait_for
@@ -36,7 +36,7 @@ def need_sandbox() -> None:
         pytest.skip(f"no full sandbox here: {reason}")
 
 
-def run_c(sandbox: Sandbox, source: str, limits: Limits | None = None, *args: str, **options: object) -> Outcome:
+def run_c(sandbox: Sandbox, source: str, limits: Limits | None = None, *args: str, **options: object) -> RunOutcome:
     """Put a C program into /box and run it."""
     sandbox.put("run", program("#define _GNU_SOURCE\n" + source), 0o755)
     cancel_fd = options.pop("cancel_fd", None)
@@ -44,12 +44,12 @@ def run_c(sandbox: Sandbox, source: str, limits: Limits | None = None, *args: st
     return sandbox.run(command, cancel_fd)
 
 
-def shell(sandbox: Sandbox, script: str, limits: Limits | None = None, **options: object) -> Outcome:
+def shell(sandbox: Sandbox, script: str, limits: Limits | None = None, **options: object) -> RunOutcome:
     """Run a shell script."""
     return sandbox.run(Command(["/bin/sh", "-c", script], limits or Limits(cpu=20), **options))
 
 
-def text(outcome: Outcome) -> str:
+def text(outcome: RunOutcome) -> str:
     """Both outputs of a run, which is closed."""
     with outcome:
         return (outcome.read_stdout() + outcome.read_stderr()).decode(errors="replace")

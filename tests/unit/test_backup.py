@@ -18,7 +18,7 @@ from judge.backup import packs, pieces, secrets
 from judge.backup.__main__ import main
 from judge.backup.keys import HostKey, OperatorKey
 from judge.backup.manifest import Manifest
-from judge.backup.repository import Reader, Repository, writing
+from judge.backup.repository import PieceReader, Repository, writing
 from judge.backup.retention import Keep, kept
 from judge.errors import JudgeError, RefusedError, UnavailableError, UsageError
 from judge.mongodb import backup_age
@@ -156,7 +156,7 @@ def test_what_is_stored_once_is_not_stored_again(tmp_path: Path) -> None:
     assert 0 < again.added < first.added / 5
     found = Repository(tmp_path)
     found.check(again)
-    reader = Reader(found, found.manifest("latest", KEY.host_key()), KEY)
+    reader = PieceReader(found, found.manifest("latest", KEY.host_key()), KEY)
     assert [reader.read(packs.name_of(body)) for body in bodies(0, 41)] == bodies(0, 41)
     assert reader.check() == 41
     reader.close()
@@ -231,7 +231,7 @@ def test_a_changed_byte_is_found_with_and_without_the_key(tmp_path: Path, at: in
         found.check(made)
 
     def opened() -> None:
-        with contextlib.closing(Reader(found, made, KEY)) as reader:
+        with contextlib.closing(PieceReader(found, made, KEY)) as reader:
             reader.check()
 
     with pytest.raises(JudgeError, match=r"damaged|is no pack|does not open"):
@@ -244,7 +244,7 @@ def test_another_key_opens_nothing_and_shows_nothing(tmp_path: Path) -> None:
     with pytest.raises(JudgeError, match="was not written with this key"):
         Repository(tmp_path).manifest(made.id, other.host_key())
     with pytest.raises(JudgeError, match="does not open with this key"):
-        Reader(Repository(tmp_path), made, other)
+        PieceReader(Repository(tmp_path), made, other)
     assert not any(b"secret of the tests" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
 
 
@@ -298,7 +298,7 @@ def test_notes_that_cannot_be_used_are_named(tmp_path: Path) -> None:
 
 def test_what_is_in_no_pack_is_found_before_anything_is_read(tmp_path: Path) -> None:
     made = stored(tmp_path, bodies(0, 3))
-    with contextlib.closing(Reader(Repository(tmp_path), made, KEY)) as reader:
+    with contextlib.closing(PieceReader(Repository(tmp_path), made, KEY)) as reader:
         reader.require(packs.name_of(body) for body in bodies(0, 3))
         with pytest.raises(JudgeError, match="is in no pack of this backup"):
             reader.require(packs.name_of(body) for body in bodies(0, 4))

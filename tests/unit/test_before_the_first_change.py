@@ -283,7 +283,7 @@ class Unit:
 def test_an_executor_takes_tasks_again_where_its_host_may_not_stop(
     monkeypatch: pytest.MonkeyPatch, state: str, signals: list[str]
 ) -> None:
-    host = judge_host.Host.__new__(judge_host.Host)
+    host = judge_host.HostUnits.__new__(judge_host.HostUnits)
     params = {"gate": True, "enabled": True, "patience": 0}
     host.module = SimpleNamespace(params=params, check_mode=False)
     host.boot, host.executor, host.patience = Unit(), Unit(state), 0.0
@@ -325,7 +325,7 @@ class Health:
 def test_the_look_says_why_and_does_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, says: str | Exception, unsure: bool, told: str
 ) -> None:
-    service = judge_service.Service.__new__(judge_service.Service)
+    service = judge_service.HostService.__new__(judge_service.HostService)
     service.name, service.deadline = "etcd", 0.0
     service.unit = SimpleNamespace(name="judge-etcd.service")  # nothing else of it is touched
     monkeypatch.setattr(judge_service, "ETC", tmp_path)

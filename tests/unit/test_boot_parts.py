@@ -28,19 +28,19 @@ from tests.support.servers import free_port, wait_for
 
 def test_pid_file_survives_any_truncation(work):
     path = work / "one.pid"
-    assert pidfile.read(path) == pidfile.Record()
-    long = pidfile.Record(4194304, 999999999, "a" * 32, "b" * 64)
+    assert pidfile.read(path) == pidfile.PidRecord()
+    long = pidfile.PidRecord(4194304, 999999999, "a" * 32, "b" * 64)
     pidfile.write(path, long)
     assert pidfile.read(path) == long
     text = path.read_text()
     for end in range(len(text) - 1):
         path.write_text(text[:end])
-        assert pidfile.read(path) == pidfile.Record(), end
-    short = pidfile.Record(7, 1, "c" * 32, "d")
+        assert pidfile.read(path) == pidfile.PidRecord(), end
+    short = pidfile.PidRecord(7, 1, "c" * 32, "d")
     path.write_text("7\nstart=1\nincarnation=" + "c" * 32 + "\nfingerprint=d\nend\n" + text[60:])
     assert pidfile.read(path) == short
     path.write_text("x\nstart=1\nincarnation=a\nfingerprint=b\nend\n")
-    assert pidfile.read(path) == pidfile.Record()
+    assert pidfile.read(path) == pidfile.PidRecord()
 
 
 def test_locks(work):
@@ -95,7 +95,7 @@ def test_boot_lock(work):
 
 
 def test_boot_lock_waits_for_the_child_of_a_killed_boot(work):
-    pidfile.write(work / "boot.pid", pidfile.Record(os.getpid(), 1, "boot", ""))
+    pidfile.write(work / "boot.pid", pidfile.PidRecord(os.getpid(), 1, "boot", ""))
     descriptor = pidfile.try_lock(work / "boot.pid")
     timer = threading.Timer(0.2, os.close, [descriptor])
     timer.start()
@@ -128,11 +128,11 @@ def sleeper(**environment):
 def test_identity_needs_start_time_and_incarnation():
     with sleeper(JUDGE_INCARNATION="abc") as child:
         start = procs.start_time(child.pid)
-        right = pidfile.Record(child.pid, start, "abc")
+        right = pidfile.PidRecord(child.pid, start, "abc")
         assert right.matches(child.pid)
-        assert not pidfile.Record(child.pid, start + 1, "abc").matches(child.pid)
-        assert not pidfile.Record(child.pid, start, "abd").matches(child.pid)
-        assert not pidfile.Record(child.pid, start, "").matches(child.pid)
+        assert not pidfile.PidRecord(child.pid, start + 1, "abc").matches(child.pid)
+        assert not pidfile.PidRecord(child.pid, start, "abd").matches(child.pid)
+        assert not pidfile.PidRecord(child.pid, start, "").matches(child.pid)
         handle = procs.open_verified(child.pid, right.matches)
         assert handle is not None and handle.alive
         assert procs.open_verified(child.pid, lambda _: False) is None
@@ -364,9 +364,9 @@ async def test_probe_of_nothing():
 
 
 def test_listener_hears_services_by_their_pid(work, monkeypatch):
-    listener = serving.Listener(work)
+    listener = serving.NotifyListener(work)
     with pytest.raises(OSError, match="in use"):
-        serving.Listener(work)
+        serving.NotifyListener(work)
     me = os.getpid()
     monkeypatch.setenv("NOTIFY_SOCKET", listener.address)
     assert listener.serving(me) == (None, "")

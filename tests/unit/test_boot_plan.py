@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judge.boot import plan
-from judge.boot.plan import Action, Phase, Process, ServiceFacts, State, decide
+from judge.boot.plan import Action, Phase, Process, ServiceFacts, ServiceState, decide
 from judge.config import BootService
 from tests.support.examples import at_least
 
@@ -37,14 +37,14 @@ def ended(code: int | None = 1, detail: str = "last words") -> ServiceFacts:
     return ServiceFacts(Process.EXITED, code=code, detail=detail)
 
 
-def state(phase: Phase, **values) -> State:
-    return State(phase, **values)
+def state(phase: Phase, **values) -> ServiceState:
+    return ServiceState(phase, **values)
 
 
 def test_first_start_and_serving():
-    decision = decide(SPEC, State(), ABSENT, 100.0)
+    decision = decide(SPEC, ServiceState(), ABSENT, 100.0)
     assert decision.action is Action.START and decision.sentence == "starting"
-    assert decision.state == State(Phase.STARTING, since=100.0, starts=1)
+    assert decision.state == ServiceState(Phase.STARTING, since=100.0, starts=1)
     decision = decide(SPEC, decision.state, RUNNING, 100.1)
     assert decision == plan.Decision(dataclasses.replace(decision.state))
     decision = decide(SPEC, decision.state, SERVING, 101.5)
@@ -52,12 +52,12 @@ def test_first_start_and_serving():
 
 
 def test_waits_for_the_one_before():
-    decision = decide(SPEC, State(), ServiceFacts(may_start=False), 1.0)
+    decision = decide(SPEC, ServiceState(), ServiceFacts(may_start=False), 1.0)
     assert decision.action is Action.NONE and decision.state.reason == "waits for the service before it"
 
 
 def test_back_off_grows_and_gives_up():
-    current = State()
+    current = ServiceState()
     waits = []
     now = 0.0
     for _ in range(3):
@@ -136,9 +136,9 @@ def test_who_was_restarted_by_others_has_the_time_of_a_start_again():
 
 
 def test_adoption_and_replacement():
-    adopted = decide(SPEC, State(), RUNNING, 7.0)
+    adopted = decide(SPEC, ServiceState(), RUNNING, 7.0)
     assert adopted.state.phase is Phase.STARTING and adopted.action is Action.NONE and adopted.state.starts == 1
-    old = decide(SPEC, State(), ServiceFacts(Process.RUNNING, outdated=True), 7.0)
+    old = decide(SPEC, ServiceState(), ServiceFacts(Process.RUNNING, outdated=True), 7.0)
     assert old.action is Action.TERMINATE and old.state.phase is Phase.STOPPING and old.state.until == 12.0
     late = decide(SPEC, old.state, RUNNING, 12.0)
     assert late.action is Action.KILL and late.sentence == "did not end in time, killing it"
@@ -149,13 +149,13 @@ def test_adoption_and_replacement():
 
 def test_aliens_are_cleared_and_never_doubled():
     alien = ServiceFacts(Process.ALIEN, detail="process 3 holds it")
-    first = decide(SPEC, State(), alien, 1.0)
+    first = decide(SPEC, ServiceState(), alien, 1.0)
     assert first.action is Action.CLEAR and first.sentence == "cannot be started: process 3 holds it"
     assert decide(SPEC, first.state, alien, 2.0).sentence == ""
     waiting = state(Phase.BACKOFF, until=10.0)
     assert decide(SPEC, waiting, alien, 5.0) == plan.Decision(waiting, Action.CLEAR)
     assert decide(SPEC, waiting, alien, 10.0).state.phase is Phase.STOPPED
-    assert decide(SPEC, State(), dataclasses.replace(alien, ending=True), 1.0).action is Action.CLEAR
+    assert decide(SPEC, ServiceState(), dataclasses.replace(alien, ending=True), 1.0).action is Action.CLEAR
 
 
 def test_hold():
@@ -216,16 +216,16 @@ def test_how_it_ended(code, detail, text):
 
 def test_gates():
     specs = [SPEC.model_copy(update={"name": name}) for name in ("a", "b", "c")]
-    stopped = [State(), State(), State()]
+    stopped = [ServiceState(), ServiceState(), ServiceState()]
     gates, said = plan.open_gates(specs, stopped, [None, None, None], 1.0)
     assert gates == [1.0, None, None] and said == []
     gates, said = plan.open_gates(specs, stopped, gates, 10.9)
     assert gates == [1.0, None, None]
     late, said = plan.open_gates(specs, stopped, gates, 11.0)
     assert late == [1.0, 11.0, None] and said == ["b: starting although a does not serve after 10 s"]
-    serving, said = plan.open_gates(specs, [state(Phase.RUNNING), State(), State()], gates, 2.0)
+    serving, said = plan.open_gates(specs, [state(Phase.RUNNING), ServiceState(), ServiceState()], gates, 2.0)
     assert serving == [1.0, 2.0, None] and said == []
-    both, said = plan.open_gates(specs, [state(Phase.RUNNING), state(Phase.FATAL), State()], gates, 2.0)
+    both, said = plan.open_gates(specs, [state(Phase.RUNNING), state(Phase.FATAL), ServiceState()], gates, 2.0)
     assert both == [1.0, 2.0, 2.0] and said == ["c: starting although b is FATAL"]
     assert plan.open_gates(specs, stopped, both, 99.0) == (both, [])
 
@@ -250,7 +250,7 @@ FACTS = st.builds(
 @given(st.lists(st.tuples(FACTS, st.floats(0, 30)), max_size=40))
 def test_safe_in_every_history(history):
     """Whatever is seen in whatever order: never two of a kind, hands off what is held, no endless quick restarts."""
-    current, now = State(), 0.0
+    current, now = ServiceState(), 0.0
     for facts, passed in history:
         now += passed
         before = current

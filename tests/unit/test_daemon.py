@@ -198,7 +198,7 @@ def test_a_monitor_asks_each_service_for_its_metrics():
 
 def test_an_embedded_cluster_has_one_of_each_in_the_order_of_start(work, monkeypatch):
     monkeypatch.setattr(embedded, "mongod_program", lambda: "mongod")
-    directory = embedded.Directory(work / "cluster")
+    directory = embedded.ClusterDirectory(work / "cluster")
     try:
         cluster = directory.open_cluster(0)
         directory.secrets()

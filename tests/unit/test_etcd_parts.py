@@ -24,10 +24,10 @@ from judge.config import EtcdClient, EtcdConfig, EtcdPeer, Tls
 from judge.errors import ConfigError, OutcomeUnknownError, RefusedError, UnavailableError
 from judge.etcd import discovery, program
 from judge.etcd.client import Etcd, KeyValue, Lease, LeaseGoneError
-from judge.etcd.datadir import DataDir, log_ids
+from judge.etcd.datadir import EtcdDataDir, log_ids
 from judge.etcd.discovery import find_by_dns, find_others
 from judge.etcd.election import Election, deadline, read_holder
-from judge.etcd.planner import Disk, EntryMode, Peer, Record
+from judge.etcd.planner import EntryMode, MemberDisk, MemberRecord, PeerAddress
 from judge.etcd.policy import after
 from judge.etcd.transport import Failure, RejectedError, TermGuard, attempts, classify, outcome, shares
 from judge.etcd.wire import grpc
@@ -411,7 +411,11 @@ def test_urls_must_agree_with_certificates(work):
 def test_command_lines(work):
     tls = Tls(ca=work / "ca", cert=work / "crt", key=work / "key")
     made = program.member_command(
-        config(work, tls=tls, peer_tls=tls), work / "etcd", work / "data", "new", [Peer("m1", "p1"), Peer("m2", "p2")]
+        config(work, tls=tls, peer_tls=tls),
+        work / "etcd",
+        work / "data",
+        "new",
+        [PeerAddress("m1", "p1"), PeerAddress("m2", "p2")],
     )
     assert "--initial-cluster=m1=p1,m2=p2" in made and "--initial-cluster-state=new" in made
     assert "--peer-client-cert-auth=true" in made and f"--peer-trusted-ca-file={work / 'ca'}" in made
@@ -468,26 +472,26 @@ def test_any_bytes_are_no_reason_to_fail(noise, cut):
     assert log_ids(b"\0" * 64) == (0, 0)
 
 
-RECORD = Record(
-    "token-one", "m1", "http://p", EntryMode.INITIALISE, (Peer("m1", "http://p"),), 2**64 - 1, 7, True, True
+RECORD = MemberRecord(
+    "token-one", "m1", "http://p", EntryMode.INITIALISE, (PeerAddress("m1", "http://p"),), 2**64 - 1, 7, True, True
 )
 
 
 def test_the_record_survives(work):
-    directory = DataDir(work / "var")
-    assert directory.read() == Disk()
+    directory = EtcdDataDir(work / "var")
+    assert directory.read() == MemberDisk()
     directory.write(RECORD)
-    assert directory.read() == Disk(record=RECORD)
+    assert directory.read() == MemberDisk(record=RECORD)
 
 
 def test_data_is_recognised_and_put_aside(work):
-    directory = DataDir(work / "var")
+    directory = EtcdDataDir(work / "var")
     directory.write(RECORD)
     directory.prepare()
     logs = directory.data / "member" / "wal"
     logs.mkdir(parents=True)
     (logs / "0-0.wal").write_bytes(wal(5, 6))
-    assert directory.read() == Disk(True, 5, 6, RECORD)
+    assert directory.read() == MemberDisk(True, 5, 6, RECORD)
     for _ in range(2):
         directory.discard()
         assert not directory.data.exists() and (directory.old / "member" / "wal").exists()
@@ -499,7 +503,7 @@ def test_data_is_recognised_and_put_aside(work):
 
 
 def test_what_cannot_be_understood_is_refused(work):
-    directory = DataDir(work / "var")
+    directory = EtcdDataDir(work / "var")
     directory.write(RECORD)
     directory.record_file.write_text("{broken")
     with pytest.raises(RefusedError, match="it is not a membership record"):
@@ -510,10 +514,10 @@ def test_what_cannot_be_understood_is_refused(work):
         directory.read()
     (work / "other" / "member").mkdir(parents=True)
     with pytest.raises(RefusedError, match="judge did not start"):
-        DataDir(work / "other").read()
+        EtcdDataDir(work / "other").read()
     (work / "file").write_text("")
     with pytest.raises(RefusedError, match="cannot be written"):
-        DataDir(work / "file").write(RECORD)
+        EtcdDataDir(work / "file").write(RECORD)
 
 
 # -- discovery, against a real name server -----------------------------------------------------------------------------

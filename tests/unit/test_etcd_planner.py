@@ -13,16 +13,16 @@ from judge.etcd.planner import (
     Add,
     Decide,
     Discard,
-    Disk,
     EntryMode,
     FullMember,
     Gone,
-    Listed,
+    ListedMember,
+    MemberDisk,
+    MemberRecord,
     NoQuorum,
-    Peer,
+    PeerAddress,
     Promote,
     Quorum,
-    Record,
     Refuse,
     Remove,
     Silent,
@@ -36,23 +36,23 @@ from judge.etcd.planner import (
 from tests.support.examples import at_least
 
 ME, MINE, TOKEN, CLUSTER, ID = "m1", "http://m1:2380", "token-one", 7, 11
-LISTED = (Peer("m1", MINE), Peer("m2", "http://m2:2380"), Peer("m3", "http://m3:2380"))
-M2 = Listed(22, "m2", ("http://m2:2380",), published=True)
-M3 = Listed(33, "m3", ("http://m3:2380",), published=True)
-JOIN = Record(TOKEN, ME, MINE, EntryMode.JOIN)
-INIT = Record(TOKEN, ME, MINE, EntryMode.INITIALISE, LISTED)
+LISTED = (PeerAddress("m1", MINE), PeerAddress("m2", "http://m2:2380"), PeerAddress("m3", "http://m3:2380"))
+M2 = ListedMember(22, "m2", ("http://m2:2380",), published=True)
+M3 = ListedMember(33, "m3", ("http://m3:2380",), published=True)
+JOIN = MemberRecord(TOKEN, ME, MINE, EntryMode.JOIN)
+INIT = MemberRecord(TOKEN, ME, MINE, EntryMode.INITIALISE, LISTED)
 WITH_ID = dataclasses.replace(JOIN, member_id=ID, cluster_id=CLUSTER)
 STARTED = dataclasses.replace(WITH_ID, started=True)
 SILENT = Silent(found=True, reason="none of m2, m3 answers")
 NOBODY = Silent(found=False, reason="no other member is known")
-DATA = Disk(True, ID, CLUSTER, STARTED)
+DATA = MemberDisk(True, ID, CLUSTER, STARTED)
 
 
 def me(**more):
-    return Listed(**{"id": ID, "name": ME, "peer_urls": (MINE,), "published": True, **more})
+    return ListedMember(**{"id": ID, "name": ME, "peer_urls": (MINE,), "published": True, **more})
 
 
-EMPTY = Disk()
+EMPTY = MemberDisk()
 
 
 def situation(seen, disk=EMPTY, **more):
@@ -71,56 +71,56 @@ def quorum(*members, cluster=CLUSTER):
 RULES = [
     # -- an empty disk, and nobody to ask
     ("told to initialise", situation(SILENT, bootstrap="initialise"), Decide(INIT)),
-    ("decided to initialise", situation(SILENT, Disk(record=INIT)), StartNew(LISTED)),
-    ("awaited by peers", situation(NoQuorum("x"), Disk(record=INIT)), StartNew(LISTED)),
+    ("decided to initialise", situation(SILENT, MemberDisk(record=INIT)), StartNew(LISTED)),
+    ("awaited by peers", situation(NoQuorum("x"), MemberDisk(record=INIT)), StartNew(LISTED)),
     ("told to initialise but others run", situation(NoQuorum("x"), bootstrap="initialise"), Wait),
     ("told to join, silence", situation(SILENT), Wait),
     ("told to join, nobody known", situation(NOBODY), Wait),
-    ("decided to join, silence", situation(NOBODY, Disk(record=JOIN), bootstrap="initialise"), Wait),
+    ("decided to join, silence", situation(NOBODY, MemberDisk(record=JOIN), bootstrap="initialise"), Wait),
     (
         "alone, when-alone",
         situation(NOBODY, bootstrap="when-alone"),
-        Decide(dataclasses.replace(INIT, initial=(Peer(ME, MINE),))),
+        Decide(dataclasses.replace(INIT, initial=(PeerAddress(ME, MINE),))),
     ),
     ("not alone, when-alone", situation(SILENT, bootstrap="when-alone"), Wait),
     (
         "initialise without a list",
         situation(NOBODY, bootstrap="initialise", listed=()),
-        Decide(dataclasses.replace(INIT, initial=(Peer(ME, MINE),))),
+        Decide(dataclasses.replace(INIT, initial=(PeerAddress(ME, MINE),))),
     ),
     ("initialise, not on the list", situation(NOBODY, bootstrap="initialise", listed=LISTED[1:]), Refuse),
-    ("lost disk, silence", situation(SILENT, Disk(record=STARTED), bootstrap="initialise"), Wait),
-    ("lost disk, nobody known", situation(NOBODY, Disk(record=STARTED), bootstrap="initialise"), Refuse),
-    ("lost disk, no quorum", situation(NoQuorum("x"), Disk(record=STARTED), bootstrap="initialise"), Wait),
+    ("lost disk, silence", situation(SILENT, MemberDisk(record=STARTED), bootstrap="initialise"), Wait),
+    ("lost disk, nobody known", situation(NOBODY, MemberDisk(record=STARTED), bootstrap="initialise"), Refuse),
+    ("lost disk, no quorum", situation(NoQuorum("x"), MemberDisk(record=STARTED), bootstrap="initialise"), Wait),
     # -- an empty disk, and a quorum
     ("first decides to join", situation(quorum(M2, M3)), Decide(JOIN)),
-    ("then adds itself", situation(quorum(M2, M3), Disk(record=JOIN)), Add()),
+    ("then adds itself", situation(quorum(M2, M3), MemberDisk(record=JOIN)), Add()),
     ("told to initialise, cluster is there", situation(quorum(M2, M3), bootstrap="initialise"), Decide(JOIN)),
     ("awaited initial member", situation(quorum(M2, M3, me(published=False)), bootstrap="initialise"), Decide(INIT)),
-    ("awaited and decided", situation(quorum(M2, M3, me(published=False)), Disk(record=INIT)), StartNew(LISTED)),
+    ("awaited and decided", situation(quorum(M2, M3, me(published=False)), MemberDisk(record=INIT)), StartNew(LISTED)),
     ("awaited, told to join", situation(quorum(M2, M3, me(published=False))), Remove),
     ("wiped, config still says initialise", situation(quorum(M2, M3, me()), bootstrap="initialise"), Remove),
-    ("wiped, known", situation(quorum(M2, M3, me()), Disk(record=STARTED)), Remove),
-    ("wiped, removed", situation(quorum(M2, M3), Disk(record=STARTED)), Decide(JOIN)),
+    ("wiped, known", situation(quorum(M2, M3, me()), MemberDisk(record=STARTED)), Remove),
+    ("wiped, removed", situation(quorum(M2, M3), MemberDisk(record=STARTED)), Decide(JOIN)),
     (
         "added, not started",
-        situation(quorum(M2, M3, me(name="", learner=True, published=False)), Disk(record=WITH_ID)),
+        situation(quorum(M2, M3, me(name="", learner=True, published=False)), MemberDisk(record=WITH_ID)),
         StartExisting((LISTED[1], LISTED[2], LISTED[0])),
     ),
     (
         "added by nobody knows whom",
-        situation(quorum(M2, M3, me(name="", learner=True, published=False)), Disk(record=JOIN)),
+        situation(quorum(M2, M3, me(name="", learner=True, published=False)), MemberDisk(record=JOIN)),
         Remove,
     ),
     (
         "learner that ran and lost its disk",
-        situation(quorum(M2, M3, me(name="", learner=True, published=False)), Disk(record=STARTED)),
+        situation(quorum(M2, M3, me(name="", learner=True, published=False)), MemberDisk(record=STARTED)),
         Remove,
     ),
-    ("another joins", situation(quorum(M2, dataclasses.replace(M3, learner=True)), Disk(record=JOIN)), Wait),
-    ("my name elsewhere", situation(quorum(M2, me(peer_urls=("http://x:1",))), Disk(record=JOIN)), Refuse),
-    ("my address under another name", situation(quorum(M2, me(name="m9")), Disk(record=JOIN)), Refuse),
-    ("my identity is alive", situation(quorum(M2, M3, me(answers=True)), Disk(record=JOIN)), Refuse),
+    ("another joins", situation(quorum(M2, dataclasses.replace(M3, learner=True)), MemberDisk(record=JOIN)), Wait),
+    ("my name elsewhere", situation(quorum(M2, me(peer_urls=("http://x:1",))), MemberDisk(record=JOIN)), Refuse),
+    ("my address under another name", situation(quorum(M2, me(name="m9")), MemberDisk(record=JOIN)), Refuse),
+    ("my identity is alive", situation(quorum(M2, M3, me(answers=True)), MemberDisk(record=JOIN)), Refuse),
     # -- data
     ("data, silence", situation(SILENT, DATA), StartData()),
     ("data, no quorum", situation(NoQuorum("x"), DATA), StartData()),
@@ -130,12 +130,12 @@ RULES = [
     ("data, removed, not registered", situation(quorum(M2, M3), DATA, registered=False), Refuse),
     ("data of another cluster", situation(quorum(M2, me(), cluster=8), DATA), Refuse),
     ("data, alive elsewhere", situation(quorum(M2, M3, me(answers=True)), DATA), Refuse),
-    ("data without a record", situation(SILENT, Disk(True, ID, CLUSTER)), Refuse),
-    ("unreadable data", situation(SILENT, Disk(True, 0, 0, STARTED)), Refuse),
-    ("swapped data", situation(SILENT, Disk(True, 99, CLUSTER, STARTED)), Refuse),
+    ("data without a record", situation(SILENT, MemberDisk(True, ID, CLUSTER)), Refuse),
+    ("unreadable data", situation(SILENT, MemberDisk(True, 0, 0, STARTED)), Refuse),
+    ("swapped data", situation(SILENT, MemberDisk(True, 99, CLUSTER, STARTED)), Refuse),
     ("another token", situation(SILENT, DATA, token="other-token"), Refuse),
     ("another name", situation(SILENT, DATA, name="m2"), Refuse),
-    ("left for good", situation(quorum(M2), Disk(record=dataclasses.replace(STARTED, left=True))), Refuse),
+    ("left for good", situation(quorum(M2), MemberDisk(record=dataclasses.replace(STARTED, left=True))), Refuse),
     # -- running
     ("running voter", situation(quorum(M2, M3, me()), DATA, running=True), FullMember),
     ("running learner", situation(quorum(M2, M3, me(learner=True)), DATA, running=True), Promote(ID)),
@@ -151,10 +151,10 @@ def test_rule(now, step):
 
 
 def test_unnamed_member_gets_a_name_in_the_initial_cluster():
-    unnamed = Listed(0xAB, "", ("http://m4:2380",), published=False)
-    step = plan(situation(quorum(M2, unnamed, me(name="", learner=True, published=False)), Disk(record=WITH_ID)))
+    unnamed = ListedMember(0xAB, "", ("http://m4:2380",), published=False)
+    step = plan(situation(quorum(M2, unnamed, me(name="", learner=True, published=False)), MemberDisk(record=WITH_ID)))
     assert isinstance(step, StartExisting)
-    assert Peer("ab", "http://m4:2380") in step.initial
+    assert PeerAddress("ab", "http://m4:2380") in step.initial
 
 
 # -- properties over all situations ----------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ IDS = st.sampled_from([0, ID, 22, 33])
 PEERS = st.sampled_from([MINE, "http://m2:2380", "http://m3:2380"])
 NAMES = st.sampled_from(["", "m1", "m2", "m3"])
 RECORDS = st.none() | st.builds(
-    Record,
+    MemberRecord,
     token=st.sampled_from([TOKEN, "other-token"]),
     name=st.sampled_from(["m1", "m2"]),
     peer=st.just(MINE),
@@ -174,9 +174,9 @@ RECORDS = st.none() | st.builds(
     started=st.booleans(),
     left=st.booleans(),
 )
-DISKS = st.builds(Disk, st.booleans(), IDS, st.sampled_from([0, CLUSTER, 8]), RECORDS)
+DISKS = st.builds(MemberDisk, st.booleans(), IDS, st.sampled_from([0, CLUSTER, 8]), RECORDS)
 MEMBERS = st.builds(
-    Listed, IDS.filter(bool), NAMES, PEERS.map(lambda url: (url,)), st.booleans(), st.booleans(), st.booleans()
+    ListedMember, IDS.filter(bool), NAMES, PEERS.map(lambda url: (url,)), st.booleans(), st.booleans(), st.booleans()
 )
 SEEN = (
     st.builds(Silent, st.booleans(), st.just("silence"))
@@ -260,12 +260,12 @@ class Model:
             case Decide(record):
                 self.disk = dataclasses.replace(self.disk, record=record)
             case Discard():
-                self.disk = Disk(record=self.disk.record)
+                self.disk = MemberDisk(record=self.disk.record)
             case Remove(member_id):
                 self.members = [m for m in self.members if m.id != member_id]
             case Add():
                 self.next_id += 1
-                self.members.append(Listed(self.next_id, "", (MINE,), published=False, learner=True))
+                self.members.append(ListedMember(self.next_id, "", (MINE,), published=False, learner=True))
                 if crash != 1:
                     record = dataclasses.replace(self.disk.record, member_id=self.next_id, cluster_id=CLUSTER)
                     self.disk = dataclasses.replace(self.disk, record=record)
@@ -273,9 +273,9 @@ class Model:
                 record = dataclasses.replace(self.disk.record, started=True)
                 assert record.member_id not in self.used, "an identity was used with two disks"
                 self.used.add(record.member_id)
-                self.disk = Disk(record=record)
+                self.disk = MemberDisk(record=record)
                 if crash != 1:
-                    self.disk = Disk(True, record.member_id, CLUSTER, record)
+                    self.disk = MemberDisk(True, record.member_id, CLUSTER, record)
                     self.publish()
                     self.running = True
             case StartData():
@@ -299,10 +299,10 @@ class Model:
 @settings(max_examples=at_least(300))
 @given(
     st.sampled_from([
-        (Disk(), (M2, M3)),
-        (Disk(), (M2, M3, me())),
-        (Disk(record=STARTED), (M2, M3, me())),
-        (Disk(record=WITH_ID), (M2, M3, me(name="", learner=True, published=False))),
+        (MemberDisk(), (M2, M3)),
+        (MemberDisk(), (M2, M3, me())),
+        (MemberDisk(record=STARTED), (M2, M3, me())),
+        (MemberDisk(record=WITH_ID), (M2, M3, me(name="", learner=True, published=False))),
         (DATA, (M2, M3)),
         (DATA, (M2, M3, me(learner=True))),
     ]),
@@ -318,7 +318,7 @@ def test_joining_ends_whatever_is_interrupted(start, crashes, wipes):
             break
         model.carry_out(step, crashes.pop() if crashes else 3)
         if wipes and wipes.pop() and not model.running:
-            model.disk = Disk(record=model.disk.record)
+            model.disk = MemberDisk(record=model.disk.record)
     mine = [m for m in model.members if MINE in m.peer_urls]
     assert isinstance(step, FullMember)
     assert len(mine) == 1 and not mine[0].learner and mine[0].id == model.disk.member_id

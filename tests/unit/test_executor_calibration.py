@@ -11,8 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from judge.executor.calibration import FILE, TOLERANCE, Reference, calibrate, compare, load, machine, measure, save
-from judge.sandbox import Level
+from judge.executor.calibration import (
+    FILE,
+    TOLERANCE,
+    ReferenceMeasurement,
+    calibrate,
+    compare,
+    load,
+    machine,
+    measure,
+    save,
+)
+from judge.sandbox import CheckLevel
 
 seconds = st.floats(min_value=1e-3, max_value=1.0)
 measured = st.dictionaries(st.integers(0, 63), seconds, min_size=1, max_size=8)
@@ -25,22 +35,22 @@ def children() -> set[str]:
 
 @given(measured, measured)
 def test_the_worst_core_decides(now: dict[int, float], before: dict[int, float]) -> None:
-    drift = compare(now, Reference("m", before))[0]
+    drift = compare(now, ReferenceMeasurement("m", before))[0]
     shared = [now[core] / before[core] - 1 for core in now if core in before]
-    expected = Level.WARN if any(abs(one) > TOLERANCE for one in shared) else Level.PASS
+    expected = CheckLevel.WARN if any(abs(one) > TOLERANCE for one in shared) else CheckLevel.PASS
     assert (drift.item, drift.level) == ("calibration", expected)
     assert ("first measurement" in drift.text) == (not shared)
-    assert ("remove calibration.json" in drift.text) == (expected is Level.WARN)
+    assert ("remove calibration.json" in drift.text) == (expected is CheckLevel.WARN)
 
 
 @given(measured)
 def test_cores_are_compared_with_each_other(now: dict[int, float]) -> None:
-    others = compare(now, Reference("m", now))[1:]
+    others = compare(now, ReferenceMeasurement("m", now))[1:]
     if len(now) == 1:
         assert others == []
     else:
         unlike = max(now.values()) / min(now.values()) - 1 > TOLERANCE
-        assert [one.level for one in others] == [Level.WARN if unlike else Level.PASS]
+        assert [one.level for one in others] == [CheckLevel.WARN if unlike else CheckLevel.PASS]
 
 
 def test_every_core_is_measured_without_a_process_left() -> None:
@@ -59,13 +69,13 @@ def test_a_core_that_cannot_be_used_is_left_out(caplog: pytest.LogCaptureFixture
 
 def test_a_slower_machine_is_told_and_exported(tmp_path: Path) -> None:
     core = min(os.sched_getaffinity(0))
-    save(tmp_path, Reference(machine(), {core: 1e-6}))
+    save(tmp_path, ReferenceMeasurement(machine(), {core: 1e-6}))
     found = calibrate(tmp_path, [core])
     (finding,) = found.findings
-    assert finding.level is Level.WARN
+    assert finding.level is CheckLevel.WARN
     assert f"core {core} takes +" in finding.text
     assert (REGISTRY.get_sample_value("judge_executor_calibration_drift_ratio", {"core": str(core)}) or 0) > 1
-    assert load(tmp_path) == Reference(machine(), {core: 1e-6})
+    assert load(tmp_path) == ReferenceMeasurement(machine(), {core: 1e-6})
     (speed,) = found.cores
     assert (speed.core, speed.first) == (core, 1e-6)
     assert speed.drift > 1
@@ -77,7 +87,7 @@ def test_the_first_run_makes_the_reference_and_another_machine_a_new_one(tmp_pat
     first = load(tmp_path)
     assert first is not None
     assert list(first.seconds) == [core]
-    save(tmp_path, Reference("a processor of before", {core: 1e-6}))
+    save(tmp_path, ReferenceMeasurement("a processor of before", {core: 1e-6}))
     assert "first measurement" in calibrate(tmp_path, [core]).findings[0].text
     again = load(tmp_path)
     assert again is not None
@@ -96,4 +106,4 @@ def test_a_damaged_reference_is_measured_anew(tmp_path: Path, text: str, caplog:
 
 
 def test_an_unwritable_work_directory_costs_only_the_comparison(tmp_path: Path) -> None:
-    assert calibrate(tmp_path / "missing", [min(os.sched_getaffinity(0))]).findings[0].level is Level.PASS
+    assert calibrate(tmp_path / "missing", [min(os.sched_getaffinity(0))]).findings[0].level is CheckLevel.PASS

@@ -15,8 +15,8 @@ from judge.executor.channel import (
     Data,
     Finished,
     Job,
+    MessageReader,
     Progress,
-    Reader,
     Ready,
     limits_of,
     send,
@@ -39,7 +39,7 @@ def job(**submission) -> Job:
 
 def test_to_a_slot(pair):
     ours, theirs = pair
-    reader = Reader(theirs)
+    reader = MessageReader(theirs)
     send(ours, job(command="x" * 4000))
     send(ours, Cancel(claim="c"))
     assert reader.for_slot() == job(command="x" * 4000)
@@ -54,12 +54,12 @@ def test_the_end_of_main_inside_a_message(pair):
     ours, theirs = pair
     ours.sendall(struct.pack("!I", 100) + b"{")
     ours.close()
-    assert Reader(theirs).for_slot() is None
+    assert MessageReader(theirs).for_slot() is None
 
 
 def test_to_main(pair):
     ours, theirs = pair
-    reader = Reader(ours)
+    reader = MessageReader(ours)
     assert reader.for_main() == ([], True)
     send(theirs, Ready())
     send(theirs, Progress(claim="c", status=Status.RUNNING, progress="1/2", nearly=True))
@@ -79,13 +79,13 @@ def test_nonsense_is_refused(pair):
     ours, theirs = pair
     theirs.sendall(struct.pack("!I", 1 << 31))
     with pytest.raises(SandboxError, match="the limit is"):
-        Reader(ours).for_main()
+        MessageReader(ours).for_main()
     theirs.sendall(struct.pack("!I", 2) + b"{}")
     with pytest.raises(ValueError, match="kind"):
-        Reader(ours).for_main()
+        MessageReader(ours).for_main()
     ours.sendall(struct.pack("!I", 1 << 31))
     with pytest.raises(SandboxError):
-        Reader(theirs).for_slot()
+        MessageReader(theirs).for_slot()
 
 
 def test_limits():

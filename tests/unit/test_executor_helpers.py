@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from judge.executor.channel import Cancel, Finished, Help, Helped, Job, Progress, Reader, Settings, send
+from judge.executor.channel import Cancel, Finished, Help, Helped, Job, MessageReader, Progress, Settings, send
 from judge.executor.helpers import HelperScheduler
 from judge.executor.slot.parallel.shared_queue import Sharing, clear
-from judge.executor.slot_state import CANCEL_GRACE, Known, SlotState
+from judge.executor.slot_state import CANCEL_GRACE, KnownSlot, SlotState
 from judge.executor.slots import Slots
 from judge.model.messages import Assignment, Status, Submission
 
@@ -32,7 +32,7 @@ class Played:
         for slot in self.slots.slots:
             ours, theirs = socket.socketpair()
             self.ours.append(ours)
-            slot.sock, slot.reader, slot.known = theirs, Reader(theirs), Known(SlotState.IDLE)
+            slot.sock, slot.reader, slot.known = theirs, MessageReader(theirs), KnownSlot(SlotState.IDLE)
         self.helpers = HelperScheduler(self.slots, self.sharing)
 
     def close(self) -> None:
@@ -60,7 +60,7 @@ class Played:
         except BlockingIOError:
             return None
         self.ours[slot].settimeout(30)
-        return Reader(self.ours[slot]).for_slot()
+        return MessageReader(self.ours[slot]).for_slot()
 
     def say(self, slot: int, message: Helped | Finished | Progress) -> None:
         send(self.ours[slot], message)

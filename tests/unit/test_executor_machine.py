@@ -24,7 +24,7 @@ from judge.executor.machine import (
     spare_cores,
     usable_cores,
 )
-from judge.sandbox.check import Level
+from judge.sandbox.check import CheckLevel
 
 
 @pytest.mark.parametrize(("text", "cpus"), [("0", [0]), ("0-2,5\n", [0, 1, 2, 5]), ("", []), ("3,7", [3, 7])])
@@ -104,8 +104,8 @@ def test_the_memory_of_a_container_is_its_limit(work):
 
 
 def test_a_slot_with_little_memory_is_a_warning():
-    assert memory_finding(2**31, 2**31).level is Level.PASS
-    assert memory_finding(2**30, 2**31).level is Level.WARN
+    assert memory_finding(2**31, 2**31).level is CheckLevel.PASS
+    assert memory_finding(2**30, 2**31).level is CheckLevel.WARN
 
 
 Stat = namedtuple("Stat", "f_bavail f_frsize")

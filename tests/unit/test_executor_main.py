@@ -9,13 +9,13 @@ import pytest
 
 from judge.errors import ConfigError, RefusedError
 from judge.executor import main
-from judge.sandbox import Finding, Level
+from judge.sandbox import CheckedItem, CheckLevel
 
 
 def test_a_weak_sandbox_is_refused_unless_allowed(caplog):
-    good = [Finding(Level.PASS, "kernel", "6"), Finding(Level.WARN, "swap", "on")]
+    good = [CheckedItem(CheckLevel.PASS, "kernel", "6"), CheckedItem(CheckLevel.WARN, "swap", "on")]
     assert main.check_sandbox(good, allow_weak=False) is False
-    bad = [*good, Finding(Level.FAIL, "cgroups", "none")]
+    bad = [*good, CheckedItem(CheckLevel.FAIL, "cgroups", "none")]
     with pytest.raises(RefusedError, match="no full sandbox is possible here: cgroups: none"):
         main.check_sandbox(bad, allow_weak=False)
     assert main.check_sandbox(bad, allow_weak=True)

@@ -19,7 +19,7 @@ from judge.executor.slot_state import (
     SILENCE,
     START_GRACE,
     Ended,
-    Known,
+    KnownSlot,
     SlotState,
     Started,
     longest_step,
@@ -51,8 +51,8 @@ EVENTS = st.one_of(
 )
 
 
-def after(*events: object, known: Known | None = None) -> Known:
-    known = known or Known()
+def after(*events: object, known: KnownSlot | None = None) -> KnownSlot:
+    known = known or KnownSlot()
     for event in events:
         known = next_state(known, event, NOW)
     return known
@@ -95,7 +95,7 @@ def test_a_sign_of_life_begins_the_silence_anew(work, later):
 
 @given(st.lists(EVENTS, max_size=12), st.sampled_from([Finished(claim="a"), Helped(claim="a")]))
 def test_work_that_is_done_leaves_nothing_behind(events, done):
-    assert after(*events, done) == Known(SlotState.IDLE)
+    assert after(*events, done) == KnownSlot(SlotState.IDLE)
 
 
 def test_only_what_it_does_is_cancelled():
@@ -107,7 +107,7 @@ def test_only_what_it_does_is_cancelled():
 
 
 def test_ends_in_a_row_wait_longer_and_longer_unless_main_asked_for_them():
-    known, delays = Known(), []
+    known, delays = KnownSlot(), []
     for _ in range(9):
         known = after(Ended("x"), known=known)
         delays.append(known.start_at - NOW)
@@ -120,7 +120,7 @@ def test_ends_in_a_row_wait_longer_and_longer_unless_main_asked_for_them():
 
 def test_the_reason_of_an_end_is_forgotten_at_the_next_start():
     assert after(Broken(reason="no memory")).reason == "no memory"
-    assert after(Ended("gone"), Started()) == Known(SlotState.STARTING, deadline=NOW + START_GRACE, failures=1)
+    assert after(Ended("gone"), Started()) == KnownSlot(SlotState.STARTING, deadline=NOW + START_GRACE, failures=1)
 
 
 @pytest.mark.parametrize("name", sorted(load_table()))

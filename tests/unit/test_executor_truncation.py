@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from judge.executor.slot import truncation
 from judge.executor.table import REPORT_BYTES
 from judge.model.messages import TestResult, Verdict
-from judge.sandbox.types import Outcome
+from judge.sandbox.types import RunOutcome
 
 
-def outcome(out: bytes = b"", err: bytes = b"") -> Outcome:
+def outcome(out: bytes = b"", err: bytes = b"") -> RunOutcome:
     fds = []
     for data in (out, err):
         fd = os.memfd_create("test")
         os.write(fd, data)
         fds.append(fd)
-    return Outcome(0, None, frozenset(), 0.0, 0.0, 0, 1, fds[0], fds[1])
+    return RunOutcome(0, None, frozenset(), 0.0, 0.0, 0, 1, fds[0], fds[1])
 
 
 @given(st.binary(max_size=3000), st.binary(max_size=3000), st.integers(0, 20_000))

@@ -16,8 +16,8 @@ import judge
 from judge.executor.verdict import (
     BUSY,
     PRECEDENCE,
-    Checked,
     Ruling,
+    Validated,
     checked_verdict,
     compile_verdict,
     judge_error,
@@ -93,7 +93,7 @@ def test_faults(facts, verdict, words):
     assert found is not None
     assert found[0] is verdict
     assert words in found[1]
-    for validation in (None, Checked(accepted=True), Checked(accepted=False)):
+    for validation in (None, Validated(accepted=True), Validated(accepted=False)):
         assert run_verdict(facts, LIMITS, validation, heap_full=facts.exit_code == 3) == found
 
 
@@ -159,9 +159,9 @@ def test_an_exit_code_means_full_heap_only_where_the_language_says_so():
 
 def test_validation_decides_good_runs():
     assert run_verdict(OK, LIMITS, None) == Ruling(Verdict.AC, "")
-    assert run_verdict(OK, LIMITS, Checked(accepted=True, message="close enough")) == Ruling(Verdict.AC, "")
-    assert run_verdict(OK, LIMITS, Checked(accepted=False, message="line 1")) == Ruling(Verdict.WA, "line 1")
-    assert run_verdict(OK, LIMITS, Checked(accepted=False)) == Ruling(Verdict.WA, "wrong answer")
+    assert run_verdict(OK, LIMITS, Validated(accepted=True, message="close enough")) == Ruling(Verdict.AC, "")
+    assert run_verdict(OK, LIMITS, Validated(accepted=False, message="line 1")) == Ruling(Verdict.WA, "line 1")
+    assert run_verdict(OK, LIMITS, Validated(accepted=False)) == Ruling(Verdict.WA, "wrong answer")
 
 
 def test_compilation():
@@ -173,11 +173,11 @@ def test_compilation():
 
 
 def test_what_is_ruled_without_a_run_of_the_submission():
-    assert checked_verdict(Checked(accepted=True, message="all lines")) == Ruling(Verdict.AC, "")
-    assert checked_verdict(Checked(accepted=False, message="line 1")) == Ruling(Verdict.WA, "line 1")
-    assert checked_verdict(Checked(accepted=False)) == Ruling(Verdict.WA, "wrong answer")
+    assert checked_verdict(Validated(accepted=True, message="all lines")) == Ruling(Verdict.AC, "")
+    assert checked_verdict(Validated(accepted=False, message="line 1")) == Ruling(Verdict.WA, "line 1")
+    assert checked_verdict(Validated(accepted=False)) == Ruling(Verdict.WA, "wrong answer")
     # A validator that failed has not found anything, whatever else it says.
-    assert checked_verdict(Checked(accepted=False, fault="it crashed")) == Ruling(Verdict.JE, "it crashed")
+    assert checked_verdict(Validated(accepted=False, fault="it crashed")) == Ruling(Verdict.JE, "it crashed")
     assert unfit_verdict("too big") == Ruling(Verdict.CE, "compilation failed: too big")
     assert total_time_verdict("no time is left") == Ruling(Verdict.TLE, "no time is left")
     assert judge_error("its validator does not compile") == Ruling(Verdict.JE, "its validator does not compile")
@@ -209,7 +209,7 @@ FACTS = st.builds(
     wall=st.floats(0, 10),
     memory=st.integers(0, 2**28),
 )
-CHECKED = st.none() | st.builds(Checked, accepted=st.booleans(), message=st.text(max_size=5))
+CHECKED = st.none() | st.builds(Validated, accepted=st.booleans(), message=st.text(max_size=5))
 
 
 @given(FACTS, CHECKED, st.booleans())
@@ -283,7 +283,7 @@ CRASH = replace(OK, exit_code=3)
     ],
 )
 def test_interaction(submission, validator, verdict):
-    checked = Checked(
+    checked = Validated(
         accepted=validator.exit_code == 42,
         message="no",
         fault=validator_fault(validator, LIMITS),
@@ -293,18 +293,18 @@ def test_interaction(submission, validator, verdict):
 
 
 LATER = {
-    "judge": (OK, Checked(accepted=False, fault="broken", first=True), Verdict.JE),
-    "first": (replace(OK, killed={Killed.FORBIDDEN}), Checked(accepted=False, first=True), Verdict.WA),
+    "judge": (OK, Validated(accepted=False, fault="broken", first=True), Verdict.JE),
+    "first": (replace(OK, killed={Killed.FORBIDDEN}), Validated(accepted=False, first=True), Verdict.WA),
     "act": (replace(OK, killed=set(Killed) - {Killed.NONE, Killed.CANCELLED}), None, Verdict.SV),
     "memory": (replace(OK, killed={Killed.MEMORY, Killed.CPU, Killed.WALL, Killed.OUTPUT}), None, Verdict.MLE),
     "cpu": (replace(OK, killed={Killed.CPU, Killed.WALL, Killed.OUTPUT}), None, Verdict.TLE),
     "wall": (replace(OK, killed={Killed.WALL, Killed.OUTPUT}), None, Verdict.TLE),
     "output": (replace(OK, killed={Killed.OUTPUT}, signal=11, exit_code=None, memory=2 * MIB64), None, Verdict.OLE),
-    "numbers": (replace(OK, memory=MIB64 + 1), Checked(accepted=False), Verdict.MLE),
+    "numbers": (replace(OK, memory=MIB64 + 1), Validated(accepted=False), Verdict.MLE),
     "crash": (replace(OK, exit_code=3, memory=MIB64), None, Verdict.MLE),
     "heap": (replace(OK, exit_code=3), None, Verdict.MLE),
-    "end": (replace(OK, exit_code=1), Checked(accepted=False), Verdict.RTE),
-    "rejected": (OK, Checked(accepted=False), Verdict.WA),
+    "end": (replace(OK, exit_code=1), Validated(accepted=False), Verdict.RTE),
+    "rejected": (OK, Validated(accepted=False), Verdict.WA),
 }
 
 

@@ -79,14 +79,18 @@ def test_a_text_that_is_too_long_is_cut_and_said_to_be(printed, answer):
     ],
 )
 def test_places_as_compilers_name_them(said, name, line):
-    found = places.linked(f"a <b>\n{said}\n", [places.Shown(name, "src", 20)])
+    found = places.linked(f"a <b>\n{said}\n", [places.ShownSource(name, "src", 20)])
     assert f'<a href="#src-{line}">' in found
     assert "a &lt;b&gt;\n" in found
     assert re.sub(r"</?a[^>]*>", "", str(found)) == str(places.linked(f"a <b>\n{said}\n", []))
 
 
 def test_only_what_is_shown_is_linked():
-    two = [places.Shown("src/a.c", "src-1", 5), places.Shown("src/b/a.c", "src-2", 5), places.Shown("c.h", "src-3", 5)]
+    two = [
+        places.ShownSource("src/a.c", "src-1", 5),
+        places.ShownSource("src/b/a.c", "src-2", 5),
+        places.ShownSource("c.h", "src-3", 5),
+    ]
     text = "src/a.c:1 src/b/a.c:2 a.c:3 c.h:4 x/c.h:5 c.h:6 /usr/include/stdio.h:1 c.h:0"
     links = re.findall(r'#(src-\d-\d)"', places.linked(text, two))
     assert links == ["src-1-1", "src-2-2", "src-3-4", "src-3-5"]
@@ -94,7 +98,7 @@ def test_only_what_is_shown_is_linked():
 
 @given(st.text(st.sampled_from('ab.c:1<>"&()/ \n'), max_size=200))
 def test_no_text_becomes_markup(text):
-    found = str(places.linked(text, [places.Shown("a.c", "src", 9)]))
+    found = str(places.linked(text, [places.ShownSource("a.c", "src", 9)]))
     assert "<" not in re.sub(r'<a href="#src-[1-9]">|</a>', "", found)
 
 
@@ -134,7 +138,9 @@ def test_a_message_of_long_names_costs_no_more_than_another():
     """Tried from each of its characters, one of these took a hundred times as long as plain text."""
 
     def cost(text: str) -> float:
-        return min(timeit.repeat(lambda: places.linked(text, [places.Shown("a.c", "src", 9)]), number=1, repeat=3))
+        return min(
+            timeit.repeat(lambda: places.linked(text, [places.ShownSource("a.c", "src", 9)]), number=1, repeat=3)
+        )
 
     plain = cost("some words of a compiler, not a place " * 1700)
     assert all(cost(text * (64_000 // len(text))) < 30 * plain for text in ("a.", "a.a", "a.aaaaaaaa", "./", "aaaa"))
@@ -142,9 +148,9 @@ def test_a_message_of_long_names_costs_no_more_than_another():
 
 def test_a_message_about_many_files_costs_no_more_than_one_about_one():
     """Each place was held against each file anew: ten seconds for a log of 24 KiB and a hundred files."""
-    shown = [places.Shown(f"{n}/b/c/d/e/f/g/h/i/a.c", f"src-{n}", 9) for n in range(100)]
+    shown = [places.ShownSource(f"{n}/b/c/d/e/f/g/h/i/a.c", f"src-{n}", 9) for n in range(100)]
 
-    def cost(text: str, among: list[places.Shown]) -> float:
+    def cost(text: str, among: list[places.ShownSource]) -> float:
         return min(timeit.repeat(lambda: places.linked(text, among), number=1, repeat=3))
 
     for name in ("a.c", "b.c", "7/b/c/d/e/f/g/h/i/a.c"):

@@ -15,9 +15,9 @@ from werkzeug.http import parse_cookie
 
 from judge.config import EtcdClient, GatewayConfig, Tls
 from judge.errors import JudgeError, LimitError, UsageError
-from judge.gateway.auth import Tokens
+from judge.gateway.auth import FileTokens
 from judge.gateway.front import head as heads
-from judge.gateway.front.gate import Gate
+from judge.gateway.front.gate import FrontGate
 from judge.gateway.front.refusing import refusal
 from judge.gateway.front.server import Front
 from tests.support.gateway import make_config
@@ -35,8 +35,8 @@ def config(work) -> GatewayConfig:
     return make_config(work, EtcdClient(endpoints=["127.0.0.1:1"]), tls, proxied=True, spool_dir=work)
 
 
-def gate_of(config: GatewayConfig) -> Gate:
-    return Gate(config, Tokens(config.tokens), config.session_key.read_bytes().strip())
+def gate_of(config: GatewayConfig) -> FrontGate:
+    return FrontGate(config, FileTokens(config.tokens), config.session_key.read_bytes().strip())
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -76,7 +76,7 @@ def test_any_header_is_read_or_refused_in_words(config, method, path, fields, qu
     assert packet
 
 
-class _Faulty(Gate):
+class _Faulty(FrontGate):
     """A gate with a fault of ours."""
 
     def caller(self, *_: object) -> object:  # type: ignore[override]
@@ -86,7 +86,7 @@ class _Faulty(Gate):
 @contextlib.contextmanager
 def fronted(config: GatewayConfig) -> Iterator[tuple[str, int]]:
     listener = socket.create_server(("127.0.0.1", 0))
-    front = Front(config, _Faulty(config, Tokens(config.tokens), b"k" * 32), listener)
+    front = Front(config, _Faulty(config, FileTokens(config.tokens), b"k" * 32), listener)
     front.start()
     try:
         yield listener.getsockname()

@@ -21,15 +21,15 @@ from judge.config import EtcdClient, GatewayConfig, Tls
 from judge.crowd import Crowd, group, hang_up
 from judge.errors import LimitError, UnavailableError, UsageError
 from judge.gateway.app import create_app
-from judge.gateway.auth import Tokens
+from judge.gateway.auth import FileTokens
 from judge.gateway.front import head as heads
 from judge.gateway.front.exchange import exchange
-from judge.gateway.front.gate import SMALL_BODY, Gate, HttpCaller
+from judge.gateway.front.gate import SMALL_BODY, FrontGate, HttpCaller
 from judge.gateway.front.head import HeadTooLargeError
 from judge.gateway.front.refusing import refusal
 from judge.gateway.front.room import Held, Room
 from judge.gateway.front.turns import Pace, Places, Turns
-from judge.gateway.throttle import Throttle
+from judge.gateway.throttle import AddressThrottle
 from tests.support.gateway import ADMIN, USER, make_config, write_tokens
 
 # --- heads -----------------------------------------------------------------------------------------------------
@@ -204,8 +204,8 @@ def config(work):
     )
 
 
-def gate_of(config) -> Gate:
-    return Gate(config, Tokens(config.tokens), config.session_key.read_bytes().strip())
+def gate_of(config) -> FrontGate:
+    return FrontGate(config, FileTokens(config.tokens), config.session_key.read_bytes().strip())
 
 
 def test_only_a_proxy_speaks_for_others(config):
@@ -240,7 +240,7 @@ def test_a_session_of_the_pages_is_known_at_the_gate_while_the_app_says_so(confi
     now = [1000.0]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
     client = create_app(config).test_client()
-    principal = Tokens(config.tokens).find(USER)
+    principal = FileTokens(config.tokens).find(USER)
     with client.session_transaction() as session:
         session["fp"], session["sid"] = principal.fingerprint, "secret"
     cookie = client.get_cookie("judge").value
@@ -432,7 +432,7 @@ def test_what_is_no_token_stands_in_the_way_of_none(config):
     assert ask("X-Auth-Token: wrong", f"X-Auth-User: {USER}") is None
 
 
-def fail(gate: Gate, caller: HttpCaller) -> None:
+def fail(gate: FrontGate, caller: HttpCaller) -> None:
     """A request that came through and is answered with 401, or was refused at once."""
     if caller.retry_after == 0:
         gate.begins(caller)
@@ -465,7 +465,7 @@ def test_what_was_no_failure_costs_nothing(config, status):
 
 @given(st.lists(st.tuples(st.floats(0, 10), st.booleans()), max_size=80))
 def test_a_throttle_lets_through_a_burst_and_then_one_each_so_often(steps):
-    throttle, now, through = Throttle(5, 3.0), 0.0, 0
+    throttle, now, through = AddressThrottle(5, 3.0), 0.0, 0
     for pause, _ in steps:
         now += pause
         if throttle.wait("a", now) <= 0:

@@ -78,7 +78,7 @@ def test_levels_of_output(line, level, text):
 
 def test_tokens(work):
     write_tokens(work / "t.yml", PEOPLE)
-    tokens = auth.Tokens(work / "t.yml")
+    tokens = auth.FileTokens(work / "t.yml")
     root = tokens.find(ADMIN)
     assert root is not None and root.user == "root" and root.admin
     ada = tokens.find(USER)
@@ -92,7 +92,7 @@ def test_tokens(work):
 def test_changed_tokens_are_read_again_and_a_slip_keeps_the_old(work, caplog):
     path = work / "t.yml"
     write_tokens(path, PEOPLE)
-    tokens = auth.Tokens(path)
+    tokens = auth.FileTokens(path)
     write_tokens(path, [("eve", "user", "a-token-of-eve")])
     assert tokens.find(ADMIN) is None
     eve = tokens.find("a-token-of-eve")
@@ -119,12 +119,12 @@ def test_changed_tokens_are_read_again_and_a_slip_keeps_the_old(work, caplog):
 def test_tokens_that_cannot_be_used(work, content, why):
     (work / "t.yml").write_bytes(content)
     with pytest.raises(ConfigError, match=why):
-        auth.Tokens(work / "t.yml")
+        auth.FileTokens(work / "t.yml")
 
 
 def test_a_missing_file_of_tokens(work):
     with pytest.raises(ConfigError, match=r"t\.yml: cannot be read: No such file"):
-        auth.Tokens(work / "t.yml")
+        auth.FileTokens(work / "t.yml")
 
 
 def test_session_key(work):

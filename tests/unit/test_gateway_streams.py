@@ -14,7 +14,7 @@ from judge.errors import UnavailableError
 from judge.gateway.auth import Principal
 from judge.gateway.front import watching
 from judge.gateway.front.streams import Streams
-from judge.gateway.front.watching import Watch, Way
+from judge.gateway.front.watching import ListenerWatch, Way
 from judge.model.people import WAYS, WaysIn, WaysState
 from judge.model.streaming import ChangesReply, ChangesRequest, Wish
 
@@ -49,7 +49,7 @@ async def test_a_stream_that_cannot_go_on_ends_and_has_no_second_answer_in_it():
         return wish
 
     wish = Wish(key="ada", user="ada", after="1-1")
-    streams = Streams(ask, 10, Watch(watching.nobody_says, lambda _: None))
+    streams = Streams(ask, 10, ListenerWatch(watching.nobody_says, lambda _: None))
     receiver: Any = Receiver()
     async with asyncio.timeout(20):
         await streams.listen(receiver, b"head\r\n\r\n", wish, TOKEN, still)
@@ -76,7 +76,7 @@ async def test_who_asks_for_all_that_happened_keeps_nobody_else_from_hearing_of_
         await streams.listen(receiver, b"", wish, TOKEN, still)
 
     receiver: Any = Receiver()
-    streams = Streams(ask, 100, Watch(watching.nobody_says, lambda _: None))
+    streams = Streams(ask, 100, ListenerWatch(watching.nobody_says, lambda _: None))
     listeners = [asyncio.create_task(listen("eve")) for _ in range(20)]
     try:
         async with asyncio.timeout(10):
@@ -98,7 +98,7 @@ async def test_a_listener_who_goes_is_heard_of(lost):
         return wish
 
     wish = Wish(key="ada", user="ada")
-    streams = Streams(lambda _: ChangesReply(place="5-1"), 10, Watch(watching.nobody_says, lambda _: None))
+    streams = Streams(lambda _: ChangesReply(place="5-1"), 10, ListenerWatch(watching.nobody_says, lambda _: None))
     receiver: Any = Receiver()
     task = asyncio.create_task(streams.listen(receiver, b"", wish, TOKEN, still))
     async with asyncio.timeout(10):
@@ -133,7 +133,7 @@ class Listener:
 
 
 async def look(listeners: list[Listener], ask: Any, listed: Any = lambda _: None) -> list[bool]:
-    await Watch(ask, listed)._look(list(listeners))
+    await ListenerWatch(ask, listed)._look(list(listeners))
     return [one.ended for one in listeners]
 
 

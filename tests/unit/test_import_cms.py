@@ -15,7 +15,7 @@ from judge.languages.table import load_table
 from judge.model.messages import Limits, Submission
 from judge.model.problem import IoiTask, ProblemType
 from judge.problems.importers import cms, cms_gen, tps
-from judge.problems.importers.draft import Asked
+from judge.problems.importers.draft import ImporterWords
 from judge.problems.package import Package, read_package
 from tests.support.packages import Files, write
 
@@ -318,9 +318,9 @@ def _tree(path, files):
 
 
 def _asked():
-    from judge.problems.importers.draft import Asked
+    from judge.problems.importers.draft import ImporterWords
 
-    return Asked()
+    return ImporterWords()
 
 
 @pytest.mark.parametrize(
@@ -707,10 +707,10 @@ def test_subtasks_of_tps_by_gen_data_where_there_is_no_mapping(tmp_path, data, c
 @pytest.mark.parametrize("said", [3, 256])
 def test_the_memory_limit_that_is_asked_for_counts(tmp_path, said):
     where = write(tmp_path / "tps", json_plus(EXPORT, memory_limit=said))
-    with read_package(where, asked=Asked(memory=77)) as package:
+    with read_package(where, asked=ImporterWords(memory=77)) as package:
         assert package.manifest.limits.memory == 77 * 1024**2
     where = write(tmp_path / "cms", PLAIN)
-    with read_package(where, asked=Asked(memory=77)) as package:
+    with read_package(where, asked=ImporterWords(memory=77)) as package:
         assert package.manifest.limits.memory == 77 * 1024**2
         assert any("memory limit 77 MiB, as --memory says, in place of" in note for note in package.notes)
 

@@ -485,7 +485,7 @@ def test_what_is_left_alone_is_said_by_check_and_import(tmp_path: Path) -> None:
     where = folder(tmp_path, with_(text))
     with pytest.raises(UnmadeError) as unmade:
         read_package(where)
-    with read_package(where, asked=draft.Asked(made=unmade.value.plan.stand_ins())) as package:
+    with read_package(where, asked=draft.ImporterWords(made=unmade.value.plan.stand_ins())) as package:
         assert any("tool: is no key that is known here, and is left alone" in note for note in package.notes)
     unmade.value.plan.close()
     checked = check_package(where)

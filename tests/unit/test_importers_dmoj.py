@@ -15,7 +15,7 @@ import yaml
 from judge.errors import PackageError
 from judge.model.problem import ProblemProgram, ProblemType
 from judge.problems import answers
-from judge.problems.importers import Asked, open_package_tree
+from judge.problems.importers import ImporterWords, open_package_tree
 from judge.problems.importers.dmoj import programs
 from judge.problems.package import Package, read_package
 from tests.support.trees import Files, archive, folder
@@ -44,7 +44,7 @@ def dmoj(init: str, files: Files | None = None) -> Files:
 
 
 def taken(tmp_path: Path, init: str, files: Files | None = None, **asked: Any) -> Package:
-    return read_package(folder(tmp_path, dmoj(init, files), "aplusb"), asked=Asked(**asked))
+    return read_package(folder(tmp_path, dmoj(init, files), "aplusb"), asked=ImporterWords(**asked))
 
 
 def groups_of(package: Package) -> list[tuple[str, float | None, str, list[str]]]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from judge.errors import PackageError, UsageError
 from judge.problems.importers import gensh
-from judge.problems.importers.draft import Asked
+from judge.problems.importers.draft import ImporterWords
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
@@ -311,7 +311,7 @@ def test_scripts_that_do_not_count_are_said(tmp_path: Path) -> None:
 
 def test_a_memory_limit_is_for_packages_of_other_formats(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--memory: .* has its own; set limits\.memory in problem\.yaml"):
-        read_package(folder(tmp_path, FILES), asked=Asked(memory=64))
+        read_package(folder(tmp_path, FILES), asked=ImporterWords(memory=64))
 
 
 def test_solutions_elsewhere(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from judge.errors import PackageError
 from judge.model.problem import ProblemType
-from judge.problems.importers import Asked, draft
+from judge.problems.importers import ImporterWords, draft
 from judge.problems.package import Package, read_package
 from judge.problems.reading.checks import check_package
 from tests.support.trees import Files, folder
@@ -239,7 +239,9 @@ def test_an_export_without_its_tests(tmp_path: Path) -> None:
 
 
 def test_the_tests_may_still_be_taken_alone(tmp_path: Path) -> None:
-    with read_package(folder(tmp_path, PLAIN, "x"), asked=draft.Asked(format="directory"), time_limit=1) as package:
+    with read_package(
+        folder(tmp_path, PLAIN, "x"), asked=draft.ImporterWords(format="directory"), time_limit=1
+    ) as package:
         assert len(package.manifest.tests) == 2
 
 
@@ -266,10 +268,13 @@ def test_different_limits_where_one_is_given_for_all(tmp_path: Path) -> None:
     said = SUBTASKS.replace("{id: 1,", "{id: 1, time: 1s, memory: 64m,")
     with pytest.raises(PackageError, match=r"time: there are different ones, .* give one for all \(--time-limit\)"):
         read_package(folder(tmp_path / "a", {**PLAIN, "testdata/config.yaml": said.encode()}, "x"))
-    where, asked = folder(tmp_path / "b", {**PLAIN, "testdata/config.yaml": said.encode()}, "x"), Asked(memory=32)
+    where, asked = (
+        folder(tmp_path / "b", {**PLAIN, "testdata/config.yaml": said.encode()}, "x"),
+        ImporterWords(memory=32),
+    )
     with pytest.raises(PackageError, match="time: there are different ones"):
         read_package(where, asked=asked)
-    with read_package(where, time_limit=3.0, asked=Asked(memory=32, time_limit=3.0)) as package:
+    with read_package(where, time_limit=3.0, asked=ImporterWords(memory=32, time_limit=3.0)) as package:
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (3, 32 * 1024**2)
         assert "not carried over: time: there are different ones; --time-limit is for all" in package.notes
 

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.ctl.problem.making import Batch, fault, refuse_absent, script
+from judge.ctl.problem.making import TestBatch, fault, refuse_absent, script
 from judge.ctl.problem.trial import Present
 from judge.errors import PackageError, UnavailableError
 from judge.model import messages as m
 from judge.problems.archives import open_tree
 from judge.problems.importers import draft, making, testlib, tps_gen
-from judge.problems.importers.draft import Asked, Made
-from judge.problems.importers.making import Plan, Program, Step, UnmadeError
+from judge.problems.importers.draft import ImporterWords, Made
+from judge.problems.importers.making import MakingStep, PackageProgram, Plan, UnmadeError
 from judge.problems.package import Package, read_package
 from judge.problems.reading.checks import check_package
 from tests.support.gateway import make_task
@@ -69,7 +69,7 @@ def made(where: Path, plan: Plan, tmp_path: Path) -> Package:
         files[path] = tmp_path / f"made{number}"
         files[path].write_text(f"{path}\n")
     plan.close()
-    return read_package(where, asked=Asked(made=plan.made(files)))
+    return read_package(where, asked=ImporterWords(made=plan.made(files)))
 
 
 def contents(package: Package) -> list[tuple[str, bytes, bytes]]:
@@ -367,8 +367,8 @@ def test_a_program_of_two_steps_is_run_twice_side_by_side(tmp_path: Path, first:
     (tmp_path / "p").mkdir()
     (tmp_path / "p/two.py").write_text(source)
     (tmp_path / "in").write_text("1 2\n")
-    program = Program("two.py", {"two.py": source.encode()}, "", ("python3", "{}/two.py"))
-    text = script({"solution": program}, [Step("solution", "out", (), "in", two_steps=True)], {"solution": "p"}, {
+    program = PackageProgram("two.py", {"two.py": source.encode()}, "", ("python3", "{}/two.py"))
+    text = script({"solution": program}, [MakingStep("solution", "out", (), "in", two_steps=True)], {"solution": "p"}, {
         "in": "in", "out": "out/0",
     })  # fmt: skip
     done = subprocess.run(["/bin/sh", "-c", text], cwd=tmp_path, capture_output=True, check=False, timeout=60)
@@ -382,8 +382,8 @@ def test_a_first_step_that_fails_early_leaves_nobody_waiting(tmp_path: Path) -> 
     source = "import sys\nif sys.argv[1] == '0': sys.exit(3)\nopen(sys.argv[2]).read()\n"
     (tmp_path / "p").mkdir()
     (tmp_path / "p/two.py").write_text(source)
-    program = Program("two.py", {"two.py": source.encode()}, "", ("python3", "{}/two.py"))
-    step = Step("solution", "out", two_steps=True)
+    program = PackageProgram("two.py", {"two.py": source.encode()}, "", ("python3", "{}/two.py"))
+    step = MakingStep("solution", "out", two_steps=True)
     text = script({"solution": program}, [step], {"solution": "p"}, {"out": "out/0"})
     # Held open by whatever was started and has not ended.
     held, end = os.pipe()
@@ -473,7 +473,7 @@ def test_faults_of_what_is_listed(tmp_path: Path, files: Files, sentence: str) -
 def test_the_limit_that_was_passed_is_said(verdict: m.Verdict, wall: float, most: str) -> None:
     test = m.TestResult(name="make", verdict=verdict, wall=wall)
     task = make_task(done=True, verdict=verdict, result=m.Result(tests=[test]))
-    batch = Batch(2, [()], ["tests/02"])
+    batch = TestBatch(2, [()], ["tests/02"])
     assert fault(task, batch) == f"tests/02: takes more than {most}; make it beforehand"
 
 
@@ -504,7 +504,7 @@ def test_generators_of_dmoj(tmp_path: Path) -> None:
         ]
         assert not any(folder_ in note for note in package.notes), "nobody wrote these, so none is left out"
     silent = {path: b"" for test in plan.tests for step in test for path in step.made}
-    with read_package(where, asked=Asked(made=Made(silent))) as package:
+    with read_package(where, asked=ImporterWords(made=Made(silent))) as package:
         assert [given for _, given, _ in contents(package)] == [b"1\n", b"", b"1\n", b""], (
             "its own where nothing is said"
         )
@@ -540,12 +540,12 @@ def test_check_looks_at_everything_else(tmp_path: Path) -> None:
 
 def test_made_files_take_the_place_of_the_trees(tmp_path: Path) -> None:
     where = folder(tmp_path, polygon(), "package")
-    asked = Asked(made=Made({"tests/02": "tests/01", "tests/03": b"9\n"}, ((False, "a word"),)))
+    asked = ImporterWords(made=Made({"tests/02": "tests/01", "tests/03": b"9\n"}, ((False, "a word"),)))
     with read_package(where, asked=asked) as package:
         assert [given for _, given, _ in contents(package)] == [b"1 1\n", b"1 1\n", b"9\n"]
         assert "not carried over: a word" in package.notes
     with pytest.raises(PackageError, match="is to be tests/02, but is not in the package"):
-        read_package(where, asked=Asked(made=Made({"tests/02": "tests/99"})))
+        read_package(where, asked=ImporterWords(made=Made({"tests/02": "tests/99"})))
 
 
 def test_too_many_tests_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -554,7 +554,9 @@ def test_too_many_tests_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         read_package(folder(tmp_path, STANDARD))
 
 
-def run(root: Path, programs: dict[str, Program], wanted: list[Step], files: Files) -> dict[str, bytes] | str:
+def run(
+    root: Path, programs: dict[str, PackageProgram], wanted: list[MakingStep], files: Files
+) -> dict[str, bytes] | str:
     """What the script of these steps makes, or what it says; `root` is what an executor has unpacked."""
     folders = {key: f"p/{number}" for number, key in enumerate(programs)}
     outputs = list(dict.fromkeys(path for step in wanted for path in step.made))
@@ -577,12 +579,12 @@ def run(root: Path, programs: dict[str, Program], wanted: list[Step], files: Fil
 
 
 SHELL = {"cat.sh": b'cat\nprintf "%s\\n" "$@"\necho "$#" >&2\n', "file.sh": b'cat in.txt "$1" >"$2" 2>/dev/null\n'}
-PROGRAMS = {name: Program(name, {name: data}, "", ("sh", "{}/" + name)) for name, data in SHELL.items()}
+PROGRAMS = {name: PackageProgram(name, {name: data}, "", ("sh", "{}/" + name)) for name, data in SHELL.items()}
 
 
 @pytest.mark.parametrize("word", ["", "a b", "'", '"$HOME"', "`id`", "$(id)", "-n", "\\", "*", "é\n#"])
 def test_nothing_of_the_package_is_the_shells(tmp_path: Path, word: str) -> None:
-    step = Step("cat.sh", f"tests/{word}", (word, "x"), "given", errors="errors")
+    step = MakingStep("cat.sh", f"tests/{word}", (word, "x"), "given", errors="errors")
     assert run(tmp_path, PROGRAMS, [step], {"given": b"1\n"}) == {
         f"tests/{word}": f"1\n{word}\nx\n".encode(), "errors": b"2\n",
     }  # fmt: skip
@@ -592,24 +594,24 @@ def test_commands_of_the_table_find_the_programs_folder(tmp_path: Path) -> None:
     where = folder(tmp_path / "package", {"it's.pl": b'use lib "."; print "$ENV{PERL5LIB}\\n", <STDIN>;\n'})
     with contextlib.closing(open_tree(where)) as tree:
         ref = draft.Ref(tree, "it's.pl")
-        program = making.program(draft.Draft(tree, "x"), testlib.Source(ref))
+        program = making.program(draft.Draft(tree, "x"), testlib.ProgramSource(ref))
         (tmp_path / "root").mkdir()
-        made_files = run(tmp_path / "root", {"x": program}, [Step("x", "made", input="given")], {"given": b"1\n"})
+        made_files = run(tmp_path / "root", {"x": program}, [MakingStep("x", "made", input="given")], {"given": b"1\n"})
     assert made_files == {"made": f"{tmp_path}/root/p/0\n1\n".encode()}
     build = ("sh", "-c", "cd /box; echo 'echo /box' >/box/run.sh", "/box")
-    program = Program("x", {"x": b""}, "", ("sh", "/box/run.sh"), build)
+    program = PackageProgram("x", {"x": b""}, "", ("sh", "/box/run.sh"), build)
     (tmp_path / "other").mkdir()
-    found = run(tmp_path / "other", {"x": program}, [Step("x", "made")], {})
+    found = run(tmp_path / "other", {"x": program}, [MakingStep("x", "made")], {})
     assert found == {"made": f"{tmp_path}/other/p/0\n".encode()}
 
 
 def test_files_in_place_of_streams(tmp_path: Path) -> None:
-    step = Step("file.sh", "made", ("/dev/null", "a b"), "given", "in.txt", "a b")
+    step = MakingStep("file.sh", "made", ("/dev/null", "a b"), "given", "in.txt", "a b")
     assert run(tmp_path, PROGRAMS, [step], {"given": b"1\n"}) == {"made": b"1\n"}
 
 
 def test_what_one_makes_another_reads(tmp_path: Path) -> None:
-    first, second = Step("cat.sh", "one", ("3",)), Step("cat.sh", "two", ("4",), "one")
+    first, second = MakingStep("cat.sh", "one", ("3",)), MakingStep("cat.sh", "two", ("4",), "one")
     assert run(tmp_path, PROGRAMS, [first, second], {}) == {"one": b"3\n", "two": b"3\n4\n"}
 
 
@@ -639,9 +641,9 @@ def test_what_one_makes_another_reads(tmp_path: Path) -> None:
 def test_a_generator_writes_files_itself(
     tmp_path: Path, says: bytes, lacking: Any, expected: dict[str, bytes] | str
 ) -> None:
-    programs = {**PROGRAMS, "x": Program("x.sh", {"x.sh": says + b"\n"}, "", ("sh", "{}/x.sh"))}
-    first = Step("x", "in", stem="testcase", answer="ans", lacking=lacking)
-    later = [Step("cat.sh", "ans", ("1",), "in", spare=True)] if lacking == "later" else []
+    programs = {**PROGRAMS, "x": PackageProgram("x.sh", {"x.sh": says + b"\n"}, "", ("sh", "{}/x.sh"))}
+    first = MakingStep("x", "in", stem="testcase", answer="ans", lacking=lacking)
+    later = [MakingStep("cat.sh", "ans", ("1",), "in", spare=True)] if lacking == "later" else []
     found = run(tmp_path, programs, [first, *later], {})
     assert found == expected or (isinstance(expected, str) and str(found).endswith(expected))
 
@@ -649,10 +651,10 @@ def test_a_generator_writes_files_itself(
 def test_a_solution_talks_to_the_interactor(tmp_path: Path) -> None:
     told = b'read first <"$1"; echo "$first"; read said; echo "$said" >"$2"; exit "$first"\n'
     programs = {
-        "sol": Program("sol.sh", {"sol.sh": b"read x; echo $((x + 1))\n"}, "", ("sh", "{}/sol.sh")),
-        "talk": Program("talk.sh", {"talk.sh": told}, "", ("sh", "{}/talk.sh")),
+        "sol": PackageProgram("sol.sh", {"sol.sh": b"read x; echo $((x + 1))\n"}, "", ("sh", "{}/sol.sh")),
+        "talk": PackageProgram("talk.sh", {"talk.sh": told}, "", ("sh", "{}/talk.sh")),
     }
-    step = Step("sol", "answer", input="given", talks_to="talk")
+    step = MakingStep("sol", "answer", input="given", talks_to="talk")
     (tmp_path / "0").mkdir()
     assert run(tmp_path / "0", programs, [step], {"given": b"0\n"}) == {"answer": b"1\n"}
     (tmp_path / "3").mkdir()
@@ -663,13 +665,13 @@ def test_a_solution_talks_to_the_interactor(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "output_name", "sentence"),
     [
-        (Program("x.sh", {"x.sh": b"echo no >&2; exit 5\n"}, "", ("sh", "{}/x.sh")), "", "exit code 5\nno\n"),
-        (Program("x.sh", {"x.sh": b"ln -s /etc/passwd a\n"}, "", ("sh", "{}/x.sh")), "b", "left no file b\n"),
-        (Program("x.c", {"x.c": b""}, "echo bad; false", ("{}/x",)), "", "x.c: does not compile\nbad\n"),
+        (PackageProgram("x.sh", {"x.sh": b"echo no >&2; exit 5\n"}, "", ("sh", "{}/x.sh")), "", "exit code 5\nno\n"),
+        (PackageProgram("x.sh", {"x.sh": b"ln -s /etc/passwd a\n"}, "", ("sh", "{}/x.sh")), "b", "left no file b\n"),
+        (PackageProgram("x.c", {"x.c": b""}, "echo bad; false", ("{}/x",)), "", "x.c: does not compile\nbad\n"),
     ],
 )
-def test_what_fails_is_said(tmp_path: Path, program: Program, output_name: str, sentence: str) -> None:
-    said = run(tmp_path, {"x": program}, [Step("x", "tests/1", ("a",), output_name=output_name)], {})
+def test_what_fails_is_said(tmp_path: Path, program: PackageProgram, output_name: str, sentence: str) -> None:
+    said = run(tmp_path, {"x": program}, [MakingStep("x", "tests/1", ("a",), output_name=output_name)], {})
     assert isinstance(said, str) and said.endswith(sentence)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from judge.errors import PackageError
-from judge.problems.importers import Asked, open_package_tree
+from judge.problems.importers import ImporterWords, open_package_tree
 from judge.yamltext import read as read_yaml
 from tests.support.trees import Files, folder
 
@@ -42,7 +42,7 @@ class Made:
 
 
 def opened(tmp_path: Path, files: Files, *, insists: bool = False) -> Made:
-    made = open_package_tree(folder(tmp_path, files, "bridges"), Asked("directory" if insists else None))
+    made = open_package_tree(folder(tmp_path, files, "bridges"), ImporterWords("directory" if insists else None))
     report = made.report
     assert report is not None
     read = {

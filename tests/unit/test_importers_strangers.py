@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judge.errors import PackageError
-from judge.problems.importers import Asked, open_package_tree
+from judge.problems.importers import ImporterWords, open_package_tree
 from judge.problems.importers.pairs import find_pairs
 from judge.yamltext import read as read_yaml
 from tests.support.trees import Files, archive
@@ -19,7 +19,7 @@ CASE = "test_cases:\n- {in: a.in, out: a.out, points: 1}\n"
 MANY = 2000
 
 
-def opened(tmp_path: Path, files: Files, asked: Asked | None = None) -> tuple[dict[str, bytes], list[str]]:
+def opened(tmp_path: Path, files: Files, asked: ImporterWords | None = None) -> tuple[dict[str, bytes], list[str]]:
     """The small files of the package that is made, and what is said of it."""
     made = open_package_tree(archive(tmp_path, files), asked)
     with made.tree.held:
@@ -127,7 +127,7 @@ def test_a_specification_in_one_line_is_looked_through_once(tmp_path: Path) -> N
 def test_a_specification_of_megabytes_is_refused_in_a_sentence(tmp_path: Path) -> None:
     files = {**ONE, "spec.cpp": b"void Subtask1() { Points(1); }\n" * 50_000}
     assert "spec.cpp: has 1550000 bytes; at most 1048576 are accepted here" in refused(tmp_path, files)
-    assert opened(tmp_path, files, Asked("directory"))[0]
+    assert opened(tmp_path, files, ImporterWords("directory"))[0]
 
 
 # --- names that become the same -----------------------------------------------------------------------------------

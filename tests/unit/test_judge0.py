@@ -309,7 +309,7 @@ def test_a_form_of_very_many_objects_or_fields_takes_no_time() -> None:
     assert time.process_time() - started < 5, "each is looked at once; with all before it, it would be minutes"
     with (
         flask.Flask("x").test_request_context(query_string="a&" * 5_000),
-        pytest.raises(wire.RefusedCallError) as caught,
+        pytest.raises(wire.Judge0RefusalError) as caught,
     ):
         wire.asked()
     assert "there are more than 5000 fields" in str(caught.value)
@@ -328,7 +328,7 @@ def test_a_part_of_a_form_without_a_name_is_a_refusal(said: str) -> None:
     if "filename" not in said:  # files of a form are left alone there
         with (
             flask.Flask("x").test_request_context(**sent),
-            pytest.raises(wire.RefusedCallError, match="a part of the form has no name"),
+            pytest.raises(wire.Judge0RefusalError, match="a part of the form has no name"),
         ):
             wire.given()
 
@@ -376,7 +376,7 @@ def test_additional_files_may_be_more_than_other_sources() -> None:
 def test_statistics_have_thirty_days_before_today_and_the_statuses_that_occur() -> None:
     """Row N3, as Judge0's own code has it: the newest day first, and what there is most of."""
     days = {"2026-03-01": 4, "2026-02-28": 2, "2026-01-30": 3, "2026-01-29": 9}
-    counts = info.Counts(18, {3: 5, 11: 7, 1: 6}, {CE[71]: 8, CE[50]: 10}, days, 5 * 1024)
+    counts = info.SubmissionCounts(18, {3: 5, 11: 7, 1: 6}, {CE[71]: 8, CE[50]: 10}, days, 5 * 1024)
     shown = info.statistics(counts, datetime.datetime(2026, 3, 1, 12, tzinfo=datetime.UTC))
     last = shown["submissions"]["last_30_days"]
     assert (shown["submissions"]["total"], shown["submissions"]["today"]) == (18, 4)

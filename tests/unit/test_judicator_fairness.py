@@ -15,7 +15,7 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judge.judicator.queue.adding import Adding, PendingAdd
+from judge.judicator.queue.adding import AddsUnderWay, PendingAdd
 from judge.judicator.queue.order import fair_order, most_slots, round_of
 
 # Every job takes so many ticks, or fewer.
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 class Flight:
     """An add that has read what waits, and is not stored yet."""
 
-    judicator: Adding
+    judicator: AddsUnderWay
     user: str
     needs: str
     add: PendingAdd
@@ -50,7 +50,7 @@ class Cluster:
 
     slots: int
     share: float
-    judicators: list[Adding]
+    judicators: list[AddsUnderWay]
     waiting: list[Entry] = field(default_factory=list)
     back: list[Entry] = field(default_factory=list)
     running: list[tuple[Entry, int]] = field(default_factory=list)
@@ -206,7 +206,7 @@ def test_no_task_sees_more_of_another_user_than_its_own_place_in_line(
     Between the add of a user's n-th waiting task and its hand-out at most n of any other user's go first, and one
     more when this user was served already in the round that is on.
     """
-    play = Play(Cluster(slots, 1.0, [Adding()]))
+    play = Play(Cluster(slots, 1.0, [AddsUnderWay()]))
     pausing = 0
     language = itertools.cycle(languages)
     for what, number in steps:
@@ -242,7 +242,7 @@ def test_adds_that_overlap_cost_others_no_more_than_one_task_for_each_that_is_un
     judicators: int, overlap: int, steps: list[tuple[str, int, int]]
 ) -> None:
     """An add that has read the queue is stored some hand-outs later; other judicators do not know of it."""
-    play = Play(Cluster(2, 1.0, [Adding() for _ in range(judicators)]), slack=judicators * overlap + judicators)
+    play = Play(Cluster(2, 1.0, [AddsUnderWay() for _ in range(judicators)]), slack=judicators * overlap + judicators)
     for user, where, ends in steps:
         play.cluster.begin(where % judicators, user)
         while len(play.cluster.flights) > overlap:
@@ -254,7 +254,7 @@ def test_adds_that_overlap_cost_others_no_more_than_one_task_for_each_that_is_un
 
 def test_users_who_take_turns_do_not_hold_back_anothers_second_task() -> None:
     """More of them than slots, each with one task at a time, without a pause."""
-    cluster = Cluster(2, 1.0, [Adding()])
+    cluster = Cluster(2, 1.0, [AddsUnderWay()])
     turns = [f"turn{number}" for number in range(6)]
     for user in turns:
         cluster.add(user)
@@ -294,7 +294,7 @@ def test_nobody_waits_more_than_two_job_times_behind_anothers_crowd(
     backlog: int,
 ) -> None:
     """Crowds hand in without a pause, by adds that overlap all the time, at several judicators; others now and then."""
-    cluster = Cluster(slots, share, [Adding() for _ in range(judicators)])
+    cluster = Cluster(slots, share, [AddsUnderWay() for _ in range(judicators)])
     for crowd in range(crowds):
         for _ in range(backlog):
             cluster.add(f"crowd {crowd}")
@@ -324,7 +324,7 @@ def test_nobody_waits_more_than_two_job_times_behind_anothers_crowd(
 @given(st.integers(1, 4), st.lists(st.integers(0, 3), min_size=5, max_size=60))
 def test_no_two_waiting_tasks_of_a_user_share_a_place(overlap: int, drains: list[int]) -> None:
     """Whatever is drained while adds overlap without a pause: then at most one of them goes before a newcomer's."""
-    cluster = Cluster(1, 1.0, [Adding()])
+    cluster = Cluster(1, 1.0, [AddsUnderWay()])
     for drain in drains:
         while len(cluster.flights) <= overlap:
             cluster.begin(0, "a")
@@ -338,7 +338,7 @@ def test_no_two_waiting_tasks_of_a_user_share_a_place(overlap: int, drains: list
 
 def test_adds_that_overlap_do_not_drift_away_while_the_queue_drains() -> None:
     """Two thousand tasks, each handed in while the one before is under way: then another user's five thousand."""
-    cluster = Cluster(1, 1.0, [Adding()])
+    cluster = Cluster(1, 1.0, [AddsUnderWay()])
     cluster.begin(0, "lms")
     for _ in range(2000):
         cluster.begin(0, "lms")
@@ -353,7 +353,7 @@ def test_adds_that_overlap_do_not_drift_away_while_the_queue_drains() -> None:
 
 
 def test_nothing_is_kept_of_adds_that_are_over() -> None:
-    adding = Adding()
+    adding = AddsUnderWay()
     for _ in range(100):
         with adding.begin("a", 2) as first, adding.begin("a", 2) as second:
             assert [adding.settle("a", one, 1, None, None) for one in (first, second)] == [1, 2]
@@ -363,7 +363,7 @@ def test_nothing_is_kept_of_adds_that_are_over() -> None:
 
 def test_places_that_stand_still_are_no_way_past_everybody_else() -> None:
     """A user at the share keeps its places for long: who comes one by one does not join that row again and again."""
-    cluster = Cluster(4, 0.5, [Adding()])
+    cluster = Cluster(4, 0.5, [AddsUnderWay()])
     for _ in range(40):
         cluster.add("slow")
     cluster.tick([1000])
@@ -393,7 +393,7 @@ def test_places_that_stand_still_are_no_way_past_everybody_else() -> None:
 
 
 def test_a_thousand_of_one_user_do_not_delay_another() -> None:
-    cluster = Cluster(3, 1.0, [Adding()])
+    cluster = Cluster(3, 1.0, [AddsUnderWay()])
     for _ in range(1000):
         cluster.add("a")
     cluster.add("b")
@@ -402,7 +402,7 @@ def test_a_thousand_of_one_user_do_not_delay_another() -> None:
 
 
 def test_a_language_that_nobody_used_is_no_way_past_everybody_else() -> None:
-    cluster = Cluster(1, 1.0, [Adding()])
+    cluster = Cluster(1, 1.0, [AddsUnderWay()])
     for _ in range(30):
         cluster.add("a")
         cluster.add("b")
@@ -417,7 +417,7 @@ def test_a_language_that_nobody_used_is_no_way_past_everybody_else() -> None:
 
 def test_who_was_served_long_ago_begins_with_the_others() -> None:
     """However far the rounds have come meanwhile, in whatever language, and though nobody waited in between."""
-    cluster = Cluster(1, 1.0, [Adding()])
+    cluster = Cluster(1, 1.0, [AddsUnderWay()])
     for _ in range(30):
         cluster.add("a")
     cluster.add("b", needs="java")

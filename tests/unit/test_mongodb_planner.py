@@ -14,11 +14,11 @@ from judge.mongodb.planner import (
     MAX_VOTERS,
     TAG,
     ElectionTimings,
-    Kind,
     Observed,
     Registered,
     SetMember,
     Step,
+    StepKind,
     majority,
     next_config,
     odd_goal,
@@ -63,58 +63,58 @@ def test_goal(registered: int, goal: int) -> None:
 
 def test_only_the_primary_decides() -> None:
     step = plan(seen(voters(3), entries(3), primary="h1:1"))
-    assert (step.kind, step.sentence) == (Kind.NOTHING, "h1:1 is primary and decides")
+    assert (step.kind, step.sentence) == (StepKind.NOTHING, "h1:1 is primary and decides")
     assert plan(seen(voters(3), entries(3), primary=None)).sentence == "there is no primary"
 
 
 def test_waits_for_the_previous_configuration() -> None:
     step = plan(seen(voters(1), entries(3), committed=False))
-    assert step.kind is Kind.NOTHING and "majority has the previous" in step.sentence
+    assert step.kind is StepKind.NOTHING and "majority has the previous" in step.sentence
 
 
 def test_nothing_without_a_healthy_majority() -> None:
     step = plan(seen([member(0), member(1, healthy=False), member(2, healthy=False)], entries(1)))
-    assert step.kind is Kind.NOTHING and "only 1 of 3 voters are healthy" in step.sentence
+    assert step.kind is StepKind.NOTHING and "only 1 of 3 voters are healthy" in step.sentence
 
 
 def test_an_emptied_registry_removes_nobody() -> None:
     for registered in ([], [entry(8), entry(9)]):
         step = plan(seen(voters(3), registered))
-        assert step.kind is Kind.NOTHING and "none of the members is registered" in step.sentence
+        assert step.kind is StepKind.NOTHING and "none of the members is registered" in step.sentence
 
 
 def test_all_as_registered() -> None:
     assert plan(seen(voters(3), entries(3))).sentence == "3 members, 3 voters, as registered"
     step = plan(seen([*voters(3), member(3, 0)], entries(4)))
-    assert step.kind is Kind.NOTHING and "one more voter would tolerate no more" in step.sentence
+    assert step.kind is StepKind.NOTHING and "one more voter would tolerate no more" in step.sentence
 
 
 def test_new_members_join_without_vote_under_a_new_id() -> None:
     step = plan(seen(voters(1), entries(3)))
-    assert (step.kind, step.id, step.address, step.incarnation) == (Kind.ADD, 8, "h1:1", "i1")
+    assert (step.kind, step.id, step.address, step.incarnation) == (StepKind.ADD, 8, "h1:1", "i1")
     assert plan(seen([member(0), member(30, 0)], [entry(0), entry(30), entry(2)])).id == 31
 
 
 def test_a_full_set_takes_no_more() -> None:
     members = [member(number, votes=int(number < 7)) for number in range(MAX_MEMBERS)]
     step = plan(seen(members, entries(MAX_MEMBERS + 1)))
-    assert step.kind is Kind.NOTHING and "at most 50 members" in step.sentence
+    assert step.kind is StepKind.NOTHING and "at most 50 members" in step.sentence
 
 
 def test_votes_are_given_in_pairs() -> None:
     one = plan(seen([member(0), member(1, 0), member(2, 0, in_sync=False)], entries(3)))
-    assert one.kind is Kind.NOTHING and "gets its vote together with the next one" in one.sentence
+    assert one.kind is StepKind.NOTHING and "gets its vote together with the next one" in one.sentence
     both = plan(seen([member(0), member(1, 0), member(2, 0)], entries(3)))
-    assert (both.kind, both.id) == (Kind.RAISE, 1)
+    assert (both.kind, both.id) == (StepKind.RAISE, 1)
     second = plan(seen([member(0), member(1), member(2, 0)], entries(3)))
-    assert (second.kind, second.id) == (Kind.RAISE, 2)
+    assert (second.kind, second.id) == (StepKind.RAISE, 2)
 
 
 def test_a_raise_waits_until_in_sync_and_says_so() -> None:
     odd = plan(seen([member(0), member(1, 0, in_sync=False), member(2, 0, healthy=False)], entries(3)))
-    assert odd.kind is Kind.NOTHING and "1 vote until another member is in sync; 3 are wanted" in odd.sentence
+    assert odd.kind is StepKind.NOTHING and "1 vote until another member is in sync; 3 are wanted" in odd.sentence
     even = plan(seen([member(0), member(1), member(2, 0, healthy=False)], entries(3)))
-    assert even.kind is Kind.NOTHING and "an even number (2) votes until" in even.sentence
+    assert even.kind is StepKind.NOTHING and "an even number (2) votes until" in even.sentence
 
 
 def test_removal_takes_what_costs_nothing_first() -> None:
@@ -127,12 +127,12 @@ def test_removal_takes_what_costs_nothing_first() -> None:
 def test_removal_never_costs_the_healthy_majority() -> None:
     members = [member(0), member(1), member(2, healthy=False)]
     step = plan(seen(members, [entry(0), entry(2)]))
-    assert step.kind is Kind.NOTHING
+    assert step.kind is StepKind.NOTHING
     assert "h1:1 stays for now: without it only 1 of 2 voters would be healthy" in step.sentence
     # A spare in sync takes its vote first, and then the removal is safe.
     spare = [*members, member(3, 0)]
     raised = plan(seen(spare, [entry(0), entry(2), entry(3)]))
-    assert (raised.kind, raised.id) == (Kind.RAISE, 3)
+    assert (raised.kind, raised.id) == (StepKind.RAISE, 3)
     after = [*members, member(3)]
     assert plan(seen(after, [entry(0), entry(2), entry(3)])).id == 1
 
@@ -140,39 +140,39 @@ def test_removal_never_costs_the_healthy_majority() -> None:
 def test_a_replaced_disk_is_removed_then_added_under_a_new_id() -> None:
     registered = [entry(0), entry(1, inc="fresh"), entry(2)]
     step = plan(seen([member(0), member(1, healthy=False), member(2)], registered))
-    assert (step.kind, step.id) == (Kind.REMOVE, 1) and "data directory was replaced" in step.sentence
+    assert (step.kind, step.id) == (StepKind.REMOVE, 1) and "data directory was replaced" in step.sentence
     again = plan(seen([member(0), member(2)], registered))
-    assert (again.kind, again.id, again.incarnation) == (Kind.ADD, 8, "fresh")
+    assert (again.kind, again.id, again.incarnation) == (StepKind.ADD, 8, "fresh")
 
 
 def test_an_unregistered_primary_steps_down_and_never_removes_itself() -> None:
     step = plan(seen(voters(3), [entry(1), entry(2)]))
-    assert step.kind is Kind.STEP_DOWN and "h1:1" in step.sentence
+    assert step.kind is StepKind.STEP_DOWN and "h1:1" in step.sentence
     lagging = [member(0), member(1, in_sync=False), member(2, healthy=False)]
     stays = plan(seen(lagging, [entry(1), entry(2)]))
-    assert stays.kind is Kind.NOTHING and "no registered voter is in sync" in stays.sentence
+    assert stays.kind is StepKind.NOTHING and "no registered voter is in sync" in stays.sentence
 
 
 def test_an_unregistered_lone_primary_first_raises_its_heir() -> None:
     step = plan(seen([member(0), member(1, 0)], [entry(1)]))
-    assert (step.kind, step.id) == (Kind.RAISE, 1)
-    assert plan(seen([member(0), member(1)], [entry(1)])).kind is Kind.STEP_DOWN
+    assert (step.kind, step.id) == (StepKind.RAISE, 1)
+    assert plan(seen([member(0), member(1)], [entry(1)])).kind is StepKind.STEP_DOWN
 
 
 def test_seven_voters_at_most_also_while_one_is_leaving() -> None:
     leaving = [entry(number) for number in range(1, 8)]
     members = [member(0), *[member(n, in_sync=False) for n in range(1, 7)], member(7, 0)]
     step = plan(seen(members, leaving))
-    assert step.kind is Kind.NOTHING and "7 members vote, of whom some are still to be removed" in step.sentence
+    assert step.kind is StepKind.NOTHING and "7 members vote, of whom some are still to be removed" in step.sentence
 
 
 def test_an_even_number_of_voters_loses_one() -> None:
     four = plan(seen(voters(4), entries(4)))
-    assert (four.kind, four.id) == (Kind.LOWER, 3)
+    assert (four.kind, four.id) == (StepKind.LOWER, 3)
     sick = plan(seen([member(0), member(1, healthy=False), member(2), member(3)], entries(4)))
-    assert (sick.kind, sick.id) == (Kind.LOWER, 1)
+    assert (sick.kind, sick.id) == (StepKind.LOWER, 1)
     two = plan(seen(voters(2), entries(2)))
-    assert two.kind is Kind.NOTHING and "on one disk only" in two.sentence
+    assert two.kind is StepKind.NOTHING and "on one disk only" in two.sentence
 
 
 def test_a_vote_is_not_taken_where_that_costs_the_majority() -> None:
@@ -180,23 +180,23 @@ def test_a_vote_is_not_taken_where_that_costs_the_majority() -> None:
     members = [member(0), member(1), member(2, healthy=False), member(3, healthy=False), member(9)]
     step = plan(seen(members, entries(4)))
     # Removing h9 leaves 2 of 4: refused. Lowering a sick one leaves 3 of 4: done.
-    assert (step.kind, step.id) == (Kind.LOWER, 3)
+    assert (step.kind, step.id) == (StepKind.LOWER, 3)
 
 
 def test_own_entry_is_adopted() -> None:
     step = plan(seen([member(0, inc="-"), member(1), member(2)], entries(3)))
-    assert (step.kind, step.id, step.incarnation) == (Kind.ADOPT, 0, "i0")
+    assert (step.kind, step.id, step.incarnation) == (StepKind.ADOPT, 0, "i0")
 
 
 def test_two_directories_at_one_address_are_left_to_a_person() -> None:
     twice = [*entries(3), entry(1, inc="other", name="zz"), entry(5), entry(5, inc="x", name="z5")]
     step = plan(seen(voters(3), twice))
-    assert step.kind is Kind.NOTHING and "h1:1 is registered by two data directories" in step.sentence
+    assert step.kind is StepKind.NOTHING and "h1:1 is registered by two data directories" in step.sentence
 
 
 def test_timings_are_brought_up_to_date() -> None:
     step = plan(seen(voters(3), entries(3), settings=ElectionTimings(10000, 2000)))
-    assert step.kind is Kind.TUNE and "2000 ms" in step.sentence
+    assert step.kind is StepKind.TUNE and "2000 ms" in step.sentence
 
 
 def test_next_config_changes_one_thing_and_keeps_the_rest() -> None:
@@ -208,16 +208,16 @@ def test_next_config_changes_one_thing_and_keeps_the_rest() -> None:
         ],
     }  # fmt: skip
 
-    def after(kind: Kind, **fields: Any) -> dict[str, Any]:
+    def after(kind: StepKind, **fields: Any) -> dict[str, Any]:
         return next_config(config, Step(kind, "", **fields), TIMES)
 
-    assert after(Kind.RAISE, id=3)["members"][1] == {"_id": 3, "host": "h3:1", "votes": 1, "priority": 1}
-    assert after(Kind.LOWER, id=0)["members"][0]["votes"] == 0
-    assert after(Kind.ADOPT, id=0, incarnation="n")["members"][0]["tags"] == {TAG: "n", "rack": "a"}
-    assert [m["_id"] for m in after(Kind.REMOVE, id=0)["members"]] == [3]
-    added = after(Kind.ADD, id=9, address="h9:1", incarnation="i9")["members"][2]
+    assert after(StepKind.RAISE, id=3)["members"][1] == {"_id": 3, "host": "h3:1", "votes": 1, "priority": 1}
+    assert after(StepKind.LOWER, id=0)["members"][0]["votes"] == 0
+    assert after(StepKind.ADOPT, id=0, incarnation="n")["members"][0]["tags"] == {TAG: "n", "rack": "a"}
+    assert [m["_id"] for m in after(StepKind.REMOVE, id=0)["members"]] == [3]
+    added = after(StepKind.ADD, id=9, address="h9:1", incarnation="i9")["members"][2]
     assert added == {"_id": 9, "host": "h9:1", "votes": 0, "priority": 0, "tags": {TAG: "i9"}}
-    tuned = after(Kind.TUNE)
+    tuned = after(StepKind.TUNE)
     assert tuned["settings"] == {
         "replicaSetId": "r", "x": 1, "electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 500
     }  # fmt: skip
@@ -267,7 +267,7 @@ def document(observed: Observed) -> dict[str, Any]:
 def test_every_step_is_safe(observed: Observed) -> None:
     step = plan(observed)
     assert step.sentence
-    if step.kind in {Kind.NOTHING, Kind.STEP_DOWN}:
+    if step.kind in {StepKind.NOTHING, StepKind.STEP_DOWN}:
         return
     before, after = document(observed), next_config(document(observed), step, observed.wanted)
     votes_before = {m["_id"] for m in before["members"] if m["votes"]}
@@ -312,9 +312,9 @@ def test_converges_to_what_is_registered(start: Observed, data: st.DataObject) -
     ids = {m.id for m in now.members}
     for _ in range(80):
         step = plan(now)
-        if step.kind is Kind.NOTHING:
+        if step.kind is StepKind.NOTHING:
             break
-        if step.kind is Kind.STEP_DOWN:
+        if step.kind is StepKind.STEP_DOWN:
             heirs = [m for m in now.members if m.votes and m.in_sync and m.address != now.me]
             heir = data.draw(st.sampled_from(heirs)).address
             now = dataclasses.replace(now, me=heir, primary=heir)
@@ -333,7 +333,7 @@ def test_converges_to_what_is_registered(start: Observed, data: st.DataObject) -
             now,
             members=members,
             version=after["version"],
-            settings=now.wanted if step.kind is Kind.TUNE else now.settings,
+            settings=now.wanted if step.kind is StepKind.TUNE else now.settings,
         )
     else:
         pytest.fail(f"no end: {plan(now)}")

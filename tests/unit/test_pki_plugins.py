@@ -24,7 +24,9 @@ FILES = [{"name": "judicator", "owner": getpass.getuser()}]
 
 
 def wanted(**other: Any) -> Any:
-    return ca.Wanted(**{"name": "j1", "role": "judicator", "sans": SANS, "days": 730, "renew_days": 60, **other})
+    return ca.WantedCertificate(
+        **{"name": "j1", "role": "judicator", "sans": SANS, "days": 730, "renew_days": 60, **other}
+    )
 
 
 def bring_about(path: Path, *, make: bool = True, write: bool = True) -> dict[str, Any]:

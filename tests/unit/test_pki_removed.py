@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from judge.pki.authority import CaError
-from judge.pki.removed import FILE, Entry, Removed
+from judge.pki.removed import FILE, Removed, RemovedName
 
 
 def test_a_replacement_is_under_way_until_it_is_settled(tmp_path: Path) -> None:
     record = Removed(tmp_path)
     before = record.note("e1", replacing=True)
     record.returned("e1")
-    assert record.read() == {"e1": Entry(before, back=True, replacing=True)}
+    assert record.read() == {"e1": RemovedName(before, back=True, replacing=True)}
     assert record.settled("e1")
-    assert record.read() == {"e1": Entry(before, back=True, replaced=True)}
+    assert record.read() == {"e1": RemovedName(before, back=True, replaced=True)}
     assert not record.settled("e1")
     assert not record.settled("e2")
 
@@ -25,16 +25,16 @@ def test_a_removal_ends_a_replacement(tmp_path: Path) -> None:
     record = Removed(tmp_path)
     record.note("e1", replacing=True)
     before = record.note("e1")
-    assert record.read() == {"e1": Entry(before)}
+    assert record.read() == {"e1": RemovedName(before)}
     record.note("e1", replacing=True)
     assert record.settled("e1")
     before = record.note("e1")
-    assert record.read() == {"e1": Entry(before)}, "and what is known of one that has ended"
+    assert record.read() == {"e1": RemovedName(before)}, "and what is known of one that has ended"
 
 
 def test_a_record_of_before_replacements_is_read(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("e1: {before: 1.5, back: true}\n")
-    assert Removed(tmp_path).read() == {"e1": Entry(1.5, back=True)}
+    assert Removed(tmp_path).read() == {"e1": RemovedName(1.5, back=True)}
 
 
 @pytest.mark.parametrize("text", ["e1: 3", "- e1", "e1: {back: true}", "e1: {before: x, back: true}", "{"])

@@ -16,7 +16,7 @@ from judge.judicator.queue.placing import (
     FRONT,
     Key,
     Track,
-    Wanted,
+    WantedPlace,
     by_user,
     cut_off,
     place,
@@ -53,7 +53,7 @@ HANDED = st.lists(
 
 def answered(
     rows: list[Row],
-    wanted: list[Wanted],
+    wanted: list[WantedPlace],
     many: set[str],
     *,
     handed: Sequence[tuple[str, str, str, int]] = (),
@@ -117,7 +117,7 @@ def _grouped(wanted: dict[str, Any], docs: list[dict[str, Any]]) -> list[dict[st
 
 @given(ROWS, st.sampled_from([1, 2, 3]), st.sampled_from(["c", "pascal"]))
 def test_few_tasks_say_what_the_ends_of_many_say(rows: list[Row], rank: int, needs: str) -> None:
-    wanted = Wanted(("ann", rank, needs), "normal", frozenset({"c"}))
+    wanted = WantedPlace(("ann", rank, needs), "normal", frozenset({"c"}))
     few, many = answered(rows, [wanted], set()), answered(rows, [wanted], {"ann"})
     mine = [row for row in rows if row[0] == "ann"]
     assert too_many(few) == ({"ann"} if len(mine) > FEW else set())
@@ -128,7 +128,7 @@ def test_few_tasks_say_what_the_ends_of_many_say(rows: list[Row], rank: int, nee
 
 @given(ROWS)
 def test_the_tasks_of_several_users_are_one_question_and_each_has_the_own_ones(rows: list[Row]) -> None:
-    wanted = [Wanted((user, 2, "c"), "normal", frozenset({"c"})) for user in ("ann", "bob", "eve")]
+    wanted = [WantedPlace((user, 2, "c"), "normal", frozenset({"c"})) for user in ("ann", "bob", "eve")]
     assert len([key for key in questions(wanted, (), {}) if key[0] == "few"]) == 1
     together, more = answered(rows, wanted, set()), too_many(answered(rows, wanted, set()))
     for one in wanted:
@@ -141,7 +141,7 @@ def test_the_tasks_of_several_users_are_one_question_and_each_has_the_own_ones(r
 
 def test_a_crowd_hides_nobody_behind_it() -> None:
     rows: list[Row] = [("ann", FRONT, 2, "c", order) for order in range(2 * (FEW + 1))]
-    wanted = [Wanted((user, 2, "c"), "normal", frozenset({"c"})) for user in ("ann", "bob")]
+    wanted = [WantedPlace((user, 2, "c"), "normal", frozenset({"c"})) for user in ("ann", "bob")]
     assert too_many(answered([*rows, ("bob", FRONT, 2, "c", 7)], wanted, set())) == {"ann", "bob"}
 
 
@@ -152,7 +152,7 @@ def _waiting(rows: list[Row], user: str) -> int:
 @given(ROWS)
 def test_places_that_are_asked_for_together_are_those_that_each_would_have_alone(rows: list[Row]) -> None:
     wanted = [
-        Wanted((user, rank, needs), priority, frozenset({"c"}))
+        WantedPlace((user, rank, needs), priority, frozenset({"c"}))
         for user in ("ann", "bob")
         for rank, priority in ((1, "high"), (2, "normal"))
         for needs in ("c", "pascal")
@@ -170,7 +170,7 @@ def test_what_was_handed_out_before_a_round_has_no_part_in_it(
 ) -> None:
     """The one question of several users, from a known round on, decides as the questions of each do."""
     wanted = [
-        Wanted((user, RANKS[priority], needs), priority, frozenset({needs}))
+        WantedPlace((user, RANKS[priority], needs), priority, frozenset({needs}))
         for user in ("ann", "bob")
         for priority in ("high", "normal")
         for needs in ("c", "pascal")
@@ -187,7 +187,7 @@ def test_what_was_handed_out_before_a_round_has_no_part_in_it(
 
 @pytest.mark.parametrize("more", [0, 1, 40])
 def test_a_round_long_ago_says_that_not_all_was_read(more: int) -> None:
-    wanted = [Wanted((user, 2, "c"), "normal", frozenset({"c"})) for user in ("ann", "bob")]
+    wanted = [WantedPlace((user, 2, "c"), "normal", frozenset({"c"})) for user in ("ann", "bob")]
     handed = [("ann", "normal", "c", order + 1) for order in range(2 * FEW + more)]
     answers = answered([], wanted, set(), handed=handed, rounds={wanted[0].track: 1})
     assert cut_off(answers) == (more > 0)
@@ -195,7 +195,7 @@ def test_a_round_long_ago_says_that_not_all_was_read(more: int) -> None:
 
 
 def test_all_questions_are_one_command() -> None:
-    wanted = [Wanted((user, 2, "c"), "normal", frozenset()) for user in ("ann", "bob", "ann")]
+    wanted = [WantedPlace((user, 2, "c"), "normal", frozenset()) for user in ("ann", "bob", "ann")]
     asked = questions(wanted, {"bob"}, {})
     pipeline = union("tasks", asked)
     assert len([stage for stage in pipeline if "$unionWith" in stage]) == len(asked) - 1

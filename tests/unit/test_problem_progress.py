@@ -12,7 +12,7 @@ from rich.console import Console
 from judge import clock
 from judge.ctl import show
 from judge.ctl.problem import inferring, uploading
-from judge.ctl.problem.rows import Row, table_of
+from judge.ctl.problem.rows import SubmissionRow, table_of
 from judge.ctl.problem.trial import Present, Trial
 from judge.model import messages as m
 from judge.model.problem import ProblemManifest
@@ -63,12 +63,12 @@ class Judging:
         return task.model_copy(update={"status": m.Status.SUCCESS, "verdict": m.Verdict.AC, "result": judged})
 
 
-def rows_of(trial: Trial) -> list[Row]:
+def rows_of(trial: Trial) -> list[SubmissionRow]:
     found = []
     for name in ("accepted/a.py", "accepted/b.py"):
         candidate = Candidate(name, b"x", "python3", [next(rule for rule in CURRENT if rule.glob == "accepted")])
         submission = m.Submission(language="python3", source="x")
-        found.append(Row(Example("p", candidate, submission), trial.hand_in(submission), 2.0))
+        found.append(SubmissionRow(Example("p", candidate, submission), trial.hand_in(submission), 2.0))
     return found
 
 
@@ -80,7 +80,7 @@ def test_the_table_is_live_on_a_terminal(monkeypatch: pytest.MonkeyPatch, termin
     trial = Trial(Judging(), "p", "0" * 64)  # type: ignore[arg-type]
     shown: list[int] = []
 
-    def table(rows: Sequence[Row]) -> object:
+    def table(rows: Sequence[SubmissionRow]) -> object:
         shown.append(sum(row.task.done for row in rows))
         return table_of(rows)
 

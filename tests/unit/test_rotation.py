@@ -20,7 +20,7 @@ from judge import clock, config
 from judge.errors import RefusedError
 from judge.gateway import auth
 from judge.mongodb import replica, store, users
-from judge.pki.authority import Authority, CaError, Wanted, load_request
+from judge.pki.authority import Authority, CaError, WantedCertificate, load_request
 from judge.pki.rotation import Successor
 from judge.rpc import pki
 from plugins.action.judge_rotation import GROUPS, STAGES, digests, left_out, on_hosts, plan
@@ -152,7 +152,7 @@ def test_an_authority_takes_the_place_of_another_one_and_signs_at_every_moment(t
         assert authority.certificate() in authority.trusted()
     assert seen == [(False, 2), (True, 2), (True, 1)]
     assert before not in authority.trusted()
-    request = load_request(request_of(tls), wanted := Wanted("j1", "judicator", ("localhost",), 30, 5))
+    request = load_request(request_of(tls), wanted := WantedCertificate("j1", "judicator", ("localhost",), 30, 5))
     assert authority.reason_to_issue(tls.cert.read_text(), request, wanted) == "it was not issued by this authority"
 
 

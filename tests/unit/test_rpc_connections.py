@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from judge.rpc.connections import Head, TransportError, read_head
+from judge.rpc.connections import AnswerHead, TransportError, read_head
 
 _NAMES = st.text("abcdefghijklmnopqrstuvwxyz-", min_size=1, max_size=20).map(lambda name: f"x-{name}")
 _VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=40)
@@ -31,7 +31,7 @@ def test_a_head_is_read_whatever_else_it_says(
     if close:
         lines.append("Connection: x, Close")
     head = "\r\n".join([f"HTTP/1.{minor} {status} OK", *lines]).encode()
-    assert read_head(head) == Head(status, length, chunked=False, keep=minor == "1" and not close)
+    assert read_head(head) == AnswerHead(status, length, chunked=False, keep=minor == "1" and not close)
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=300).map(lambda rest: b"HTTP/1.1 200 OK\r\n" + rest))
@@ -63,6 +63,6 @@ def test_a_head_that_can_be_read_in_two_ways_is_refused(head: bytes, why: str) -
 
 
 def test_chunks_count_and_not_a_length_beside_them() -> None:
-    assert read_head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: Chunked") == Head(
+    assert read_head(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: Chunked") == AnswerHead(
         200, None, chunked=True, keep=True
     )

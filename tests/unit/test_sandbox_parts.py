@@ -21,7 +21,7 @@ from judge.errors import SandboxError
 from judge.sandbox import bpf, cgroup, cgroup_v2, check, drivers, seccomp
 from judge.sandbox.agent import BINARY
 from judge.sandbox.cgroup_v1 import DriverV1
-from judge.sandbox.check import Level
+from judge.sandbox.check import CheckLevel
 from judge.sandbox.container import uid_window
 
 FILTER = seccomp.build()
@@ -143,7 +143,7 @@ def test_version_2_groups_limit_and_count(kernel):
     (leaf / "cpu.stat").write_text("usage_usec 1750000\nuser_usec 1\n")
     (leaf / "memory.events").write_text("oom 1\noom_kill 1\n")
     assert group.cpu() == 0.25 and group.over_memory()
-    assert group.finish() == cgroup.Usage(0.25, 5_000_000 - 4096 - 30, 7, oom=True)
+    assert group.finish() == cgroup.MeasuredUsage(0.25, 5_000_000 - 4096 - 30, 7, oom=True)
     group.begin(1 << 24, 5)
     assert group.run_fd == group.leaf.directory_fd and (kernel / "1-1").exists()
     assert group.spec() == "-" and group.event_fd is None
@@ -350,7 +350,7 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(("files", "level"), [(FILES, Level.WARN), (GOOD, Level.PASS), ({}, Level.PASS)])
+@pytest.mark.parametrize(("files", "level"), [(FILES, CheckLevel.WARN), (GOOD, CheckLevel.PASS), ({}, CheckLevel.PASS)])
 def test_settings_that_disturb_timing_are_warned_about(work, files, level):
     for name, text in files.items():
         path = work / name

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from judge.errors import PackageError, UnavailableError
 from judge.gateway.statements import child, formulas, pictures, renderer, shown
-from judge.gateway.statements.fragment import Statement, render
+from judge.gateway.statements.fragment import StatementText, render
 from judge.gateway.statements.pictures import harmless_svg, look_at
 
 EMPTY = {"br", "col", "hr", "img", "wbr"}
@@ -39,7 +39,7 @@ class Balance(HTMLParser):
 
 
 def made(text, kind="html", title="Title"):
-    return "".join(render(Statement(kind=kind, text=text, title=title)).pieces)
+    return "".join(render(StatementText(kind=kind, text=text, title=title)).pieces)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_what_passes_is_not_remembered(monkeypatch, code, error):
     with monkeypatch.context() as patch:
         _ends(patch, code, error=error)
         with pytest.raises(UnavailableError):
-            one.render(Statement(kind="txt", text="x"))
-    assert one.render(Statement(kind="txt", text="x")).pieces
+            one.render(StatementText(kind="txt", text="x"))
+    assert one.render(StatementText(kind="txt", text="x")).pieces
 
 
 def test_too_much_time_is_remembered(monkeypatch):
@@ -132,9 +132,9 @@ def test_too_much_time_is_remembered(monkeypatch):
     with monkeypatch.context() as patch:
         _ends(patch, -signal.SIGXCPU)
         with pytest.raises(PackageError, match="takes too long"):
-            one.render(Statement(kind="txt", text="x"))
+            one.render(StatementText(kind="txt", text="x"))
     with pytest.raises(PackageError, match="takes too long"):
-        one.render(Statement(kind="txt", text="x"))
+        one.render(StatementText(kind="txt", text="x"))
 
 
 def test_a_child_at_its_end_dies_by_the_signal_that_says_so(monkeypatch):
@@ -149,7 +149,7 @@ def test_a_child_at_its_end_dies_by_the_signal_that_says_so(monkeypatch):
 
 def test_a_text_that_needs_too_much_memory_is_a_refusal(monkeypatch, capsys):
     monkeypatch.setattr(child.resource, "setrlimit", lambda *_: None)
-    asked = Statement(kind="txt", text="x").model_dump_json().encode()
+    asked = StatementText(kind="txt", text="x").model_dump_json().encode()
     monkeypatch.setattr(child.sys, "stdin", type("In", (), {"buffer": io.BytesIO(asked)}))
     monkeypatch.setattr(child, "render", lambda _: (_ for _ in ()).throw(MemoryError))
     assert child.main() == 2
@@ -207,7 +207,7 @@ def test_bytes_that_fill_a_jpeg_are_skipped():
 
 def test_an_svg_is_made_once(monkeypatch):
     one = shown.Shown(None)
-    file = shown.File("a.svg", "statement")
+    file = shown.PublicFile("a.svg", "statement")
     good, bad = SVG.format("<rect/>").encode(), b"<svg"
     first = one.picture(file, "a" * 64, io.BytesIO(good))
     assert first is not None and first.data

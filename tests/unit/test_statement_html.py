@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from judge.errors import PackageError
 from judge.gateway.statements import child, formulas, renderer, sanitize
-from judge.gateway.statements.fragment import Statement, render
+from judge.gateway.statements.fragment import StatementText, render
 from judge.gateway.statements.pictures import harmless_svg, interaction, look_at
 from judge.gateway.statements.renderer import Renderer
 
@@ -25,7 +25,7 @@ FILES = {"cave.png": "/api/v1/problems/p/files/" + "a" * 64, "img/map.svg": "/ap
 
 
 def shown(text, kind="md", **more):
-    return "".join(render(Statement(kind=kind, text=text, files=FILES, **more)).pieces)
+    return "".join(render(StatementText(kind=kind, text=text, files=FILES, **more)).pieces)
 
 
 # --- what must never come out -------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ def test_attacks_put_together_stay_harmless(text, kind):
 
 
 def test_the_marks_for_formulas_cannot_be_guessed_or_doubled():
-    first, second = (render(Statement(kind="md", text="$x$")).pieces for _ in range(2))
+    first, second = (render(StatementText(kind="md", text="$x$")).pieces for _ in range(2))
     assert first == second and "span" not in first[0]
 
 
@@ -231,17 +231,17 @@ def test_drawings_in_pdf_are_pictures_or_links():
 
 
 def test_pictures_that_are_not_there_are_named():
-    made = render(Statement(kind="md", text="![a](nothing.png) ![b](cave.png)", files=FILES))
+    made = render(StatementText(kind="md", text="![a](nothing.png) ![b](cave.png)", files=FILES))
     assert made.missing == ["nothing.png"]
 
 
 def test_samples_stand_where_the_author_put_them():
     text = "One\n\n{{nextsample}}\n\nTwo {{ nextsample }} three\n\n{{remainingsamples}}"
-    made = render(Statement(kind="md", text=text))
+    made = render(StatementText(kind="md", text=text))
     assert made.samples == ["next", "next", "rest"]
     assert made.pieces == ["<p>One</p>\n", "\n<p>Two ", " three</p>\n", "\n"]
-    assert render(Statement(kind="md", text="none")).samples == []
-    assert render(Statement(kind="html", text="<p>{{samples}}</p>")).samples == ["rest"]
+    assert render(StatementText(kind="md", text="none")).samples == []
+    assert render(StatementText(kind="html", text="<p>{{samples}}</p>")).samples == ["rest"]
 
 
 def test_plain_text_is_shown_as_it_is():
@@ -421,7 +421,7 @@ def patience(monkeypatch):
 def answer(kind, text):
     """A fragment, or the refusal."""
     try:
-        return Renderer().render(Statement(kind=kind, text=text))
+        return Renderer().render(StatementText(kind=kind, text=text))
     except PackageError as exc:
         return exc
 
@@ -441,18 +441,18 @@ def test_what_is_too_much_is_refused_with_one_sentence_and_in_time(name):
 
 def test_a_statement_that_is_too_long_is_not_even_begun():
     with pytest.raises(PackageError, match="more than 256 KiB"):
-        Renderer().render(Statement(kind="md", text="x" * (renderer.SOURCE_BYTES + 1)))
+        Renderer().render(StatementText(kind="md", text="x" * (renderer.SOURCE_BYTES + 1)))
 
 
 def test_what_was_made_is_not_made_again(monkeypatch):
     one = Renderer()
-    first = one.render(Statement(kind="md", text="$x$ <script>"))
+    first = one.render(StatementText(kind="md", text="$x$ <script>"))
     with pytest.raises(PackageError, match="deep"):
-        one.render(Statement(kind="html", text="<div>" * 500))
+        one.render(StatementText(kind="html", text="<div>" * 500))
     monkeypatch.setattr(renderer, "_made", lambda _: pytest.fail("made again"))
-    assert one.render(Statement(kind="md", text="$x$ <script>")) == first
+    assert one.render(StatementText(kind="md", text="$x$ <script>")) == first
     with pytest.raises(PackageError, match="deep"):
-        one.render(Statement(kind="html", text="<div>" * 500))
+        one.render(StatementText(kind="html", text="<div>" * 500))
 
 
 def test_what_is_remembered_is_bounded(monkeypatch):

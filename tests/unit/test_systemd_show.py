@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from judge.boot import backend_systemd, systemd
 from judge.boot.plan import Process
-from judge.boot.systemd import Shown
+from judge.boot.systemd import ShownUnit
 from judge.errors import EXIT_FAILED, RefusedError
 
 ACTIVE = ("active", "reloading", "inactive", "failed", "activating", "deactivating", "maintenance", "refreshing")
@@ -20,7 +20,7 @@ RESULTS = (
 )  # fmt: skip
 line = st.text(st.characters(blacklist_categories=("Cs", "Cc", "Zl", "Zp")), max_size=60)
 units = st.builds(
-    Shown,
+    ShownUnit,
     name=st.from_regex(r"judge-[a-z]{1,8}\.service", fullmatch=True),
     load=st.sampled_from(("loaded", "not-found", "masked", "bad-setting", "error")),
     active=st.sampled_from(ACTIVE),
@@ -34,7 +34,7 @@ units = st.builds(
 )
 
 
-def block(shown: Shown) -> str:
+def block(shown: ShownUnit) -> str:
     """As systemctl prints it: Job only when there is one."""
     lines = [
         f"MainPID={shown.pid or 0}", f"Result={shown.result}", f"ExecMainCode={shown.code}",
@@ -91,16 +91,16 @@ def test_a_reason_is_one_line(shown):
 @pytest.mark.parametrize(
     ("shown", "words"),
     [
-        (Shown("u", active="failed", result="watchdog", code="2", status=signal.SIGABRT), "watchdog ended it"),
-        (Shown("u", active="failed", result="oom-kill", code="2", status=9), "want of memory"),
-        (Shown("u", active="failed", result="timeout", code="2", status=9), "a time limit"),
-        (Shown("u", active="failed", result="start-limit-hit"), "StartLimitIntervalSec=0"),
-        (Shown("u", active="failed", result="resources"), "could not provide"),
-        (Shown("u", active="failed", result="protocol", code="1"), "before it said that it was ready"),
-        (Shown("u", active="failed", result="exit-code", code="1", status=203), "could not start its program"),
-        (Shown("u", active="failed", result="exit-code"), "ExecStartPre="),
-        (Shown("u", active="failed", result="exit-code", code="1", status=3), ""),
-        (Shown("u", active="failed", result="signal", code="2", status=9), ""),
+        (ShownUnit("u", active="failed", result="watchdog", code="2", status=signal.SIGABRT), "watchdog ended it"),
+        (ShownUnit("u", active="failed", result="oom-kill", code="2", status=9), "want of memory"),
+        (ShownUnit("u", active="failed", result="timeout", code="2", status=9), "a time limit"),
+        (ShownUnit("u", active="failed", result="start-limit-hit"), "StartLimitIntervalSec=0"),
+        (ShownUnit("u", active="failed", result="resources"), "could not provide"),
+        (ShownUnit("u", active="failed", result="protocol", code="1"), "before it said that it was ready"),
+        (ShownUnit("u", active="failed", result="exit-code", code="1", status=203), "could not start its program"),
+        (ShownUnit("u", active="failed", result="exit-code"), "ExecStartPre="),
+        (ShownUnit("u", active="failed", result="exit-code", code="1", status=3), ""),
+        (ShownUnit("u", active="failed", result="signal", code="2", status=9), ""),
     ],
 )
 def test_reasons(shown, words):
@@ -114,11 +114,11 @@ def test_reasons(shown, words):
     + [(state, False, True) for state in ("active", "activating", "deactivating", "reloading")],
 )
 def test_a_unit_lives_while_it_has_processes_or_a_job(active, job, lives):
-    assert Shown("u", active=active, job=job).lives is lives
+    assert ShownUnit("u", active=active, job=job).lives is lives
 
 
 def test_a_queued_start_is_not_ready():
-    assert systemd.living(Shown("u", job=True), outdated=False, found=False).ready is False
+    assert systemd.living(ShownUnit("u", job=True), outdated=False, found=False).ready is False
 
 
 def test_the_backend_is_refused_without_systemd_or_root(monkeypatch):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from judge.boot.systemd import unit_name
-from judge.config import MODELS, BootConfig, BootService, Check, Daemon
+from judge.config import MODELS, BootConfig, BootService, CheckSettings, Daemon
 
 UNITS = Path(__file__).resolve().parents[2] / "systemd"
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "units.md"
@@ -160,7 +160,7 @@ def test_systemd_is_more_patient_than_boot_and_the_daemon(name):
     assert seconds(unit(name)["TimeoutStopSec"][0]) > boot_grace > grace
     assert unit(name)["TimeoutStartSec"] == ["infinity"]
     # A check thread that counts to `tries` ends its server by itself first.
-    assert seconds(unit(name)["WatchdogSec"][0]) > Check().interval * Check().tries
+    assert seconds(unit(name)["WatchdogSec"][0]) > CheckSettings().interval * CheckSettings().tries
 
 
 def test_boot_has_the_time_to_stop_all_services_of_a_host():

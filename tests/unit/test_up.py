@@ -25,7 +25,7 @@ from judge.errors import ConfigError, RefusedError, UsageError
 
 @pytest.fixture
 def directory(work):
-    made = embedded.Directory(work / "cluster")
+    made = embedded.ClusterDirectory(work / "cluster")
     yield made
     made.close()
 
@@ -77,7 +77,7 @@ def test_configs_are_good_and_stay_the_same(directory):
 
 def test_directory_in_use(directory):
     with pytest.raises(RefusedError, match="is already managed by boot"):
-        embedded.Directory(directory.path)
+        embedded.ClusterDirectory(directory.path)
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_other_directories(directory, changes, error, sentence):
 def test_places_that_are_no_cluster(work):
     (work / "file").touch()
     with pytest.raises(UsageError, match="is a file"):
-        embedded.Directory(work / "file")
+        embedded.ClusterDirectory(work / "file")
     (work / "old" / "data" / "etcd").mkdir(parents=True)
     with pytest.raises(UsageError, match=r"has .*data/etcd but no cluster.yml"):
-        embedded.Directory(work / "old")
+        embedded.ClusterDirectory(work / "old")
     with pytest.raises(UsageError, match="cannot be used: Not a directory"):
-        embedded.Directory(work / "file" / "below")
+        embedded.ClusterDirectory(work / "file" / "below")
 
 
 def test_port_in_use(directory):
@@ -125,11 +125,11 @@ def test_port_in_use(directory):
 
 
 def test_cores():
-    up.check_cores(up.Options(cores=[0], slots=1))
+    up.check_cores(up.UpOptions(cores=[0], slots=1))
     with pytest.raises(UsageError, match="--core 999: this machine has cores 0"):
-        up.check_cores(up.Options(cores=[999]))
+        up.check_cores(up.UpOptions(cores=[999]))
     with pytest.raises(UsageError, match="--slots 2 with 1 cores"):
-        up.check_cores(up.Options(cores=[0], slots=2))
+        up.check_cores(up.UpOptions(cores=[0], slots=2))
 
 
 def test_only_the_executor_gets_the_pinned_cores(work):
@@ -163,7 +163,7 @@ def test_weak_sandbox_needs_consent(monkeypatch):
 def screen_of(*, terminal: bool = False, quiet: bool = False):
     console = Console(file=io.StringIO(), force_terminal=terminal, width=200, highlight=False)
     calls: list[int] = []
-    screen = up.Screen(up.Options(quiet=quiet), "http://127.0.0.1:1", lambda: calls.append(1), console)
+    screen = up.StatusScreen(up.UpOptions(quiet=quiet), "http://127.0.0.1:1", lambda: calls.append(1), console)
     return screen, console.file, calls
 
 

@@ -59,7 +59,7 @@ def test_each_fault_is_one_sentence_and_keeps_the_last_good_tokens(name: str, wo
     text, sentence = FAULTS[name]
     path = work / "tokens.yml"
     write_tokens(path, PEOPLE)
-    tokens = auth.Tokens(path)
+    tokens = auth.FileTokens(path)
     with caplog.at_level(logging.WARNING):
         path.write_text(text)
         for _ in range(2):

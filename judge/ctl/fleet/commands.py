@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from judge.ctl.fleet.machines import Fleet
     from judge.ctl.fleet.units import UnitRow
 
-TABLE = show.Output.TABLE
+TABLE = show.OutputFormat.TABLE
 WATCH = 2.0  # seconds between the pictures of --watch
 
 Which = Annotated[
@@ -78,7 +78,7 @@ def hosts(
     with fleet_of(which, needed(context.sources(inventory, vault_password_file)), timeout) as fleet:
         replies = fleet.ask(lambda _: machines.SCRIPT)
         rows = [machines.machine(member, replies[member.name]) for member in fleet.members]
-    if as_json or output == show.Output.JSON:
+    if as_json or output == show.OutputFormat.JSON:
         show.print_json(map(asdict, rows))
     else:
         show.out.print(machines.table(rows))
@@ -102,7 +102,7 @@ def units(
     """
     from judge.ctl.fleet import units as states
 
-    as_json = as_json or output == show.Output.JSON
+    as_json = as_json or output == show.OutputFormat.JSON
     with fleet_of(which, needed(context.sources(inventory, vault_password_file)), timeout) as fleet:
 
         def look() -> list[UnitRow]:
@@ -171,7 +171,7 @@ def logs(
 
     query = entries.query(unit or [], since, lines or (None if since else 100), grep, priority)
     live: queue.Queue[journal.Item] | None = queue.Queue(journal.AHEAD) if follow else None
-    show_entry = _print_json if as_json or output == show.Output.JSON else _print_entry
+    show_entry = _print_json if as_json or output == show.OutputFormat.JSON else _print_entry
     notices: list[HostNotice] = []
     fleet = fleet_of(which, needed(context.sources(inventory, vault_password_file)), timeout)
     readers = [journal.Journal(member, fleet.jumps, query, timeout, live) for member in fleet.members]

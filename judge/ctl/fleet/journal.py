@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from judge import clock
 from judge.ctl.fleet.logs import HEARTBEAT, JournalEntry, JournalQuery, batch, merge, parse_entry
 from judge.ctl.fleet.machines import FleetHost
-from judge.ctl.fleet.ssh import Connection, JumpHosts
+from judge.ctl.fleet.ssh import JumpHosts, SshConnection
 from judge.errors import JudgeError, UnavailableError
 from judge.text import one_line
 
@@ -63,7 +63,7 @@ class Journal:
     def _read(self) -> None:
         lost = True
         try:
-            with Connection(self._member.target, self._timeout, self._jumps) as connection:
+            with SshConnection(self._member.target, self._timeout, self._jumps) as connection:
                 self._history(connection)
                 lost = False
         except JudgeError as exc:
@@ -72,7 +72,7 @@ class Journal:
         if self._live is not None:
             self._follow(self._live, lost=lost)
 
-    def _history(self, connection: Connection) -> None:
+    def _history(self, connection: SshConnection) -> None:
         stream = connection.stream(self._query.history(), self._timeout, root=True)
         newest_first: list[JournalEntry] = []
         for line in stream.lines(_QUIET):
@@ -99,7 +99,7 @@ class Journal:
         pause = _RETRY_MIN
         while True:
             try:
-                with Connection(self._member.target, self._timeout, self._jumps) as connection:
+                with SshConnection(self._member.target, self._timeout, self._jumps) as connection:
                     for entry in self._news(connection):
                         if lost:
                             live.put(HostNotice(self._member.name, "answers again", fault=False))
@@ -114,7 +114,7 @@ class Journal:
             clock.sleep(pause)
             pause = min(2 * pause, _RETRY_MAX)
 
-    def _news(self, connection: Connection) -> Iterator[JournalEntry | None]:
+    def _news(self, connection: SshConnection) -> Iterator[JournalEntry | None]:
         """Entries as they come, after one None once the host has taken the command; ends with UnavailableError."""
         script = self._query.follow(self._cursor or None, int(clock.monotonic() - self._began) + 1)
         stream = connection.stream(script, self._timeout, root=True)

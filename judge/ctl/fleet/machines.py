@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from judge import clock
 from judge.ctl.fleet.inventory import Host
-from judge.ctl.fleet.ssh import CommandResult, Connection, JumpHosts
+from judge.ctl.fleet.ssh import CommandResult, JumpHosts, SshConnection
 from judge.ctl.fleet.ssh_target import Target, target
 from judge.errors import ConfigError, DeadlineError, JudgeError
 
@@ -56,7 +56,7 @@ class Fleet:
         self.members = [_with_login(host) for host in hosts]
         self.timeout = timeout
         self.jumps = JumpHosts()
-        self._open: dict[str, Connection] = {}
+        self._open: dict[str, SshConnection] = {}
 
     def ask(self, script: Callable[[Host], str], *, root: bool = False) -> dict[str, Reply]:
         """Run each host's script; its answer, or why there is none, by name in the order of the hosts.
@@ -91,7 +91,7 @@ class Fleet:
         try:
             connection = self._open.get(member.name)
             if connection is None or not connection.alive:
-                connection = self._open[member.name] = Connection(member.target, deadline.left(), self.jumps)
+                connection = self._open[member.name] = SshConnection(member.target, deadline.left(), self.jumps)
             return connection.run(script, deadline.left(), root=root)
         except JudgeError as exc:
             lost = self._open.pop(member.name, None)

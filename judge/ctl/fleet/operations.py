@@ -42,7 +42,7 @@ def drift(
         replies = fleet.ask(lambda _: looks.SCRIPT, root=True)
         found = [one for member in fleet.members for one in looks.of_kernel(member, replies[member.name])]
     found = [*looks.of_playbook(sources, names), *found]
-    if as_json or output == show.Output.JSON:
+    if as_json or output == show.OutputFormat.JSON:
         show.print_json(map(asdict, found))
     elif found:
         show.out.print(looks.table(found))
@@ -69,7 +69,7 @@ def versions(
     with fleet_of(which, needed(context.sources(inventory, vault_password_file)), timeout) as fleet:
         replies = fleet.ask(lambda _: looks.SCRIPT, root=True)
         rows = [row for member in fleet.members for row in looks.rows(member, replies[member.name])]
-    if as_json or output == show.Output.JSON:
+    if as_json or output == show.OutputFormat.JSON:
         show.print_json(map(asdict, rows))
     else:
         show.out.print(looks.table(rows))
@@ -109,7 +109,7 @@ def support(
             texts[f"{name}/versions.txt"] = str(reply) if isinstance(reply, JudgeError) else reply.out
         directory = context.secrets_directory(sources, [member.host for member in fleet.members])
     path = to or Path(f"judge-support-{clock.wall():%Y%m%dT%H%M%SZ}.tar.gz")
-    cases.write(path, cases.Case(cases.clean(texts, directory), cases.clean(silent, directory)))
+    cases.write(path, cases.SupportContent(cases.clean(texts, directory), cases.clean(silent, directory)))
     for name, why in silent.items():
         show.err.verbatim(f"judgectl: {name}: {why}", "red")
     show.out.say(f"{path}: {len(texts)} files of {len(told) - len(silent)} hosts, without secrets", "bold green")

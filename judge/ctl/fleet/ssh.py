@@ -47,7 +47,7 @@ class CommandResult:
     err: str
 
 
-class Connection:
+class SshConnection:
     """A login on one host."""
 
     def __init__(self, target: Target, timeout: float, jumps: JumpHosts) -> None:
@@ -173,7 +173,7 @@ class Connection:
         if self._proxy:
             self._proxy.close()
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> SshConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -217,7 +217,7 @@ class _JumpHost:
     """The one login at a jump host; `failure` is why there is none, since the moment `failed`."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    connection: Connection | None = None
+    connection: SshConnection | None = None
     failure: JudgeError | None = None
     failed: float = 0.0
 
@@ -229,7 +229,7 @@ class JumpHosts:
         self._lock = threading.Lock()
         self._hosts: dict[Target, _JumpHost] = {}
 
-    def login(self, target: Target, deadline: clock.Deadline) -> Connection:
+    def login(self, target: Target, deadline: clock.Deadline) -> SshConnection:
         """The login at this jump host, made if there is none; the error says why not. Many threads call this."""
         began = clock.monotonic()
         with self._lock:
@@ -242,7 +242,7 @@ class JumpHosts:
             if host.failure and host.failed >= began:  # another thread has just tried
                 raise host.failure
             try:
-                host.connection = Connection(target, deadline.left(), self)
+                host.connection = SshConnection(target, deadline.left(), self)
             except JudgeError as exc:
                 host.failure = type(exc)(f"at jump host {target.place}: {exc}")
                 host.failed = clock.monotonic()

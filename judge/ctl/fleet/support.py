@@ -49,7 +49,7 @@ json.dump(found, sys.stdout)
 
 
 @dataclass(frozen=True)
-class Case:
+class SupportContent:
     """The archive's content by its names there, and the hosts that said nothing."""
 
     texts: dict[str, str]
@@ -83,7 +83,7 @@ def clean(texts: Mapping[str, str], secrets_directory: Path | None, more: Iterab
     return cleaned
 
 
-def write(path: Path, case: Case) -> None:
+def write(path: Path, case: SupportContent) -> None:
     """The archive; 0600, and at its place only when it is whole."""
     folder = path.name.removesuffix(".tar.gz")
     buffer = io.BytesIO()

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from judge.ctl import show
 from judge.ctl.api import Api
-from judge.ctl.problem.checking import Checked, show_line
+from judge.ctl.problem.checking import CheckOutcome, show_line
 from judge.ctl.problem.rows import ExampleRow
 from judge.ctl.problem.trial import Present, Trial
 from judge.errors import UsageError
@@ -33,7 +33,7 @@ _NAMED = 20
 
 
 @dataclass(frozen=True)
-class Kind:
+class CaseKind:
     """A kind of folder: what a case has, who looks at it, and whether it must be accepted."""
 
     files: tuple[str, ...]
@@ -41,8 +41,8 @@ class Kind:
     right: bool = False
 
 
-_INPUT, _ANSWER = Kind(("in",), "inputs"), Kind(("in", "ans"), "answers")
-_WRONG, _RIGHT = Kind(("in", "ans", "out"), "outputs"), Kind(("in", "ans", "out"), "outputs", right=True)
+_INPUT, _ANSWER = CaseKind(("in",), "inputs"), CaseKind(("in", "ans"), "answers")
+_WRONG, _RIGHT = CaseKind(("in", "ans", "out"), "outputs"), CaseKind(("in", "ans", "out"), "outputs", right=True)
 _KINDS = {
     "invalid_input": _INPUT, "invalid_inputs": _INPUT, "invalid_answer": _ANSWER, "invalid_answers": _ANSWER,
     "invalid_output": _WRONG, "invalid_outputs": _WRONG, "valid_output": _RIGHT, "valid_outputs": _RIGHT,
@@ -57,7 +57,7 @@ class Cases:
     """
 
     folder: str
-    kind: Kind
+    kind: CaseKind
     files: dict[str, dict[str, str]] = field(default_factory=dict)
     settings: bool = False
 
@@ -96,9 +96,9 @@ def found_in(package: Package) -> list[Cases]:
     return found
 
 
-def run(api: Api, package: Package, folders: Sequence[Cases], there: Present, *, quiet: bool) -> Checked:
+def run(api: Api, package: Package, folders: Sequence[Cases], there: Present, *, quiet: bool) -> CheckOutcome:
     """Try the cases on the cluster; the package's blobs are uploaded. `refused` has what is not as it must be."""
-    done = Checked()
+    done = CheckOutcome()
     for cases in folders:
         why, programs = _not_run(package.manifest, cases)
         if why:
@@ -155,7 +155,7 @@ def _groups(package: Package, cases: Cases) -> Iterator[list[str]]:
     yield group
 
 
-def _try(api: Api, package: Package, cases: Cases, names: list[str], done: Checked, *, quiet: bool) -> None:
+def _try(api: Api, package: Package, cases: Cases, names: list[str], done: CheckOutcome, *, quiet: bool) -> None:
     """Try some cases of a folder; what cannot be handed in is noted."""
     label = f"cases of data/{cases.folder}"
     try:
@@ -197,7 +197,7 @@ def _submission(package: Package, cases: Cases, names: Sequence[str]) -> m.Submi
     return m.Submission(files=files, mode="full")
 
 
-def _judge(row: CaseRow, done: Checked) -> None:
+def _judge(row: CaseRow, done: CheckOutcome) -> None:
     """Turn the results of some cases into sentences."""
     kind, result = row.cases.kind, row.task.result or m.Result()
     tests = {test.name: test for test in result.tests}

@@ -27,7 +27,7 @@ _SHOWN = 200
 
 
 @dataclass
-class Checked:
+class CheckOutcome:
     """The outcome of the checks: how many tests each has passed, the sentences about tests that were refused.
 
     `refused` and `broken` (an output validator that cannot judge at all) are faults, `warnings` are not.
@@ -40,7 +40,7 @@ class Checked:
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
-    def add(self, other: Checked) -> None:
+    def add(self, other: CheckOutcome) -> None:
         """Take in what came of other checks, which have passed no tests."""
         self.notes += other.notes
         self.refused += other.refused
@@ -96,9 +96,9 @@ def _built(manifest: ProblemManifest) -> list[ProblemProgram]:
     return [*speaks, *(one for one in (manager, manifest.grader) if one is not None)]
 
 
-def check(api: Api, manifest: ProblemManifest, there: Present, *, quiet: bool) -> Checked:
+def check(api: Api, manifest: ProblemManifest, there: Present, *, quiet: bool) -> CheckOutcome:
     """Run a problem's checks on the cluster; its blobs are uploaded, and nothing is registered."""
-    done = Checked()
+    done = CheckOutcome()
     with Trial.of(api, manifest) as trial:
         rows = []
         for kind, wanted in programs(manifest).items():
@@ -119,7 +119,7 @@ def check(api: Api, manifest: ProblemManifest, there: Present, *, quiet: bool) -
     return done
 
 
-def _judge(row: CheckRow, done: Checked) -> None:
+def _judge(row: CheckRow, done: CheckOutcome) -> None:
     """Turn the results of one check into sentences."""
     result = row.task.result or m.Result()
     if row.builds and row.task.verdict is m.Verdict.AC:
@@ -170,7 +170,7 @@ def table_of(rows: Sequence[CheckRow]) -> Table:
     return grid
 
 
-def refuse(name: str, checked: Checked) -> None:
+def refuse(name: str, checked: CheckOutcome) -> None:
     """UsageError with one sentence for each test that was refused, the first of them, or for a broken validator."""
     if checked.broken:
         raise UsageError(f"{name}: is not imported: {checked.broken[0]}; mend it (--no-check does not try it)")

@@ -17,10 +17,10 @@ from judge.ctl.options import Output
 from judge.ctl.problem import exporting, importing, showing, verifying
 from judge.errors import EXIT_LEFT_OUT, UsageError
 from judge.model.problem import ProblemsReply
-from judge.problems.importers.draft import Asked
+from judge.problems.importers.draft import ImporterWords
 
 app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
-TABLE = show.Output.TABLE
+TABLE = show.OutputFormat.TABLE
 app.command("check")(checkup.problem_check)
 
 Check = Annotated[bool, typer.Option("--check/--no-check", help="Run the package's validators on its own tests first.")]
@@ -55,8 +55,8 @@ def problem_import(
     A package without a time limit gets one by its accepted submissions, which are judged first. Exit code 4 when all
     are imported, and something could not be tried for want of an executor.
     """
-    limit, chosen, quiet = checkup.limit_of(time_limit), checkup.dialect_of(dialect), output == show.Output.JSON
-    asked = Asked(format=origin, memory=memory, time_limit=limit)
+    limit, chosen, quiet = checkup.limit_of(time_limit), checkup.dialect_of(dialect), output == show.OutputFormat.JSON
+    asked = ImporterWords(format=origin, memory=memory, time_limit=limit)
     how = importing.Reading(time_limit=limit, dialect=chosen, asked=asked)
     known = [how.look(path) for path in paths]
     done = []
@@ -128,15 +128,15 @@ def problem_verify(
         raise UsageError(f"--priority: '{priority}' is not known; choose high, normal or low")
     if infer and time_limit is not None:
         raise UsageError("--infer: is given together with --time-limit; give one of the two")
-    options = verifying.Options(
+    options = verifying.VerifyOptions(
         name=name,
         priority=choices[priority],
         infer=infer,
         check=check,
         time_limit=checkup.limit_of(time_limit),
         dialect=checkup.dialect_of(dialect),
-        asked=Asked(format=origin, memory=memory, time_limit=checkup.limit_of(time_limit)),
-        quiet=output == show.Output.JSON,
+        asked=ImporterWords(format=origin, memory=memory, time_limit=checkup.limit_of(time_limit)),
+        quiet=output == show.OutputFormat.JSON,
     )
     with _interruptible(), connect() as api:
         verified = verifying.verify(api, target, options)

@@ -15,7 +15,7 @@ from judge.ctl.problem.trial import Present, present
 from judge.ctl.problem.uploading import Uploaded
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest
 from judge.problems import expectations
-from judge.problems.importers.draft import Asked
+from judge.problems.importers.draft import ImporterWords
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import Package, manifest_bytes, read_package
 from judge.problems.reading.formats import Dialect
@@ -57,7 +57,7 @@ class Reading:
     name: str | None = None
     time_limit: float | None = None
     dialect: Dialect = ""
-    asked: Asked | None = None
+    asked: ImporterWords | None = None
 
     def read(self, path: Path) -> Package:
         """A package with its submissions.yaml checked as well; errors as `read_package`."""
@@ -84,7 +84,7 @@ class Reading:
                 package = known or self.read(path)
             except UnmadeError as unmade:
                 made = stack.enter_context(making.made(api, unmade.plan, quiet=quiet))
-                package = replace(self, asked=replace(self.asked or Asked(), made=made)).read(path)
+                package = replace(self, asked=replace(self.asked or ImporterWords(), made=made)).read(path)
             yield stack.enter_context(package)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from judge.ctl.api import Api
-from judge.ctl.problem.rows import Row, table_of
+from judge.ctl.problem.rows import SubmissionRow, table_of
 from judge.ctl.problem.trial import Present, Trial
 from judge.errors import PackageError, UsageError
 from judge.languages.table import load_table
@@ -26,7 +26,7 @@ class Inferred:
     """
 
     manifest: ProblemManifest
-    rows: list[Row] = field(default_factory=list)
+    rows: list[SubmissionRow] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     lacking: bool = False
@@ -104,7 +104,7 @@ def infer(api: Api, package: Package, there: Present, *, quiet: bool) -> Inferre
 
 def hand_in(
     package: Package, trial: Trial, wanted: Sequence[Candidate], there: Present, mode: str = "full"
-) -> list[Row]:
+) -> list[SubmissionRow]:
     """Rows of the submissions that some executor takes; the trial knows which were left out and which refused."""
     table, rows = load_table(), []
     for one in wanted:
@@ -116,7 +116,7 @@ def hand_in(
             limit = table[one.language].limits(package.manifest.limits).cpu
         try:
             example = example_of(package, one)
-            rows.append(Row(example, trial.hand_in(example.submission, mode=mode), limit))
+            rows.append(SubmissionRow(example, trial.hand_in(example.submission, mode=mode), limit))
         except UsageError as exc:
             trial.refused[one.path] = str(exc)
     return rows
@@ -167,7 +167,7 @@ def beyond(
     *,
     margins: timing.Margins,
     quiet: bool,
-) -> tuple[list[Row], dict[str, str]]:
+) -> tuple[list[SubmissionRow], dict[str, str]]:
     """Judge submissions under the limit times `to_slow`, each up to the test that decides; rows, and what was left out.
 
     A row's task is its `beyond`, too.
@@ -186,7 +186,7 @@ def beyond(
         return rows, trial.left_out
 
 
-def slow_warning(row: Row, margins: timing.Margins) -> str:
+def slow_warning(row: SubmissionRow, margins: timing.Margins) -> str:
     """The warning that a too slow submission is not slow enough; empty when it is, or another verdict ended it."""
     if row.beyond is None or row.excess is None or row.beyond.verdict is m.Verdict.TLE:
         return ""

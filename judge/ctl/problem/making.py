@@ -28,7 +28,7 @@ from judge.model import messages as m
 from judge.problems.examples import Example
 from judge.problems.expectations import Candidate
 from judge.problems.importers.draft import Content, Made, read
-from judge.problems.importers.making import MOST, Plan, Program, Step
+from judge.problems.importers.making import MOST, MakingStep, PackageProgram, Plan
 from judge.problems.tree import CHUNK, MAX_FILE_BYTES, MAX_TOTAL_BYTES, clean
 
 # So many tests are made by one command, of inputs of so many bytes; and so many commands wait at once.
@@ -76,13 +76,13 @@ def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
             rows = trial.follow([_hand_in(trial, plan, batch) for batch in now], _table, quiet=quiet)
             if trial.left_out:
                 raise UnavailableError(f"{plan.tree.label}: its tests were to be made, and no executor takes work now")
-            again: list[Batch] = []
+            again: list[TestBatch] = []
             for row in rows:
                 batch = row.batch
                 if row.task.verdict is m.Verdict.AC:
                     room = _take(api, row.task, batch, folder, found, room)
                 elif row.task.verdict in _TOO_MUCH and len(batch.tests) > 1:
-                    again += [Batch(batch.first + number, [one]) for number, one in enumerate(batch.tests)]
+                    again += [TestBatch(batch.first + number, [one]) for number, one in enumerate(batch.tests)]
                 else:
                     raise PackageError(f"{plan.tree.label}: {fault(row.task, batch)}")
             waiting = again + waiting
@@ -100,11 +100,11 @@ def refuse_absent(plan: Plan, there: Present) -> None:
 
 
 @dataclass
-class Batch:
+class TestBatch:
     """Some tests of a plan, from the one of this number on."""
 
     first: int
-    tests: Sequence[tuple[Step, ...]]
+    tests: Sequence[tuple[MakingStep, ...]]
     outputs: list[str] = field(default_factory=list)
 
     @property
@@ -115,10 +115,10 @@ class Batch:
 
 
 @dataclass
-class _Row(ExampleRow):
+class _BatchRow(ExampleRow):
     """A batch and its task."""
 
-    batch: Batch
+    batch: TestBatch
 
     @property
     def wrong(self) -> str:
@@ -126,21 +126,21 @@ class _Row(ExampleRow):
         return ""
 
 
-def batches(plan: Plan) -> list[Batch]:
+def batches(plan: Plan) -> list[TestBatch]:
     """All tests of a plan, some at a time."""
-    found: list[Batch] = []
+    found: list[TestBatch] = []
     room = 0
     for number, steps in enumerate(plan.tests[:MOST], 1):
         size = sum(plan.size(step.input) for step in steps)
         if not found or len(found[-1].tests) >= _TOGETHER or size > room:
-            found.append(Batch(number, []))
+            found.append(TestBatch(number, []))
             room = _INPUT_BYTES
         found[-1].tests = [*found[-1].tests, steps]
         room -= size
     return found
 
 
-def _hand_in(trial: Trial, plan: Plan, batch: Batch) -> _Row:
+def _hand_in(trial: Trial, plan: Plan, batch: TestBatch) -> _BatchRow:
     with tempfile.TemporaryFile() as file:
         pack(plan, batch, file)
         file.seek(0)
@@ -148,10 +148,10 @@ def _hand_in(trial: Trial, plan: Plan, batch: Batch) -> _Row:
     tests = [m.Test(name="make", input_blob=sha)]
     submission = m.Submission(command=_COMMAND, tests=tests, limits=_LIMITS)
     example = Example("", Candidate(batch.words, b"", "", []), submission)
-    return _Row(example, trial.hand_in(submission, problem=None, problem_hash=None, priority="normal"), batch)
+    return _BatchRow(example, trial.hand_in(submission, problem=None, problem_hash=None, priority="normal"), batch)
 
 
-def _table(rows: Sequence[_Row]) -> Table:
+def _table(rows: Sequence[_BatchRow]) -> Table:
     grid = show.grid("tests", "verdict")
     for row in rows:
         grid.add_row(row.batch.words, show.verdict_text(row.task))
@@ -161,7 +161,7 @@ def _table(rows: Sequence[_Row]) -> Table:
 # --- what an executor gets -------------------------------------------------------------------------------------------
 
 
-def pack(plan: Plan, batch: Batch, into: IO[bytes]) -> None:
+def pack(plan: Plan, batch: TestBatch, into: IO[bytes]) -> None:
     """The archive for a batch: programs, inputs, and the script; the outputs' names are noted in the batch."""
     batch.outputs = list(dict.fromkeys(path for steps in batch.tests for step in steps for path in step.made))
     steps = [step for one in batch.tests for step in one]
@@ -186,7 +186,9 @@ def _put(archive: tarfile.TarFile, name: str, content: Content) -> None:
     archive.addfile(entry, io.BytesIO(data))
 
 
-def script(programs: dict[str, Program], steps: Sequence[Step], folders: dict[str, str], places: dict[str, str]) -> str:
+def script(
+    programs: dict[str, PackageProgram], steps: Sequence[MakingStep], folders: dict[str, str], places: dict[str, str]
+) -> str:
     """The shell script that builds the programs (by key, in these folders), takes the steps, and packs what they make.
 
     `places` are where the package's files lie. Everything of the package in it is quoted.
@@ -210,7 +212,9 @@ def script(programs: dict[str, Program], steps: Sequence[Step], folders: dict[st
     return "\n".join([*lines, _TAIL])
 
 
-def _step(programs: dict[str, Program], step: Step, folders: dict[str, str], places: dict[str, str]) -> list[str]:
+def _step(
+    programs: dict[str, PackageProgram], step: MakingStep, folders: dict[str, str], places: dict[str, str]
+) -> list[str]:
     output, given = f'"$root/{places[step.output]}"', f'"$root/{places[step.input]}"' if step.input else "/dev/null"
     call = _call(programs[step.program], folders[step.program], step.args)
     said = shlex.quote(f"{_said(programs, step)} ended with exit code ")
@@ -240,7 +244,7 @@ def _step(programs: dict[str, Program], step: Step, folders: dict[str, str], pla
     return lines
 
 
-def _both(program: Program, folder: str, given: str, output: str, said: str) -> list[str]:
+def _both(program: PackageProgram, folder: str, given: str, output: str, said: str) -> list[str]:
     """Run a program twice side by side; the second is ended when the first fails, as it may wait for ever."""
     first, second = (_call(program, folder, (str(number),)) + ' "$root/a"' for number in (0, 1))
     return [
@@ -251,7 +255,7 @@ def _both(program: Program, folder: str, given: str, output: str, said: str) -> 
     ]
 
 
-def _left(said: str, step: Step, output: str, answer: str) -> list[str]:
+def _left(said: str, step: MakingStep, output: str, answer: str) -> list[str]:
     """The lines that take files which a generator may have written itself, and refuse those that would be lost."""
     given, other = shlex.quote(f"{step.stem}.in"), shlex.quote(f"{step.stem}.ans")
     nothing = shlex.quote(f"{said} printed nothing, and left no {step.stem}.in")
@@ -273,7 +277,7 @@ def _left(said: str, step: Step, output: str, answer: str) -> list[str]:
     return lines
 
 
-def _said(programs: dict[str, Program], step: Step) -> str:
+def _said(programs: dict[str, PackageProgram], step: MakingStep) -> str:
     command = " ".join([programs[step.program].name, *step.args])
     return f"{clean(step.output, 60)}: is made by '{clean(command, 100)}', which"
 
@@ -287,7 +291,7 @@ def _word(word: str, folder: str) -> str:
     return "'" + word.replace("'", "'\"'\"'").replace(BOX, f"'\"$root/{folder}\"'") + "'"
 
 
-def _call(program: Program, folder: str, args: Sequence[str]) -> str:
+def _call(program: PackageProgram, folder: str, args: Sequence[str]) -> str:
     start = [_word(word, folder) for word in program.run]
     return " ".join([*start, *map(shlex.quote, args)])
 
@@ -295,7 +299,7 @@ def _call(program: Program, folder: str, args: Sequence[str]) -> str:
 # --- what comes back -------------------------------------------------------------------------------------------------
 
 
-def _take(api: Api, task: m.Task, batch: Batch, folder: Path, found: dict[str, Path], room: int) -> int:
+def _take(api: Api, task: m.Task, batch: TestBatch, folder: Path, found: dict[str, Path], room: int) -> int:
     """Keep what a batch has made; returns how many bytes more may be made. PackageError."""
     blob = task.result.stdout_blob if task.result is not None else None
     if blob is None:
@@ -332,7 +336,7 @@ def _most(verdict: m.Verdict | None, run: m.TestResult | None) -> str:
     return "2 GiB of memory" if verdict is m.Verdict.MLE else "64 MiB of output"
 
 
-def fault(task: m.Task, batch: Batch) -> str:
+def fault(task: m.Task, batch: TestBatch) -> str:
     """The reason why a batch was not made."""
     result = task.result or m.Result()
     run = result.tests[0] if result.tests else None

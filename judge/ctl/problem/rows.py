@@ -52,7 +52,7 @@ class ExampleRow:
 
 
 @dataclass
-class Row(ExampleRow):
+class SubmissionRow(ExampleRow):
     """One submission of a package and its task; `limit` is the CPU limit in its language, in seconds.
 
     `beyond`: its task under a limit of `raised` seconds, for one that must be too slow; ended at the deciding test.
@@ -103,7 +103,7 @@ def left_out(path: str, language: str, why: str) -> dict[str, Any]:
     return {"submission": path, "language": language, "verdict": None, "right": None, "wrong": "", "left_out": why}
 
 
-def table_of(rows: Sequence[Row]) -> Table:
+def table_of(rows: Sequence[SubmissionRow]) -> Table:
     """Submission, language, verdict, score, expected, CPU, margin, and what is wrong."""
     scored = any(row.task.result is not None and row.task.result.score is not None for row in rows)
     score = ["score>"] if scored else []
@@ -131,7 +131,7 @@ def table_of(rows: Sequence[Row]) -> Table:
     return grid
 
 
-def _margin(row: Row) -> str:
+def _margin(row: SubmissionRow) -> str:
     if row.margin is not None:
         return f"{row.margin:.1f}x"
     return f"{row.excess:.1f}x over" if row.excess is not None else ""

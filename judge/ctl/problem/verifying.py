@@ -11,7 +11,7 @@ from typing import Any, Literal
 from judge.ctl import show
 from judge.ctl.api import Api
 from judge.ctl.problem import exporting, importing, inferring
-from judge.ctl.problem.rows import Row, left_out, table_of
+from judge.ctl.problem.rows import SubmissionRow, left_out, table_of
 from judge.ctl.problem.trial import Present, Trial, present
 from judge.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
 from judge.languages.table import load_table
@@ -21,7 +21,7 @@ from judge.model.verification import Verification, VerifiedRow
 from judge.problems import timing
 from judge.problems.expectations import LOWER, UPPER, Candidate, candidates
 from judge.problems.folders import folder_of
-from judge.problems.importers.draft import Asked
+from judge.problems.importers.draft import ImporterWords
 from judge.problems.package import Package
 from judge.problems.reading.formats import Dialect
 
@@ -38,7 +38,7 @@ class Verified:
     """
 
     name: str
-    rows: list[Row] = field(default_factory=list)
+    rows: list[SubmissionRow] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Verified:
 
 
 @dataclass(frozen=True)
-class Options:
+class VerifyOptions:
     """The options of a verification. `name`: import the package under it, too; `infer`: set the time limit anew."""
 
     name: str | None = None
@@ -74,19 +74,19 @@ class Options:
     check: bool = True
     time_limit: float | None = None
     dialect: Dialect = ""
-    asked: Asked | None = None
+    asked: ImporterWords | None = None
     quiet: bool = False
 
     def check_for_problem(self) -> None:
         """UsageError for an option that says how a package is read, which a problem of the cluster has been already."""
-        asked = self.asked or Asked()
+        asked = self.asked or ImporterWords()
         given = {"--as": self.name, "--dialect": self.dialect or None, "--from": asked.format, "--memory": asked.memory}
         word = next((word for word, value in given.items() if value is not None), None)
         if word is not None:
             raise UsageError(f"{word}: is for packages that are imported; leave it out for a problem of the cluster")
 
 
-def verify(api: Api, target: str, options: Options) -> Verified:
+def verify(api: Api, target: str, options: VerifyOptions) -> Verified:
     """Judge a package's own submissions, every test of them, and compare with what the package says.
 
     `target` is a directory or archive, which is judged without being registered (unless `options.name` says as what),
@@ -118,7 +118,7 @@ def verify(api: Api, target: str, options: Options) -> Verified:
             return verified
 
 
-def _again(api: Api, package: Package, options: Options) -> Verified:
+def _again(api: Api, package: Package, options: VerifyOptions) -> Verified:
     """Verify a problem of the cluster with another time limit, which is its own from then on."""
     if options.time_limit is not None:
         package.manifest = inferring.by_hand(package.manifest, options.time_limit)
@@ -143,7 +143,7 @@ def _keep(api: Api, verified: Verified, info: ProblemInfo) -> None:
         api.call(m.Empty, "POST", f"/problems/{info.name}/verification", body=told)
 
 
-def _kept(row: Row) -> VerifiedRow:
+def _kept(row: SubmissionRow) -> VerifiedRow:
     result, candidate = row.task.result or m.Result(), row.example.candidate
     return VerifiedRow(
         submission=candidate.path[:300],
@@ -168,7 +168,7 @@ def _take_over(verified: Verified, tried: importing.Tried) -> None:
         verified.notes.append(f"time limit {tried.manifest.limits.cpu:g} s, {words}")
 
 
-def _verify(api: Api, package: Package, options: Options) -> Verified:
+def _verify(api: Api, package: Package, options: VerifyOptions) -> Verified:
     """Judge at the manifest as it is; its blobs are uploaded."""
     found, there = candidates(package, load_table()), present(api)
     verified = Verified(package.manifest.name, languages={one.path: one.language for one in found})
@@ -189,7 +189,7 @@ def _verify(api: Api, package: Package, options: Options) -> Verified:
 
 
 def _measure_slow(
-    api: Api, package: Package, verified: Verified, there: Present, margins: timing.Margins, options: Options
+    api: Api, package: Package, verified: Verified, there: Present, margins: timing.Margins, options: VerifyOptions
 ) -> None:
     """Measure how far beyond the limit those are that must be too slow, and were: judge them under a raised limit."""
     slow = {
@@ -212,7 +212,7 @@ def _measure_slow(
             verified.warnings.append(warning)
 
 
-def _too_slow(row: Row) -> bool:
+def _too_slow(row: SubmissionRow) -> bool:
     return any(test.verdict is m.Verdict.TLE for test in (row.task.result or m.Result()).tests)
 
 

@@ -37,7 +37,7 @@ from judge.languages.table import Language
 from judge.model.messages import Status
 from judge.model.problem import ProblemManifest, ProblemProgram
 from judge.problems.dialects import later_input_is_next
-from judge.sandbox.types import Outcome
+from judge.sandbox.types import RunOutcome
 
 # The slot says that it is nearly free when it expects to be so within this many seconds (docs/executor.md).
 LOOKAHEAD = 0.1
@@ -249,7 +249,7 @@ class PreparedJob:
         box: Box,
         program: Program,
         judges: Judges,
-        keep: Callable[[Outcome], None] | None = None,
+        keep: Callable[[RunOutcome], None] | None = None,
         rounds: Rounds | None = None,
     ) -> Tester:
         """The tester for programs in this box; it gives the whole output of each test to `keep`."""

@@ -22,7 +22,7 @@ from judge.executor.slot import truncation
 from judge.executor.slot.file_lock import Wait, acquire
 from judge.executor.slot.program import Program
 from judge.model.messages import Limits
-from judge.sandbox.types import Command, Outcome
+from judge.sandbox.types import Command, RunOutcome
 
 log = logging.getLogger(__name__)
 
@@ -117,13 +117,13 @@ def packing() -> Command:
     return Command(argv=argv, limits=_LIMITS, writable=True)
 
 
-def packed(outcome: Outcome) -> bytes | None:
+def packed(outcome: RunOutcome) -> bytes | None:
     """The archive, or None when not all could be put into it (more than 256 MiB, sockets): it is simply not kept."""
     whole = outcome.exit_code == 0 and not outcome.killed and not outcome.read_stderr(1)
     return outcome.read_stdout() if whole else None
 
 
-def unpack(run: Callable[[Command], Outcome], archive: bytes) -> str:
+def unpack(run: Callable[[Command], RunOutcome], archive: bytes) -> str:
     """Make /box what it was when it was packed; `run` runs a command there. The first words of what went wrong."""
     stdin = truncation.sealed(archive)
     try:

@@ -33,12 +33,12 @@ class Leavings:
 
 
 @dataclass(frozen=True)
-class _File:
+class _LeftFile:
     name: str
     size: int
 
 
-class _Tree:
+class _LeftTree:
     """The files below a directory that nobody can change any more. Its names are a stranger's, and so are its links."""
 
     def __init__(self, directory: int) -> None:
@@ -46,14 +46,14 @@ class _Tree:
         self._looked = 0
         self.whole = True  # no name was left out for want of time
 
-    def files(self) -> list[_File]:
+    def files(self) -> list[_LeftFile]:
         """All regular files, the smallest first."""
         with contextlib.suppress(OSError):
             return sorted(self._below(self._directory, "", 0), key=lambda one: (one.size, one.name))
         self.whole = False
         return []
 
-    def _below(self, directory: int, prefix: str, depth: int) -> Iterator[_File]:
+    def _below(self, directory: int, prefix: str, depth: int) -> Iterator[_LeftFile]:
         with os.scandir(directory) as entries:
             names = [entry.name for entry in entries]
         for name in names:
@@ -63,7 +63,7 @@ class _Tree:
                 return
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             if stat.S_ISREG(status.st_mode):
-                yield _File(prefix + name, status.st_size)
+                yield _LeftFile(prefix + name, status.st_size)
             elif stat.S_ISDIR(status.st_mode) and depth == _DEPTH:
                 self.whole = False
             elif stat.S_ISDIR(status.st_mode):
@@ -85,7 +85,7 @@ class _Tree:
         finally:
             os.close(fd)
 
-    def read(self, file: _File) -> bytes | None:
+    def read(self, file: _LeftFile) -> bytes | None:
         """The content of a file; None when it cannot be read."""
         with contextlib.ExitStack() as stack:
             directory = self._directory
@@ -112,7 +112,7 @@ def gather(directory: int, known: Mapping[str, bytes]) -> Leavings:
 
     `directory` is a descriptor of what a run has left, all of whose processes are dead. Called by the slot.
     """
-    tree = _Tree(directory)
+    tree = _LeftTree(directory)
     kept: dict[str, bytes] = {}
     left_out, size, packed = 0, 0, _END
     for file in tree.files():

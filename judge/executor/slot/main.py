@@ -13,7 +13,7 @@ import socket
 import sys
 
 from judge.errors import EXIT_FAILED, EXIT_USAGE, JudgeError, SandboxError
-from judge.executor.channel import Broken, Cancel, Help, Reader, Ready, Settings, send
+from judge.executor.channel import Broken, Cancel, Help, MessageReader, Ready, Settings, send
 from judge.executor.slot.parallel.helper import help_out
 from judge.executor.slot.parallel.shared_queue import Sharing
 from judge.executor.slot.pipeline import Pipeline
@@ -60,7 +60,7 @@ def serve(sock: socket.socket, settings: Settings) -> int:
         pool.take().close()
         pool.prepare()
         send(sock, Ready())
-        reader = Reader(sock)
+        reader = MessageReader(sock)
         keep_loaded()  # else the collector would look at it for every job
         while True:
             if not pool.prepared or not reader.soon(HOLD):

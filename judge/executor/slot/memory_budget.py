@@ -31,7 +31,7 @@ class JobLimits:
 
 
 @dataclass(frozen=True)
-class _Demand:
+class _MemoryDemand:
     """The memory that a kind of run wants. `given`: a person asked for it; `extra`: the language needs it beside."""
 
     who: str
@@ -79,7 +79,9 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
     return JobLimits(mine, compiling.within(share), told)
 
 
-def _several(run: _Demand, compiling: _Demand, validation: _Demand, share: int, task: IoiTask) -> JobLimits:
+def _several(
+    run: _MemoryDemand, compiling: _MemoryDemand, validation: _MemoryDemand, share: int, task: IoiTask
+) -> JobLimits:
     """The limits of processes that run side by side, each with as much, and of their manager, if they have one."""
     count = task.processes
     kept = 0
@@ -94,20 +96,24 @@ def _several(run: _Demand, compiling: _Demand, validation: _Demand, share: int, 
     return JobLimits(mine, compiling.within(share), told)
 
 
-def _demands(job: Job, table: Mapping[str, Language]) -> tuple[_Demand, _Demand, _Demand]:
+def _demands(job: Job, table: Mapping[str, Language]) -> tuple[_MemoryDemand, _MemoryDemand, _MemoryDemand]:
     """The demands of the submission's runs, of compilers, and of the problem's validator."""
     submission, limits = job.assignment.submission, limits_of(job)
     extra = _extra(submission.language, table)
     if job.data is None:
-        run = _Demand("the submission", limits, submission.limits.memory is not None, extra)
-        return run, _Demand("compiling", compile_limits(), given=False), _Demand("", VALIDATION, given=False)
+        run = _MemoryDemand("the submission", limits, submission.limits.memory is not None, extra)
+        return (
+            run,
+            _MemoryDemand("compiling", compile_limits(), given=False),
+            _MemoryDemand("", VALIDATION, given=False),
+        )
     manifest = job.data.manifest
     made = compile_limits(manifest.compile_seconds, manifest.compile_memory)
     extras = [_extra(one.language, table) for one in manifest.programs(submission.check)]
     return (
-        _Demand("the problem", limits, not manifest.memory_is_default, extra),
-        _Demand("compiling for the problem", made, manifest.compile_memory is not None),
-        _Demand(
+        _MemoryDemand("the problem", limits, not manifest.memory_is_default, extra),
+        _MemoryDemand("compiling for the problem", made, manifest.compile_memory is not None),
+        _MemoryDemand(
             "the problem's validator",
             manifest.validation,
             not manifest.validation_memory_is_default,

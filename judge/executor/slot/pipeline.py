@@ -34,7 +34,7 @@ from judge.executor.slot.testing import Judges
 from judge.executor.verdict import Ruling, compile_verdict, judge_error, unfit_verdict, usage
 from judge.languages import handed
 from judge.model.messages import Completed, Limits, Result, Verdict
-from judge.sandbox.types import Command, Outcome
+from judge.sandbox.types import Command, RunOutcome
 
 log = logging.getLogger(__name__)
 
@@ -190,7 +190,7 @@ class Judging:
                 self._result.reason = "; ".join(filter(None, (self._result.reason, self._left_out)))
             return verdict
 
-    def _keep_output(self, outcome: Outcome) -> None:
+    def _keep_output(self, outcome: RunOutcome) -> None:
         """The whole output of the last run: inside the result when small text, else in a file for main."""
         fd = outcome.stdout
         size = os.fstat(fd).st_size

@@ -15,7 +15,7 @@ from judge.model.names import name_fault
 from judge.model.problem import IoiTask, ProblemManifest, ProblemProgram
 from judge.problems.task import entry_of
 from judge.sandbox.box import Run
-from judge.sandbox.types import Command, Outcome
+from judge.sandbox.types import Command, RunOutcome
 
 COMMAND_SOURCE = "source"
 # The directory that a program may write to if it looks for a home; a language's row may name another place.
@@ -45,7 +45,7 @@ class Box(Protocol):
 
     def run(
         self, command: Command, cancel_fd: int | None = None, meanwhile: Callable[[], None] | None = None
-    ) -> Outcome:
+    ) -> RunOutcome:
         """Run one command to its end; call `meanwhile` as soon as it runs."""
 
     def start(self, command: Command) -> Run:
@@ -71,7 +71,7 @@ class Program:
     heap: HeapSign | None = None
     executables: frozenset[str] = field(default_factory=frozenset)
 
-    def heap_full(self, outcome: Outcome) -> bool:
+    def heap_full(self, outcome: RunOutcome) -> bool:
         """Says whether this program's runtime reports that it found no more memory; its outputs are still open."""
         sign = self.heap
         return sign is not None and sign.seen(outcome.exit_code, outcome.memory, outcome.stdout, outcome.stderr)

@@ -13,7 +13,7 @@ from judge.executor.slot.run_lock import RunLock
 from judge.executor.verdict import ACCEPTED
 from judge.sandbox.meeting import Actor, Link, run_meeting
 from judge.sandbox.pair import run_pair
-from judge.sandbox.types import Command, Killed, Outcome
+from judge.sandbox.types import Command, Killed, RunOutcome
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: somebody asked for it
@@ -89,7 +89,7 @@ class Runner:
         finally:
             self._deaf = False
 
-    def run(self, box: Box, command: Command, meanwhile: Callable[[], None] | None = None) -> Outcome:
+    def run(self, box: Box, command: Command, meanwhile: Callable[[], None] | None = None) -> RunOutcome:
         """One run in the sandbox; Cancelled when main asked for an end (seed: t.proc.kill), or SupersededError."""
         with self._turn():
             begin = clock.monotonic()
@@ -101,7 +101,9 @@ class Runner:
             self._interrupted()
         return outcome
 
-    def pair(self, boxes: tuple[Box, Box], commands: tuple[Command, Command], most: float) -> tuple[Outcome, Outcome]:
+    def pair(
+        self, boxes: tuple[Box, Box], commands: tuple[Command, Command], most: float
+    ) -> tuple[RunOutcome, RunOutcome]:
         """One interaction; a validator that ended with anything but 42 settles it. `most`, errors: run_pair, `run`."""
         with self._turn():
             begin = clock.monotonic()
@@ -117,8 +119,12 @@ class Runner:
         return first, second
 
     def meet(
-        self, actors: Sequence[Actor], links: Sequence[Link], over: Callable[[int, Outcome, bool], bool], extra: float
-    ) -> list[Outcome]:
+        self,
+        actors: Sequence[Actor],
+        links: Sequence[Link],
+        over: Callable[[int, RunOutcome, bool], bool],
+        extra: float,
+    ) -> list[RunOutcome]:
         """Several programs that talk to each other; the arguments are those of `run_meeting`, errors those of `run`."""
         with self._turn():
             begin = clock.monotonic()

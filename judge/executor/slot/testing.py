@@ -25,7 +25,7 @@ from judge.executor.slot.validation import CustomValidator, Question
 from judge.model.messages import Limits, RunUsage, TestResult, Verdict
 from judge.problems.scoring import Judged
 from judge.problems.validator import validate
-from judge.sandbox.types import Command, Outcome
+from judge.sandbox.types import Command, RunOutcome
 
 _BLANKS = b" \t\n\v\f\r\0"
 
@@ -34,7 +34,7 @@ _BLANKS = b" \t\n\v\f\r\0"
 class Pass:
     """The result of one run of the program on one test; `message` is for judges, unless the validator has one."""
 
-    outcome: Outcome
+    outcome: RunOutcome
     ruling: verdict.Ruling
     validated: ValidatorResult | None = None
     message: str = ""
@@ -62,22 +62,22 @@ class Judges:
                 one.close()
 
 
-def compare(case: Case, output: bytes) -> tuple[verdict.Checked, str]:
+def compare(case: Case, output: bytes) -> tuple[verdict.Validated, str]:
     """(the default validator's finding in an output, its message); the test has an answer."""
     answer = case.answer or b""
     expected = answer if isinstance(answer, bytes) else answer.read_bytes()
     if output == expected:
-        return verdict.Checked(accepted=True), ""
+        return verdict.Validated(accepted=True), ""
     if case.lines:
         same = _lines(output) == _lines(expected)
-        return verdict.Checked(accepted=same, message="" if same else "a line of the output differs"), ""
+        return verdict.Validated(accepted=same, message="" if same else "a line of the output differs"), ""
     try:
         found = validate(output, expected, case.flags)
     except JudgeError as exc:
-        return verdict.Checked(accepted=False, fault=f"the problem's validator cannot be used: {exc}"), ""
+        return verdict.Validated(accepted=False, fault=f"the problem's validator cannot be used: {exc}"), ""
     # Also the program's own output may be the secret input: the reason quotes either only where both are known.
     message = found.detail if case.public else found.message
-    return verdict.Checked(found.accepted, message if case.public else ""), message
+    return verdict.Validated(found.accepted, message if case.public else ""), message
 
 
 def _lines(output: bytes) -> list[bytes]:
@@ -143,12 +143,12 @@ class Tester:
     """
 
     program: Program
-    run: Callable[[Command], Outcome]
-    pair: Callable[[Command, CustomValidator, Command, float], tuple[Outcome, Outcome]]
+    run: Callable[[Command], RunOutcome]
+    pair: Callable[[Command, CustomValidator, Command, float], tuple[RunOutcome, RunOutcome]]
     judges: Judges = Judges()
     interactive: bool = False
     passes: int = 1
-    keep: Callable[[Outcome], None] | None = None
+    keep: Callable[[RunOutcome], None] | None = None
     files: bool = False
     left: Callable[[], float] = lambda: math.inf
     rounds: Rounds | None = None
@@ -230,7 +230,7 @@ class Tester:
             raise
 
     def _judge(
-        self, case: Case, question: Question, outcome: Outcome, *, first: bool, limits: Limits | None = None
+        self, case: Case, question: Question, outcome: RunOutcome, *, first: bool, limits: Limits | None = None
     ) -> Pass:
         """Judge a run by itself; one that ended well by its output. `limits` are those that it had."""
         limits = limits or self.program.limits

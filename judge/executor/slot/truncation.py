@@ -10,7 +10,7 @@ from pathlib import Path
 
 from judge.files import ALL_SEALS, in_memory
 from judge.model.messages import TestResult, Verdict
-from judge.sandbox.types import Outcome
+from judge.sandbox.types import RunOutcome
 
 SHOWN = 1024
 LOG = 24 * 1024
@@ -57,12 +57,12 @@ class OutputBudget:
                 setattr(test, name, "")
 
 
-def shown(outcome: Outcome) -> tuple[str, str]:
+def shown(outcome: RunOutcome) -> tuple[str, str]:
     """The first SHOWN bytes of stdout and of stderr."""
     return text(outcome.read_stdout(SHOWN)), text(outcome.read_stderr(SHOWN))
 
 
-def build_log(outcome: Outcome) -> str:
+def build_log(outcome: RunOutcome) -> str:
     """The compiler's output, errors first, at most LOG characters."""
     parts = (outcome.read_stderr(4 * LOG), outcome.read_stdout(4 * LOG))
     joined = "\n".join(text(data) for data in parts if data)

@@ -15,7 +15,7 @@ from judge.executor.slot.packaged.built import MESSAGE_BYTES, BuiltProgram, Work
 from judge.executor.slot.packaged.feedback import AGAIN, FEEDBACK, FRESH, Feedback, ValidatorResult
 from judge.executor.slot.program import Box, Program, shorter
 from judge.languages.table import PATH
-from judge.sandbox.types import Command, Outcome
+from judge.sandbox.types import Command, RunOutcome
 
 _REJECTION = "the output validator rejected the output"
 _INPUT, _ANSWER, _SUBMISSION = "judge/input", "judge/answer", "judge/submission"
@@ -77,7 +77,7 @@ class CustomValidator:
         with self._built.run(command) as outcome:
             return self.result(outcome)
 
-    def result(self, outcome: Outcome) -> ValidatorResult:
+    def result(self, outcome: RunOutcome) -> ValidatorResult:
         """The finding, by the validator's end and by its feedback directory."""
         return self._feedback.result(outcome, _REJECTION)
 

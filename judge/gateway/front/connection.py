@@ -44,7 +44,7 @@ class Keeper(Protocol):
         """The connection has ended."""
 
 
-class _State(enum.Enum):
+class _ConnectionState(enum.Enum):
     HEAD = enum.auto()
     REQUEST = enum.auto()
     LISTEN = enum.auto()
@@ -61,7 +61,7 @@ class Client(asyncio.BufferedProtocol):
         self.piece = PIECE
         self._keeper, self._linger, self._left, self._patience = keeper, linger, linger_bytes, head
         self._loop = asyncio.get_running_loop()
-        self._state = _State.HEAD
+        self._state = _ConnectionState.HEAD
         self._transport: asyncio.Transport | None = None
         self._pending = bytearray()
         self._timer: asyncio.TimerHandle | None = None
@@ -94,7 +94,7 @@ class Client(asyncio.BufferedProtocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        if self._state in {_State.LINGER, _State.LISTEN}:
+        if self._state in {_ConnectionState.LINGER, _ConnectionState.LISTEN}:
             self._left -= nbytes
             if self._left < 0:
                 transport.close()
@@ -102,7 +102,7 @@ class Client(asyncio.BufferedProtocol):
         seen = max(0, len(self._pending) - 3)
         self._pending += self._keeper.buffer[:nbytes]
         self.weigh(nbytes)
-        if self._state is _State.REQUEST:
+        if self._state is _ConnectionState.REQUEST:
             transport.pause_reading()
             self._wake()
         elif not transport.is_closing():  # `weigh` may have ended this very connection to make room
@@ -114,7 +114,7 @@ class Client(asyncio.BufferedProtocol):
             return
         self._stop_timer()
         transport.pause_reading()
-        self._state = _State.REQUEST
+        self._state = _ConnectionState.REQUEST
         self._keeper.asks(self, self._take(end) if 4 <= end <= HEAD_BYTES else None)
 
     def eof_received(self) -> bool:
@@ -123,7 +123,7 @@ class Client(asyncio.BufferedProtocol):
         self._wake()
         if self._goes is not None:
             self._goes(False)
-        return self._state in {_State.REQUEST, _State.LISTEN}
+        return self._state in {_ConnectionState.REQUEST, _ConnectionState.LISTEN}
 
     def pause_writing(self) -> None:
         """The client does not take what was written."""
@@ -183,7 +183,7 @@ class Client(asyncio.BufferedProtocol):
         if self._lost or self._ended or self._transport is None:
             goes(self._lost)
             return
-        self._goes, self._state = goes, _State.LISTEN
+        self._goes, self._state = goes, _ConnectionState.LISTEN
         self._transport.resume_reading()
 
     def finish(self) -> None:
@@ -196,7 +196,7 @@ class Client(asyncio.BufferedProtocol):
         with contextlib.suppress(OSError):
             self._transport.write_eof()
         self._take(len(self._pending))
-        self._state = _State.LINGER
+        self._state = _ConnectionState.LINGER
         self._timer = self._loop.call_later(self._linger, self._transport.close)
         self._transport.resume_reading()
 

@@ -17,8 +17,8 @@ from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import group
 from judge.gateway.auth import (
+    FileTokens,
     Principal,
-    Tokens,
     below,
     fingerprint,
     of_account,
@@ -30,7 +30,7 @@ from judge.gateway.auth import (
 from judge.gateway.front.head import Head
 from judge.gateway.front.watching import Way
 from judge.gateway.sessions import digest
-from judge.gateway.throttle import Throttle
+from judge.gateway.throttle import AddressThrottle
 from judge.rpc.session import LIFETIME
 
 # Bytes that a stranger may send: a log-in with room to spare.
@@ -58,7 +58,7 @@ def cookie_name(config: GatewayConfig) -> str:
     return "__Host-judge" if config.secure_cookies else "judge"
 
 
-class Try(Enum):
+class CredentialKind(Enum):
     """A log-in, a token in the form of an account's, which the app may be unable to check now, or any other token."""
 
     LOGIN = auto()
@@ -83,11 +83,11 @@ class HttpCaller:
     retry_after: float
     body_bytes: int
     proof: str | None = None
-    tries: Try | None = None
+    tries: CredentialKind | None = None
 
 
 @dataclass(frozen=True)
-class _Said:
+class _AppWord:
     """The app's word on a session or token: its owner while it is in force, and until when the word counts."""
 
     known: Principal | None
@@ -103,17 +103,17 @@ class _Cookie:
     fingerprint: str
 
 
-class Gate:
+class FrontGate:
     """The gate of one gateway; one thread uses it."""
 
-    def __init__(self, config: GatewayConfig, tokens: Tokens, session_key: bytes) -> None:
+    def __init__(self, config: GatewayConfig, tokens: FileTokens, session_key: bytes) -> None:
         """`session_key` signs the cookies of the pages."""
         self._config = config
         self._tokens = tokens
-        self._throttle = Throttle(_FREE_FAILURES, _SECONDS_EACH)
+        self._throttle = AddressThrottle(_FREE_FAILURES, _SECONDS_EACH)
         self._cookie = cookie_name(config)
         self._judge0 = config.judge0.prefix if config.judge0.enabled else None
-        self._said: OrderedDict[str, _Said] = OrderedDict()
+        self._said: OrderedDict[str, _AppWord] = OrderedDict()
         app = Flask("judge.gateway")
         sign_with(app, session_key)
         self._signed = SecureCookieSessionInterface().get_signing_serializer(app)
@@ -206,7 +206,7 @@ class Gate:
             retry,
             self._body_bytes(head, by_token=bearer is not None, judges=known.judges) if known else SMALL_BODY,
             proof,
-            Try.LOGIN if login else _try_of(bearer) if known is None else None,
+            CredentialKind.LOGIN if login else _try_of(bearer) if known is None else None,
         )
 
     def said(self, proof: str, status: int, told: Mapping[str, str]) -> None:
@@ -222,11 +222,11 @@ class Gate:
                 role if role in {"admin", "judge"} else "user",  # type: ignore[arg-type]
                 fingerprint(proof.removeprefix(_BEARER)),
             )
-            said = _Said(known, now + _YES)
+            said = _AppWord(known, now + _YES)
         elif status == 404:
-            said = _Said(None, now + (_YES if proof.startswith(_BEARER) else _NO))
+            said = _AppWord(None, now + (_YES if proof.startswith(_BEARER) else _NO))
         else:  # nobody can log out either, so a known person still is
-            said = _Said(before.known if before is not None else None, now + _UNKNOWN)
+            said = _AppWord(before.known if before is not None else None, now + _UNKNOWN)
         self._said[proof] = said
         self._said.move_to_end(proof)
         if len(self._said) > _SESSIONS:
@@ -244,7 +244,9 @@ class Gate:
         people and not of strangers would tell whether it is right. Unless it may be an account's, and the app cannot
         say so now.
         """
-        if (caller.tries is Try.LOGIN and status != 401) or (caller.tries is Try.ACCOUNT and status >= 500):
+        if (caller.tries is CredentialKind.LOGIN and status != 401) or (
+            caller.tries is CredentialKind.ACCOUNT and status >= 500
+        ):
             self._throttle.forgive(group(caller.address), clock.monotonic())
 
     def _body_bytes(self, head: Head, *, by_token: bool, judges: bool) -> int:
@@ -311,7 +313,7 @@ class Gate:
         return said.known, None if said.until > clock.monotonic() else proof
 
 
-def _try_of(token: str | None) -> Try | None:
+def _try_of(token: str | None) -> CredentialKind | None:
     if token is None:
         return None
-    return Try.ACCOUNT if of_account(token) else Try.TOKEN
+    return CredentialKind.ACCOUNT if of_account(token) else CredentialKind.TOKEN

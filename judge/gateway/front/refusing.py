@@ -6,12 +6,12 @@ import json
 
 from judge.errors import JudgeError
 from judge.gateway.api import answers
-from judge.gateway.front.gate import Gate
+from judge.gateway.front.gate import FrontGate
 from judge.gateway.front.head import Head
 from judge.judge0.answers import MEDIA
 
 
-def refusal(gate: Gate, head: Head | None, error: JudgeError, retry: float) -> tuple[str, str, str]:
+def refusal(gate: FrontGate, head: Head | None, error: JudgeError, retry: float) -> tuple[str, str, str]:
     """(one sentence, its media type, lines of further headers). Programs get JSON as the API has it that they call.
 
     `retry`: seconds, told where trying again helps. `head`: None when it cannot be understood.

@@ -32,12 +32,12 @@ from judge.gateway.front import bodies, streams, watching
 from judge.gateway.front import head as heads
 from judge.gateway.front.connection import Client, ClientGone
 from judge.gateway.front.exchange import away, exchange, status_of
-from judge.gateway.front.gate import SESSION, SMALL_BODY, Gate, HttpCaller
+from judge.gateway.front.gate import SESSION, SMALL_BODY, FrontGate, HttpCaller
 from judge.gateway.front.head import HEAD_BYTES, Head, HeadTooLargeError
 from judge.gateway.front.refusing import refusal, whole
 from judge.gateway.front.room import Held, Room, open_files
 from judge.gateway.front.turns import Pace, Places, Turns
-from judge.gateway.front.watching import Watch
+from judge.gateway.front.watching import ListenerWatch
 from judge.gateway.uwsgi import HARAKIRI, socket_name
 from judge.model.streaming import Wish
 from judge.text import size
@@ -68,7 +68,7 @@ _START_WAIT = 5.0
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ClientBounds:
     """The bounds of a client. Times in seconds, rates in bytes per second, room in bytes.
 
     A body of N bytes may take `body` seconds and N / `rate`, an answer `answer` seconds and N / `rate`. One that is not
@@ -103,9 +103,9 @@ class Front:
     def __init__(
         self,
         config: GatewayConfig,
-        gate: Gate,
+        gate: FrontGate,
         listener: socket.socket,
-        bounds: Bounds | None = None,
+        bounds: ClientBounds | None = None,
         changes: streams.Ask | None = None,
         ways: watching.Ask | None = None,
     ) -> None:
@@ -117,7 +117,7 @@ class Front:
         self.turned = clock.monotonic()
         self.buffer = memoryview(bytearray(_LARGE_PIECE))
         self._config, self._gate, self._listener = config, gate, listener
-        self._bounds = bounds = bounds or Bounds()
+        self._bounds = bounds = bounds or ClientBounds()
         self._slots = config.processes * config.threads
         self._address = listener.getsockname()[:2]
         self._directory = os.open(config.run_dir, os.O_PATH | os.O_DIRECTORY)
@@ -132,7 +132,7 @@ class Front:
         # A person may upload as many blobs at once as there are places for one person.
         self._shares = max(bounds.disk_each, limits.body_bytes), bounds.large_each * limits.blob_bytes
         self._room = Room(bounds.memory, max(bounds.disk, 4 * self._shares[1]))
-        watch = Watch(ways or watching.nobody_says, gate.listed)
+        watch = ListenerWatch(ways or watching.nobody_says, gate.listed)
         self._streams = streams.Streams(changes or streams.nobody_says, bounds.listeners, watch)
         self._asked: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()

@@ -24,7 +24,7 @@ from judge.errors import JudgeError, LimitError, UnavailableError
 from judge.gateway import disclosure
 from judge.gateway.front.connection import Client, ClientGone
 from judge.gateway.front.turns import Turns
-from judge.gateway.front.watching import Watch, Way
+from judge.gateway.front.watching import ListenerWatch, Way
 from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class _Listener:
 class Streams:
     """The listeners of one gateway, in its event loop. It calls `ask` in threads."""
 
-    def __init__(self, ask: Ask, most: int, watch: Watch) -> None:
+    def __init__(self, ask: Ask, most: int, watch: ListenerWatch) -> None:
         """Take at most `most` listeners at once; `watch` looks whether they still may listen."""
         self._ask, self._most, self._watch = ask, most, watch
         self._watching: asyncio.Task[None] | None = None

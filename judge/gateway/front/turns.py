@@ -95,7 +95,7 @@ class Turns:
 
 
 @dataclass(eq=False)
-class _Place:
+class _Turn:
     key: str
     group: str
     since: float
@@ -111,7 +111,7 @@ class Places:
     def __init__(self, most: int, each: int, each_group: int, patience: float) -> None:
         """At most `most` at once, `each` of one key, `each_group` of one address; `patience` is in seconds."""
         self._most, self._each, self._each_group, self._patience = most, each, each_group, patience
-        self._all: list[_Place] = []  # the longest held first
+        self._all: list[_Turn] = []  # the longest held first
 
     @contextlib.contextmanager
     def one(
@@ -126,7 +126,7 @@ class Places:
             self._make_room(near, own, now, f"at most {self._each_group} {what} are taken at once from one address")
         elif len(self._all) >= self._most:
             self._make_room(self._all, own, now, f"at most {self._most} {what} are taken at once")
-        place = _Place(key, group, now, give_way)
+        place = _Turn(key, group, now, give_way)
         self._all.append(place)
         try:
             yield
@@ -134,7 +134,7 @@ class Places:
             if place in self._all:
                 self._all.remove(place)
 
-    def _make_room(self, among: list[_Place], own: int, now: float, why: str) -> None:
+    def _make_room(self, among: list[_Turn], own: int, now: float, why: str) -> None:
         """Take the longest-held place from the person with the most, if they have more than the newcomer."""
         counts = Counter(one.key for one in among)
         slow = [one for one in among if now - one.since >= self._patience and counts[one.key] > own]

@@ -55,7 +55,7 @@ class Watched(Protocol):
         """End the stream."""
 
 
-class Watch:
+class ListenerWatch:
     """Watches the listeners of one gateway, in its event loop. It calls `ask` in threads."""
 
     def __init__(self, ask: Ask, listed: Listed) -> None:

@@ -34,8 +34,8 @@ from judge.gateway.judge0 import info, wire
 from judge.gateway.judge0.contents import contents
 from judge.gateway.pacing import paced
 from judge.judge0 import answers, fields, languages, program
-from judge.judge0.answers import Seen
-from judge.judge0.languages import Flavour, Row
+from judge.judge0.answers import SeenTask
+from judge.judge0.languages import Flavour, Judge0Language
 from judge.judge0.tokens import task_of, token_of
 from judge.languages import handed
 from judge.model import messages as m
@@ -98,7 +98,7 @@ class Offered:
 
 
 @dataclass(frozen=True)
-class Api:
+class Judge0Api:
     """Judge0's API of one flavour, for one worker process."""
 
     services: Services
@@ -106,11 +106,11 @@ class Api:
     offered: Offered
 
     @functools.cached_property
-    def rows(self) -> dict[int, Row]:
+    def rows(self) -> dict[int, Judge0Language]:
         """Its languages."""
         return languages.table(self.flavour)
 
-    def judged(self, row: Row) -> bool:
+    def judged(self, row: Judge0Language) -> bool:
         """Says whether somebody can hand in for a language now."""
         return row.judged(self.offered.names(self.services))
 
@@ -153,7 +153,7 @@ class Api:
         self.caller()  # a person who was shut out while this was held sees no more of it
         try:
             return wire.answer(self._shown(who, task, wanted, base64=base64), headers), 201
-        except (answers.ConversionError, TooLargeError) as exc:  # it is handed in all the same
+        except (answers.NotTextError, TooLargeError) as exc:  # it is handed in all the same
             return wire.answer({"error": str(exc), "token": token_of(task.id)}, headers), 201
 
     def create_batch(self) -> tuple[Any, int]:
@@ -207,9 +207,9 @@ class Api:
         wanted = wire.fields()
         page, each = wire.whole("page", 1), wire.whole("per_page", _PAGE)
         if page <= 0:
-            raise wire.RefusedCallError(400, f"invalid page: {page}")
+            raise wire.Judge0RefusalError(400, f"invalid page: {page}")
         if each < 0:
-            raise wire.RefusedCallError(400, f"invalid per_page: {each}")
+            raise wire.Judge0RefusalError(400, f"invalid per_page: {each}")
         each = min(each, _MOST_EACH)
         start = (page - 1) * each
         room = max(0, min(each, _LISTED - start))
@@ -239,11 +239,11 @@ class Api:
         if not who.admin:
             raise ForbiddenError("deleting takes a token of role admin")
         if not self.services.config.judge0.delete:
-            raise wire.RefusedCallError(400, "delete not allowed")
+            raise wire.Judge0RefusalError(400, "delete not allowed")
         number = answers.status(task)
         if number in {1, 2}:
             text = f"submission cannot be deleted because its status is {number} ({answers.STATUSES[number]})"
-            raise wire.RefusedCallError(400, text)
+            raise wire.Judge0RefusalError(400, text)
         shown = self._shown(who, task, wanted, base64=True)
         deleting.delete(self.services.cluster, who, deleting.wanted("submission", task.id))
         return shown, 200
@@ -322,14 +322,14 @@ class Api:
         tasks, base64 = seen.own_tasks(self.services.cluster, who, ids), wire.base64()
         try:
             return [None if task is None else self._shown(who, task, wanted, base64=base64) for task in tasks]
-        except answers.ConversionError as exc:
-            raise wire.RefusedCallError(400, str(exc).replace("this submission", "one or more submissions")) from None
+        except answers.NotTextError as exc:
+            raise wire.Judge0RefusalError(400, str(exc).replace("this submission", "one or more submissions")) from None
 
     def _shown(self, who: Principal, task: m.Task, wanted: Sequence[str], *, base64: bool) -> dict[str, Any]:
         room, cluster = contents(), self.services.cluster
         task = seen.show(cluster, who, task)
         row = answers.row_of(task, self.rows, self.flavour)
-        shown = answers.shown(Seen(task, row, functools.partial(room.read, cluster)), wanted, base64=base64)
+        shown = answers.shown(SeenTask(task, row, functools.partial(room.read, cluster)), wanted, base64=base64)
         room.take(shown, answers.encoded(base64=base64))
         return shown
 
@@ -385,7 +385,7 @@ class Api:
             statuses[number] += seen.search(cluster, who, query).total or 0
         found = seen.search(cluster, who, m.SearchRequest(limit=500, total=True))
         rows = Counter(answers.row_of(task, self.rows, self.flavour) for task in found.tasks)
-        counts = info.Counts(
+        counts = info.SubmissionCounts(
             total=found.total or 0,
             statuses=+statuses,
             languages={row: count for row, count in rows.items() if row is not None},

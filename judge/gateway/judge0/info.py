@@ -15,7 +15,7 @@ from judge.hooks import tries
 from judge.judge0 import callbacks, languages
 from judge.judge0.answers import STATUSES
 from judge.judge0.fields import NUMBERS, SWITCHES
-from judge.judge0.languages import Flavour, Row
+from judge.judge0.languages import Flavour, Judge0Language
 from judge.model.overview import StatusReply
 
 # The release of Judge0 whose languages and fields these are; clients look languages up by it.
@@ -26,7 +26,7 @@ _DAYS: Final = 30
 _KEPT: Final = datetime.timedelta(seconds=1)
 
 
-def language(row: Row, *, judged: bool, commands: bool = False) -> dict[str, Any]:
+def language(row: Judge0Language, *, judged: bool, commands: bool = False) -> dict[str, Any]:
     """One language as the lists show it, or with its commands."""
     shown: dict[str, Any] = {"id": row.id, "name": row.name}
     if commands:
@@ -128,17 +128,17 @@ def system_info(status: StatusReply, meminfo: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Counts:
+class SubmissionCounts:
     """The submissions that a caller may see: counted in all, by status, the newest by language and day; their bytes."""
 
     total: int
     statuses: Mapping[int, int]
-    languages: Mapping[Row, int]
+    languages: Mapping[Judge0Language, int]
     days: Mapping[str, int]
     stored_bytes: int
 
 
-def statistics(counts: Counts, now: datetime.datetime) -> dict[str, Any]:
+def statistics(counts: SubmissionCounts, now: datetime.datetime) -> dict[str, Any]:
     """The counts as Judge0 shows them."""
     total, by_status, days = counts.total, counts.statuses, counts.days
     today = now.date()

@@ -14,7 +14,7 @@ from judge.errors import JudgeError
 from judge.gateway import asking
 from judge.gateway.api.routes import Services
 from judge.gateway.auth import NOBODY, below
-from judge.gateway.judge0.calls import Api, Offered
+from judge.gateway.judge0.calls import Judge0Api, Offered
 from judge.gateway.judge0.contents import Contents
 from judge.gateway.judge0.wire import answer, error_answer
 from judge.judge0.languages import Flavour
@@ -25,26 +25,26 @@ _NAMES: Final = re.compile(r"[A-Za-z0-9, _-]{1,1000}")
 
 # A row: the methods, the path under the prefix, and the call.
 _ROUTES: Final[list[tuple[str, str, Callable[..., tuple[Any, int]]]]] = [
-    ("POST", "/submissions", Api.create),
-    ("GET", "/submissions", Api.index),
-    ("POST", "/submissions/batch", Api.create_batch),
-    ("GET", "/submissions/batch", Api.show_batch),
-    ("GET", "/submissions/<token>", Api.show),
-    ("DELETE", "/submissions/<token>", Api.destroy),
-    ("GET", "/languages", Api.languages),
-    ("GET", "/languages/all", Api.languages_all),
-    ("GET", "/languages/<number>", Api.language),
-    ("GET", "/statuses", Api.statuses),
-    ("GET", "/config_info", Api.config_info),
-    ("GET", "/system_info", Api.system_info),
-    ("GET", "/workers", Api.workers),
-    ("GET", "/statistics", Api.statistics),
-    ("GET", "/about", Api.about),
-    ("GET", "/version", Api.version),
-    ("GET", "/isolate", Api.isolate),
-    ("GET", "/license", Api.license),
-    ("POST", "/authenticate", Api.authenticate),
-    ("POST", "/authorize", Api.authorize),
+    ("POST", "/submissions", Judge0Api.create),
+    ("GET", "/submissions", Judge0Api.index),
+    ("POST", "/submissions/batch", Judge0Api.create_batch),
+    ("GET", "/submissions/batch", Judge0Api.show_batch),
+    ("GET", "/submissions/<token>", Judge0Api.show),
+    ("DELETE", "/submissions/<token>", Judge0Api.destroy),
+    ("GET", "/languages", Judge0Api.languages),
+    ("GET", "/languages/all", Judge0Api.languages_all),
+    ("GET", "/languages/<number>", Judge0Api.language),
+    ("GET", "/statuses", Judge0Api.statuses),
+    ("GET", "/config_info", Judge0Api.config_info),
+    ("GET", "/system_info", Judge0Api.system_info),
+    ("GET", "/workers", Judge0Api.workers),
+    ("GET", "/statistics", Judge0Api.statistics),
+    ("GET", "/about", Judge0Api.about),
+    ("GET", "/version", Judge0Api.version),
+    ("GET", "/isolate", Judge0Api.isolate),
+    ("GET", "/license", Judge0Api.license),
+    ("POST", "/authenticate", Judge0Api.authenticate),
+    ("POST", "/authorize", Judge0Api.authorize),
 ]
 
 
@@ -57,7 +57,7 @@ def register(app: Flask, services: Services) -> None:
     offered = Offered()
     flavours: dict[Flavour, str] = {"ce": settings.prefix, "extra": f"{settings.prefix}/extra"}
     for flavour, prefix in flavours.items():
-        api = Api(services, flavour, offered)
+        api = Judge0Api(services, flavour, offered)
         for method, path, call in _ROUTES:
             view = functools.partial(_answer, api, call)
             # Rails takes the name of the format behind a path, too; where an id ends the path, the calls do.
@@ -72,7 +72,7 @@ def register(app: Flask, services: Services) -> None:
                 )
 
 
-def _answer(api: Api, call: Callable[..., tuple[Any, int]], **params: str) -> Response:
+def _answer(api: Judge0Api, call: Callable[..., tuple[Any, int]], **params: str) -> Response:
     asking.begin(request, NOBODY)
     if request.method == "OPTIONS":
         return Response(status=204)

@@ -25,7 +25,7 @@ _FIELDS: Final = 5_000
 _NESTED: Final = re.compile(r"([a-z_]+)\[([0-9]{0,4})\]\[([a-z_]+)\]")
 
 
-class RefusedCallError(JudgeError):
+class Judge0RefusalError(JudgeError):
     """A call that Judge0 refuses, in its own words."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -52,7 +52,7 @@ class FullError(JudgeError):
 
 
 def given() -> dict[str, Any]:
-    """The fields of the address and of the body, which counts where both have one; RefusedCallError for a bad body.
+    """The fields of the address and of the body, which counts where both have one; Judge0RefusalError for a bad body.
 
     Rails makes one thing of them, so clients write limits, or all of a submission, behind the question mark.
     """
@@ -72,18 +72,18 @@ def _body() -> dict[str, Any]:
     try:
         sent = json.loads(data or b"{}")
     except (ValueError, RecursionError):
-        raise RefusedCallError(400, "the body is not JSON; send an object with the fields of a submission") from None
+        raise Judge0RefusalError(400, "the body is not JSON; send an object with the fields of a submission") from None
     if isinstance(sent, list):  # some send the batch itself
         return {"submissions": sent}
     if not isinstance(sent, dict):
-        raise RefusedCallError(400, "the body is not a JSON object; send one with the fields of a submission")
+        raise Judge0RefusalError(400, "the body is not a JSON object; send one with the fields of a submission")
     return sent
 
 
 def _pairs(data: bytes) -> list[tuple[str, str]]:
-    """The names and values of a form or address, in their order; RefusedCallError for more than anyone needs."""
+    """The names and values of a form or address, in their order; Judge0RefusalError for more than anyone needs."""
     if data.count(b"&") >= _FIELDS:
-        raise RefusedCallError(400, f"there are more than {_FIELDS} fields; send fewer submissions at a time")
+        raise Judge0RefusalError(400, f"there are more than {_FIELDS} fields; send fewer submissions at a time")
     return parse_qsl(data.decode("utf-8", "replace"), keep_blank_values=True)
 
 
@@ -93,10 +93,10 @@ def _parts(form: MultiDict[str, str]) -> list[tuple[str, str]]:
     counts: dict[str, int] = {}
     for key, values in form.lists():
         if key is None:  # as werkzeug calls a part without one, whatever its types say
-            raise RefusedCallError(400, "a part of the form has no name, or one whose quotes do not end")
+            raise Judge0RefusalError(400, "a part of the form has no name, or one whose quotes do not end")
         name, mark, inner = key.partition("[][")
         if mark and counts.setdefault(name, len(values)) != len(values):
-            raise RefusedCallError(
+            raise Judge0RefusalError(
                 400, f"not all {name[:60]} have the same fields; number them: {name[:60]}[0][{inner[:60]}"
             )
         found += [(f"{name}[{at}][{inner}" if mark else key, value) for at, value in enumerate(values)]
@@ -145,20 +145,20 @@ def base64(told: Mapping[str, Any] | None = None) -> bool:
 
 
 def fields(told: Mapping[str, Any] | None = None) -> Sequence[str]:
-    """The fields that the caller wants, by the address or by what was `told`; RefusedCallError for unknown ones."""
+    """The fields that the caller wants, by the address or by what was `told`; Judge0RefusalError for unknown ones."""
     named = (asked() if told is None else told).get("fields")
     wanted, unknown = answers.fields_of(named if isinstance(named, str) else None)
     if unknown:
-        raise RefusedCallError(400, f"invalid fields: [{', '.join(name[:40] for name in unknown[:20])}]")
+        raise Judge0RefusalError(400, f"invalid fields: [{', '.join(name[:40] for name in unknown[:20])}]")
     return wanted
 
 
 def check_batch(count: int) -> None:
-    """RefusedCallError for a batch of none, or of too many."""
+    """Judge0RefusalError for a batch of none, or of too many."""
     if count > info.BATCH:
-        raise RefusedCallError(400, f"number of submissions in a batch should be less than or equal to {info.BATCH}")
+        raise Judge0RefusalError(400, f"number of submissions in a batch should be less than or equal to {info.BATCH}")
     if count == 0:
-        raise RefusedCallError(400, "there should be at least one submission in a batch")
+        raise Judge0RefusalError(400, "there should be at least one submission in a batch")
 
 
 def whole(name: str, default: int) -> int:

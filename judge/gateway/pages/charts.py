@@ -44,7 +44,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """A line through the values of a series, with the area below it where there is one; dots stand alone."""
 
     look: str
@@ -72,7 +72,7 @@ class Chart:
     ticks: list[tuple[float, str]]
     times: tuple[str, str, str]
     bars: list[Bar] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[ChartLine] = field(default_factory=list)
     keys: list[Key] = field(default_factory=list)
     empty: str = ""
 
@@ -119,7 +119,7 @@ def _ticks(top: float, words: Callable[[float], str], *, counts: bool) -> list[t
     return [(_y(value, top), words(value)) for value in at]
 
 
-def _line(values: Series, top: float, look: str, *, area: bool = False) -> Line:
+def _line(values: Series, top: float, look: str, *, area: bool = False) -> ChartLine:
     """A series as a line; where values are missing it breaks off."""
     count = len(values)
     found, below, dots = [], [], []
@@ -133,7 +133,7 @@ def _line(values: Series, top: float, look: str, *, area: bool = False) -> Line:
             continue
         found.append(f"M{text}")
         below.append(f"M{places[0][0]:g} {HEIGHT - BOTTOM} L{text} L{places[-1][0]:g} {HEIGHT - BOTTOM}Z")
-    return Line(look, " ".join(found), " ".join(below) if area else "", dots)
+    return ChartLine(look, " ".join(found), " ".join(below) if area else "", dots)
 
 
 def _bars(rows: Sequence[Sequence[tuple[str, float, str]]], top: float) -> list[Bar]:

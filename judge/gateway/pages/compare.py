@@ -22,7 +22,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparedLine:
     """A line of each side with its number, counted from 1; None where a side has none. `gap`: equal lines left out."""
 
     left: int | None = None
@@ -41,7 +41,7 @@ class Row:
 class Comparison:
     """The rows; `whole`: nothing of either side was left out for its length."""
 
-    rows: list[Row]
+    rows: list[ComparedLine]
     whole: bool
 
     @property
@@ -57,11 +57,14 @@ def compare(printed: str, answer: str, *, whole: bool = True) -> Comparison:
     """
     left, left_whole = _cut(printed)
     right, right_whole = _cut(answer)
-    rows: list[Row] = []
+    rows: list[ComparedLine] = []
     matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
     for tag, i, i_end, j, j_end in matcher.get_opcodes():
         if tag == "equal":
-            rows += [Row(i + k + 1, j + k + 1, (Part(left[i + k]),), (Part(right[j + k]),)) for k in range(i_end - i)]
+            rows += [
+                ComparedLine(i + k + 1, j + k + 1, (Part(left[i + k]),), (Part(right[j + k]),))
+                for k in range(i_end - i)
+            ]
         else:
             for k in range(max(i_end - i, j_end - j)):
                 a = left[i + k] if i + k < i_end else None
@@ -76,9 +79,9 @@ def _cut(text: str) -> tuple[list[str], bool]:
     return [line[:_CHARS] for line in lines[:_LINES]], whole
 
 
-def _pair(i: int, left: str | None, j: int, right: str | None) -> Row:
+def _pair(i: int, left: str | None, j: int, right: str | None) -> ComparedLine:
     if left is None or right is None:
-        return Row(
+        return ComparedLine(
             None if left is None else i,
             None if right is None else j,
             () if left is None else (Part(left, differs=True),),
@@ -91,22 +94,22 @@ def _pair(i: int, left: str | None, j: int, right: str | None) -> Row:
         for parts, text in ((printed, a[m:m_end]), (answer, b[n:n_end])):
             if text:
                 parts.append(Part("".join(text), differs=tag != "equal"))
-    return Row(i, j, tuple(printed), tuple(answer))
+    return ComparedLine(i, j, tuple(printed), tuple(answer))
 
 
-def _folded(rows: list[Row]) -> list[Row]:
+def _folded(rows: list[ComparedLine]) -> list[ComparedLine]:
     """Rows without long stretches of equal ones: three stay on each side of what differs."""
     near = {k for at, row in enumerate(rows) if row.differs for k in range(at - _AROUND, at + _AROUND + 1)}
     if not near:
         near = set(range(_AROUND * 2))
-    shown: list[Row] = []
+    shown: list[ComparedLine] = []
     gap = 0
     for at, row in enumerate(rows):
         if at in near:
             if gap:
-                shown.append(Row(gap=gap))
+                shown.append(ComparedLine(gap=gap))
             gap = 0
             shown.append(row)
         else:
             gap += 1
-    return [*shown, Row(gap=gap)] if gap else shown
+    return [*shown, ComparedLine(gap=gap)] if gap else shown

@@ -21,7 +21,7 @@ _PLACE: Final = re.compile(
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownSource:
     """A source that the page shows: its name, the id that its lines' ids begin with, and how many lines it has."""
 
     name: str
@@ -29,14 +29,14 @@ class Shown:
     lines: int
 
 
-def linked(text: str, sources: Sequence[Shown]) -> Markup:
+def linked(text: str, sources: Sequence[ShownSource]) -> Markup:
     """The text, escaped, with a link at each place in a source that is shown; others stay text.
 
     One source alone is meant by every name with its suffix: compilers see it under a name of their own. Of several, the
     one whose path, or else whose last part alone, is named.
     """
     pieces, at = [], 0
-    named = _Named(sources)
+    named = _SourceNames(sources)
     for match in _PLACE.finditer(text):
         source = named.meant(match["name"])
         if source is None or not 1 <= int(match["line"]) <= source.lines:
@@ -48,25 +48,25 @@ def linked(text: str, sources: Sequence[Shown]) -> Markup:
     return Markup("").join([*pieces, escape(lines(text[at:]))])
 
 
-class _Named:
+class _SourceNames:
     """The sources by their names. A log may name thousands of places, so each of its names is looked up once."""
 
-    def __init__(self, sources: Sequence[Shown]) -> None:
+    def __init__(self, sources: Sequence[ShownSource]) -> None:
         self._only = sources[0] if len(sources) == 1 else None
-        self._known: dict[str, Shown | None] = {}
+        self._known: dict[str, ShownSource | None] = {}
         # By the last part of the name, with all its parts.
-        self._alike: dict[str, list[tuple[tuple[str, ...], Shown]]] = {}
+        self._alike: dict[str, list[tuple[tuple[str, ...], ShownSource]]] = {}
         for one in sources:
             path = PurePosixPath(one.name)
             self._alike.setdefault(path.name, []).append((path.parts, one))
 
-    def meant(self, name: str) -> Shown | None:
+    def meant(self, name: str) -> ShownSource | None:
         """The source that a place with this name is in; None for another file, or when that cannot be told."""
         if name not in self._known:
             self._known[name] = self._found(PurePosixPath(name))
         return self._known[name]
 
-    def _found(self, path: PurePosixPath) -> Shown | None:
+    def _found(self, path: PurePosixPath) -> ShownSource | None:
         if (only := self._only) is not None:
             return only if not only.name or path.suffix == PurePosixPath(only.name).suffix else None
         alike = self._alike.get(path.name, [])

@@ -78,7 +78,7 @@ def parts(fragment: Fragment, samples: list[details.SampleInfo]) -> list[Piece]:
     return pieces
 
 
-class Problem:
+class ProblemPages:
     """The views of one app."""
 
     def __init__(self, services: Services) -> None:
@@ -167,7 +167,7 @@ def _others(view: View, statement: Statement | None) -> list[tuple[str, str, str
 
 def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
     """The rows of this page in the table of pages."""
-    return [("/problems/<name>", "problem", Problem(services).page, ["GET"])]
+    return [("/problems/<name>", "problem", ProblemPages(services).page, ["GET"])]
 
 
 FILTERS = {"interaction": interaction, "language_name": language_name}

@@ -79,14 +79,14 @@ class SubmissionPage:
         return {one.name: (None, one.answer) for one in manifest.tests if one.sample or g.principal.judges}
 
 
-def sources(sub: m.Submission) -> list[places.Shown]:
+def sources(sub: m.Submission) -> list[places.ShownSource]:
     """The sources that the page shows with numbered lines, as `submission.html` names them. Pure."""
     if sub.source:
         row = load_table(None).get(sub.language or "")
         name = sub.filename or (row.source_name if row else "")
-        return [places.Shown(name, "src", len(views.beginning(sub.source)[0]))]
+        return [places.ShownSource(name, "src", len(views.beginning(sub.source)[0]))]
     return [
-        places.Shown(file.name, f"src-{number}", len(views.beginning(file.text)[0]))
+        places.ShownSource(file.name, f"src-{number}", len(views.beginning(file.text)[0]))
         for number, file in enumerate(sub.files, 1)
         if file.text
     ]

@@ -10,7 +10,7 @@ import resource
 import sys
 
 from judge.errors import JudgeError, PackageError
-from judge.gateway.statements.fragment import Statement, render
+from judge.gateway.statements.fragment import StatementText, render
 from judge.model.messages import ErrorBody
 
 CPU_SECONDS = 4
@@ -25,7 +25,7 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     try:
-        made = render(Statement.model_validate_json(sys.stdin.buffer.read()))
+        made = render(StatementText.model_validate_json(sys.stdin.buffer.read()))
     except JudgeError as exc:
         return _refuse(exc)
     except (MemoryError, RecursionError):

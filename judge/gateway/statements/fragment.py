@@ -47,7 +47,7 @@ IMAGES: Final = (".png", ".jpg", ".jpeg", ".gif", ".svg")
 Kind = Literal["md", "html", "txt"]
 
 
-class Statement(m.Message):
+class StatementText(m.Message):
     """A statement to make a fragment of: the text, its kind, the problem's title, and its files' addresses by name."""
 
     kind: Kind
@@ -67,7 +67,7 @@ class Fragment(m.Message):
     missing: list[str] = Field(default_factory=list)
 
 
-def render(statement: Statement) -> Fragment:
+def render(statement: StatementText) -> Fragment:
     """The fragment of a statement; PackageError when it is too much for a page.
 
     Time and memory are bounded by whoever calls it (judge.gateway.statements.child).

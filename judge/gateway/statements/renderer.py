@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from judge.errors import PackageError, UnavailableError
 from judge.gateway.statements.child import CPU_SECONDS
-from judge.gateway.statements.fragment import Fragment, Statement
+from judge.gateway.statements.fragment import Fragment, StatementText
 from judge.model.messages import ErrorBody
 
 SOURCE_BYTES = 256 * 1024
@@ -39,7 +39,7 @@ class Renderer:
         self._known: OrderedDict[str, Fragment | str] = OrderedDict()
         self._bytes = 0
 
-    def render(self, statement: Statement) -> Fragment:
+    def render(self, statement: StatementText) -> Fragment:
         """The fragment of a statement, at once when it has been made before; so is a refusal.
 
         PackageError: it cannot be shown. UnavailableError: it cannot be made just now; that is not remembered.

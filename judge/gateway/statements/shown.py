@@ -34,7 +34,7 @@ Use = Literal["statement", "attachment", "sample"]
 
 
 @dataclass(frozen=True)
-class File:
+class PublicFile:
     """A file that everybody may have: its name for the one who keeps it, and what it is for."""
 
     name: str
@@ -70,7 +70,7 @@ class View:
     statements: Sequence[Statement]
     attachments: dict[str, str]
     samples: Sequence[Sample]
-    files: dict[str, File]
+    files: dict[str, PublicFile]
     shown_tests: int
     limit_origin: LimitOrigin | None
     format: str
@@ -98,19 +98,19 @@ def view_of(manifest: ProblemManifest) -> View:
     """The public part of a problem, by its manifest. Pure."""
     statements = sorted(manifest.statements, key=_order)
     samples = _samples(manifest)
-    files: dict[str, File] = {}
+    files: dict[str, PublicFile] = {}
     for test in samples:
         base = test.name.rpartition("/")[2]
         for sha, suffix in ((test.input, "in"), (test.answer, "ans"), (test.interaction, "interaction"),
                             (test.kept_input, "in"), (test.kept_answer, "ans")):  # fmt: skip
             if sha is not None:
-                files.setdefault(sha, File(f"{base}.{suffix}", "sample"))
+                files.setdefault(sha, PublicFile(f"{base}.{suffix}", "sample"))
     for name, sha in manifest.attachments.items():
-        files.setdefault(sha, File(name.rpartition("/")[2], "attachment"))
+        files.setdefault(sha, PublicFile(name.rpartition("/")[2], "attachment"))
     for statement in statements:
         for name, sha in statement.files.items():
             if _for_people(statement, name):
-                files[sha] = File(name.rpartition("/")[2], "statement")
+                files[sha] = PublicFile(name.rpartition("/")[2], "statement")
     return View(
         name=manifest.name,
         title=manifest.title or manifest.name,
@@ -203,7 +203,7 @@ class Shown:
         names = {name: view.path(one) for name, one in statement.files.items()}
         shown: fragment.Kind = "html" if kind in {"tex", "html"} else "md" if kind == "md" else "txt"
         return self._renderer.render(
-            fragment.Statement(kind=shown, text=text, title=statement.title or view.title, files=names)
+            fragment.StatementText(kind=shown, text=text, title=statement.title or view.title, files=names)
         )
 
     def text(self, sha: str) -> Text:
@@ -220,7 +220,7 @@ class Shown:
                     self._texts.popitem(last=False)
         return known
 
-    def picture(self, file: File, sha: str, data: IO[bytes]) -> pictures.Picture | None:
+    def picture(self, file: PublicFile, sha: str, data: IO[bytes]) -> pictures.Picture | None:
         """A statement's file as a browser may show it, or None when it is handed out as it is, to keep."""
         name = file.name.lower()
         if file.use != "statement" or not name.endswith((*IMAGES, ".pdf")):
@@ -269,7 +269,7 @@ class Shown:
             return data.decode("latin-1")
 
 
-def file_of(view: View, sha: str) -> File:
+def file_of(view: View, sha: str) -> PublicFile:
     """A file that everybody may have; NotFoundError for every other blob, stored or not."""
     try:
         return view.files[sha]

@@ -22,7 +22,7 @@ EACH, OF_ADDRESS, OF_USER = 10, 50, 100
 
 
 @dataclass
-class Try:
+class LoginTry:
     """One try; the caller sets `right`."""
 
     right: bool = False
@@ -36,7 +36,7 @@ class Throttle:
         self._rates = rates
 
     @contextlib.asynccontextmanager
-    async def trying(self, name: str, origin: str) -> AsyncIterator[Try]:
+    async def trying(self, name: str, origin: str) -> AsyncIterator[LoginTry]:
         """One try to log in under this name; LimitError when there were too many. Unknown names count like others."""
         user, address = name.lower(), group(origin)
         limits = {_key(user, address): EACH, _key("", address): OF_ADDRESS, _key(user, ""): OF_USER}
@@ -47,7 +47,7 @@ class Throttle:
                 await self._give_back(taken)
                 raise count.refusal(f"too many wrong passwords; try again in {count.seconds} s, or use a token")
             taken[key] = limit
-        attempt = Try()
+        attempt = LoginTry()
         try:
             yield attempt
         except UnavailableError:  # the password was not looked at

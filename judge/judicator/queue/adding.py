@@ -37,7 +37,7 @@ class PendingAdd:
     clear: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class _User:
+class _UserAdds:
     """The adds of one user."""
 
     def __init__(self) -> None:
@@ -45,17 +45,17 @@ class _User:
         self.turn = asyncio.Lock()
 
 
-class Adding:
+class AddsUnderWay:
     """All adds under way; used from one event loop only."""
 
     def __init__(self) -> None:
         """None yet."""
-        self._users: dict[str, _User] = {}
+        self._users: dict[str, _UserAdds] = {}
 
     @contextlib.contextmanager
     def begin(self, user: str, rank: int) -> Iterator[PendingAdd]:
         """An add, from before its first read until its task is stored."""
-        mine = self._users.setdefault(user, _User())
+        mine = self._users.setdefault(user, _UserAdds())
         add = PendingAdd(rank, peers=len(mine.adds))
         for other in mine.adds:
             other.peers += 1

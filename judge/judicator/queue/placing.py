@@ -30,7 +30,7 @@ Track = tuple[str, str, frozenset[str]]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPlace:
     """A place for a new task: its lane and class, and the languages that somebody has."""
 
     lane: Lane
@@ -61,7 +61,7 @@ class Place:
 Answers = Mapping[Key, Sequence[Bson]]
 
 
-def questions(wanted: Iterable[Wanted], many: Collection[str], rounds: Mapping[Track, int]) -> dict[Key, Pipeline]:
+def questions(wanted: Iterable[WantedPlace], many: Collection[str], rounds: Mapping[Track, int]) -> dict[Key, Pipeline]:
     """The questions to the database for these places, each once; `many`: users who seem to have many waiting tasks.
 
     `rounds` are figures that the rounds of some tracks are not before. What was handed out to a user before one of
@@ -161,7 +161,7 @@ def too_many(answers: Answers) -> set[str]:
     return {str(key[1]) for key, rows in answers.items() if key[0] == "few" and _count(rows) > FEW}
 
 
-def place(wanted: Wanted, answers: Answers) -> Place:
+def place(wanted: WantedPlace, answers: Answers) -> Place:
     """The facts for one place."""
     user, rank, needs = wanted.lane
     behind, waiting, mine = _few(wanted.lane, answers["few", user]) if ("few", user) in answers else (None, None, None)

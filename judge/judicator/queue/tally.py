@@ -17,7 +17,7 @@ from bson import ObjectId
 
 from judge import clock
 from judge.judicator.database import Database, aggregate
-from judge.judicator.documents import Count, MetaDocument
+from judge.judicator.documents import MetaDocument, WaitingCount
 from judge.judicator.loops import put_off
 from judge.judicator.queue.order import RANKS
 from judge.judicator.queue.placing import BEHIND, FRONT
@@ -118,8 +118,8 @@ class Tally:
         """Count all that waits, over an index alone, and keep it for everybody."""
         group = {"_id": {"priority": "$priority", "needs": "$needs"}, "n": {"$sum": 1}}
         steps: list[Bson] = [{"$match": _WAITING}, {"$group": group}]
-        rows: list[Count] = [
-            Count(priority=row["_id"]["priority"], needs=row["_id"]["needs"], n=row["n"])
+        rows: list[WaitingCount] = [
+            WaitingCount(priority=row["_id"]["priority"], needs=row["_id"]["needs"], n=row["n"])
             for row in await aggregate(self._tasks, steps, hint=LANE, comment="recount")
         ]
         reruns = await self._tasks.count_documents(_RERUNS, hint="rejudging", comment="recount")

@@ -29,7 +29,20 @@ from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import TaskDocument, allowance_of
 from judge.judicator.gathering import Gathering
 from judge.judicator.queue import order, placing
-from judge.judicator.queue.placing import BEHIND, FEW, FRONT, OWN, ROOM, Key, Lane, Pipeline, Place, Track, Wanted, span
+from judge.judicator.queue.placing import (
+    BEHIND,
+    FEW,
+    FRONT,
+    OWN,
+    ROOM,
+    Key,
+    Lane,
+    Pipeline,
+    Place,
+    Track,
+    WantedPlace,
+    span,
+)
 from judge.model.messages import ABILITIES, TOOLS
 from judge.mongodb.store import Bson
 
@@ -67,7 +80,7 @@ _MANY: Final = 10_000
 _ROUNDS: Final = 2.0
 
 
-class Listener(Protocol):
+class QueueListener(Protocol):
     """Hears at once of the changes that this judicator makes (the change stream tells of all, a little later)."""
 
     def queued(self, task: ObjectId, attempt: int, needs: str) -> None:
@@ -105,7 +118,7 @@ class Load:
 class Queue:
     """The waiting tasks of one cluster."""
 
-    def __init__(self, database: Database, listener: Listener, allowances: Allowances) -> None:
+    def __init__(self, database: Database, listener: QueueListener, allowances: Allowances) -> None:
         """`allowances` say how many slots a user of each role may hold."""
         self._tasks = database.tasks
         # A hand-out of a moment ago counts at once. A seat that it took would be refused anyway.
@@ -115,7 +128,7 @@ class Queue:
         self._mended: Sequence[Any] | None = None
         self._later: set[asyncio.Task[None]] = set()
         self._glances: set[Lane] = set()
-        self._places: Gathering[Wanted, Place] = Gathering(self._find_places, _PLACES)
+        self._places: Gathering[WantedPlace, Place] = Gathering(self._find_places, _PLACES)
         self._fronts: Gathering[Lane, bool] = Gathering(self._have_front, _PLACES)
         self._many: set[str] = set()
         # The rounds of the last answers (placing.questions), None where they are of no use for now; and since when they
@@ -131,9 +144,9 @@ class Queue:
         They are one question to the database, and so are those of several tasks that come at once: apart, its parts
         would take three times as long.
         """
-        return await self._places.ask(Wanted(lane, priority, capacity.languages))
+        return await self._places.ask(WantedPlace(lane, priority, capacity.languages))
 
-    async def _find_places(self, wanted: Sequence[Wanted]) -> list[Place]:
+    async def _find_places(self, wanted: Sequence[WantedPlace]) -> list[Place]:
         if clock.monotonic() - self._rounds_since > _ROUNDS:
             self._rounds, self._rounds_since = {}, clock.monotonic()
         rounds = {track: order for track, order in self._rounds.items() if order is not None}
@@ -149,7 +162,7 @@ class Queue:
                 self._many.discard(one.lane[0])
         return places
 
-    async def _placed(self, wanted: Sequence[Wanted], rounds: Mapping[Track, int]) -> list[Place] | None:
+    async def _placed(self, wanted: Sequence[WantedPlace], rounds: Mapping[Track, int]) -> list[Place] | None:
         """The places; None where too much was handed out since one of these rounds to be read."""
         answers = await self._ask(placing.questions(wanted, self._many, rounds))
         if more := placing.too_many(answers):

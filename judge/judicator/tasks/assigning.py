@@ -18,7 +18,7 @@ from judge.allowance import Allowances
 from judge.judicator.database import Database
 from judge.judicator.documents import TaskDocument
 from judge.judicator.queue.order import Capacity, is_rejudge
-from judge.judicator.queue.waiting import Listener, Queue, RequestingExecutor, lane_of
+from judge.judicator.queue.waiting import Queue, QueueListener, RequestingExecutor, lane_of
 from judge.judicator.tasks import forms
 from judge.judicator.tasks.forms import HandOut
 from judge.model.messages import Assignment, Status
@@ -40,7 +40,7 @@ HANDED = Counter("judge_tasks_handed_out_total", "Hand-outs", ["priority"])
 class Assigner:
     """Hands out the waiting tasks of one cluster."""
 
-    def __init__(self, database: Database, queue: Queue, listener: Listener, allowances: Allowances) -> None:
+    def __init__(self, database: Database, queue: Queue, listener: QueueListener, allowances: Allowances) -> None:
         """`allowances` say what an assignment may take on its executor."""
         self._tasks = database.tasks
         self._queue = queue

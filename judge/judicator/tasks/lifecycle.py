@@ -23,11 +23,11 @@ from judge.judicator.database import Database, one_by_one
 from judge.judicator.documents import HistoryEntry, TaskDocument
 from judge.judicator.figures.counts import Counts
 from judge.judicator.gathering import Cohorts, Gathering
-from judge.judicator.queue.adding import Adding, too_many
+from judge.judicator.queue.adding import AddsUnderWay, too_many
 from judge.judicator.queue.order import FULL_PENALTY, RANKS, Capacity, back_rank, is_rejudge
 from judge.judicator.queue.placing import BEHIND, FRONT
 from judge.judicator.queue.usage import Usage
-from judge.judicator.queue.waiting import RUN, Listener, Queue, lane_of
+from judge.judicator.queue.waiting import RUN, Queue, QueueListener, lane_of
 from judge.judicator.tasks import forms, results, spans
 from judge.judicator.tasks.assigning import Assigner
 from judge.judicator.tasks.forms import HAND_OUT_FIELDS, HandOut
@@ -68,7 +68,7 @@ class Tasks:
     def __init__(
         self,
         database: Database,
-        listener: Listener,
+        listener: QueueListener,
         attempts: int,
         allowances: Allowances | None = None,
         fresh: float = FRESH,
@@ -88,7 +88,7 @@ class Tasks:
         self.queue = Queue(database, listener, self._allowances)
         self.reader = TaskReader(database)
         self.assigner = Assigner(database, self.queue, listener, self._allowances)
-        self._adding = Adding()
+        self._adding = AddsUnderWay()
         self.cohorts = Cohorts(_PACE)
         self._inserts: Gathering[TaskDocument, None] = Gathering(self._insert, _INSERTS)
         # The moment at which the heartbeats of hand-outs were written here last, by claim.

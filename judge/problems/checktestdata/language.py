@@ -8,7 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation, getcontext
 from typing import Any
 
-from .values import DescriptionError, MismatchError, Run, Value, calculated, number, tokens, unquoted
+from .values import CheckedInput, DescriptionError, MismatchError, Value, calculated, number, tokens, unquoted
 
 _INT = re.compile(r"-?[0-9]+")
 _PLAIN_INT = re.compile(r"0|-?[1-9][0-9]*")
@@ -30,8 +30,8 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 _LEVELS = (("+", "-"), ("*", "/", "%"))
 _BLOCKS = frozenset({"REP", "REPI", "WHILE", "WHILEI", "IF"})
 
-Act = Callable[[Run], None]
-Get = Callable[[Run], Value]
+Act = Callable[[CheckedInput], None]
+Get = Callable[[CheckedInput], Value]
 
 
 class Parser:
@@ -113,7 +113,7 @@ class Parser:
         least, most = self._two()
         store = self._store() if self._and() else None
 
-        def act(run: Run) -> None:
+        def act(run: CheckedInput) -> None:
             found = _INT.match(run.text, run.at)
             if found is None or not _PLAIN_INT.fullmatch(found[0]):
                 raise run.reject("a whole number")
@@ -140,7 +140,7 @@ class Parser:
                 store = self._store()
         pattern = _FLOATS[how]
 
-        def act(run: Run) -> None:
+        def act(run: CheckedInput) -> None:
             found = pattern.match(run.text, run.at)
             if found is None:
                 raise run.reject("a number")
@@ -172,7 +172,7 @@ class Parser:
         store = self._store() if self._and() else None
         compiled: dict[str, re.Pattern[str]] = {}
 
-        def act(run: Run) -> None:
+        def act(run: CheckedInput) -> None:
             source = str(text(run))
             if source not in compiled:
                 try:
@@ -193,7 +193,7 @@ class Parser:
         test = self._test()
         said = " ".join(text for _, text in self._tokens[begin : self._next])
 
-        def act(run: Run) -> None:
+        def act(run: CheckedInput) -> None:
             if not test(run):
                 raise run.reject(f"that {said}")
 
@@ -212,7 +212,7 @@ class Parser:
         while self._and():
             names.append(self._name())
 
-        def act(run: Run) -> None:
+        def act(run: CheckedInput) -> None:
             for name in names:
                 run.values.pop(name, None)
 
@@ -231,7 +231,7 @@ class Parser:
         self._end()
         counted = name.startswith("REP")
 
-        def act(run: Run) -> None:
+        def act(run: CheckedInput) -> None:
             done = 0
             most = more(run) if counted else 0
             while done < most if counted else more(run):
@@ -255,7 +255,7 @@ class Parser:
             other = _sequence(self._commands(()))
         self._end()
 
-        def act(run: Run) -> None:
+        def act(run: CheckedInput) -> None:
             if test(run):
                 then(run)
             elif other is not None:
@@ -280,10 +280,10 @@ class Parser:
             self._sign("]")
         return name, indices
 
-    def _store(self) -> Callable[[Run, Value], None]:
+    def _store(self) -> Callable[[CheckedInput, Value], None]:
         name, indices = self._place()
 
-        def store(run: Run, value: Value) -> None:
+        def store(run: CheckedInput, value: Value) -> None:
             run.values.setdefault(name, {})[tuple(index(run) for index in indices)] = value
 
         return store
@@ -365,7 +365,7 @@ class Parser:
             raise DescriptionError(f"expected a comparison, found '{sign or 'the end'}'")
         right, compare = self._value(), _COMPARE[sign]
 
-        def test(run: Run) -> bool:
+        def test(run: CheckedInput) -> bool:
             try:
                 return compare(left(run), right(run))
             except TypeError:
@@ -395,7 +395,7 @@ class Parser:
         return found
 
 
-def _eof(run: Run) -> None:
+def _eof(run: CheckedInput) -> None:
     if run.at < len(run.text):
         raise run.reject("the end")
 
@@ -404,14 +404,14 @@ def _sequence(acts: list[Act]) -> Act:
     if len(acts) == 1:
         return acts[0]
 
-    def act(run: Run) -> None:
+    def act(run: CheckedInput) -> None:
         for one in acts:
             one(run)
 
     return act
 
 
-def _assign(store: Callable[[Run, Value], None], value: Get) -> Act:
+def _assign(store: Callable[[CheckedInput, Value], None], value: Get) -> Act:
     return lambda run: store(run, value(run))
 
 
@@ -424,7 +424,7 @@ def _both(left: Get, right: Get) -> Get:
 
 
 def _lookup(name: str, indices: list[Get]) -> Get:
-    def get(run: Run) -> Value:
+    def get(run: CheckedInput) -> Value:
         try:
             return run.values[name][tuple(index(run) for index in indices)]
         except KeyError:
@@ -433,7 +433,7 @@ def _lookup(name: str, indices: list[Get]) -> Get:
     return get
 
 
-def _unique(run: Run, names: list[str]) -> bool:
+def _unique(run: CheckedInput, names: list[str]) -> bool:
     """Says whether no two places of these arrays have the same values in all of them."""
     arrays = [run.values.get(name, {}) for name in names]
     if any(array.keys() != arrays[0].keys() for array in arrays):
@@ -443,7 +443,7 @@ def _unique(run: Run, names: list[str]) -> bool:
 
 
 def _arithmetic(sign: str, left: Get, right: Get) -> Get:
-    def get(run: Run) -> Value:
+    def get(run: CheckedInput) -> Value:
         return calculated(sign, left(run), right(run))
 
     return get
@@ -453,7 +453,7 @@ def check(source: str, text: str) -> str:
     """The reason why an input is not as described, "" where it is. DescriptionError."""
     getcontext().prec = 60
     try:
-        Parser(source).program()(Run(text))
+        Parser(source).program()(CheckedInput(text))
     except MismatchError as exc:
         return str(exc)
     except (InvalidOperation, OverflowError) as exc:

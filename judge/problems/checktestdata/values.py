@@ -27,7 +27,7 @@ class MismatchError(Exception):
     """The input is not as described."""
 
 
-class Run:
+class CheckedInput:
     """One input that is looked at: how far it was read, and the variables."""
 
     def __init__(self, text: str) -> None:

@@ -14,7 +14,7 @@ from types import ModuleType
 from judge.errors import PackageError, UsageError
 from judge.problems.archives import open_tree
 from judge.problems.importers import bapctools, cms, directory, dmoj, gensh, hydro, polygon, tps
-from judge.problems.importers.draft import Asked, Draft, Report
+from judge.problems.importers.draft import Draft, ImporterWords, Report
 from judge.problems.importers.hydro import syzoj, uoj
 from judge.problems.importers.making import MadeTree, UnmadeError
 from judge.problems.importers.pairs import NAMELESS, find_pairs
@@ -57,13 +57,13 @@ class Opened:
     beside: list[str] = field(default_factory=list)
 
 
-def open_package_tree(path: Path, asked: Asked | None = None) -> Opened:
+def open_package_tree(path: Path, asked: ImporterWords | None = None) -> Opened:
     """The package at `path`, a directory or a ZIP archive, whatever its format; the caller closes its tree.
 
     PackageError for what cannot be read or be meant (UnmadeError for what is still to be made), UsageError for a
     `--from` that there is not.
     """
-    said = asked or Asked()
+    said = asked or ImporterWords()
     if said.format is not None and said.format not in FORMATS:
         raise UsageError(f"--from: '{said.format[:40]}' is not a format; choose one of {', '.join(FORMATS)}")
     tree = open_tree(path)
@@ -84,7 +84,7 @@ def detect(tree: Tree) -> str | None:
     return next((name for name, importer in IMPORTERS.items() if importer.matches(tree)), None)
 
 
-def _open(tree: Tree, asked: Asked) -> Opened:
+def _open(tree: Tree, asked: ImporterWords) -> Opened:
     folder = None
     while (found := detect(tree)) in {None, "directory"} and (top := tree.only_folder()) is not None:
         # Archives often hold one folder of the package's name; it is looked at from there.
@@ -120,7 +120,7 @@ def _open(tree: Tree, asked: Asked) -> Opened:
     return Opened(made, folder, draft.name, draft.report, beside)
 
 
-def _add_asked(draft: Draft, asked: Asked) -> None:
+def _add_asked(draft: Draft, asked: ImporterWords) -> None:
     """Add what was made for the package, in words, and the memory limit that was asked for, whatever it says itself."""
     for carried, line in asked.made.notes if asked.made is not None else ():
         (draft.report.took if carried else draft.report.dropped)(line)
@@ -152,7 +152,7 @@ def _inner(tree: Tree) -> str | None:
     raise PackageError(f"{tree.label}: is no package itself, but holds some ({shown}{more}); give one of them")
 
 
-def _refuse_terry(tree: Tree, asked: Asked, found: str | None) -> None:
+def _refuse_terry(tree: Tree, asked: ImporterWords, found: str | None) -> None:
     """PackageError for a task whose managers make the inputs and judge the outputs, as Italian contests have them."""
     stems = {posixpath.basename(path).partition(".")[0] for path in tree.below("managers")}
     known = asked.format is not None or found not in {None, "directory"}

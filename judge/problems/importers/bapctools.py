@@ -19,7 +19,7 @@ from judge.problems import metadata
 from judge.problems.importers import bapctools_entries as entries
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Made, Ref, dump, read
-from judge.problems.importers.making import MOST, SOLUTION, Plan, Step, UnmadeError, several, words
+from judge.problems.importers.making import MOST, SOLUTION, MakingStep, Plan, UnmadeError, several, words
 from judge.problems.programs import substitute
 from judge.problems.tree import Tree, clean
 
@@ -33,15 +33,15 @@ _LOOKS = 100 * MOST
 
 
 @dataclass
-class _Group:
+class _DirectoryTests:
     """A directory, with all tests in it and below it so far."""
 
     path: str
-    tests: dict[str, entries.Test] = field(default_factory=dict)
+    tests: dict[str, entries.BapctoolsTest] = field(default_factory=dict)
 
 
 @dataclass
-class _Plan(Plan):
+class _BapctoolsPlan(Plan):
     """A plan in which tests may be in several groups. `same` are files that are the same as one that is made."""
 
     same: dict[str, str] = field(default_factory=dict)
@@ -77,22 +77,22 @@ def is_unmade(tree: Tree) -> bool:
 
 def unmade(tree: Tree) -> UnmadeError:
     """The error to raise for such a package. PackageError for what is not understood, or is missing itself."""
-    return _Planning(tree).plan()
+    return _BapctoolsPlanning(tree).plan()
 
 
-class _Planning:
+class _BapctoolsPlanning:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._where = tree.where(SETTINGS)
         self._conf: Mapping[str, Any] = metadata.read(tree.read(SETTINGS, metadata.YAML_BYTES), self._where).value
         self._draft = Draft(tree, "package")
         self._draft.files |= {path: Ref(tree, path) for path in tree.below("include")}
-        self._plan = _Plan(tree)
+        self._plan = _BapctoolsPlan(tree)
         self._solutions: dict[str, str] = {}
         # All tests by the path that they are found under: those of other groups by several.
-        self._tests: dict[str, entries.Test] = {}
+        self._tests: dict[str, entries.BapctoolsTest] = {}
         # By the key that `include` names them by.
-        self._keys: dict[str, list[entries.Test | _Group]] = {}
+        self._keys: dict[str, list[entries.BapctoolsTest | _DirectoryTests]] = {}
         self._most = self._number = self._looks = 0
         self._unknown: set[str] = set()
         said = tree.read("problem.yaml", metadata.YAML_BYTES) if "problem.yaml" in tree.files else b""
@@ -110,7 +110,7 @@ class _Planning:
         data = self._conf.get("data")
         if self._conf.get("include"):
             raise PackageError(f"{self._where}: include: belongs to a directory below data.secret")
-        level = self._settings("data", self._conf, entries.Level(), self._where, entries.OF_ROOT)
+        level = self._settings("data", self._conf, entries.DirectorySettings(), self._where, entries.OF_ROOT)
         self._most = entries.numbered(self._conf)
         for folder in _FOLDERS:
             content = data.get(folder) if isinstance(data, dict) else None
@@ -131,10 +131,10 @@ class _Planning:
         self,
         path: str,
         content: Mapping[Any, Any],
-        above: entries.Level,
+        above: entries.DirectorySettings,
         where: str,
         more: frozenset[str] = frozenset(),
-    ) -> entries.Level:
+    ) -> entries.DirectorySettings:
         """A directory's settings beside its tests; its own settings of the format are written beside them."""
         self._check_keys(content, entries.OF_GROUP | entries.OF_BOTH | more, where)
         for name in sorted(entries.GROUPS & content.keys()):
@@ -151,13 +151,13 @@ class _Planning:
                 self._unknown.add(name)
                 self._plan.notes.append((False, f"{where}: {name}: is no key that is known here, and is left alone"))
 
-    def _group(self, path: str, key: str, content: Any, above: entries.Level, deep: int) -> _Group:
+    def _group(self, path: str, key: str, content: Any, above: entries.DirectorySettings, deep: int) -> _DirectoryTests:
         """A directory, with its tests and those of directories below it."""
         where = f"{self._where}: {clean(path.removeprefix('data/'), 60)}"
         if not isinstance(content, dict) or entries.is_test(content) or deep > entries.DEEP:
             raise PackageError(f"{where}: expected a mapping with 'data'")
         level = self._settings(path, content, above, where)
-        group = _Group(path)
+        group = _DirectoryTests(path)
         self._keys.setdefault(key, []).append(group)
         # Before the directory's own: it can only have others.
         wanted = self._included(content.get("include"), where)
@@ -187,9 +187,9 @@ class _Planning:
                 self._plan.texts.pop(f"{path}/{name}", None)
         return group
 
-    def _included(self, said: Any, where: str) -> list[entries.Test]:
+    def _included(self, said: Any, where: str) -> list[entries.BapctoolsTest]:
         """The tests of `include`: each entry is the key of one test, or of one directory, that stands before it."""
-        found: list[entries.Test] = []
+        found: list[entries.BapctoolsTest] = []
         for key in said if isinstance(said, list) else [] if said is None else [said]:
             known = self._keys.get(str(key), []) if isinstance(key, str | int) else []
             name = clean(str(key), 40)
@@ -200,13 +200,13 @@ class _Planning:
             if len(known) > 1:
                 raise PackageError(f"{where}: include: '{name}' is the key of several; give each a key of its own")
             one = known[0]
-            found += [one] if isinstance(one, entries.Test) else one.tests.values()
+            found += [one] if isinstance(one, entries.BapctoolsTest) else one.tests.values()
             self._looks += len(found)
             if self._looks > _LOOKS:
                 raise PackageError(f"{where}: include: is too much; include fewer directories of so many tests")
         return found
 
-    def _know(self, path: str, test: entries.Test, where: str) -> None:
+    def _know(self, path: str, test: entries.BapctoolsTest, where: str) -> None:
         """Have a test at a path. PackageError for two there, and for too many."""
         if self._tests.setdefault(path, test).path != test.path:
             other = clean(self._tests[path].path, 60)
@@ -222,8 +222,8 @@ class _Planning:
         return name
 
     def _several(
-        self, folder: str, key: str, entry: Any, level: entries.Level, where: str, *, listed: bool
-    ) -> Iterator[entries.Test]:
+        self, folder: str, key: str, entry: Any, level: entries.DirectorySettings, where: str, *, listed: bool
+    ) -> Iterator[entries.BapctoolsTest]:
         """The tests of one entry, as many as its `count` says. Each of several has a name and a seed of its own."""
         at = f"{where}: {clean(key, 40)}" if key else where
         values = entries.values_of(entry, at)
@@ -251,10 +251,10 @@ class _Planning:
             self._keys.setdefault(key, []).append(test)
             yield test
 
-    def _test(self, entry: Any, above: entries.Level, at: str, *, sample: bool) -> entries.Test:
+    def _test(self, entry: Any, above: entries.DirectorySettings, at: str, *, sample: bool) -> entries.BapctoolsTest:
         """The test of one entry. One without anything is written by hand: it is there."""
         if entry is None:
-            return entries.Test("", at, above)
+            return entries.BapctoolsTest("", at, above)
         if isinstance(entry, str):
             entry = {"copy": entry.removesuffix(".in")} if entry.endswith(".in") else {"generate": entry}
         if both := sorted(entries.OF_GROUP & entry.keys()):
@@ -264,7 +264,7 @@ class _Planning:
         # The seed is made of the command with the constants in it.
         command = substitute(entries.text_of(entry, "generate", at).encode(), self._constants).decode()
         copied = entries.text_of(entry, "copy", at)
-        test = entries.Test("", at, entries.level_of(entry, above, at), command, copied, texts, links)
+        test = entries.BapctoolsTest("", at, entries.level_of(entry, above, at), command, copied, texts, links)
         shown = sample and test.has("in.statement", "interaction")
         if not command and not copied and "in" not in texts and not shown:
             raise PackageError(f"{at}: has none of 'generate', 'copy' and 'in'")
@@ -272,7 +272,7 @@ class _Planning:
 
     # --- what makes them ---------------------------------------------------------------------------------------------
 
-    def _add(self, test: entries.Test) -> None:
+    def _add(self, test: entries.BapctoolsTest) -> None:
         plan, given, answer = self._plan, f"{test.path}.in", f"{test.path}.ans"
         there = {given, answer} <= self._tree.files.keys()
         for suffix, text in test.texts.items():
@@ -282,7 +282,7 @@ class _Planning:
             return
         if test.copy:
             self._copy(test)
-        steps: list[Step] = []
+        steps: list[MakingStep] = []
         if test.command and not plan.has(given):
             steps.append(self._generate(test, given))
         if not steps and not plan.has(given) and given not in self._tree.files:
@@ -297,7 +297,9 @@ class _Planning:
             steps = self._answered(test, steps, given, answer)
         plan.add(*steps)
 
-    def _answered(self, test: entries.Test, steps: Sequence[Step], given: str, answer: str) -> list[Step]:
+    def _answered(
+        self, test: entries.BapctoolsTest, steps: Sequence[MakingStep], given: str, answer: str
+    ) -> list[MakingStep]:
         """The steps with what makes the answer: the generator if it writes one as well, else a solution."""
         if not steps:
             if self._answers:
@@ -334,7 +336,7 @@ class _Planning:
         elif source in self._tree.files:
             plan.copies[target] = source
 
-    def _copy(self, test: entries.Test) -> None:
+    def _copy(self, test: entries.BapctoolsTest) -> None:
         """The files of this name below generators/."""
         base = posixpath.normpath(posixpath.join("generators", test.copy.lstrip("/")))
         found = [suffix for suffix in entries.HELD if f"{base}.{suffix}" in self._tree.files]
@@ -344,7 +346,7 @@ class _Planning:
         for suffix in found:
             self._plan.copies[f"{test.path}.{suffix}"] = f"{base}.{suffix}"
 
-    def _generate(self, test: entries.Test, given: str) -> Step:
+    def _generate(self, test: entries.BapctoolsTest, given: str) -> MakingStep:
         digest = hashlib.sha512((test.level.salt + test.command).encode()).hexdigest()
         seed = str(int(digest, 16) % 2**31)
         filled = re.sub(r"\{seed(?::[0-9]+)?\}", seed, test.command)
@@ -353,7 +355,7 @@ class _Planning:
         key = f"generator {name}"
         if key not in self._plan.programs:
             self._fill(self._plan.program(self._draft, key, self._generator(name, test.at)))
-        return Step(key, given, tuple(arguments), stem=_STEM)
+        return MakingStep(key, given, tuple(arguments), stem=_STEM)
 
     def _fill(self, key: str) -> str:
         """Put the constants of problem.yaml into a program's files, as it is done with others; returns its key."""
@@ -363,7 +365,7 @@ class _Planning:
             self._plan.programs[key] = replace(one, files=files)
         return key
 
-    def _generator(self, name: str, at: str) -> testlib.Source:
+    def _generator(self, name: str, at: str) -> testlib.ProgramSource:
         """A generator: the files that `generators` lists, of which the first starts it, a file, or a folder."""
         files, base = self._tree.files, posixpath.normpath(posixpath.join("generators", name.lstrip("/")))
         listed = self._conf.get("generators")
@@ -378,18 +380,18 @@ class _Planning:
                     f"{self._where}: generators: {clean(name, 40)}: {clean(lost, 80)} is not in the package"
                 )
             main = next((path for path in paths if guess(path, known)), None)
-            found = main and testlib.Source(Ref(self._tree, main), more=self._beside(main, paths))
+            found = main and testlib.ProgramSource(Ref(self._tree, main), more=self._beside(main, paths))
         else:
             alike = (path for path in sorted(files) if posixpath.splitext(path)[0] == base and guess(path, known))
             one = base if base in files and guess(base, known) else None
-            found = testlib.Source(Ref(self._tree, one)) if one else self._folder(base)
+            found = testlib.ProgramSource(Ref(self._tree, one)) if one else self._folder(base)
             if found is None and (path := next(alike, None)) is not None:
-                found = testlib.Source(Ref(self._tree, path))
+                found = testlib.ProgramSource(Ref(self._tree, path))
         if not found:
             raise PackageError(f"{at}: '{clean(name, 60)}': there is no such program in generators/")
         return found
 
-    def _folder(self, base: str) -> testlib.Source | None:
+    def _folder(self, base: str) -> testlib.ProgramSource | None:
         """A program that is a folder of files; None where there is none."""
         known = load_table()
         paths = [path for path in sorted(self._tree.files) if posixpath.dirname(path) == base]
@@ -398,12 +400,12 @@ class _Planning:
         main = next(
             (one for one in sources if posixpath.splitext(one)[0].rpartition("/")[2] in stems), (*sources, "")[0]
         )
-        return testlib.Source(Ref(self._tree, main), more=self._beside(main, paths)) if main else None
+        return testlib.ProgramSource(Ref(self._tree, main), more=self._beside(main, paths)) if main else None
 
     def _beside(self, main: str, paths: Sequence[str]) -> tuple[Ref, ...]:
         return tuple(Ref(self._tree, path) for path in paths if path != main)
 
-    def _answer(self, test: entries.Test, given: str, answer: str) -> Step:
+    def _answer(self, test: entries.BapctoolsTest, given: str, answer: str) -> MakingStep:
         """The step that makes the answer: by the submission that is named, with arguments, or the first accepted."""
         said = test.level.solution
         if said is None:
@@ -413,7 +415,7 @@ class _Planning:
         name, *arguments = words(said, f"{test.at}: solution") if said else [""]
         if name not in self._solutions:
             self._solutions[name] = self._solution(name, test.at)
-        return Step(self._solutions[name], answer, tuple(arguments), given)
+        return MakingStep(self._solutions[name], answer, tuple(arguments), given)
 
     def _solution(self, name: str, at: str) -> str:
         """Have a program that makes answers; its key. PackageError."""
@@ -422,7 +424,7 @@ class _Planning:
             known = load_table()
             there = [one for one in self._tree.below("submissions/accepted") if one.count("/") == 2]
             path = next((one for one in sorted(there) if guess(one, known)), "")
-        source = testlib.Source(Ref(self._tree, path)) if path in self._tree.files else self._folder(path)
+        source = testlib.ProgramSource(Ref(self._tree, path)) if path in self._tree.files else self._folder(path)
         if source is None:
             what = (
                 f"'{clean(name, 60)}' is not in the package" if name else "there is no accepted submission of one file"

@@ -39,7 +39,7 @@ _RANGE = re.compile(r"(-?[0-9]{1,9})\.\.=(-?[0-9]{1,9})")
 
 
 @dataclass(frozen=True)
-class Level:
+class DirectorySettings:
     """The settings that tests get from the directories that they are in; the innermost says it.
 
     `solution` makes the answers: "" is the first accepted one, None says that nothing makes them.
@@ -50,7 +50,7 @@ class Level:
 
 
 @dataclass(frozen=True)
-class Test:
+class BapctoolsTest:
     """One test: its path without a suffix, and the command that makes it, what it is copied from, or what it is.
 
     `links` are files of it that are the same as another one; `at` is where it stands, for people.
@@ -58,7 +58,7 @@ class Test:
 
     path: str
     at: str
-    level: Level
+    level: DirectorySettings
     command: str = ""
     copy: str = ""
     texts: Mapping[str, bytes] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def unknown(content: Mapping[Any, Any], known: frozenset[str], where: str) -> It
         yield clean(key, 40)
 
 
-def level_of(content: Mapping[Any, Any], above: Level, where: str) -> Level:
+def level_of(content: Mapping[Any, Any], above: DirectorySettings, where: str) -> DirectorySettings:
     """The settings that are inherited, with those of one more directory, or of a test. PackageError."""
     salt, solution = content.get("random_salt"), content.get("solution", above.solution)
     if salt is not None and not isinstance(salt, str):
@@ -105,7 +105,7 @@ def level_of(content: Mapping[Any, Any], above: Level, where: str) -> Level:
         raise PackageError(f"{where}: solution: expected the path of a submission, such as /submissions/accepted/a.py")
     if "solution" in content and not (solution or "").strip():
         solution = None
-    return Level(above.salt if salt is None else salt, solution)
+    return DirectorySettings(above.salt if salt is None else salt, solution)
 
 
 def parts_of(data: Any, where: str) -> list[dict[Any, Any]]:

@@ -25,7 +25,7 @@ Rule = Literal["all", "min", "each"]
 
 
 @dataclass
-class Case:
+class ImportedCase:
     """One test. `settings` are the keys of its NAME.yaml; `points` matter in a subtask of rule `each`."""
 
     name: str
@@ -37,11 +37,11 @@ class Case:
 
 
 @dataclass
-class Subtask:
+class ImportedSubtask:
     """Tests that are scored together. `requires` are names of subtasks that come before; `settings` of its group."""
 
     name: str
-    cases: list[Case]
+    cases: list[ImportedCase]
     points: Fraction = Fraction(0)
     rule: Rule = "all"
     requires: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ def points(text: Any, where: str) -> Fraction:
     return value
 
 
-def write_plain(draft: Draft, cases: Sequence[Case]) -> None:
+def write_plain(draft: Draft, cases: Sequence[ImportedCase]) -> None:
     """A pass-fail problem's tests: samples, and secret ones in the order given."""
     samples = [case for case in cases if case.sample]
     secret = [case for case in cases if not case.sample]
@@ -72,7 +72,11 @@ def write_plain(draft: Draft, cases: Sequence[Case]) -> None:
 
 
 def write_scored(
-    draft: Draft, subtasks: Sequence[Subtask], *, partial: bool = False, samples: Sequence[Case] | None = None
+    draft: Draft,
+    subtasks: Sequence[ImportedSubtask],
+    *,
+    partial: bool = False,
+    samples: Sequence[ImportedCase] | None = None,
 ) -> None:
     """A scoring problem's tests. `partial`: its checker may give a part of a test's points (see testlib.py).
 
@@ -108,7 +112,7 @@ def write_scored(
         _write(draft, folder, group.cases)
 
 
-def write_unbounded(draft: Draft, cases: Sequence[Case]) -> None:
+def write_unbounded(draft: Draft, cases: Sequence[ImportedCase]) -> None:
     """A scoring problem whose checker alone says how many points a test is worth."""
     draft.kind("scoring")
     flags = [*_flags(draft, _HIDDEN), "--unbounded"]
@@ -122,14 +126,14 @@ def _flags(draft: Draft, folder: str) -> list[str]:
     return list(draft.groups.get(folder, {}).get("output_validator_args", []))
 
 
-def _write_samples(draft: Draft, cases: Sequence[Case], *, partial: bool) -> None:
+def _write_samples(draft: Draft, cases: Sequence[ImportedCase], *, partial: bool) -> None:
     samples = [case for case in cases if case.sample]
     if samples and partial:
         draft.group("data/sample", {"output_validator_args": [*_flags(draft, "data/sample"), "--any"]})
     _write(draft, "data/sample", samples)
 
 
-def _write(draft: Draft, folder: str, cases: Sequence[Case]) -> None:
+def _write(draft: Draft, folder: str, cases: Sequence[ImportedCase]) -> None:
     """The tests of one folder, under names that sort in this order."""
     width = len(str(len(cases)))
     plain = [slug(case.name) for case in cases]
@@ -144,10 +148,10 @@ def _write(draft: Draft, folder: str, cases: Sequence[Case]) -> None:
             draft.put_yaml(base + ".yaml", case.settings)
 
 
-def _ordered(draft: Draft, subtasks: Sequence[Subtask]) -> list[Subtask]:
+def _ordered(draft: Draft, subtasks: Sequence[ImportedSubtask]) -> list[ImportedSubtask]:
     """Subtasks, each after those that it requires, else in the order given; PackageError for a circle."""
     named = {one.name: one for one in subtasks}
-    done: dict[str, Subtask] = {}
+    done: dict[str, ImportedSubtask] = {}
     waiting = list(subtasks)
     while waiting:
         ready = next((one for one in waiting if all(name in done or name not in named for name in one.requires)), None)
@@ -159,11 +163,11 @@ def _ordered(draft: Draft, subtasks: Sequence[Subtask]) -> list[Subtask]:
     return list(done.values())
 
 
-def _groups(draft: Draft, subtasks: Sequence[Subtask], *, partial: bool) -> list[Subtask]:
+def _groups(draft: Draft, subtasks: Sequence[ImportedSubtask], *, partial: bool) -> list[ImportedSubtask]:
     """Subtasks as groups of the format: those whose tests have points of their own may fall into several."""
     required = {name for one in subtasks for name in one.requires}
     became: dict[str, list[str]] = {}
-    groups: list[Subtask] = []
+    groups: list[ImportedSubtask] = []
     for one in subtasks:
         if not one.cases:
             draft.report.dropped(f"subtask {one.name}: it has no tests")
@@ -181,21 +185,23 @@ def _groups(draft: Draft, subtasks: Sequence[Subtask], *, partial: bool) -> list
             # Samples without points are the format's own group of samples.
             became[one.name] = [_SAMPLE]
             continue
-        groups += [Subtask(group.name, group.cases, group.points, group.rule, requires, one.settings) for group in made]
+        groups += [
+            ImportedSubtask(group.name, group.cases, group.points, group.rule, requires, one.settings) for group in made
+        ]
     return groups
 
 
-def _split(one: Subtask, *, required: bool, partial: bool) -> list[Subtask]:
+def _split(one: ImportedSubtask, *, required: bool, partial: bool) -> list[ImportedSubtask]:
     """One subtask as groups. Only a group that gives all or nothing can be required by others."""
     if one.rule != "each":
         return [one]
     own = [case.points if case.points is not None else one.points / len(one.cases) for case in one.cases]
     total = sum(own, Fraction(0))
     if len(set(own)) == 1 and total.denominator == 1 and not (required and not partial):
-        return [Subtask(one.name, one.cases, total, "each")]
+        return [ImportedSubtask(one.name, one.cases, total, "each")]
     rule: Rule = "each" if partial else "all"
     return [
-        Subtask(f"{one.name} {number} {case.name}", [case], value, rule)
+        ImportedSubtask(f"{one.name} {number} {case.name}", [case], value, rule)
         for number, (case, value) in enumerate(zip(one.cases, own, strict=True), 1)
     ]
 

@@ -16,8 +16,8 @@ from typing import Any
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import cms_gen, ioi
-from judge.problems.importers.cases import Case, points
-from judge.problems.importers.draft import Asked, Draft, slug
+from judge.problems.importers.cases import ImportedCase, points
+from judge.problems.importers.draft import Draft, ImporterWords, slug
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.importers.spoken import language_of
 from judge.problems.tree import Tree, clean
@@ -50,9 +50,9 @@ def matches(tree: Tree) -> bool:
     return any(path.startswith(("input/", "gen/", "sol/", "output/", "cor/", "check/", "att/")) for path in tree.files)
 
 
-def convert(tree: Tree, asked: Asked) -> Draft:
+def convert(tree: Tree, asked: ImporterWords) -> Draft:
     """A package of the task; PackageError."""
-    return _Conversion(tree, asked).convert()
+    return _CmsConversion(tree, asked).convert()
 
 
 def score_groups(kind: str, raw: Any, names: Sequence[str], where: str) -> list[ioi.Scored]:
@@ -97,7 +97,7 @@ def score_groups(kind: str, raw: Any, names: Sequence[str], where: str) -> list[
 
 
 @dataclass
-class _Group:
+class _CmsGroup:
     points: Fraction
     tests: int | str
     threshold: float | None = None
@@ -105,7 +105,7 @@ class _Group:
     requires: list[int] = field(default_factory=list)
 
 
-def _group(group: Any, where: str, rule: ioi.Rule) -> _Group:
+def _group(group: Any, where: str, rule: ioi.Rule) -> _CmsGroup:
     """One of `score_type_parameters`: a list, or a mapping with names for the same."""
     requires: Any = []
     if isinstance(group, dict):
@@ -128,7 +128,7 @@ def _group(group: Any, where: str, rule: ioi.Rule) -> _Group:
         isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in requires
     ):
         raise PackageError(f"{where}: depends_on: expected a list of numbers of groups")
-    return _Group(points(value, where), tests, most, clean(str(name), 80), requires)
+    return _CmsGroup(points(value, where), tests, most, clean(str(name), 80), requires)
 
 
 # Characters of expressions of tests' names: of Python's language all that is matched. Others could take for ever.
@@ -154,8 +154,8 @@ def _matching(pattern: str, names: Sequence[str], where: str) -> list[str]:
     return found
 
 
-class _Conversion:
-    def __init__(self, tree: Tree, asked: Asked) -> None:
+class _CmsConversion:
+    def __init__(self, tree: Tree, asked: ImporterWords) -> None:
         self._tree = tree
         self._draft = Draft(tree, "cms")
         path = next((name for name in _SETTINGS if name in tree.files), "")
@@ -415,15 +415,15 @@ class _Conversion:
             for number, (one, tests) in enumerate(zip(gen.subtasks, gen.members(self._tree.where(_GEN)), strict=True))
         ]
 
-    def _listed(self, one: cms_gen.Listed) -> Case:
-        return Case(one.name, self._draft.ref(one.input), self._draft.ref(one.output), sample=False)
+    def _listed(self, one: cms_gen.ListedTestcase) -> ImportedCase:
+        return ImportedCase(one.name, self._draft.ref(one.input), self._draft.ref(one.output), sample=False)
 
-    def _case(self, number: int, name: str, *, sample: bool) -> Case:
+    def _case(self, number: int, name: str, *, sample: bool) -> ImportedCase:
         given = self._draft.ref(f"input/input{number}.txt")
         answer = f"output/output{number}.txt"
         if answer not in self._tree.files and self._kind in {"Communication", "OutputOnly"}:
-            return Case(name, given, b"", sample)
-        return Case(name, given, self._draft.ref(answer), sample)
+            return ImportedCase(name, given, b"", sample)
+        return ImportedCase(name, given, self._draft.ref(answer), sample)
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from judge.errors import PackageError
 from judge.problems.importers import ioi, testlib
 from judge.problems.importers.cases import points
 from judge.problems.importers.draft import Draft
-from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, several, words
+from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, several, words
 from judge.problems.tree import Tree, clean
 
 _GEN = "gen/GEN"
@@ -36,7 +36,7 @@ GRADERS = frozenset({"grader", "stub", "manager"})
 
 
 @dataclass(frozen=True)
-class Line:
+class GenLine:
     """One test of gen/GEN: the number of its line, and the generator's arguments, or the file (`copy`) that it is."""
 
     number: int
@@ -45,7 +45,7 @@ class Line:
 
 
 @dataclass
-class Subtask:
+class GenSubtask:
     """One subtask of gen/GEN: its points, the number of its own tests, its name, and the names of those it contains."""
 
     points: Fraction
@@ -58,8 +58,8 @@ class Subtask:
 class Gen:
     """gen/GEN: the subtasks (none: all tests are alike), and all tests."""
 
-    subtasks: list[Subtask] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    subtasks: list[GenSubtask] = field(default_factory=list)
+    lines: list[GenLine] = field(default_factory=list)
 
     @property
     def tests(self) -> int:
@@ -103,10 +103,10 @@ def read_gen(text: str, where: str) -> Gen:
                 raise PackageError(f"{where}:{number}: the first subtask begins after some tests; move it before them")
             if len(found.subtasks) >= _SUBTASKS:
                 raise PackageError(f"{where}: has more than {_SUBTASKS} subtasks; join some")
-            found.subtasks.append(Subtask(points(comment[3:].split("#")[0], f"{where}:{number}")))
+            found.subtasks.append(GenSubtask(points(comment[3:].split("#")[0], f"{where}:{number}")))
         elif test.strip() or (hash_ and copies):
             given = "" if test.strip() else comment[len("COPY:") :].strip()
-            found.lines.append(Line(number, test.strip(), given))
+            found.lines.append(GenLine(number, test.strip(), given))
             if found.tests > MOST:
                 raise PackageError(f"{where}: has more than {MOST} tests; join some")
             if found.subtasks:
@@ -122,7 +122,7 @@ def copied_from(draft: Draft, path: str) -> set[str]:
     return {posixpath.normpath(line.copy).partition("/")[0] for line in lines if line.copy}
 
 
-def _describe(subtasks: Sequence[Subtask], comment: str, where: str) -> None:
+def _describe(subtasks: Sequence[GenSubtask], comment: str, where: str) -> None:
     """Note the name of the last subtask, or which others it contains; PackageError for a name that is taken."""
     key, _, said = comment.partition(":")
     names = said.split("#")[0].replace(",", " ").split()
@@ -135,7 +135,7 @@ def _describe(subtasks: Sequence[Subtask], comment: str, where: str) -> None:
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedTestcase:
     """One of `testcases` of task.yaml: its name, and its files."""
 
     name: str
@@ -143,7 +143,7 @@ class Listed:
     output: str
 
 
-def listed(raw: Any, where: str) -> list[Listed]:
+def listed(raw: Any, where: str) -> list[ListedTestcase]:
     """The tests that task.yaml itself lists, as `codename`, `input` and `output`; none where there is no list.
 
     PackageError.
@@ -152,12 +152,12 @@ def listed(raw: Any, where: str) -> list[Listed]:
         return []
     if not isinstance(raw, list) or not raw or len(raw) > MOST:
         raise PackageError(f"{where}: testcases: expected a list of 1 to {MOST} tests")
-    found: list[Listed] = []
+    found: list[ListedTestcase] = []
     for number, one in enumerate(raw):
         files = [str(one.get(key) or "") for key in ("input", "output")] if isinstance(one, dict) else []
         if not files or not all(files):
             raise PackageError(f"{where}: testcases.{number}: expected a mapping with codename, input and output")
-        found.append(Listed(clean(str(one.get("codename", number)), 60), *files))
+        found.append(ListedTestcase(clean(str(one.get("codename", number)), 60), *files))
     if len({one.name for one in found}) < len(found):
         raise PackageError(f"{where}: testcases: two tests have the same codename; rename one")
     return found
@@ -176,7 +176,7 @@ class Solution:
     two_steps: bool = False
 
 
-def unmade(draft: Draft, inputs: Mapping[int, Line], answers: Sequence[int], solution: Solution) -> UnmadeError:
+def unmade(draft: Draft, inputs: Mapping[int, GenLine], answers: Sequence[int], solution: Solution) -> UnmadeError:
     """The error to raise for a task without some of its inputs (by number) and answers.
 
     PackageError where something is missing that nothing makes.
@@ -186,20 +186,20 @@ def unmade(draft: Draft, inputs: Mapping[int, Line], answers: Sequence[int], sol
     if answers and not solution.paths:
         raise PackageError(f"{label}: has no sol/solution.cpp or the like, which makes the answers; add it")
     sources = [draft.ref(path) for path in solution.paths] if answers else []
-    program = plan.solution(draft, testlib.Source(sources[0], more=tuple(sources[1:]))) if sources else ""
+    program = plan.solution(draft, testlib.ProgramSource(sources[0], more=tuple(sources[1:]))) if sources else ""
     for number in sorted({*inputs, *answers}):
         given = f"input/input{number}.txt"
         line = inputs.get(number)
-        steps: list[Step] = []
+        steps: list[MakingStep] = []
         if line is not None and line.copy:
             plan.copies[given] = _copied(draft, line.copy, f"{where}:{line.number}")
         elif line is not None:
             arguments = words(line.arguments, f"{where}:{line.number}")
-            steps.append(Step(_generator(draft, plan), given, tuple(arguments)))
+            steps.append(MakingStep(_generator(draft, plan), given, tuple(arguments)))
         if number in answers:
             answer = f"output/output{number}.txt"
             both = solution.two_steps
-            steps.append(Step(program, answer, (), given, solution.input, solution.output, two_steps=both))
+            steps.append(MakingStep(program, answer, (), given, solution.input, solution.output, two_steps=both))
         plan.add(*steps)
     lacking = [several(len(one), what) for one, what in ((inputs, "input"), (answers, "answer")) if one]
     return plan.refuse(f"{label}: still to be made: {' and '.join(lacking)}" + (f" of {_GEN}" if inputs else ""))
@@ -219,7 +219,7 @@ def _generator(draft: Draft, plan: Plan) -> str:
     path = next((one for one in paths if one in files), None)
     if path is None:
         raise PackageError(f"{draft.tree.label}: has no input/, and no gen/generator.cpp or the like that makes it")
-    return plan.program(draft, "generator", testlib.Source(draft.ref(path)))
+    return plan.program(draft, "generator", testlib.ProgramSource(draft.ref(path)))
 
 
 def solutions(tree: Tree) -> str:

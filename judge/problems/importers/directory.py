@@ -14,8 +14,8 @@ from judge.errors import PackageError
 from judge.problems import ini, metadata
 from judge.problems.folders import known_folder
 from judge.problems.importers import ioi, packed, testlib
-from judge.problems.importers.cases import Case, write_plain
-from judge.problems.importers.draft import Asked, Draft, Ref, as_number, slug
+from judge.problems.importers.cases import ImportedCase, write_plain
+from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number, slug
 from judge.problems.importers.neighbours import boca, limits, omegaup, rime, tcframe
 from judge.problems.importers.pairs import NAMELESS, Pair, find_pairs
 from judge.problems.tree import Tree, clean
@@ -138,7 +138,7 @@ def matches(tree: Tree) -> bool:
     return any(pair.answer is not None for pair in find_pairs(tree.files)[0]) or packed.holds_tests(tree)
 
 
-def convert(tree: Tree, asked: Asked) -> Draft:
+def convert(tree: Tree, asked: ImporterWords) -> Draft:
     """A package of the tests and what lies beside them; PackageError."""
     tree = packed.opened(tree)
     draft = Draft(tree, "directory")
@@ -204,7 +204,7 @@ def _is_settings(path: str) -> bool:
     return (near and _SETTINGS.fullmatch(name) is not None) or path.lower() in _MAKERS or path.lower() in _OWNERS
 
 
-def _check_unknown(draft: Draft, unknown: Sequence[str], used: Collection[str | None], asked: Asked) -> None:
+def _check_unknown(draft: Draft, unknown: Sequence[str], used: Collection[str | None], asked: ImporterWords) -> None:
     """PackageError where settings of some system decide verdicts, or go with a program that does.
 
     --from directory insists.
@@ -270,7 +270,7 @@ def _check_pairs(draft: Draft, pairs: Sequence[Pair], *, custom: bool) -> None:
         draft.report.dropped(f"answers of {len(lacking)} tests: there are none, so the checker gets empty files")
 
 
-def _check_alone(tree: Tree, pairs: Sequence[Pair], asked: Asked) -> None:
+def _check_alone(tree: Tree, pairs: Sequence[Pair], asked: ImporterWords) -> None:
     """PackageError where the tests are of several problems, or where something says how they are scored."""
     for path in ("gen/GEN", "gen/cases.gen"):
         if path in tree.files and asked.format != "directory":
@@ -305,9 +305,9 @@ def _called(tree: Tree, pairs: Sequence[Pair]) -> frozenset[str]:
     return frozenset({folder, *(stems if len(stems) == 1 else ())} - _NO_NAMES)
 
 
-def _case(tree: Tree, pair: Pair) -> Case:
+def _case(tree: Tree, pair: Pair) -> ImportedCase:
     answer = Ref(tree, pair.answer) if pair.answer is not None else b""
-    return Case(pair.name, Ref(tree, pair.input), answer, sample=pair.sample)
+    return ImportedCase(pair.name, Ref(tree, pair.input), answer, sample=pair.sample)
 
 
 def _named(tree: Tree, endings: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -356,14 +356,16 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
             msg = f"{ref.where}: is a {called} that does not use testlib.h, so how it answers is unknown"
             raise PackageError(f"{msg}; remove or rename it, or make a package with output_validator/")
         draft.report.took(f"{what} {path} (testlib)")
-    sources = {what: testlib.Source(Ref(draft.tree, path)) for what, path in programs.items() if what != "validator"}
+    sources = {
+        what: testlib.ProgramSource(Ref(draft.tree, path)) for what, path in programs.items() if what != "validator"
+    }
     if sources:
         testlib.put_checker(draft, sources.get("checker"), sources.get("interactor"))
     if "interactor" in sources:
         draft.kind("interactive")
     validator = programs.get("validator")
     if validator is not None and validator.endswith(_CPP) and testlib.uses_testlib(Ref(draft.tree, validator)):
-        testlib.put_input_validator(draft, "validator", testlib.Source(Ref(draft.tree, validator)))
+        testlib.put_input_validator(draft, "validator", testlib.ProgramSource(Ref(draft.tree, validator)))
 
 
 def _put_statement(draft: Draft, taken: Collection[str | None], called: Collection[str]) -> set[str]:

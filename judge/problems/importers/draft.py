@@ -80,7 +80,7 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ImporterWords:
     """The importer's own words beside the package. `memory` (MiB) is for packages of other formats.
 
     `time_limit` (seconds) takes the place of the package's whatever its format; importers need not find one then.

@@ -22,7 +22,7 @@ from judge.languages import python
 from judge.problems import metadata
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref
-from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, several
+from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, several
 from judge.problems.tree import Tree, clean
 
 _SOURCED = re.compile(rb"^[ \t]*(?:\.|source)[ \t]+(\S*gen\.sh)\b", re.MULTILINE)
@@ -112,7 +112,7 @@ def _without_comment(line: str, *, ranges: bool) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Case:
+class _ShCase:
     """A test by its name: its path without a suffix, the folder it was in last, the generator and its arguments."""
 
     path: str
@@ -158,7 +158,7 @@ class _Script:
         self._folder = "secret"
         self._index, self._steps, self._score = 1, 0, 0
         self._room = _CHARACTERS
-        self._cases: dict[str, _Case] = {}
+        self._cases: dict[str, _ShCase] = {}
         # The names in each group, and what is in which folder already.
         self._groups: dict[str, list[str]] = {}
         self._settings: dict[str, list[str]] = {}
@@ -379,7 +379,7 @@ class _Script:
 
     def _do_use_solution(self, name: str, _option: str = "") -> None:
         path = self._file(name, posixpath.join("data", self._variables["SOLUTION_BASE"]))
-        self._solution = self._plan.solution(self._draft, testlib.Source(Ref(self._tree, path)))
+        self._solution = self._plan.solution(self._draft, testlib.ProgramSource(Ref(self._tree, path)))
 
     def _do_compile(self, name: str, _option: str = "") -> None:
         self._programs[posixpath.splitext(posixpath.basename(name))[0]] = self._file(name)
@@ -389,7 +389,7 @@ class _Script:
 
     def _do_sample(self, name: str) -> None:
         self._named(name)
-        case = _Case(f"sample/{name}", copy=self._file(f"sample/{name}.in"))
+        case = _ShCase(f"sample/{name}", copy=self._file(f"sample/{name}.in"))
         self._index += 1
         self._have("sample", name, case)
 
@@ -461,7 +461,7 @@ class _Script:
     def _new(self, name: str, generator: str = "", arguments: tuple[str, ...] = (), copy: str = "") -> None:
         path = f"{self._folder}/{self._index:03d}-{name}"
         self._index += 1
-        self._have(self._folder, name, _Case(path, generator, arguments, copy))
+        self._have(self._folder, name, _ShCase(path, generator, arguments, copy))
 
     def _again(self, name: str) -> None:
         """A test of another group in this one, too: made again, as it comes out the same."""
@@ -470,13 +470,13 @@ class _Script:
             raise PackageError(f"there is no test '{clean(name, 60)}' before this")
         if name not in self._groups.get(self._folder, []):
             base = posixpath.basename(case.path)
-            self._have(self._folder, name, _Case(f"{self._folder}/{base}", case.generator, case.arguments, case.copy))
+            self._have(self._folder, name, _ShCase(f"{self._folder}/{base}", case.generator, case.arguments, case.copy))
 
-    def _have(self, folder: str, name: str, case: _Case) -> None:
+    def _have(self, folder: str, name: str, case: _ShCase) -> None:
         self._groups.setdefault(folder, []).append(name)
         self._cases.setdefault(name, case)
         given, answer = f"data/{case.path}.in", f"data/{case.path}.ans"
-        steps: list[Step] = []
+        steps: list[MakingStep] = []
         if case.copy:
             if case.copy != given:
                 self._plan.copies[given] = case.copy
@@ -484,9 +484,9 @@ class _Script:
             key = self._plan.program(
                 self._draft,
                 f"generator {case.generator}",
-                testlib.Source(Ref(self._tree, self._programs[case.generator])),
+                testlib.ProgramSource(Ref(self._tree, self._programs[case.generator])),
             )
-            steps.append(Step(key, given, case.arguments))
+            steps.append(MakingStep(key, given, case.arguments))
         there = f"{case.copy[:-3]}.ans" if case.copy.startswith("data/sample/") else ""
         if there in self._tree.files:
             if there != answer:
@@ -496,5 +496,5 @@ class _Script:
         elif not self._solution:
             raise PackageError("there is no 'use_solution' before it, which makes the answers")
         else:
-            steps.append(Step(self._solution, answer, (), given))
+            steps.append(MakingStep(self._solution, answer, (), given))
         self._plan.add(*steps)

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from judge.errors import PackageError
 from judge.problems.importers import testlib
-from judge.problems.importers.cases import Case, write_scored
-from judge.problems.importers.cases import Subtask as Group
+from judge.problems.importers.cases import ImportedCase, write_scored
+from judge.problems.importers.cases import ImportedSubtask as Group
 from judge.problems.importers.draft import TEXT_BYTES, Draft, Ref, as_number, read, unique
 from judge.problems.tree import clean
 
@@ -126,7 +126,7 @@ def other_checker(draft: Draft, folders: Sequence[str], used: Ref | None) -> Ref
 def put_checker(draft: Draft, source: Ref) -> None:
     """Have a checker as the package's output validator."""
     if testlib.uses_testlib(source) and not _is_patched(draft, source):
-        testlib.put_checker(draft, testlib.Source(source), style=testlib.CMS)
+        testlib.put_checker(draft, testlib.ProgramSource(source), style=testlib.CMS)
         draft.report.took(f"checker: {draft.tree.where(source.path)}, made with testlib")
         return
     put_asked(draft, source, "cms_wrapper.sh")
@@ -279,7 +279,7 @@ def source_stem(name: str) -> str:
 # --- tests and subtasks ----------------------------------------------------------------------------------------------
 
 
-def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: Sequence[Scored]) -> None:
+def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[ImportedCase], subtasks: Sequence[Scored]) -> None:
     """Tests with their subtasks: as groups of the format where it has what they need, else in judge.yaml."""
     count = sum(len(one.tests) for one in subtasks)
     if count > _MEMBERS:
@@ -328,7 +328,7 @@ def _settings(draft: Draft) -> dict[str, Any]:
 
 
 def _write_flat(
-    draft: Draft, task: TaskKeys, cases: Sequence[Case], subtasks: Sequence[Scored], settings: Mapping[str, Any]
+    draft: Draft, task: TaskKeys, cases: Sequence[ImportedCase], subtasks: Sequence[Scored], settings: Mapping[str, Any]
 ) -> None:
     """Tests without groups; which of them are in which subtask is said beside the format."""
     used = {name for one in subtasks for name in one.tests}

@@ -30,7 +30,7 @@ _MEMORY = 1024**3
 
 
 @dataclass(frozen=True)
-class Program:
+class PackageProgram:
     """A program of the package: its files, the shell command that builds it in their folder ("": nothing is built).
 
     `run` are the words that start it; `{}/` at the beginning of one is the folder. `name` is for people. `compile` are
@@ -48,7 +48,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Step:
+class MakingStep:
     """One run. `program` is a key of the plan's programs, `output` the file of the package that it makes.
 
     The file `input` of the package is its standard input (`""`: nothing is), or lies in its working directory as
@@ -89,13 +89,13 @@ class Plan:
     """
 
     tree: Tree
-    programs: dict[str, Program] = field(default_factory=dict)
-    tests: list[tuple[Step, ...]] = field(default_factory=list)
+    programs: dict[str, PackageProgram] = field(default_factory=dict)
+    tests: list[tuple[MakingStep, ...]] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
     texts: dict[str, bytes] = field(default_factory=dict)
     notes: list[tuple[bool, str]] = field(default_factory=list)
 
-    def program(self, draft: Draft, key: str, source: testlib.Source) -> str:
+    def program(self, draft: Draft, key: str, source: testlib.ProgramSource) -> str:
         """Have a program, once for each key, which is returned; PackageError for a language that is not known here."""
         if key not in self.programs:
             before = len(draft.report.left)
@@ -103,7 +103,7 @@ class Plan:
             self.notes += [(False, line) for line in draft.report.left[before:]]
         return key
 
-    def solution(self, draft: Draft, source: testlib.Source) -> str:
+    def solution(self, draft: Draft, source: testlib.ProgramSource) -> str:
         """Have the program that makes the answers, with the graders that the draft has for it; its key."""
         suffix = posixpath.splitext(source.ref.path)[1].lower()
         language = "c" if suffix == ".c" else table.guess(source.ref.path, table.load_table()) or ""
@@ -114,7 +114,7 @@ class Plan:
             raise PackageError(f"{source.ref.where}: {msg}")
         return self.program(draft, SOLUTION, replace(source, more=(*source.more, *more)))
 
-    def add(self, *steps: Step) -> None:
+    def add(self, *steps: MakingStep) -> None:
         """Have one more test; PackageError when there are too many."""
         if steps:
             self.tests.append(steps)
@@ -228,7 +228,7 @@ def words(command: str, where: str) -> list[str]:
     return found
 
 
-def program(draft: Draft, source: testlib.Source) -> Program:
+def program(draft: Draft, source: testlib.ProgramSource) -> PackageProgram:
     """A generator or solution that is run to make tests; PackageError for one in a language that is not known here."""
     ref = source.ref
     suffix = posixpath.splitext(ref.path)[1].lower()
@@ -239,18 +239,20 @@ def program(draft: Draft, source: testlib.Source) -> Program:
     files: dict[str, Content] = {**dict(testlib.modules(ref)), **beside, plain: ref}
     quoted, here = shlex.quote(plain), "{}/" + plain
     if suffix == ".py":
-        return Program(ref.path, files, "", ("python3", here), language="python3")
+        return PackageProgram(ref.path, files, "", ("python3", here), language="python3")
     if suffix == ".java":
-        return Program(ref.path, files, "", ("java", "-Xmx1g", "-Xss64m", here), language="java")
+        return PackageProgram(ref.path, files, "", ("java", "-Xmx1g", "-Xss64m", here), language="java")
     if suffix == ".sh":
-        return Program(ref.path, files, "", ("sh", here), language="sh")
+        return PackageProgram(ref.path, files, "", ("sh", here), language="sh")
     if suffix in {".pas", ".dpr"}:
         word = "-dEVAL " if _asks_eval(draft, files) else ""
-        return Program(ref.path, files, f"fpc -l- -v0 -O2 {word}-oprogram {quoted}", ("{}/program",), (), "pascal")
+        return PackageProgram(
+            ref.path, files, f"fpc -l- -v0 -O2 {word}-oprogram {quoted}", ("{}/program",), (), "pascal"
+        )
     return _of_table(ref, files)
 
 
-def _of_table(ref: Ref, files: Mapping[str, Content]) -> Program:
+def _of_table(ref: Ref, files: Mapping[str, Content]) -> PackageProgram:
     """A program in another language of the table, built and run as submissions are, in its folder in place of /box."""
     rows = table.load_table()
     language = table.guess(ref.path, rows)
@@ -260,10 +262,10 @@ def _of_table(ref: Ref, files: Mapping[str, Content]) -> Program:
     commands = row.plan_files({name: read(content) for name, content in files.items()}, _MEMORY, entry=plain)
     env = ("env", *(f"{name}={value}" for name, value in commands.env.items())) if commands.env else ()
     compiled = (*env, *commands.compile) if commands.compile else ()
-    return Program(ref.path, files, "", (*env, *commands.run), compiled, language, tuple(sorted(row.programs())))
+    return PackageProgram(ref.path, files, "", (*env, *commands.run), compiled, language, tuple(sorted(row.programs())))
 
 
-def _compiled(draft: Draft, source: testlib.Source, suffix: str) -> Program:
+def _compiled(draft: Draft, source: testlib.ProgramSource, suffix: str) -> PackageProgram:
     """A program in C or C++, with what it includes and what is compiled with it."""
     name = "program" + suffix
     files: dict[str, Content] = {name: testlib.flat(source.ref)}
@@ -282,7 +284,7 @@ def _compiled(draft: Draft, source: testlib.Source, suffix: str) -> Program:
         build = f"cc -std=gnu11 -O2 -w {word}-o program {' '.join(units)} -lm"
     else:
         build = f"c++ -std=gnu++{source.standard} -O2 -w -fpermissive {word}-o program {' '.join(units)}"
-    return Program(source.ref.path, files, build, ("{}/program",), language="c" if suffix == ".c" else "cpp")
+    return PackageProgram(source.ref.path, files, build, ("{}/program",), language="c" if suffix == ".c" else "cpp")
 
 
 def _asks_eval(draft: Draft, files: Mapping[str, Content]) -> bool:

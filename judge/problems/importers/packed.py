@@ -83,7 +83,7 @@ class Packed(Tree):
     def _gunzip(self, path: str, target: Path) -> None:
         size = 0
         try:
-            source = io.BufferedReader(_Chunks(self._base.chunks(path)))
+            source = io.BufferedReader(_TreeFile(self._base.chunks(path)))
             with gzip.GzipFile(fileobj=source) as packed, target.open("wb") as file:
                 while piece := packed.read(CHUNK):
                     size += len(piece)
@@ -124,7 +124,7 @@ class Packed(Tree):
         self._base.enter(top)
 
 
-class _Chunks(io.RawIOBase):
+class _TreeFile(io.RawIOBase):
     """A file of a tree, for those that read from files."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:

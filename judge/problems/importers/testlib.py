@@ -64,7 +64,7 @@ CLOSE_CHECKERS = {"lcmp": ["case_sensitive"], "fcmp": ["case_sensitive", "space_
 
 
 @dataclass(frozen=True)
-class Source:
+class ProgramSource:
     """A program's source; `kind` is what the package calls its language ('cpp.g++17', 'CPP17'), `more` other files."""
 
     ref: Ref
@@ -119,7 +119,9 @@ THEMIS = Style(defines=("THEMIS",))
 CMS = Style(defines=("CMS",))
 
 
-def put_checker(draft: Draft, checker: Source | None, interactor: Source | None = None, style: Style = TESTLIB) -> None:
+def put_checker(
+    draft: Draft, checker: ProgramSource | None, interactor: ProgramSource | None = None, style: Style = TESTLIB
+) -> None:
     """Have a checker, an interactor, or both as the package's output validator."""
     defines = [f"-D{name}" for name in style.defines]
     if checker is not None:
@@ -134,7 +136,7 @@ def put_checker(draft: Draft, checker: Source | None, interactor: Source | None 
     draft.put(f"{_VALIDATOR}/build", _script(lines))
 
 
-def put_input_validator(draft: Draft, name: str, source: Source) -> None:
+def put_input_validator(draft: Draft, name: str, source: ProgramSource) -> None:
     """Have a testlib validator as one of the package's input validators."""
     folder = f"input_validators/{slug(name, 'validator')}"
     draft.put(f"{folder}/build", _script([_put_program(draft, folder, "validator", source)]))
@@ -146,7 +148,7 @@ def _script(lines: Sequence[str]) -> str:
     return "\n".join(["#!/bin/sh", "set -e", *lines, ""])
 
 
-def _put_program(draft: Draft, folder: str, program: str, source: Source) -> str:
+def _put_program(draft: Draft, folder: str, program: str, source: ProgramSource) -> str:
     """The source and what it includes, under names of their own; returns the command that compiles it."""
     if source.ref.path.endswith(".py"):
         return _put_script(draft, folder, program, source)
@@ -172,7 +174,7 @@ def _put_program(draft: Draft, folder: str, program: str, source: Source) -> str
     return _COMPILE.format(standard=source.standard, program=program, source=" ".join(sources))
 
 
-def _put_script(draft: Draft, folder: str, program: str, source: Source) -> str:
+def _put_script(draft: Draft, folder: str, program: str, source: ProgramSource) -> str:
     """A program in Python, with what comes beside it; returns the command that makes it one."""
     draft.put(f"{folder}/{program}.py", source.ref)
     for ref in source.more:

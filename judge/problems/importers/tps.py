@@ -15,8 +15,8 @@ from typing import Any
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import ioi, tps_gen
-from judge.problems.importers.cases import Case, points
-from judge.problems.importers.draft import Asked, Draft, decode
+from judge.problems.importers.cases import ImportedCase, points
+from judge.problems.importers.draft import Draft, ImporterWords, decode
 from judge.problems.importers.making import UnmadeError
 from judge.problems.tree import Tree, clean
 from judge.yamltext import from_json
@@ -80,9 +80,9 @@ def matches(tree: Tree) -> bool:
     )
 
 
-def convert(tree: Tree, asked: Asked) -> Draft:
+def convert(tree: Tree, asked: ImporterWords) -> Draft:
     """A package of the task; PackageError."""
-    return _Conversion(tree, asked).convert()
+    return _TpsConversion(tree, asked).convert()
 
 
 def parse(data: bytes, where: str) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def parse(data: bytes, where: str) -> dict[str, Any]:
     return value
 
 
-class _Conversion:
-    def __init__(self, tree: Tree, asked: Asked) -> None:
+class _TpsConversion:
+    def __init__(self, tree: Tree, asked: ImporterWords) -> None:
         self._tree = tree
         self._draft = Draft(tree, "tps")
         if _PROBLEM not in tree.files:
@@ -270,13 +270,15 @@ class _Conversion:
         cases = [self._case(name, sample=name in shown) for name in names]
         ioi.write_tests(self._draft, self._task, cases, [one for one in subtasks if one.tests])
 
-    def _case(self, name: str, *, sample: bool) -> Case:
+    def _case(self, name: str, *, sample: bool) -> ImportedCase:
         answer = next(
             (f"tests/{name}{end}" for end in (".out", ".ans") if f"tests/{name}{end}" in self._tree.files), ""
         )
         if not answer and self._kind() in {"Communication", "OutputOnly"}:
-            return Case(name, self._draft.ref(f"tests/{name}.in"), b"", sample)
-        return Case(name, self._draft.ref(f"tests/{name}.in"), self._draft.ref(answer or f"tests/{name}.out"), sample)
+            return ImportedCase(name, self._draft.ref(f"tests/{name}.in"), b"", sample)
+        return ImportedCase(
+            name, self._draft.ref(f"tests/{name}.in"), self._draft.ref(answer or f"tests/{name}.out"), sample
+        )
 
     def _subtasks(self, names: Sequence[str]) -> list[ioi.Scored]:
         """From an export's subtasks/, or from subtasks.json with tests/mapping or the tests' names."""
@@ -342,7 +344,7 @@ class _Conversion:
         try:
             found = tps_gen.read_data(self._draft.text(tps_gen.DATA), self._tree.where(tps_gen.DATA))
         except PackageError:
-            found = tps_gen.Listed()
+            found = tps_gen.TpsLists()
         if not found.commands or not found.commands.keys() <= known:
             self._draft.report.dropped(f"{tps_gen.DATA}: lists other tests than there are; their names tell subtasks")
             return {}

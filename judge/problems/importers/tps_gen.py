@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft
-from judge.problems.importers.making import MOST, Plan, Step, UnmadeError, several, words
+from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, several, words
 from judge.problems.tree import clean
 
 DATA = "gen/data"
@@ -21,7 +21,7 @@ _RIGHT = re.compile(r"(?:ac|correct|sol|solution|model|main|std|official)(?:[\W_
 
 
 @dataclass
-class Listed:
+class TpsLists:
     """The lists in gen/data: each test with its command, and the tests of each subtask or other set."""
 
     commands: dict[str, str] = field(default_factory=dict)
@@ -75,12 +75,12 @@ class Listed:
             raise PackageError(f"there are more than {MOST} tests; remove some")
 
 
-def read_data(text: str, where: str) -> Listed:
+def read_data(text: str, where: str) -> TpsLists:
     """Read gen/data: `@subtask NAME` and `@testset NAME` begin a set, `@include NAME …` adds others to it.
 
     Every other line is a test, `manual FILE` or a generator with its arguments. PackageError.
     """
-    found = Listed()
+    found = TpsLists()
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if line and not line.startswith("#"):
@@ -105,7 +105,7 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], k
     model = _model(draft, plan, solutions) if kind in {"Batch", "TwoSteps"} else ""
     for name, command in listed.commands.items():
         target = f"tests/{name}.in"
-        steps: list[Step] = []
+        steps: list[MakingStep] = []
         head, *args = words(command, f"{where}:{listed.lines[name]}")
         if head == _MANUAL:
             path = f"gen/manual/{args[0]}" if args else ""
@@ -114,10 +114,12 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], k
                 raise PackageError(f"{where}:{listed.lines[name]}: there is no {given} in the package")
             plan.copies[target] = path
         else:
-            steps.append(Step(_generator(draft, plan, head, f"{where}:{listed.lines[name]}"), target, tuple(args)))
+            steps.append(
+                MakingStep(_generator(draft, plan, head, f"{where}:{listed.lines[name]}"), target, tuple(args))
+            )
         if model:
             both = kind == "TwoSteps"
-            steps.append(Step(model, f"tests/{name}.out", (), target, names[0], names[1], two_steps=both))
+            steps.append(MakingStep(model, f"tests/{name}.out", (), target, names[0], names[1], two_steps=both))
         plan.add(*steps)
     mapping = "".join(f"{one} {test}\n" for one in listed.subtasks for test in listed.sets[one])
     plan.texts["tests/mapping"] = mapping.encode()
@@ -134,7 +136,7 @@ def _generator(draft: Draft, plan: Plan, head: str, where: str) -> str:
     path = next((one for one in paths if one in draft.tree.files), None)
     if path is None or "/" in stem:
         raise PackageError(f"{where}: there is no gen/{clean(stem, 60)}.cpp or .py that makes this test")
-    return plan.program(draft, f"generator {stem}", testlib.Source(draft.ref(path)))
+    return plan.program(draft, f"generator {stem}", testlib.ProgramSource(draft.ref(path)))
 
 
 def right_by_name(draft: Draft) -> str:
@@ -152,10 +154,10 @@ def _model(draft: Draft, plan: Plan, solutions: Mapping[str, str]) -> str:
     for verdict in ("model_solution", "correct"):
         for name, said in solutions.items():
             if said == verdict and f"solution/{name}" in files:
-                return plan.solution(draft, testlib.Source(draft.ref(f"solution/{name}")))
+                return plan.solution(draft, testlib.ProgramSource(draft.ref(f"solution/{name}")))
     path = "" if solutions else right_by_name(draft)
     if path:
         plan.notes.append((False, f"the model solution: no solutions.json names one; {path} is right by its name"))
-        return plan.solution(draft, testlib.Source(draft.ref(path)))
+        return plan.solution(draft, testlib.ProgramSource(draft.ref(path)))
     msg = "expected one with verdict 'model_solution' in solutions.json"
     raise PackageError(f"{draft.tree.label}: has no model solution that makes the answers; {msg}")

@@ -20,9 +20,9 @@ from judge.languages import sources
 from judge.languages.table import load_table
 from judge.problems import expectations, statements
 from judge.problems.folders import folder_of
-from judge.problems.importers.draft import Asked
+from judge.problems.importers.draft import ImporterWords
 from judge.problems.importers.making import Plan, UnmadeError
-from judge.problems.metadata import YAML_BYTES, ProblemYaml, Source
+from judge.problems.metadata import YAML_BYTES, ProblemYaml, SettingsSource
 from judge.problems.package import open_reader
 from judge.problems.reading import formats, looks
 from judge.problems.reading.findings import Findings
@@ -85,7 +85,7 @@ def check_package(
     name: str | None = None,
     time_limit: float | None = None,
     dialect: Dialect = "",
-    asked: Asked | None = None,
+    asked: ImporterWords | None = None,
 ) -> Checked:
     """Everything about the package at `path` that can be said without running anything; nothing is raised for it."""
     with contextlib.ExitStack() as stack:
@@ -94,7 +94,7 @@ def check_package(
             reader = open_reader(stack, path, Given(name, time_limit, dialect), asked, content.look)
         except UnmadeError as unmade:
             # Everything else is looked at with empty files in their place.
-            there = replace(asked or Asked(), made=unmade.plan.stand_ins())
+            there = replace(asked or ImporterWords(), made=unmade.plan.stand_ins())
             checked = check_package(path, name=name, time_limit=time_limit, dialect=dialect, asked=there)
             checked.findings.note(str(unmade))
             if checked.package is not None:
@@ -108,7 +108,7 @@ def check_package(
         for note in reader.notes:
             reader.findings.note(note)
         made = asked.made.notes if asked is not None and asked.made is not None else ()
-        about = _About(
+        about = _AboutPackage(
             reader, package, content, generated=any(carried and _INPUTS.match(line) for carried, line in made)
         )
         # Checks of what only describes a package are for those who wrote it in this format.
@@ -151,7 +151,7 @@ class _Content:
 
 
 @dataclass
-class _About:
+class _AboutPackage:
     """All that a check looks at. `generated`: its generators make inputs, at import."""
 
     reader: Reader
@@ -165,7 +165,7 @@ class _About:
         return self.reader.tree
 
     @property
-    def yaml(self) -> Source[ProblemYaml]:
+    def yaml(self) -> SettingsSource[ProblemYaml]:
         """problem.yaml."""
         return self.reader.yaml
 
@@ -182,7 +182,7 @@ class _About:
             self.findings.warning(f"{self.tree.where('data')}: {len(paths) - _NAMED} more files: {sentence}")
 
 
-def _description(about: _About) -> None:
+def _description(about: _AboutPackage) -> None:
     """License, owner, uuid: nobody may use a problem of which they are unknown. DOMjudge's have no place for them."""
     if PROBLEM_YAML not in about.tree.files:
         return
@@ -202,7 +202,7 @@ def _description(about: _About) -> None:
         about.findings.warning(f"{yaml.at('uuid')}: key 'uuid' is missing; format {said.format.name} requires it")
 
 
-def _statements(about: _About) -> None:
+def _statements(about: _AboutPackage) -> None:
     """A statement in every language that the problem has a name in, and the other way round."""
     said = about.yaml.settings
     found = statements.find(about.tree.files, legacy=said.legacy)
@@ -217,7 +217,7 @@ def _statements(about: _About) -> None:
         about.findings.warning(f"{about.yaml.at('name')}: name: is missing in '{code}', which has a statement")
 
 
-def _pages(about: _About) -> None:
+def _pages(about: _AboutPackage) -> None:
     """Statements that would lack something on their page: a picture, or a name that stands for nothing."""
     said, tree = about.yaml.settings, about.tree
     found = statements.find(tree.files, legacy=said.legacy)
@@ -249,7 +249,7 @@ def _pages(about: _About) -> None:
                 about.findings.warning(f"{tree.where(path)}: '{word}' is none of the constants, and stays as it is")
 
 
-def _folders(about: _About) -> None:
+def _folders(about: _AboutPackage) -> None:
     """Folders that no version of the format has, above all misspelt ones."""
     for top in sorted({path.split("/")[0] for path in about.tree.files if "/" in path} - FOLDERS):
         near = difflib.get_close_matches(top, FOLDERS, n=1, cutoff=_ALIKE)
@@ -269,7 +269,7 @@ def _folders(about: _About) -> None:
         about.findings.note(f"{where}: {names}{more}: kept with the package, and not run; its tests must be in data/")
 
 
-def _programs(about: _About) -> None:
+def _programs(about: _AboutPackage) -> None:
     """The format wants inputs to be validated."""
     if not any(about.tree.below(folder) for folder in formats.INPUT_VALIDATORS):
         where = about.tree.where(formats.INPUT_VALIDATORS[0])
@@ -279,7 +279,7 @@ def _programs(about: _About) -> None:
         about.findings.warning(f"{where}: is an old name; call the folder input_validators")
 
 
-def _samples(about: _About) -> None:
+def _samples(about: _AboutPackage) -> None:
     """Files that say what is shown of a sample, against each other."""
     tree = about.tree
     found = statements.find(tree.files, legacy=about.yaml.settings.legacy).samples
@@ -307,7 +307,7 @@ def _samples(about: _About) -> None:
             )
 
 
-def _outputs(about: _About) -> None:
+def _outputs(about: _AboutPackage) -> None:
     """The output that a sample shows, against its answer, where the default validator compares the two."""
     manifest = about.package.manifest if about.package is not None else None
     if manifest is None or manifest.validators or manifest.traits.needs_validator:
@@ -325,7 +325,7 @@ def _outputs(about: _About) -> None:
             say(f"{about.tree.where(shown)}: is shown as an output, and is not accepted beside its answer: {why}")
 
 
-def _interaction(about: _About, path: str) -> None:
+def _interaction(about: _AboutPackage, path: str) -> None:
     """The lines of a sample interaction."""
     multi = about.yaml.settings.traits.passes > 1
     data = about.tree.read(path, YAML_BYTES)
@@ -336,7 +336,7 @@ def _interaction(about: _About, path: str) -> None:
             return
 
 
-def _cases(about: _About) -> None:
+def _cases(about: _AboutPackage) -> None:
     """Test cases for the validators themselves: whole, and of known kinds."""
     for folder, needs in _DATA_FOLDERS.items():
         for path in about.tree.below(f"data/{folder}"):
@@ -350,7 +350,7 @@ def _cases(about: _About) -> None:
                     )
 
 
-def _contents(about: _About) -> None:
+def _contents(about: _AboutPackage) -> None:
     """Tests that are twice there, that are no plain text, or whose answer is as long as an output may be."""
     content = about.content
     about.several(sorted(content.returns), "has Windows line ends (CR LF); programs read the CR, too")
@@ -375,7 +375,7 @@ def _contents(about: _About) -> None:
         )
 
 
-def _submissions(about: _About) -> None:
+def _submissions(about: _AboutPackage) -> None:
     """Submissions that say nothing, or that nobody can judge; submissions.yaml against the files."""
     package = about.package
     inner = [path.removeprefix("submissions/") for path in about.tree.below("submissions") if path.count("/") > 1]
@@ -420,7 +420,7 @@ def _entry_fault(one: expectations.Candidate) -> str:
     return f"'{clean(one.entry, 80)}' is in none of the files; name the class with main"
 
 
-_CHECKS: tuple[Callable[[_About], None], ...] = (
+_CHECKS: tuple[Callable[[_AboutPackage], None], ...] = (
     _description,
     _statements,
     _pages,

@@ -11,7 +11,7 @@ from judge.problems import statements
 from judge.problems.metadata import YAML_BYTES, ProblemYaml
 from judge.problems.programs import substitute
 from judge.problems.reading.findings import Findings
-from judge.problems.reading.held import Blobs
+from judge.problems.reading.held import TreeBlobs
 from judge.problems.tree import Tree, clean
 from judge.yamltext import from_json
 
@@ -36,7 +36,7 @@ def title(tree: Tree, yaml: ProblemYaml, ini: Mapping[str, str]) -> str:
     return ""
 
 
-def shown(tree: Tree, yaml: ProblemYaml, blobs: Blobs, findings: Findings) -> dict[str, Any]:
+def shown(tree: Tree, yaml: ProblemYaml, blobs: TreeBlobs, findings: Findings) -> dict[str, Any]:
     """The manifest's fields about what people see of the problem."""
     named = yaml.name if isinstance(yaml.name, dict) else {}
     only = next(iter(named)) if len(named) == 1 else None

@@ -72,7 +72,7 @@ _SHARED_FLAGS = frozenset({"sum", "avg", "min", "max", "ignore_sample"})
 
 
 @dataclass(frozen=True)
-class Seen:
+class SignsSeen:
     """Signs in a legacy package of the judge that it was written for.
 
     `paths` are its files, `yaml` its problem.yaml and `groups` its testdata.yaml files, as they are, `sources` texts of
@@ -101,36 +101,36 @@ class Sign:
 
     dialect: Dialect
     what: str
-    found: Callable[[Seen], bool]
+    found: Callable[[SignsSeen], bool]
 
 
-def _said(seen: Seen, key: str) -> list[str]:
+def _said(seen: SignsSeen, key: str) -> list[str]:
     """The values of a key in all groups, as text."""
     return [str(group[key]) for group in seen.groups if group.get(key) is not None]
 
 
-def _other_flags(seen: Seen) -> bool:
+def _other_flags(seen: SignsSeen) -> bool:
     return bool({flag for text in _said(seen, "grader_flags") for flag in text.split()} - _SHARED_FLAGS)
 
 
-def _other_scores(seen: Seen) -> bool:
+def _other_scores(seen: SignsSeen) -> bool:
     return bool(_said(seen, "reject_score")) or any(re.search("inf|-", text) for text in _said(seen, "range"))
 
 
-def _other_types(seen: Seen) -> bool:
+def _other_types(seen: SignsSeen) -> bool:
     return len(seen.words("type")) > 1 or bool({"interactive", "multi-pass"} & set(seen.words("type")))
 
 
-def _quoted(seen: Seen) -> bool:
+def _quoted(seen: SignsSeen) -> bool:
     texts = [*_said(seen, "output_validator_flags"), str(seen.yaml.get("validator_flags") or "")]
     return any('"' in text or "'" in text for text in texts)
 
 
-def _at_root(seen: Seen) -> bool:
+def _at_root(seen: SignsSeen) -> bool:
     return bool({"problem.pdf", "problem.html", "problem.txt"} & set(seen.paths))
 
 
-def _new_groups(seen: Seen) -> bool:
+def _new_groups(seen: SignsSeen) -> bool:
     return any(path.startswith("data/") and path.endswith("/test_group.yaml") for path in seen.paths)
 
 
@@ -162,7 +162,7 @@ SIGNS: Final = (
 )
 
 
-def detect(seen: Seen) -> tuple[Dialect, str]:
+def detect(seen: SignsSeen) -> tuple[Dialect, str]:
     """The dialect of a legacy package, and by what it is known; Kattis's with an empty reason when nothing says.
 
     Kattis is the format's own home, so its reading is the one of the format's text.

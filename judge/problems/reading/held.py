@@ -68,7 +68,7 @@ class Package:
         file.seek(0)
         return file
 
-    def keep(self, blobs: Blobs) -> None:
+    def keep(self, blobs: TreeBlobs) -> None:
         """Remove the temporary files of an archive when this object goes away."""
         if blobs.temporary is not None:
             self._cleanup = weakref.finalize(self, shutil.rmtree, blobs.temporary, ignore_errors=True)
@@ -85,7 +85,7 @@ class Package:
         self.close()
 
 
-class Blobs:
+class TreeBlobs:
     """The files of a tree by their hashes, each read once and in pieces, so that a package of GiB takes little memory.
 
     `look` is shown every piece of every file as it is hashed.

@@ -26,7 +26,7 @@ from judge.problems.programs import Finder, FoundProgram, substitute
 from judge.problems.reading import extras, formats, settings
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import DOMJUDGE, Dialect
-from judge.problems.reading.held import Blobs, Look, Package
+from judge.problems.reading.held import Look, Package, TreeBlobs
 from judge.problems.scoring import standing
 from judge.problems.task import MANAGER, read_task
 from judge.problems.timing import PROVISIONAL
@@ -74,14 +74,16 @@ class Reader:
         self.tree = tree
         self.findings = Findings()
         self.dialect: Dialect = ""
-        self.yaml: metadata.Source[ProblemYaml] = metadata.Source(ProblemYaml(), tree.where(PROBLEM_YAML), {})
+        self.yaml: metadata.SettingsSource[ProblemYaml] = metadata.SettingsSource(
+            ProblemYaml(), tree.where(PROBLEM_YAML), {}
+        )
         self.ini: dict[str, str] = {}
         self._is_of_kattis = False
         self.name = name
         self._given = given
         # Of another format: what was carried over, and what was not.
         self.notes = notes or []
-        self._blobs = Blobs(tree, look)
+        self._blobs = TreeBlobs(tree, look)
         self._table = load_table()
         self._finder = Finder(tree, self._table, self.findings)
 
@@ -238,7 +240,7 @@ class Reader:
             if self.tree.files[path] <= metadata.YAML_BYTES and not path.startswith("submissions/accepted/")
         ]
         folders = {path.split("/")[1] for path in self.tree.below("output_validators") if path.count("/") > 1}
-        seen = formats.Seen(sorted(self.tree.files), raw[0], raw[1:], sources, len(folders))
+        seen = formats.SignsSeen(sorted(self.tree.files), raw[0], raw[1:], sources, len(folders))
         dialect, reason = formats.detect(seen)
         self._is_of_kattis = bool(reason) and dialect != DOMJUDGE
         if reason:

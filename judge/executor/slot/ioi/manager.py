@@ -18,7 +18,7 @@ from judge.languages.table import PATH
 from judge.model.messages import Limits
 from judge.problems.validator import number
 from judge.sandbox.meeting import path_of
-from judge.sandbox.types import Command, Killed, Outcome
+from judge.sandbox.types import Command, Killed, RunOutcome
 
 INPUT = "input.txt"
 _LINE_BYTES = 4096
@@ -91,7 +91,7 @@ class Manager:
             cwd="/box",
         )
 
-    def found(self, outcome: Outcome, *, scoring: bool) -> ValidatorResult | None:
+    def found(self, outcome: RunOutcome, *, scoring: bool) -> ValidatorResult | None:
         """The manager's finding; None when it was ended before it could say so."""
         if Killed.CANCELLED in outcome.killed:
             return None

@@ -13,12 +13,12 @@ from judge.executor.slot import builds, truncation
 from judge.executor.slot.ioi.manager import Manager
 from judge.executor.slot.packaged.feedback import ValidatorResult
 from judge.executor.slot.program import Box, Program
-from judge.executor.verdict import Checked, Ruling, run_fault, run_verdict
+from judge.executor.verdict import Ruling, Validated, run_fault, run_verdict
 from judge.files import in_memory
 from judge.model.messages import Limits, Verdict
 from judge.model.problem import IoiTask
 from judge.sandbox.meeting import Actor, Link, path_of
-from judge.sandbox.types import Command, Killed, Outcome
+from judge.sandbox.types import Command, Killed, RunOutcome
 
 # Seconds that a manager may live longer than all processes together, beside its own limits.
 _LATER = 1.0
@@ -26,8 +26,8 @@ _MOST = 3600.0
 # A process that talks by its standard streams. Opened in this order, as elsewhere: input, then output.
 _STREAMS = 'exec <"$1" >"$2" 3<&- 4<&-; shift 2; exec "$@"'
 
-Run = Callable[[Box, Command], Outcome]
-Meet = Callable[[Sequence[Actor], Sequence[Link], Callable[[int, Outcome, bool], bool], float], list[Outcome]]
+Run = Callable[[Box, Command], RunOutcome]
+Meet = Callable[[Sequence[Actor], Sequence[Link], Callable[[int, RunOutcome, bool], bool], float], list[RunOutcome]]
 
 
 class UnfitError(UsageError):
@@ -80,7 +80,7 @@ class Round:
     `limits` are those that it had.
     """
 
-    outcome: Outcome
+    outcome: RunOutcome
     limits: Limits
     ruling: Ruling | None = None
     validated: ValidatorResult | None = None
@@ -143,14 +143,14 @@ class Rounds:
         if outcome.file is not None:
             return Round(replace(outcome, stdout=outcome.file, file=None), limits)
         outcome = replace(outcome, stdout=in_memory("output"))
-        absent = Checked(accepted=False, message=f"the program left no regular file '{task.output_file}'")
+        absent = Validated(accepted=False, message=f"the program left no regular file '{task.output_file}'")
         return Round(outcome, limits, run_verdict(outcome, limits, absent, heap_full=self.program.heap_full(outcome)))
 
     def _extra(self, command: Command, left: float) -> float:
         """By how much the wall limit of one process may grow for the others' sake."""
         return max(0.0, left - command.enforced.wall_seconds)
 
-    def _limits(self, outcomes: Sequence[Outcome], number: int | None, beside: float = 0.0) -> Limits:
+    def _limits(self, outcomes: Sequence[RunOutcome], number: int | None, beside: float = 0.0) -> Limits:
         """Of one process, or of the account of all: its wall time grows by the CPU time of all others.
 
         `beside` is what others than these used.
@@ -160,7 +160,7 @@ class Rounds:
         limits = self.program.limits
         return limits.model_copy(update={"wall": limits.wall_seconds + others})
 
-    def _failed(self, outcomes: Sequence[Outcome], beside: float = 0.0) -> list[int]:
+    def _failed(self, outcomes: Sequence[RunOutcome], beside: float = 0.0) -> list[int]:
         """The processes that did wrong by themselves."""
         return [
             number
@@ -170,7 +170,7 @@ class Rounds:
             is not None
         ]
 
-    def _ended_badly(self, outcome: Outcome) -> bool:
+    def _ended_badly(self, outcome: RunOutcome) -> bool:
         """Says whether a process has decided the matter by its end."""
         limits = self.program.limits.model_copy(update={"wall": _MOST})
         cancelled = Killed.CANCELLED in outcome.killed
@@ -213,7 +213,7 @@ class Rounds:
         links = [link for pair in pairs for link in pair[::order]]
         forsaken: set[int] = set()
 
-        def over(number: int, outcome: Outcome, left: bool) -> bool:
+        def over(number: int, outcome: RunOutcome, left: bool) -> bool:
             if left and number > 0 and not outcome.killed and outcome.signal is None:
                 forsaken.add(number - 1)
                 return False
@@ -224,7 +224,7 @@ class Rounds:
             heard = manager.found(said, scoring=self.scoring)
         return self._ruled(outcomes[1:], heard, said, forsaken)
 
-    def _over(self, number: int, outcome: Outcome) -> bool:
+    def _over(self, number: int, outcome: RunOutcome) -> bool:
         """Says whether an end settles the matter: a process that did wrong, or a manager that does not say yes."""
         if number > 0:
             return self._ended_badly(outcome)
@@ -232,7 +232,11 @@ class Rounds:
         return heard is None or not heard.accepted
 
     def _ruled(
-        self, processes: Sequence[Outcome], heard: ValidatorResult | None, manager: Outcome, forsaken: Collection[int]
+        self,
+        processes: Sequence[RunOutcome],
+        heard: ValidatorResult | None,
+        manager: RunOutcome,
+        forsaken: Collection[int],
     ) -> Round:
         """The verdict of a communication: what a process did wrong by itself comes before the manager's word.
 
@@ -257,7 +261,7 @@ class Rounds:
         return Round(one, limits, ruling, heard)
 
 
-def merged(outcomes: Sequence[Outcome], number: int) -> Outcome:
+def merged(outcomes: Sequence[RunOutcome], number: int) -> RunOutcome:
     """The account of several processes that ran side by side, in the shape of one of them, whose outputs it has.
 
     CPU time is that of all, memory that of the largest, wall time that of the one when it was ended badly, else the

@@ -11,7 +11,7 @@ from judge.executor.slot.file_lock import Wait
 from judge.executor.slot.program import Box, Program
 from judge.executor.verdict import compile_verdict
 from judge.model.messages import Limits
-from judge.sandbox.types import Command, Outcome
+from judge.sandbox.types import Command, RunOutcome
 
 MESSAGE_BYTES = 4096
 
@@ -29,7 +29,7 @@ class Workshop:
     """
 
     take: Callable[[], Box]
-    run: Callable[[Box, Command], Outcome]
+    run: Callable[[Box, Command], RunOutcome]
     kept: builds.Builds
     compile_limits: Limits
     wait: Wait
@@ -56,7 +56,7 @@ class BuiltProgram:
         """The limits of one run."""
         return self.program.limits
 
-    def run(self, command: Command) -> Outcome:
+    def run(self, command: Command) -> RunOutcome:
         """Run a command in its sandbox; raises when the task is cancelled."""
         return self._workshop.run(self.box(), command)
 
@@ -107,7 +107,7 @@ class BuiltProgram:
             self._workshop.kept.save(key, data)
 
 
-def first_line(outcome: Outcome) -> str:
+def first_line(outcome: RunOutcome) -> str:
     """The first line that a program wrote to its stderr, for people."""
     lines = truncation.text(outcome.read_stderr(1024)).strip().splitlines()
     return truncation.clip(lines[0], 200) if lines else ""

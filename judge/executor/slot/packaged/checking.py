@@ -12,7 +12,7 @@ from judge.executor.slot.cases import cases
 from judge.executor.slot.memory_budget import JobLimits
 from judge.executor.slot.packaged.built import BuildError, BuiltProgram
 from judge.executor.slot.packaged.checks import DataCheck, DataValidator, is_program
-from judge.executor.verdict import Checked, Ruling, checked_verdict, judge_error
+from judge.executor.verdict import Ruling, Validated, checked_verdict, judge_error
 from judge.model.messages import Result
 from judge.model.problem import ProblemManifest, ProblemProgram
 
@@ -53,7 +53,7 @@ class Checking:
         result.reason = self._not_run([one for one in programs if not is_program(one)], ran=bool(runnable or asks))
         failing = next((test for test in result.tests if test.reason), None)
         if failing is None:
-            return checked_verdict(Checked(accepted=True))._replace(reason=result.reason)
+            return checked_verdict(Validated(accepted=True))._replace(reason=result.reason)
         result.failed_test = failing.name
         return Ruling(failing.verdict, f"test {failing.name}: {failing.reason}")
 

@@ -24,7 +24,7 @@ from judge.executor.verdict import ACCEPTED, run_fault
 from judge.languages.table import PATH
 from judge.model.messages import TestResult
 from judge.model.problem import ProblemProgram, ProblemTest
-from judge.sandbox.types import Command, Outcome
+from judge.sandbox.types import Command, RunOutcome
 
 # Validators that are no programs: tools read them that are not here.
 DESCRIPTIONS = (".ctd", ".viva", ".cue")
@@ -80,7 +80,7 @@ class DataValidator:
         finally:
             os.close(stdin)
 
-    def _said(self, outcome: Outcome) -> ValidatorResult:
+    def _said(self, outcome: RunOutcome) -> ValidatorResult:
         if outcome.exit_code == ACCEPTED and not outcome.killed:
             return ValidatorResult(accepted=True)
         fault = run_fault(outcome, self._built.limits)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from judge.executor.slot import truncation
 from judge.executor.slot.packaged.built import MESSAGE_BYTES, BuiltProgram, first_line
-from judge.executor.verdict import REJECTED, Checked, validator_fault
+from judge.executor.verdict import REJECTED, Validated, validator_fault
 from judge.problems.validator import number
-from judge.sandbox.types import Outcome
+from judge.sandbox.types import RunOutcome
 
 FEEDBACK = "feedback"
 _SCORE_BYTES = 256
@@ -47,9 +47,9 @@ class ValidatorResult:
     next_input: int | None = None
     rejection: str = "the output validator rejected the output"
 
-    def checked(self, *, first: bool = False) -> Checked:
+    def checked(self, *, first: bool = False) -> Validated:
         """The same for the verdict; `first`: the validator ended before the program that it talked to."""
-        return Checked(self.accepted, "" if self.accepted else self.rejection, self.fault, first)
+        return Validated(self.accepted, "" if self.accepted else self.rejection, self.fault, first)
 
     def close(self) -> None:
         """Close what the next pass would have read."""
@@ -64,7 +64,7 @@ class Feedback:
         """`built` has run with `/box/feedback/` as its feedback directory."""
         self._built = built
 
-    def result(self, outcome: Outcome, rejection: str) -> ValidatorResult:
+    def result(self, outcome: RunOutcome, rejection: str) -> ValidatorResult:
         """The finding, by the validator's end and the files that it left; `rejection` is the reason when it rejects."""
         message = self._text("judgemessage.txt")
         feedback = self._text("teammessage.txt")

@@ -51,7 +51,7 @@ class JudgedTest(Message):
         return Judged(self.test.verdict, self.score, self.multiplier)
 
 
-class Wanted(Message):
+class WantedTests(Message):
     """The tests that are wanted, by number; `stops`: a failure makes all tests after it useless."""
 
     wanted: list[int]
@@ -128,7 +128,7 @@ class CoordinatorQueue(_SharedQueue):
 
     def want(self, wanted: list[int], *, stops: bool) -> None:
         """Say which tests are to be run; those that are done may be left in."""
-        self._write(_WANTED, Wanted(wanted=wanted, stops=stops))
+        self._write(_WANTED, WantedTests(wanted=wanted, stops=stops))
 
     def take(self, wanted: Iterable[int]) -> int | None:
         """Take the first test that nobody runs. Results up to now may make it useless, so the caller collects them."""
@@ -178,9 +178,9 @@ class HelperQueue(_SharedQueue):
         """The files that the coordinator's compiler made."""
         return (self.directory / BOX).read_bytes()
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> WantedTests:
         """The tests that the coordinator wants now, the most urgent first."""
-        return Wanted.model_validate_json((self.directory / _WANTED).read_bytes())
+        return WantedTests.model_validate_json((self.directory / _WANTED).read_bytes())
 
     def take(self) -> int | None:
         """Take the most urgent test that nobody runs; None when there is none."""

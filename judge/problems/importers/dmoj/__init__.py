@@ -9,7 +9,7 @@ from typing import Any
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers.dmoj import generation, graders, programs, tests
-from judge.problems.importers.draft import Asked, Draft, Ref, as_number
+from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number
 from judge.problems.tree import Tree, clean
 
 INIT = "init.yml"
@@ -36,7 +36,7 @@ def matches(tree: Tree) -> bool:
     return INIT in tree.files
 
 
-def convert(tree: Tree, asked: Asked) -> Draft:
+def convert(tree: Tree, asked: ImporterWords) -> Draft:
     """The package of one problem of DMOJ; PackageError."""
     draft = Draft(tree, "dmoj")
     where = tree.where(INIT)
@@ -119,7 +119,7 @@ def _archive(draft: Draft, said: dict[str, Any]) -> Tree | None:
     return draft.nested(name)
 
 
-def _limits(draft: Draft, said: dict[str, Any], asked: Asked, where: str) -> None:
+def _limits(draft: Draft, said: dict[str, Any], asked: ImporterWords, where: str) -> None:
     """Limits are in the site's database; some people write them into init.yml as well, memory in KiB."""
     for key, ours, factor in (("time_limit", "time_limit", 1.0), ("memory_limit", "memory", 1 / 1024)):
         value = said.get(key)

@@ -13,7 +13,7 @@ from typing import Any
 from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Content, Draft, Ref
-from judge.problems.importers.making import Plan, Step, several
+from judge.problems.importers.making import MakingStep, Plan, several
 from judge.problems.tree import clean
 
 # The folder of the files that were made: no package has such a folder.
@@ -24,7 +24,7 @@ _OF_GENERATOR = frozenset({
 })  # fmt: skip
 
 
-class Generation:
+class DmojGeneration:
     """The generators of one init.yml, and what they are to make."""
 
     def __init__(self, draft: Draft, where: str) -> None:
@@ -49,7 +49,7 @@ class Generation:
         sources, args = self._said(keys)
         key = self._plan.program(self._draft, f"generator {' '.join(sources)}", self._source(sources))
         place = given.path if isinstance(given, Ref) else ""
-        self._plan.add(Step(key, paths[0], tuple(args), place, errors=paths[1]))
+        self._plan.add(MakingStep(key, paths[0], tuple(args), place, errors=paths[1]))
         return b"", b""
 
     def check(self) -> None:
@@ -75,7 +75,7 @@ class Generation:
                 raise PackageError(f"{self._where}: {what}: has too many or too long words")
         return [str(one) for one in sources], [str(one) for one in found]
 
-    def _source(self, names: list[str]) -> testlib.Source:
+    def _source(self, names: list[str]) -> testlib.ProgramSource:
         """The first that is no header is the program; others are compiled with it."""
         refs = []
         for name in names:
@@ -84,4 +84,4 @@ class Generation:
                 raise PackageError(f"{self._where}: generator: '{clean(name, 80)}' is not in the package")
             refs.append(Ref(self._draft.tree, path))
         main = next((ref for ref in refs if not ref.path.endswith((".h", ".hpp"))), refs[0])
-        return testlib.Source(main, more=tuple(ref for ref in refs if ref != main))
+        return testlib.ProgramSource(main, more=tuple(ref for ref in refs if ref != main))

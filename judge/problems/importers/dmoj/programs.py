@@ -145,7 +145,7 @@ def resource(name: str) -> bytes:
     return resources.files(__package__).joinpath(name).read_bytes()
 
 
-def source_of(draft: Draft, given: Mapping[str, Any], what: str, where: str) -> testlib.Source:
+def source_of(draft: Draft, given: Mapping[str, Any], what: str, where: str) -> testlib.ProgramSource:
     """The files of a bridged program; the first source is the main one."""
     names = given.get("files")
     names = [names] if isinstance(names, str) else names
@@ -153,7 +153,7 @@ def source_of(draft: Draft, given: Mapping[str, Any], what: str, where: str) -> 
         raise PackageError(f"{where}: {what}: files: expected a file, or a list of files")
     refs = [draft.ref(name.removeprefix("./")) for name in names]
     main = next((ref for ref in refs if not ref.path.lower().endswith((".h", ".hpp"))), refs[0])
-    return testlib.Source(main, str(given.get("lang") or ""), tuple(ref for ref in refs if ref is not main))
+    return testlib.ProgramSource(main, str(given.get("lang") or ""), tuple(ref for ref in refs if ref is not main))
 
 
 def _style(given: Mapping[str, Any], what: str, where: str) -> testlib.Style:

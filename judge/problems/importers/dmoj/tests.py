@@ -12,9 +12,9 @@ from fractions import Fraction
 from typing import Any
 
 from judge.errors import PackageError
-from judge.problems.importers.cases import Case, Rule, Subtask, points, write_plain, write_scored
-from judge.problems.importers.dmoj.generation import Generation
-from judge.problems.importers.draft import Asked, Content, Draft, Ref
+from judge.problems.importers.cases import ImportedCase, ImportedSubtask, Rule, points, write_plain, write_scored
+from judge.problems.importers.dmoj.generation import DmojGeneration
+from judge.problems.importers.draft import Content, Draft, ImporterWords, Ref
 from judge.problems.importers.pairs import is_sample
 from judge.problems.tree import Tree, clean
 
@@ -43,16 +43,16 @@ _OF_PATTERNS = frozenset({"input_format", "output_format", "case_points"})
 
 
 @dataclass
-class _Source:
+class _TestsSource:
     """The place of the tests' files: beside init.yml, else in the archive, or in `folder` where it was unpacked."""
 
     draft: Draft
     archive: Tree | None
     where: str
-    generation: Generation
+    generation: DmojGeneration
     folder: str = ""
     # The time and memory limit that whoever imports it gave for all tests.
-    asked: Asked = field(default_factory=Asked)
+    asked: ImporterWords = field(default_factory=ImporterWords)
 
     def find(self, name: Any, what: str) -> Content:
         """The file of this name; nothing is said of a file that a case does not have."""
@@ -68,19 +68,19 @@ class _Source:
 
 
 def put(
-    draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None, asked: Asked, *, partial: bool
+    draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None, asked: ImporterWords, *, partial: bool
 ) -> None:
     """All tests. `partial`: a checker or interactor may give a part of a case's points."""
     name = str(said.get("archive") or "")
-    generation = Generation(draft, where)
-    source = _Source(draft, archive, where, generation, "" if archive else posixpath.splitext(name)[0], asked)
+    generation = DmojGeneration(draft, where)
+    source = _TestsSource(draft, archive, where, generation, "" if archive else posixpath.splitext(name)[0], asked)
     listed = said.get("test_cases")
     pretests = said.get("pretest_test_cases") or []
     if not isinstance(pretests, list):
         raise PackageError(f"{where}: pretest_test_cases: expected a list of cases")
     listed, pretests = _entries(draft, listed, pretests, source)
     top = {key: said[key] for key in _INHERITED if key in said}
-    subtasks: list[Subtask] = []
+    subtasks: list[ImportedSubtask] = []
     batches: list[str] = []
     entries = [(entry, True) for entry in pretests] + [(entry, False) for entry in listed]
     for number, (entry, first) in enumerate(entries, 1):
@@ -107,7 +107,7 @@ def put(
     draft.report.took(f"{len(cases)} cases, {len(batches)} batches, {len(pretests)} pretests")
 
 
-def _entries(draft: Draft, listed: Any, pretests: list[Any], source: _Source) -> tuple[list[Any], list[Any]]:
+def _entries(draft: Draft, listed: Any, pretests: list[Any], source: _TestsSource) -> tuple[list[Any], list[Any]]:
     """The cases and pretests, where they may be left out; a problem with pretests alone is judged by them."""
     if listed is None and pretests and source.archive is None:
         return pretests, []
@@ -118,12 +118,12 @@ def _subtask(
     entry: Mapping[str, Any],
     top: Mapping[str, Any],
     number: int,
-    source: _Source,
+    source: _TestsSource,
     batches: list[str],
     *,
     first: bool,
     partial: bool,
-) -> Subtask:
+) -> ImportedSubtask:
     """A batch, or a case of its own, which is a batch of one for the score."""
     _check_keys(entry, source)
     keys = {**top, **{key: entry[key] for key in _INHERITED if key in entry}}
@@ -131,7 +131,7 @@ def _subtask(
     name = f"{number:02d}"
     batched = entry.get("batched")
     if batched is None:
-        return Subtask(name, [_case(keys, name, source)], worth, "each" if partial else "all")
+        return ImportedSubtask(name, [_case(keys, name, source)], worth, "each" if partial else "all")
     if not isinstance(batched, list) or any(not isinstance(one, dict) or "batched" in one for one in batched):
         raise PackageError(f"{source.where}: test_cases: {number}: batched: expected a list of cases")
     batches.append(name)
@@ -141,7 +141,7 @@ def _subtask(
     if not cases:
         raise PackageError(f"{source.where}: test_cases: {number}: batched: has no cases")
     rule: Rule = "min" if partial else "all"
-    return Subtask(name, cases, worth, rule, _dependencies(entry, number, source, batches))
+    return ImportedSubtask(name, cases, worth, rule, _dependencies(entry, number, source, batches))
 
 
 def refuse_links(said: Mapping[str, Any], where: str) -> None:
@@ -151,7 +151,7 @@ def refuse_links(said: Mapping[str, Any], where: str) -> None:
         raise PackageError(f"{where}: symlinks: {msg}; give such files with the tests (NAME.files/ in format 2025-09)")
 
 
-def _check_keys(entry: Mapping[str, Any], source: _Source) -> None:
+def _check_keys(entry: Mapping[str, Any], source: _TestsSource) -> None:
     refuse_links(entry, f"{source.where}: test_cases")
     source.draft.check_keys(entry, _OF_CASES, f"{source.where}: test_cases", strict=True)
     for limit, option, asked in (
@@ -165,7 +165,7 @@ def _check_keys(entry: Mapping[str, Any], source: _Source) -> None:
             source.draft.report.dropped(f"{limit} of single cases: {option} is for all")
 
 
-def _dependencies(entry: Mapping[str, Any], number: int, source: _Source, batches: Sequence[str]) -> list[str]:
+def _dependencies(entry: Mapping[str, Any], number: int, source: _TestsSource, batches: Sequence[str]) -> list[str]:
     """The names of the batches that one depends on; they are counted from 1, without the cases between them."""
     given = entry.get("dependencies") or entry.get("requirements") or []  # the second is the older name
     known = isinstance(given, list) and all(
@@ -177,24 +177,24 @@ def _dependencies(entry: Mapping[str, Any], number: int, source: _Source, batche
     return [batches[one - 1] for one in given]
 
 
-def _case(keys: Mapping[str, Any], name: str, source: _Source) -> Case:
+def _case(keys: Mapping[str, Any], name: str, source: _TestsSource) -> ImportedCase:
     given = source.find(keys.get("in"), "in")
     answer = source.find(keys.get("out"), "out")
     if source.generation.wanted(keys):
         given, printed = source.generation.files(keys, name, given)
         answer = printed if keys.get("out") is None else answer
     sample = isinstance(given, Ref) and is_sample(given.path)
-    return Case(name, given, answer, sample=sample)
+    return ImportedCase(name, given, answer, sample=sample)
 
 
-def _name_by_answers(cases: Iterable[Case]) -> None:
+def _name_by_answers(cases: Iterable[ImportedCase]) -> None:
     """Name tests as their answers, where outputs are handed in: their files are called so."""
     for case in cases:
         if isinstance(case.answer, Ref):
             case.name = posixpath.splitext(posixpath.basename(case.answer.path))[0]
 
 
-def _require_nothing_failed(subtasks: Sequence[Subtask]) -> None:
+def _require_nothing_failed(subtasks: Sequence[ImportedSubtask]) -> None:
     """A case or batch of 0 points that fails ends everything: all that comes later requires it.
 
     Each requires the last of them alone, which has required those before it: with thousands, all of all would be
@@ -212,10 +212,10 @@ def _require_nothing_failed(subtasks: Sequence[Subtask]) -> None:
                 last = [one.name]
 
 
-def _joined(subtasks: Sequence[Subtask]) -> list[Subtask]:
+def _joined(subtasks: Sequence[ImportedSubtask]) -> list[ImportedSubtask]:
     """Single cases of equal worth in a row as one group that shares its points, where nothing depends on them."""
     required = {name for one in subtasks for name in one.requires}
-    found: list[Subtask] = []
+    found: list[ImportedSubtask] = []
     for one in subtasks:
         last = found[-1] if found else None
         alone = one.cases[0].name == one.name and one.points and one.name not in required
@@ -229,7 +229,7 @@ def _joined(subtasks: Sequence[Subtask]) -> list[Subtask]:
             last.cases += one.cases
             last.points += one.points
         elif alone:
-            found.append(Subtask(one.name, list(one.cases), one.points, "each", one.requires))
+            found.append(ImportedSubtask(one.name, list(one.cases), one.points, "each", one.requires))
         else:
             found.append(one)
     return found
@@ -238,7 +238,7 @@ def _joined(subtasks: Sequence[Subtask]) -> list[Subtask]:
 # --- patterns --------------------------------------------------------------------------------------------------------
 
 
-def _matched(draft: Draft, given: Any, source: _Source) -> list[dict[str, Any]]:
+def _matched(draft: Draft, given: Any, source: _TestsSource) -> list[dict[str, Any]]:
     """Cases by patterns of file names, as the site orders them: numbers after words, batches by their cases."""
     where = source.where
     if given is not None and not isinstance(given, dict):

@@ -8,8 +8,8 @@ from collections.abc import Collection
 
 from judge.errors import PackageError
 from judge.problems import metadata
-from judge.problems.importers.draft import Asked, Draft, decode
-from judge.problems.importers.hydro.conversion import INI, KNOWN, PROBLEM, STATEMENT, Conversion
+from judge.problems.importers.draft import Draft, ImporterWords, decode
+from judge.problems.importers.hydro.conversion import INI, KNOWN, PROBLEM, STATEMENT, HydroConversion
 from judge.problems.importers.pairs import NAMELESS
 from judge.problems.tree import Tree
 
@@ -37,14 +37,14 @@ def lacks_tests(tree: Tree) -> bool:
     return beside and _PID.search(tree.read(PROBLEM, metadata.YAML_BYTES)) is not None
 
 
-def convert(tree: Tree, asked: Asked) -> Draft:
+def convert(tree: Tree, asked: ImporterWords) -> Draft:
     """A package of the problem; PackageError."""
     if PROBLEM in tree.files:
         names = {path.lower(): path for path in sorted(tree.files, reverse=True)}
         path = next((names[f"{_DATA}/{name}"] for name in _CONFIGS if f"{_DATA}/{name}" in names), "")
-        return Conversion(tree, asked, path, _DATA).convert()
+        return HydroConversion(tree, asked, path, _DATA).convert()
     path = _alone(tree)
-    return Conversion(tree, asked, path, posixpath.dirname(path)).convert()
+    return HydroConversion(tree, asked, path, posixpath.dirname(path)).convert()
 
 
 def settings_at(tree: Tree, names: Collection[str]) -> str:

@@ -11,8 +11,8 @@ from typing import Any
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import directory, ioi, testlib
-from judge.problems.importers.cases import Case, Rule, Subtask, points, write_scored
-from judge.problems.importers.draft import Asked, Draft, Ref, as_number
+from judge.problems.importers.cases import ImportedCase, ImportedSubtask, Rule, points, write_scored
+from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.tree import Tree, clean
 
@@ -74,7 +74,7 @@ def read_ini(text: str, where: str) -> dict[str, Any]:
     return {"subtasks": subtasks}
 
 
-def scored(subtasks: list[Subtask]) -> list[Subtask]:
+def scored(subtasks: list[ImportedSubtask]) -> list[ImportedSubtask]:
     """Subtasks whose points are said, or dealt: what is left of 100 to subtasks, what is left of those to cases."""
     for one, value in zip(subtasks, _dealt([one.points for one in subtasks], Fraction(_WHOLE)), strict=True):
         one.points = value
@@ -93,12 +93,12 @@ def _dealt(given: Sequence[Fraction], whole: Fraction) -> list[Fraction]:
     return [value or next(shares) for value in given]
 
 
-class Conversion:
+class HydroConversion:
     """A problem in the making. `path` are its settings ("": none), `folder` is where its tests lie, "" at the root."""
 
     origin = "hydro"
 
-    def __init__(self, tree: Tree, asked: Asked, path: str, folder: str) -> None:
+    def __init__(self, tree: Tree, asked: ImporterWords, path: str, folder: str) -> None:
         """Read the settings; PackageError."""
         self._tree = tree
         self._draft = Draft(tree, self.origin)
@@ -110,7 +110,7 @@ class Conversion:
         self._conf = self._settings()
         self._limits: dict[str, set[float]] = {"time": set(), "memory": set()}
         # Tests that are shown, where the tests' names do not tell it.
-        self._samples: list[Case] | None = None
+        self._samples: list[ImportedCase] | None = None
 
     def _settings(self) -> Mapping[str, Any]:
         """The settings, in Hydro's words."""
@@ -223,11 +223,11 @@ class Conversion:
 
     # --- tests ------------------------------------------------------------------------------------------------------
 
-    def _subtasks(self, *, partial: bool) -> list[Subtask]:
+    def _subtasks(self, *, partial: bool) -> list[ImportedSubtask]:
         listed, cases = self._conf.get("subtasks"), self._conf.get("cases")
         if cases:  # then there are no subtasks for that system
             self._note(self._conf, self._where)
-            return scored([Subtask("all", self._cases(cases, self._where), rule="each")])
+            return scored([ImportedSubtask("all", self._cases(cases, self._where), rule="each")])
         if not listed:
             self._note(self._conf, self._where)
             return scored(self._found(partial=partial))
@@ -239,7 +239,7 @@ class Conversion:
             return scored(self._filled(listed, partial=partial))
         return scored([self._subtask(one, number, partial=partial) for number, one in enumerate(listed, 1)])
 
-    def _filled(self, listed: Sequence[Mapping[str, Any]], *, partial: bool) -> list[Subtask]:
+    def _filled(self, listed: Sequence[Mapping[str, Any]], *, partial: bool) -> list[ImportedSubtask]:
         """Subtasks that name no cases: theirs are the files with their numbers, and other files are others."""
         found = {one.name: one for one in self._found(partial=partial)}
         filled = []
@@ -254,8 +254,8 @@ class Conversion:
         return [*filled, *found.values()]
 
     def _subtask(
-        self, said: Mapping[str, Any], number: int, *, partial: bool, cases: list[Case] | None = None
-    ) -> Subtask:
+        self, said: Mapping[str, Any], number: int, *, partial: bool, cases: list[ImportedCase] | None = None
+    ) -> ImportedSubtask:
         where = f"{self._where}: subtasks.{number}"
         self._draft.check_keys(said, _OF_SUBTASKS, where)
         usual = {"time": "1s", "memory": "256m", **self._conf}
@@ -265,7 +265,7 @@ class Conversion:
             raise PackageError(f"{where}: type: '{clean(kind, 40)}' is neither min nor sum, which there are here")
         requires = said.get("if") or []
         rule: Rule = "each" if kind == "sum" else "min" if partial else "all"
-        return Subtask(
+        return ImportedSubtask(
             str(said.get("id", number)),
             cases or self._cases(said.get("cases"), where),
             points(said.get("score") or 0, f"{where}: score"),
@@ -273,7 +273,7 @@ class Conversion:
             [str(one) for one in (requires if isinstance(requires, list) else [requires])],
         )
 
-    def _cases(self, listed: Any, where: str) -> list[Case]:
+    def _cases(self, listed: Any, where: str) -> list[ImportedCase]:
         if not isinstance(listed, list) or not listed or not all(isinstance(one, dict) for one in listed):
             raise PackageError(f"{where}: cases: expected a list of mappings with input and output")
         found = []
@@ -284,7 +284,7 @@ class Conversion:
             answer = self._file(one.get("output"), f"{where}: cases.{number}: output")
             value = points(one["score"], f"{where}: cases.{number}: score") if one.get("score") else None
             name = posixpath.splitext(posixpath.basename(given.path))[0] if given else str(number)
-            found.append(Case(name, given or b"", answer or b"", points=value))
+            found.append(ImportedCase(name, given or b"", answer or b"", points=value))
         return found
 
     def _file(self, name: Any, where: str) -> Ref | None:
@@ -296,7 +296,7 @@ class Conversion:
             raise PackageError(f"{where}: '{clean(str(name), 60)}' is not in {self._base or 'the package'}")
         return self._draft.ref(path)
 
-    def _found(self, *, partial: bool) -> list[Subtask]:
+    def _found(self, *, partial: bool) -> list[ImportedSubtask]:
         """Pairs of files by their names, as nothing lists them: 2 of 2-1.in is the number of its subtask."""
         pairs, _ = find_pairs(path for path in self._tree.files if path.startswith(self._base))
         whole = [(pair, pair.answer) for pair in pairs if pair.answer is not None]
@@ -304,14 +304,14 @@ class Conversion:
             raise PackageError(f"{self._where}: has no tests; expected pairs of files as 1.in and 1.out")
         if len(whole) < len(pairs):
             self._draft.report.dropped(f"{len(pairs) - len(whole)} inputs without an answer")
-        found: dict[int, Subtask] = {}
+        found: dict[int, ImportedSubtask] = {}
         for pair, answer in whole:
             stem, suffix = posixpath.splitext(pair.input.removeprefix(self._base))
             said = _NUMBERED.fullmatch(stem) if suffix.lower() in {".in", ".txt"} else None
             number = (said[1] or "") if said is not None else ""
             rule: Rule = "each" if not number else "min" if partial else "all"
-            one = found.setdefault(int(number or 1), Subtask(str(int(number or 1)), [], rule=rule))
-            one.cases.append(Case(pair.name, self._draft.ref(pair.input), self._draft.ref(answer)))
+            one = found.setdefault(int(number or 1), ImportedSubtask(str(int(number or 1)), [], rule=rule))
+            one.cases.append(ImportedCase(pair.name, self._draft.ref(pair.input), self._draft.ref(answer)))
         if len(found) > 1:
             self._draft.report.took(f"{len(found)} subtasks by the names of files, as 2 in 2-1.in")
         return [found[number] for number in sorted(found)]
@@ -358,11 +358,11 @@ class Conversion:
         self._draft.report.took(f"checker {name} as the default validator {' '.join(collection[name])}".rstrip())
         return collection[name]
 
-    def _source(self, key: str) -> testlib.Source | None:
+    def _source(self, key: str) -> testlib.ProgramSource | None:
         said = self._conf.get(key)
         said, language = (said.get("file"), said.get("lang")) if isinstance(said, dict) else (said, "")
         ref = self._file(said, f"{self._where}: {key}") if said else None
-        return testlib.Source(ref, str(language or "")) if ref is not None else None
+        return testlib.ProgramSource(ref, str(language or "")) if ref is not None else None
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ from typing import Any
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import directory, ioi
-from judge.problems.importers.cases import Case, points
-from judge.problems.importers.draft import Asked, Draft, Ref, decode, read
+from judge.problems.importers.cases import ImportedCase, points
+from judge.problems.importers.draft import Draft, ImporterWords, Ref, decode, read
 from judge.problems.importers.hydro import settings_at
 from judge.problems.importers.hydro.conversion import LANGUAGES
 from judge.problems.importers.making import MOST
@@ -35,7 +35,7 @@ def matches(tree: Tree) -> bool:
     return bool(path) and _BEGIN.search(decode(next(tree.chunks(path), b"")[: metadata.YAML_BYTES])) is not None
 
 
-def convert(tree: Tree, asked: Asked) -> Draft:
+def convert(tree: Tree, asked: ImporterWords) -> Draft:
     """A package of the problem; PackageError."""
     draft, path = Draft(tree, "syzoj"), settings_at(tree, _NAMES)
     base, where = posixpath.dirname(path), tree.where(path)
@@ -48,7 +48,7 @@ def convert(tree: Tree, asked: Asked) -> Draft:
         draft.limits["memory"] = asked.memory
     _put_checker(draft, conf.get("specialJudge"), base, where)
     _put_sources(draft, conf.get("extraSourceFiles"), base, where)
-    cases: dict[str, Case] = {}
+    cases: dict[str, ImportedCase] = {}
     titles: set[str] = set()
     subtasks = [
         _subtask(draft, conf, one, number, cases, titles, base, where)
@@ -87,7 +87,7 @@ def _subtask(
     conf: Mapping[str, Any],
     said: Mapping[str, Any],
     number: int,
-    cases: dict[str, Case],
+    cases: dict[str, ImportedCase],
     titles: set[str],
     base: str,
     where: str,
@@ -113,7 +113,7 @@ def _subtask(
         if len(handed) > _NAME:
             raise PackageError(f"{where}: userOutput: '{clean(handed, 40)}' is longer than the name of a file")
         title = posixpath.splitext(handed)[0] or name
-        cases[name] = Case(title if title not in titles else name, given, answer)
+        cases[name] = ImportedCase(title if title not in titles else name, given, answer)
         titles.add(cases[name].name)
     value = points(said.get("score"), f"{where}: score")
     return ioi.Scored(str(number), Fraction(value), [cases[name].name for name in names], _RULES[kind])

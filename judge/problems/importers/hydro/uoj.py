@@ -11,10 +11,10 @@ from typing import Any
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import ioi
-from judge.problems.importers.cases import Case, Subtask, points
-from judge.problems.importers.draft import Asked, Draft, decode
+from judge.problems.importers.cases import ImportedCase, ImportedSubtask, points
+from judge.problems.importers.draft import Draft, ImporterWords, decode
 from judge.problems.importers.hydro import settings_at
-from judge.problems.importers.hydro.conversion import Conversion, scored
+from judge.problems.importers.hydro.conversion import HydroConversion, scored
 from judge.problems.importers.making import MOST
 from judge.problems.tree import Tree, clean
 
@@ -40,13 +40,13 @@ def matches(tree: Tree) -> bool:
     return bool(path) and _BEGIN.search(decode(next(tree.chunks(path), b"")[:_BYTES])) is not None
 
 
-def convert(tree: Tree, asked: Asked) -> Draft:
+def convert(tree: Tree, asked: ImporterWords) -> Draft:
     """A package of the problem; PackageError."""
     path = settings_at(tree, _CONF)
-    return _Conversion(tree, asked, path, posixpath.dirname(path)).convert()
+    return _UojConversion(tree, asked, path, posixpath.dirname(path)).convert()
 
 
-class _Conversion(Conversion):
+class _UojConversion(HydroConversion):
     origin = "uoj"
 
     def _settings(self) -> Mapping[str, Any]:
@@ -98,7 +98,7 @@ class _Conversion(Conversion):
             raise PackageError(f"{self._where}: {key}: '{clean(text, 40)}' is not a whole number up to {most}")
         return int(text)
 
-    def _case(self, number: int, extra: str = "") -> Case:
+    def _case(self, number: int, extra: str = "") -> ImportedCase:
         names = []
         for key in ("input", "output"):
             before, after = self._own.get(f"{key}_pre"), self._own.get(f"{key}_suf") or "txt"
@@ -108,9 +108,9 @@ class _Conversion(Conversion):
         stem = posixpath.splitext(names[self._conf["type"] == "submit_answer"])[0]
         value = self._own.get(f"point_score_{number}")
         own = points(value, f"{self._where}: point_score_{number}") if value and not extra else None
-        return Case(stem, given, answer, sample=bool(extra), points=own)
+        return ImportedCase(stem, given, answer, sample=bool(extra), points=own)
 
-    def _subtasks(self, *, partial: bool) -> list[Subtask]:
+    def _subtasks(self, *, partial: bool) -> list[ImportedSubtask]:
         self._note(self._conf, self._where)
         own, count = self._own, self._number("n_tests", 10, MOST)
         cases = [self._case(number) for number in range(1, count + 1)]
@@ -122,7 +122,7 @@ class _Conversion(Conversion):
             raise PackageError(f"{self._where}: n_tests: there are no tests; expected some")
         several = self._number("n_subtasks", 0, count)
         if not several:
-            return scored([Subtask("all", cases, rule="each")])
+            return scored([ImportedSubtask("all", cases, rule="each")])
         found, begin, requires = [], 0, self._requires(several)
         for number in range(1, several + 1):
             where = f"{self._where}: subtask_%s_{number}"
@@ -134,7 +134,7 @@ class _Conversion(Conversion):
                 raise PackageError(f"{where % 'end'}: {end} leaves tests out, or the subtask empty")
             value = own.get(f"subtask_score_{number}") or "0"
             found.append(
-                Subtask(
+                ImportedSubtask(
                     str(number),
                     cases[begin:end],
                     points(value, where % "score") if value else Fraction(0),

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 from judge.errors import PackageError
-from judge.problems.importers.cases import Case, Subtask, points, write_scored
+from judge.problems.importers.cases import ImportedCase, ImportedSubtask, points, write_scored
 from judge.problems.importers.draft import Draft
 from judge.problems.importers.pairs import Pair
 from judge.problems.tree import Tree, clean
@@ -58,14 +58,14 @@ def may_be_tests(tree: Tree) -> list[str]:
     return [path for path in tree.files if path.startswith(_TESTS)] if is_one(tree) else list(tree.files)
 
 
-def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> bool:
+def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[ImportedCase]) -> bool:
     """Writes tests with the points of testplan; False where there are none. Sets how outputs are compared."""
     if not is_one(draft.tree):
         return False
     _compare(draft)
     if _PLAN not in draft.tree.files:
         return False
-    named: dict[str, Case] = {}
+    named: dict[str, ImportedCase] = {}
     for pair, case in zip(pairs, cases, strict=True):
         if pair.input.startswith("cases/") and named.setdefault(_name(pair.input), case) is not case:
             raise PackageError(
@@ -73,10 +73,10 @@ def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> b
                 "apart; rename one of them"
             )
     shown = [case for pair, case in zip(pairs, cases, strict=True) if not pair.input.startswith("cases/")]
-    subtasks: dict[str, Subtask] = {}
+    subtasks: dict[str, ImportedSubtask] = {}
     for name, value in _plan(draft, named.keys()).items():
         # Tests with the same name up to its first dot are won together.
-        one = subtasks.setdefault(name.partition(".")[0], Subtask(name.partition(".")[0], []))
+        one = subtasks.setdefault(name.partition(".")[0], ImportedSubtask(name.partition(".")[0], []))
         one.cases.append(named[name])
         one.points += value
     for one in subtasks.values():

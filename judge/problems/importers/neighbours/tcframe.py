@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from judge.errors import PackageError
 from judge.problems.importers import ioi
-from judge.problems.importers.cases import Case
+from judge.problems.importers.cases import ImportedCase
 from judge.problems.importers.draft import Draft, decode
 from judge.problems.importers.pairs import Pair
 from judge.problems.tree import clean
@@ -27,7 +27,7 @@ _IN = re.compile(r"\b(?:Subtasks|assignToSubtasks)\s*\(\s*(?:\{([0-9,\s]{0,400})
 _NAME = re.compile(r".*_(sample|[0-9]{1,3})_([0-9]{1,5})\.[a-z]{1,9}")
 
 
-def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[Case]) -> bool:
+def write_tests(draft: Draft, pairs: Sequence[Pair], cases: Sequence[ImportedCase]) -> bool:
     """Writes tests in the subtasks that spec.cpp gives points to; False where it gives none.
 
     PackageError for tests that are not called by their groups, as it is unknown what they are worth.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judge.problems.importers.draft import Asked, Draft
+from judge.problems.importers.draft import Draft, ImporterWords
 from judge.problems.importers.polygon import assets, document, judging, statements
 from judge.problems.tree import Tree
 
@@ -12,7 +12,7 @@ def matches(tree: Tree) -> bool:
     return document.PROBLEM_XML in tree.files
 
 
-def convert(tree: Tree, _asked: Asked) -> Draft:
+def convert(tree: Tree, _asked: ImporterWords) -> Draft:
     """The package of one problem of Polygon; PackageError."""
     root = document.parse(tree)
     draft = Draft(tree, "polygon")

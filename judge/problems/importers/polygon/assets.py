@@ -103,11 +103,11 @@ def _style(root: Element, count: int, interactive: bool, draft: Draft) -> testli
     return replace(testlib.TESTLIB, defines=tuple(defines))
 
 
-def _program(found: tuple[Ref, str] | None) -> testlib.Source | None:
-    return None if found is None else testlib.Source(*found)
+def _program(found: tuple[Ref, str] | None) -> testlib.ProgramSource | None:
+    return None if found is None else testlib.ProgramSource(*found)
 
 
-def _checker(draft: Draft, element: Element | None, standard: str, *, alone: bool) -> testlib.Source | None:
+def _checker(draft: Draft, element: Element | None, standard: str, *, alone: bool) -> testlib.ProgramSource | None:
     """The checker's source; None for one of testlib's own whose source is absent, and where there is none at all."""
     if element is None:
         draft.report.dropped("the checker: there is none; tokens are compared")

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref
-from judge.problems.importers.making import Plan, Step, UnmadeError, several, words
+from judge.problems.importers.making import MakingStep, Plan, UnmadeError, several, words
 from judge.problems.importers.polygon.document import PROBLEM_XML, path_of, runs, source
 from judge.problems.tree import clean
 
@@ -19,7 +19,7 @@ _FULL = "take a full package from Polygon (Packages, linux)"
 
 
 @dataclass(frozen=True)
-class Test:
+class PolygonTest:
     """One test of a testset: its number, files, and what its element says."""
 
     __test__ = False  # not a pytest class
@@ -35,7 +35,7 @@ class Test:
         return (self.element.get("sample") or "").lower() == "true"
 
 
-def check_files(draft: Draft, root: Element, tests: Sequence[Test]) -> None:
+def check_files(draft: Draft, root: Element, tests: Sequence[PolygonTest]) -> None:
     """UnmadeError where inputs are to be made by generators, and answers by the main solution.
 
     PackageError where something is missing that nothing makes.
@@ -43,10 +43,10 @@ def check_files(draft: Draft, root: Element, tests: Sequence[Test]) -> None:
     files = draft.tree.files
     if all(test.input in files and test.answer in files for test in tests):
         return
-    raise _Planning(draft, root).plan(tests)
+    raise _PolygonPlanning(draft, root).plan(tests)
 
 
-class _Planning:
+class _PolygonPlanning:
     def __init__(self, draft: Draft, root: Element) -> None:
         self._draft = draft
         self._root = root
@@ -57,7 +57,7 @@ class _Planning:
             posixpath.splitext(posixpath.basename(path_of(one)))[0]: one for one in found if one is not None
         }
 
-    def plan(self, tests: Sequence[Test]) -> UnmadeError:
+    def plan(self, tests: Sequence[PolygonTest]) -> UnmadeError:
         files = self._draft.tree.files
         for test in tests:
             steps = [] if test.input in files else [self._input(test)]
@@ -76,7 +76,7 @@ class _Planning:
             f"{getattr(first, what)[:60]}{made}): this is a standard package"
         )
 
-    def _input(self, test: Test) -> Step:
+    def _input(self, test: PolygonTest) -> MakingStep:
         command = (test.element.get("cmd") or "").strip()
         where = f"{self._where}: test {test.index}"
         if not command:
@@ -88,14 +88,14 @@ class _Planning:
         if one is None or path not in self._draft.tree.files:
             raise PackageError(f"{where}: is made by '{clean(name, 60)}', whose source is not in the package; {_FULL}")
         key = self._plan.program(
-            self._draft, f"generator {stem}", testlib.Source(Ref(self._draft.tree, path), one.get("type") or "")
+            self._draft, f"generator {stem}", testlib.ProgramSource(Ref(self._draft.tree, path), one.get("type") or "")
         )
         file = (test.element.get("from-file") or "").strip()
         if file and ("/" in file or file.startswith(".")):
             raise PackageError(f"{where}: from-file: '{clean(file, 60)}' is not the name of a file")
-        return Step(key, test.input, tuple(args), output_name=file)
+        return MakingStep(key, test.input, tuple(args), output_name=file)
 
-    def _answer(self, test: Test) -> Step:
+    def _answer(self, test: PolygonTest) -> MakingStep:
         """By the main solution, which talks to the interactor where there is one."""
         draft = self._draft
         if runs(self._root, self._where) > 1:
@@ -104,14 +104,14 @@ class _Planning:
         found = source(draft, main)
         if found is None:
             raise PackageError(f"{self._where}: has no answers, and no solution with tag main that makes them; {_FULL}")
-        key = self._plan.solution(draft, testlib.Source(*found))
+        key = self._plan.solution(draft, testlib.ProgramSource(*found))
         talks_to = ""
         element = self._root.find("assets/interactor")
         interactor = source(draft, element)
         if interactor is not None:
-            talks_to = self._plan.program(draft, _INTERACTOR, testlib.Source(*interactor))
+            talks_to = self._plan.program(draft, _INTERACTOR, testlib.ProgramSource(*interactor))
         task = draft.judge
-        return Step(
+        return MakingStep(
             key,
             test.answer,
             input=test.input,

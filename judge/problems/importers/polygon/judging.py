@@ -8,12 +8,20 @@ from xml.etree.ElementTree import Element
 
 from judge.errors import PackageError
 from judge.problems.importers import line_ends
-from judge.problems.importers.cases import Case, Rule, Subtask, points, write_plain, write_scored, write_unbounded
+from judge.problems.importers.cases import (
+    ImportedCase,
+    ImportedSubtask,
+    Rule,
+    points,
+    write_plain,
+    write_scored,
+    write_unbounded,
+)
 from judge.problems.importers.draft import Draft, Ref, as_number
 from judge.problems.importers.making import several
 from judge.problems.importers.polygon.assets import Programs
 from judge.problems.importers.polygon.document import PROBLEM_XML, expand, number
-from judge.problems.importers.polygon.generation import Test, check_files
+from judge.problems.importers.polygon.generation import PolygonTest, check_files
 from judge.problems.tree import Tree
 
 # The set that decides on Codeforces; others are run before it, or not at all.
@@ -75,7 +83,7 @@ def _limits(draft: Draft, judging: Element, testset: Element) -> None:
             draft.report.took(f"{key} file {name}")
 
 
-def _tests(tree: Tree, testset: Element) -> list[Test]:
+def _tests(tree: Tree, testset: Element) -> list[PolygonTest]:
     where = tree.where(PROBLEM_XML)
     listed = _listed(testset)
     count = number(testset.findtext("test-count"), f"{where}: test-count", most=_MOST_TESTS)
@@ -88,10 +96,12 @@ def _tests(tree: Tree, testset: Element) -> list[Test]:
         raise PackageError(
             f"{where}: input-path-pattern: '{given[:80]}' names one file for all tests; expected %d in it"
         )
-    return [Test(index, expand(given, index), expand(answers, index), one) for index, one in enumerate(listed, 1)]
+    return [
+        PolygonTest(index, expand(given, index), expand(answers, index), one) for index, one in enumerate(listed, 1)
+    ]
 
 
-def _plain_line_ends(draft: Draft, tests: Sequence[Test]) -> None:
+def _plain_line_ends(draft: Draft, tests: Sequence[PolygonTest]) -> None:
     """Packages for Windows have its line ends, in which validators find faults; those for Linux have plain ones."""
     files = [path for test in tests for path in (test.input, test.answer)]
     shown = [path for test in tests if test.sample for path in _examples(draft.tree, test.index)]
@@ -108,13 +118,13 @@ def _plain_line_ends(draft: Draft, tests: Sequence[Test]) -> None:
         )
 
 
-def _case(draft: Draft, test: Test) -> Case:
+def _case(draft: Draft, test: PolygonTest) -> ImportedCase:
     given = test.element.get("points")
     group = test.element.get("group")
     # A validator hears a test's group; samples are not in it here, nor are tests of groups without points.
     validated = group and any(path.startswith("input_validators/") for path in draft.files)
     where = f"{draft.tree.where(PROBLEM_XML)}: test {test.index}: points"
-    return Case(
+    return ImportedCase(
         f"{test.index:02d}",
         Ref(draft.tree, test.input),
         Ref(draft.tree, test.answer),
@@ -125,7 +135,7 @@ def _case(draft: Draft, test: Test) -> Case:
 
 
 def _write(
-    draft: Draft, testset: Element, tests: Sequence[Test], cases: Mapping[int, Case], programs: Programs
+    draft: Draft, testset: Element, tests: Sequence[PolygonTest], cases: Mapping[int, ImportedCase], programs: Programs
 ) -> None:
     """Plain tests, or scored ones where there are points."""
     where = draft.tree.where(PROBLEM_XML)
@@ -141,7 +151,7 @@ def _write(
             draft.report.dropped("groups of tests: without points they decide nothing")
         write_plain(draft, list(cases.values()))
         return
-    members: dict[str, list[Case]] = {name: [] for name in described}
+    members: dict[str, list[ImportedCase]] = {name: [] for name in described}
     for test in tests:
         if not test.sample:
             cases[test.index].settings = {}  # its group's are the same
@@ -151,12 +161,12 @@ def _write(
     draft.report.took(f"{len(subtasks)} groups with {float(_total(subtasks)):g} points")
 
 
-def _total(subtasks: Sequence[Subtask]) -> Fraction:
+def _total(subtasks: Sequence[ImportedSubtask]) -> Fraction:
     each = {one.name: sum((case.points or Fraction(0) for case in one.cases), Fraction(0)) for one in subtasks}
     return sum((one.points if one.rule == "all" else each[one.name] or one.points for one in subtasks), Fraction(0))
 
 
-def _subtask(draft: Draft, name: str, element: Element | None, cases: list[Case]) -> Subtask:
+def _subtask(draft: Draft, name: str, element: Element | None, cases: list[ImportedCase]) -> ImportedSubtask:
     """A group: without a word of its own, or with policy each-test, every test has its own points."""
     where = f"{draft.tree.where(PROBLEM_XML)}: group '{name[:40]}'"
     policy = "each-test" if element is None else (element.get("points-policy") or "each-test").lower()
@@ -179,10 +189,10 @@ def _subtask(draft: Draft, name: str, element: Element | None, cases: list[Case]
         for case in cases:
             case.points = case.points or Fraction(0)
     settings = {"input_validator_args": ["--group", name]} if name else {}
-    return Subtask(name or "tests", cases, total, rule, [one for one in requires if one != name], settings)
+    return ImportedSubtask(name or "tests", cases, total, rule, [one for one in requires if one != name], settings)
 
 
-def _shown_samples(draft: Draft, tests: Sequence[Test], *, interactive: bool) -> None:
+def _shown_samples(draft: Draft, tests: Sequence[PolygonTest], *, interactive: bool) -> None:
     """Write what statements show in place of a sample, where that differs from the test."""
     samples = [test for test in tests if test.sample]
     written = sorted(path for path in draft.files if path.startswith("data/sample/") and path.endswith(".in"))
