@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import socket
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
@@ -102,14 +103,15 @@ class ClusterDirectory:
                 msg = f"--dir {self.path}: has {part} but no cluster.yml; put that back, or name a new directory"
                 raise UsageError(msg)
 
-    def open_cluster(self, port: int | None) -> ClusterFile:
+    def open_cluster(self, port: int | None, taken: Iterable[int] = ()) -> ClusterFile:
         """Read cluster.yml, or decide it on the first start. RefusedError for another version's or a damaged one.
 
-        `port` is the web page's if a person chose one; it is remembered. 0 takes a free one at the first start.
+        `port` is the web page's if a person chose one; it is remembered. 0 takes a free one at the first start. No port
+        that is chosen here is one of the `taken`.
         """
         path = self.path / "cluster.yml"
         if not path.exists():
-            cluster = self._new_cluster(DEFAULT_PORT if port is None else port or free_port(set()))
+            cluster = self._new_cluster(port, set(taken))
         else:
             cluster = settings.load(ClusterFile, path)
             self._check_cluster(cluster)
@@ -122,11 +124,11 @@ class ClusterDirectory:
         """Write cluster.yml."""
         files.replace(self.path / "cluster.yml", settings.dump(cluster), durable=True)
 
-    def _new_cluster(self, port: int) -> ClusterFile:
-        chosen = {port}
+    def _new_cluster(self, wanted: int | None, taken: set[int]) -> ClusterFile:
+        port = DEFAULT_PORT if wanted is None else wanted or free_port(taken)
+        chosen: set[int] = set()
         for _ in range(len(_LISTENERS) - 1):
-            chosen.add(free_port(chosen))
-        chosen.discard(port)
+            chosen.add(free_port(chosen | taken | {port}))
         etcd, etcd_peer, mongodb, judicator = sorted(chosen)
         token = secrets.token_hex(16)
         ports = Ports(etcd=etcd, etcd_peer=etcd_peer, mongodb=mongodb, judicator=judicator, gateway=port)

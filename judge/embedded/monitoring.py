@@ -9,7 +9,13 @@ import yaml
 from judge import files
 from judge.config import Daemon, Tls
 from judge.embedded.cluster import HOST, ClusterDirectory
+from judge.kinds import KINDS
 from judge.metrics import ROLE
+
+
+def ports(first: int | None) -> range:
+    """The ports that metrics take from this one on, boot's among them; none without it."""
+    return range(0) if first is None else range(first, first + len(KINDS) + 1)
 
 
 def with_metrics(

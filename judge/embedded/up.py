@@ -197,7 +197,7 @@ def run(options: UpOptions) -> int:
 
 
 def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
-    cluster = directory.open_cluster(options.port)
+    cluster = directory.open_cluster(options.port, monitoring.ports(options.metrics))
     directory.check_ports(cluster)
     _remove(options.wait_file)
     token = directory.secrets()

@@ -146,9 +146,9 @@ def test_a_killed_slot_is_replaced_and_its_task_retried(cluster, name):
 def test_a_killed_executor_restarts_and_gives_back_at_once(cluster, name):
     executor = cluster.executor(name)
     with vacant(cluster, executor):
-        task = cluster.running(cluster.add(command="sleep 3; echo ok", limits={"wall": 30}).id)
+        task = cluster.running(cluster.add(command="sleep 3.25; echo ok", limits={"wall": 30}).id)
         executor.stop(signal.SIGKILL)
-        wait_for(lambda: not alive("sleep 3"), what="the end of the sandbox with its executor")
+        wait_for(lambda: not alive("sleep 3.25"), what="the end of the sandbox with its executor")
         executor.start()
         done = cluster.done(task.id)
         assert (done.result.stdout, done.attempt) == ("ok\n", 2)

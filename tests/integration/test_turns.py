@@ -156,11 +156,14 @@ def test_burning_and_sleeping_is_no_way_to_more_time_alone(executor, closed, wor
         begin = clock.monotonic()
         seconds = closed(problem(work, 300, 2005, 2, Allowance(repeats=None, alone_seconds=None), LAST))
         result = executor.heard(Finished).completed.result
-        assert [test.verdict for test in result.tests] == [Verdict.TLE] * 2
-        # On a busy machine a run may be ended for its time, which is no reason to repeat it.
-        if all((test.repeated or test).wall < 2.0 * (1 + GRACE) for test in result.tests):
+        # On a busy machine a run may be ended for its time, which is no reason to repeat it, or is given the time in
+        # which others had the core.
+        if all(
+            test.verdict == Verdict.TLE and (test.repeated or test).wall < 2.0 * (1 + GRACE) for test in result.tests
+        ):
             break
         executor.events.clear()
+    assert [test.verdict for test in result.tests] == [Verdict.TLE] * 2
     # The level after the first repetition does not grow to a second one's need within PATIENCE.
     assert [test.repeated and test.repeated.exclusive for test in result.tests] == [True, False]
     assert 1.5 < seconds < level + SHARE * (clock.monotonic() - begin) + 1.0

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.ctl.problem.making import TestBatch, fault, refuse_absent, script
+from judge.ctl.problem.making import PlanBatch, fault, refuse_absent, script
 from judge.ctl.problem.trial import Present
 from judge.errors import PackageError, UnavailableError
 from judge.model import messages as m
@@ -473,7 +473,7 @@ def test_faults_of_what_is_listed(tmp_path: Path, files: Files, sentence: str) -
 def test_the_limit_that_was_passed_is_said(verdict: m.Verdict, wall: float, most: str) -> None:
     test = m.TestResult(name="make", verdict=verdict, wall=wall)
     task = make_task(done=True, verdict=verdict, result=m.Result(tests=[test]))
-    batch = TestBatch(2, [()], ["tests/02"])
+    batch = PlanBatch(2, [()], ["tests/02"])
     assert fault(task, batch) == f"tests/02: takes more than {most}; make it beforehand"
 
 

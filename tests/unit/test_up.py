@@ -19,7 +19,7 @@ from judge.boot.plan import Phase
 from judge.boot.status import BootStatus, ServiceStatus
 from judge.config import rendering
 from judge.embedded import cluster as embedded
-from judge.embedded import up
+from judge.embedded import monitoring, up
 from judge.errors import ConfigError, RefusedError, UsageError
 
 
@@ -38,6 +38,20 @@ def test_first_start_decides_once(directory):
     moved = directory.open_cluster(8099)
     assert moved.ports.gateway == 8099 and moved.ports.etcd == first.ports.etcd
     assert directory.open_cluster(None) == moved
+
+
+def test_no_port_is_chosen_that_is_taken(directory):
+    taken = [port for port in range(20000, 61000) if port % 16]
+    assert all(port % 16 == 0 for port in directory.open_cluster(0, taken).ports.model_dump().values())
+
+
+def test_metrics_take_as_many_ports_as_services_serve_them(directory):
+    cluster = directory.open_cluster(0)
+    services = embedded.configs(directory, cluster, slots=1, cores=[], weak=False)
+    served, boot = monitoring.with_metrics(directory, services, 30000)
+    addresses = [*(config.metrics for config in served.values()), boot[0]]
+    assert addresses == [f"127.0.0.1:{port}" for port in monitoring.ports(30000)]
+    assert not monitoring.ports(None)
 
 
 def test_default_port(directory):
@@ -205,8 +219,8 @@ def test_status_line():
 def test_an_output_that_takes_nothing_more_ends_nothing(tmp_path):
     """A full disk; the process ends as if all had been written."""
     program = (
-        "import sys; from rich.console import Console; from judge.embedded.up import Output\n"
-        "console = Console(file=Output(sys.stdout))\n"
+        "import sys; from rich.console import Console; from judge.embedded.up import StandardOutput\n"
+        "console = Console(file=StandardOutput(sys.stdout))\n"
         "for line in range(3): console.print('x' * 2000)\n"
         "print('said', file=sys.stderr)"
     )

@@ -76,13 +76,13 @@ def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
             rows = trial.follow([_hand_in(trial, plan, batch) for batch in now], _table, quiet=quiet)
             if trial.left_out:
                 raise UnavailableError(f"{plan.tree.label}: its tests were to be made, and no executor takes work now")
-            again: list[TestBatch] = []
+            again: list[PlanBatch] = []
             for row in rows:
                 batch = row.batch
                 if row.task.verdict is m.Verdict.AC:
                     room = _take(api, row.task, batch, folder, found, room)
                 elif row.task.verdict in _TOO_MUCH and len(batch.tests) > 1:
-                    again += [TestBatch(batch.first + number, [one]) for number, one in enumerate(batch.tests)]
+                    again += [PlanBatch(batch.first + number, [one]) for number, one in enumerate(batch.tests)]
                 else:
                     raise PackageError(f"{plan.tree.label}: {fault(row.task, batch)}")
             waiting = again + waiting
@@ -100,7 +100,7 @@ def refuse_absent(plan: Plan, there: Present) -> None:
 
 
 @dataclass
-class TestBatch:
+class PlanBatch:
     """Some tests of a plan, from the one of this number on."""
 
     first: int
@@ -118,7 +118,7 @@ class TestBatch:
 class _BatchRow(ExampleRow):
     """A batch and its task."""
 
-    batch: TestBatch
+    batch: PlanBatch
 
     @property
     def wrong(self) -> str:
@@ -126,21 +126,21 @@ class _BatchRow(ExampleRow):
         return ""
 
 
-def batches(plan: Plan) -> list[TestBatch]:
+def batches(plan: Plan) -> list[PlanBatch]:
     """All tests of a plan, some at a time."""
-    found: list[TestBatch] = []
+    found: list[PlanBatch] = []
     room = 0
     for number, steps in enumerate(plan.tests[:MOST], 1):
         size = sum(plan.size(step.input) for step in steps)
         if not found or len(found[-1].tests) >= _TOGETHER or size > room:
-            found.append(TestBatch(number, []))
+            found.append(PlanBatch(number, []))
             room = _INPUT_BYTES
         found[-1].tests = [*found[-1].tests, steps]
         room -= size
     return found
 
 
-def _hand_in(trial: Trial, plan: Plan, batch: TestBatch) -> _BatchRow:
+def _hand_in(trial: Trial, plan: Plan, batch: PlanBatch) -> _BatchRow:
     with tempfile.TemporaryFile() as file:
         pack(plan, batch, file)
         file.seek(0)
@@ -161,7 +161,7 @@ def _table(rows: Sequence[_BatchRow]) -> Table:
 # --- what an executor gets -------------------------------------------------------------------------------------------
 
 
-def pack(plan: Plan, batch: TestBatch, into: IO[bytes]) -> None:
+def pack(plan: Plan, batch: PlanBatch, into: IO[bytes]) -> None:
     """The archive for a batch: programs, inputs, and the script; the outputs' names are noted in the batch."""
     batch.outputs = list(dict.fromkeys(path for steps in batch.tests for step in steps for path in step.made))
     steps = [step for one in batch.tests for step in one]
@@ -299,7 +299,7 @@ def _call(program: PackageProgram, folder: str, args: Sequence[str]) -> str:
 # --- what comes back -------------------------------------------------------------------------------------------------
 
 
-def _take(api: Api, task: m.Task, batch: TestBatch, folder: Path, found: dict[str, Path], room: int) -> int:
+def _take(api: Api, task: m.Task, batch: PlanBatch, folder: Path, found: dict[str, Path], room: int) -> int:
     """Keep what a batch has made; returns how many bytes more may be made. PackageError."""
     blob = task.result.stdout_blob if task.result is not None else None
     if blob is None:
@@ -336,7 +336,7 @@ def _most(verdict: m.Verdict | None, run: m.TestResult | None) -> str:
     return "2 GiB of memory" if verdict is m.Verdict.MLE else "64 MiB of output"
 
 
-def fault(task: m.Task, batch: TestBatch) -> str:
+def fault(task: m.Task, batch: PlanBatch) -> str:
     """The reason why a batch was not made."""
     result = task.result or m.Result()
     run = result.tests[0] if result.tests else None
