@@ -102,11 +102,11 @@ def test_programs_that_make_tests_are_taken_at_their_word(cluster: Cluster, tmp_
 
 
 def test_tests_that_take_too_much_together_are_made_alone(cluster: Cluster, tmp_path: Path, monkeypatch: Any) -> None:
-    """Four of five runs take a second each; three seconds are allowed together."""
-    monkeypatch.setattr(making, "_LIMITS", making._LIMITS.model_copy(update={"cpu": 3, "wall": 100}))
+    """Four of five runs take half a second each; one and a half are allowed together."""
+    monkeypatch.setattr(making, "_LIMITS", making._LIMITS.model_copy(update={"cpu": 1.5, "wall": 100}))
     root = tmp_path / "sums"
     shutil.copytree(FOREIGN / "polygon-sums", root)
-    slow = "import sys, time\nwhile time.process_time() < 1:\n    pass\nprint(1)\nprint(len(sys.argv))\n"
+    slow = "import sys, time\nwhile time.process_time() < 0.5:\n    pass\nprint(1)\nprint(len(sys.argv))\n"
     (root / "files/gen.py").write_text(slow)
     text = (root / "problem.xml").read_text().replace("files/gen.cpp", "files/gen.py")
     (root / "problem.xml").write_text(re.sub(r'many 10 5 6" from-file="."', 'gen 1"', text))
@@ -114,5 +114,5 @@ def test_tests_that_take_too_much_together_are_made_alone(cluster: Cluster, tmp_
         assert [package.read(test.answer) for test in package.manifest.tests] == [b"6\n", *3 * [b"4\n"], *2 * [b"2\n"]]
     (root / "files/gen.py").write_text("while True:\n    pass\n")
     made = importing.Reading().whole(cluster.api(), root)
-    with pytest.raises(PackageError, match=r"tests/02: takes more than 3 s"), made:
+    with pytest.raises(PackageError, match=r"tests/02: takes more than 1.5 s"), made:
         pass

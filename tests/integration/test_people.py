@@ -654,16 +654,16 @@ def test_nobody_without_rights_can_fill_the_trail(people: RpcClient) -> None:
     by, ref = By(actor="flooder", role="user"), p.TokenEnd(id="0" * 16, user="flooder")
 
     def revoke() -> None:
-        people.call("token_revoke", ref, m.Empty, by=by)
-
-    for _ in range(audit.HOURLY):
         with pytest.raises(NotFoundError):
-            revoke()
+            people.call("token_revoke", ref, m.Empty, by=by)
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for revoked in [pool.submit(revoke) for _ in range(audit.HOURLY)]:
+            revoked.result()
     for _ in range(3):
         with pytest.raises(LimitError, match="'flooder' has had 300 things done") as refused:
             people.call("cancel", m.TaskRef(id=theirs), m.Task, by=by)
-        with pytest.raises(NotFoundError):  # calls that take rights away are done all the same, and noted if they are
-            revoke()
+        revoke()  # calls that take rights away are done all the same, and noted if they are
     assert refused.value.rate == (300, 0, pytest.approx(3600, abs=300))
     found = people.call("audit", AuditQuery(actor="flooder", limit=500), AuditReply)
     assert len(found.entries) == 500 and found.next is not None

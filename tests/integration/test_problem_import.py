@@ -244,7 +244,7 @@ def test_when_no_executor_takes_work_any_more(cluster: Cluster, tmp_path: Path) 
     with cluster.api() as api:
         (executor,) = (one["name"] for one in api.request("GET", "/executors").json()["executors"])
     # Two slots: the third waits as long as the first two run, which is long enough for a drain.
-    root = package(tmp_path / "drained", burning(accepted__a=20, accepted__b=20, accepted__c=20))
+    root = package(tmp_path / "drained", burning(accepted__a=8, accepted__b=8, accepted__c=8))
     ctl(cluster, "problem", "import", root, "--time-limit", "60")
     command = [str(BIN / "judgectl"), "problem", "verify", "drained"]
     with subprocess.Popen(command, env=environment(cluster), stdout=subprocess.PIPE, text=True) as process:

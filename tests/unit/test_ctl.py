@@ -201,18 +201,12 @@ def test_bad_usage_is_one_sentence_and_exit_code_2(
 def test_a_cluster_that_does_not_answer_is_exit_code_1(
     client_file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("judge.ctl.main.Api", lambda found, timeout=0.2: _quick(found))
+    monkeypatch.setitem(api.Api.__init__.__kwdefaults__, "timeout", 0.2)
     monkeypatch.setattr("sys.argv", ["judgectl", "--context", str(client_file), "executors"])
     with pytest.raises(SystemExit) as caught:
         main.main()
     assert caught.value.code == 1
     assert "does not answer" in capsys.readouterr().err
-
-
-def _quick(found: context.Context) -> object:
-    from judge.ctl.api import Api
-
-    return Api(found, timeout=0.2)
 
 
 @pytest.mark.parametrize("command", ["", "submit", "search", "status", "hold", "problem import", "examples"])

@@ -47,6 +47,7 @@ def test_no_port_is_chosen_that_is_taken(directory):
 
 def test_metrics_take_as_many_ports_as_services_serve_them(directory):
     cluster = directory.open_cluster(0)
+    directory.secrets()
     services = embedded.configs(directory, cluster, slots=1, cores=[], weak=False)
     served, boot = monitoring.with_metrics(directory, services, 30000)
     addresses = [*(config.metrics for config in served.values()), boot[0]]
