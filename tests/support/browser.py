@@ -11,7 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
-from selenium.common.exceptions import WebDriverException
+from selenium.common.exceptions import (
+    NoSuchElementException,
+    StaleElementReferenceException,
+    WebDriverException,
+)
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -82,8 +86,15 @@ class Chrome:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str = "main") -> str:
-        """What a person reads there, on one line."""
-        return " ".join(str(self.one(selector).text).split())
+        """What a person reads there, on one line; while one page takes another one's place, what is on the next."""
+
+        def read() -> list[str]:
+            try:
+                return [str(self.one(selector).text)]
+            except (NoSuchElementException, StaleElementReferenceException):
+                return []
+
+        return " ".join(wait_for(read, what=f"a page with '{selector}'")[0].split())
 
     def fill(self, **fields: str) -> None:
         """Type into fields and choose in lists, by their names."""
