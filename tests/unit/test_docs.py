@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,10 +84,10 @@ def test_help_lists_every_verb_of_the_makefile() -> None:
 
 
 def test_the_walk_names_what_is_there() -> None:
-    """At most 25 steps, each with a function in its file; tests/integration/test_walk.py goes along with one."""
+    """Each step has a function in its file; tests/integration/test_walk.py follows a submission through them."""
     found = steps()
     assert [step.number for step in found] == list(range(1, len(found) + 1))
-    assert 20 <= len(found) <= 25
+    assert len(found) >= 20
     rows = re.findall(r"^\| \d+ \|", (ROOT / "docs/walk.md").read_text(), re.MULTILINE)
     assert len(rows) == len(found)
     for step in found:
@@ -183,30 +182,6 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
         pytest.fail(" imports ".join(reversed(exc.args[1])))
 
 
-def test_the_glossary_is_a_page() -> None:
-    assert len((ROOT / "docs/glossary.md").read_text().splitlines()) <= 50
-
-
-# Names of classes that Ansible prescribes.
-PRESCRIBED = {"ActionModule", "CallbackModule", "FilterModule", "LookupModule"}
-
-
-def test_a_class_has_its_name_alone() -> None:
-    """Else who searches for a word reads the wrong module first; a leading underscore makes no other word of it."""
-    places: dict[str, set[str]] = {}
-    for path in (
-        path for room in ("judge", "plugins") for path in (ROOT / room).rglob("*.py") if not path.is_symlink()
-    ):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                places.setdefault(node.name.lstrip("_"), set()).add(str(path.relative_to(ROOT)))
-    named = re.findall(r"`([\w/]+\.py):(\w+)`", (ROOT / "docs/glossary.md").read_text())
-    classes = {name: path for path, name in named if name in places}
-    assert len(classes) > 20
-    assert {name: places[name] - {path} for name, path in classes.items() if places[name] != {path}} == {}
-    assert {name: paths for name, paths in places.items() if len(paths) > 1 and name not in PRESCRIBED} == {}
-
-
 def test_the_front_page_leads_newcomers_to_where_things_are() -> None:
     text = (ROOT / "README.md").read_text()
     assert "](docs/contributing.md)" in text
@@ -255,9 +230,7 @@ FOR = sorted((ROOT / "docs/for").glob("*.md"))
 
 
 @pytest.mark.parametrize("page", FOR, ids=lambda page: page.stem)
-def test_a_page_for_somebody_begins_with_what_they_do_first(page: Path) -> None:
-    sections = re.findall(r"^## (.+)$", page.read_text(), re.MULTILINE)
-    assert sections[0] == "What to do first"
+def test_the_readme_links_every_page_for_a_kind_of_user(page: Path) -> None:
     assert f"](docs/for/{page.name})" in (ROOT / "README.md").read_text(), "the front page leads there"
 
 
@@ -305,63 +278,6 @@ def test_nothing_is_left_to_be_done_later() -> None:
             found = marks.search(path.read_bytes().decode(errors="replace"))
             assert found is None, f"{name}: {found[0] if found else ''}"
     assert checked > 400
-
-
-CLAUSE = re.compile(r"(?:what|who|whom|whose|whoever|whether|where|when|which|why|how)\b", re.IGNORECASE)
-
-
-def test_a_docstring_begins_with_the_thing() -> None:
-    """A clause without a main clause (Whether, What, Why …) leaves the reader to guess what does it, or is it."""
-    defined = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    texts = [
-        (path.relative_to(ROOT), ast.get_docstring(node) or "")
-        for room in ("judge", "plugins", "lab")
-        for path in (ROOT / room).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, defined)
-    ]
-    assert len(texts) > 5000
-    assert [f"{path}: {text.splitlines()[0]}" for path, text in texts if CLAUSE.match(text)] == []
-
-
-def first_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The first line of every block of comments, and every comment behind code, by their lines."""
-    above = 0  # the last line that is a comment alone
-    with tokenize.open(path) as source:
-        for token in tokenize.generate_tokens(source.readline):
-            line, column = token.start
-            if token.type == tokenize.COMMENT:
-                alone = not token.line[:column].strip()
-                if not alone or line != above + 1:
-                    yield line, token.string.lstrip("#: ")
-                above = line if alone else above
-
-
-def first_lines_of_text(path: Path) -> Iterator[tuple[int, str]]:
-    """The same of other languages whose comments begin with `#`: those that have a line of their own."""
-    above = 0
-    for line, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if text.lstrip().startswith("# "):
-            if line != above + 1:
-                yield line, text.lstrip("# ")
-            above = line
-
-
-def test_a_comment_begins_with_the_thing() -> None:
-    """As a docstring does. The other lines of a block go on with a sentence, so they may begin with any word."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    found: list[tuple[str, int, str]] = []
-    for name in filter(None, listed.split("\0")):
-        path = ROOT / name
-        if not path.is_file() or path.is_symlink() or name.startswith(("tests/", "docs/", "clients/", *NO_PROSE)):
-            continue  # clients/ is made of what the API's document says of its fields
-        head = path.read_bytes()[:80]
-        if path.suffix == ".py" or (head.startswith(b"#!") and b"python" in head.partition(b"\n")[0]):
-            found += [(name, *comment) for comment in first_lines(path)]
-        elif path.suffix in {".yml", ".service", ".timer", ".toml", ".sh", ".cfg"} or head.startswith(b"#!"):
-            found += [(name, *comment) for comment in first_lines_of_text(path)]
-    assert len(found) > 2000
-    assert [f"{name}:{line}: {text}" for name, line, text in found if CLAUSE.match(text)] == []
 
 
 def test_every_decision_has_a_number_of_its_own() -> None:
