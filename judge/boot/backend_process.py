@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge import clock, failpoint
+from judge import clock, failpoint, procfs
 from judge.boot import pidfile, procs
 from judge.boot.backend import ObservedService, Unit, fingerprint
 from judge.boot.plan import Process
@@ -191,7 +191,7 @@ class ProcessBackend:
         finally:
             os.close(alive)
         failpoint.hit("boot.start.spawned")
-        start = procs.start_time(child.pid) or 0
+        start = procfs.start_time(child.pid) or 0
         pidfile.write(self._pid(unit), pidfile.PidRecord(child.pid, start, incarnation, unit.fingerprint))
         failpoint.hit("boot.start.written")
         self._running[unit.name] = _Running(procs.Handle(child.pid), incarnation, child, log_start=log_start)

@@ -12,7 +12,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from judge import clock
+from judge import clock, procfs
 from judge.boot import pidfile, procs, systemd
 from judge.boot.backend import ObservedService, Unit, fingerprint
 from judge.boot.plan import Process
@@ -119,7 +119,7 @@ class SystemdBackend:
         self._known[name] = shown.invocation
         self._outdated.discard(name)
         unit = self._units[name]
-        record = pidfile.PidRecord(pid, procs.start_time(pid) or 0, shown.invocation, unit.fingerprint)
+        record = pidfile.PidRecord(pid, procfs.start_time(pid) or 0, shown.invocation, unit.fingerprint)
         try:
             pidfile.write(self._pid(unit), record)
         except OSError as exc:

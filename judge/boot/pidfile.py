@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge import clock
+from judge import clock, procfs
 from judge.boot import procs
 from judge.errors import RefusedError
 
@@ -36,7 +36,7 @@ class PidRecord:
         """Says whether the process of this pid is the recorded one, and not a later owner of its pid."""
         return (
             self.incarnation != ""
-            and procs.start_time(pid) == self.start
+            and procfs.start_time(pid) == self.start
             and procs.environment(pid).get(procs.INCARNATION) == self.incarnation
         )
 
@@ -144,7 +144,7 @@ class BootLock:
             msg = f"{run_dir} is already managed by boot, {holder(path)}; stop that one first, or use another run_dir"
             raise RefusedError(msg)
         self._descriptor = descriptor
-        write(path, PidRecord(os.getpid(), procs.start_time(os.getpid()) or 0, "boot", ""))
+        write(path, PidRecord(os.getpid(), procfs.start_time(os.getpid()) or 0, "boot", ""))
 
     def close(self) -> None:
         """Give the run directory back; safe to call twice."""
@@ -157,7 +157,7 @@ class BootLock:
 def read_pid(boot_pid: Path) -> int | None:
     """The pid of the boot that boot.pid speaks of, if that very process still runs."""
     record = read(boot_pid)
-    if record.pid > 0 and procs.start_time(record.pid) == record.start:
+    if record.pid > 0 and procfs.start_time(record.pid) == record.start:
         return record.pid
     return None
 

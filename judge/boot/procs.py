@@ -12,53 +12,32 @@ import os
 import select
 import signal
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
-from judge import clock
+from judge import clock, procfs
 
 INCARNATION = "JUDGE_INCARNATION"
 SERVICE = "JUDGE_SERVICE"
 Match = Callable[[int], bool]
 
-_SESSION_FIELD = 3  # of /proc/PID/stat after the command's closing bracket, see proc(5)
-_START_FIELD = 19
+_SESSION_FIELD = 3  # of procfs.stat
 _EXEC = 0.005  # seconds
-
-
-def _stat(pid: int, field: int) -> int | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-        return int(text.rpartition(")")[2].split()[field])
-    except (OSError, IndexError, ValueError):
-        return None
-
-
-def start_time(pid: int) -> int | None:
-    """The start of the process, in clock ticks since the machine's start; None when there is no such process."""
-    return _stat(pid, _START_FIELD)
 
 
 def session(pid: int) -> int | None:
     """The process's session id; None when there is no such process."""
-    return _stat(pid, _SESSION_FIELD)
+    return procfs.number(pid, _SESSION_FIELD)
 
 
 def environment(pid: int) -> Mapping[str, str]:
     """The environment that a process began with; empty when it is gone, a zombie, or another user's."""
-    try:
-        raw = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return {}
-    pairs = (item.partition(b"=") for item in raw.split(b"\0") if b"=" in item)
+    pairs = (item.partition(b"=") for item in (procfs.read(pid, "environ") or b"").split(b"\0") if b"=" in item)
     return {key.decode(errors="replace"): value.decode(errors="replace") for key, _, value in pairs}
 
 
 def command_of(pid: int) -> str:
     """The process's short name, for sentences."""
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return "gone"
+    name = procfs.read(pid, "comm")
+    return "gone" if name is None else name.decode(errors="replace").strip()
 
 
 class Handle:
@@ -109,11 +88,10 @@ def open_verified(pid: int, match: Match) -> Handle | None:
 def matching(match: Match) -> list[Handle]:
     """Handles on every process that `match` holds for; the caller closes them."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            handle = open_verified(int(entry.name), match)
-            if handle is not None:
-                found.append(handle)
+    for pid in procfs.pids():
+        handle = open_verified(pid, match)
+        if handle is not None:
+            found.append(handle)
     return found
 
 
@@ -128,7 +106,7 @@ class Marked:
     def __call__(self, pid: int) -> bool:
         """Says whether the process carries the mark."""
         found = environment(pid)
-        if not found and Path(f"/proc/{pid}/exe").exists():
+        if not found and procfs.has_program(pid):
             self.blank.append(pid)
         return found.get(self._key) == self._value
 

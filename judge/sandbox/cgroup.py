@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from judge import clock
+from judge import clock, procfs
 from judge.errors import SandboxError
 
 log = logging.getLogger(__name__)
@@ -117,18 +117,9 @@ class Driver(Protocol):
         """Make a pool's tree below `root` and remove those of dead processes; raises SandboxError."""
 
 
-def start_time(pid: int) -> int | None:
-    """The kernel's start time of a process, in clock ticks since boot. With the pid it names the process for ever."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    return int(stat[stat.rindex(b")") + 2 :].split()[19])
-
-
 def owned_name(name: str) -> str:
     """The name of this process's tree."""
-    return f"{name}.{os.getpid()}.{start_time(os.getpid())}"
+    return f"{name}.{os.getpid()}.{procfs.start_time(os.getpid())}"
 
 
 def remove_abandoned(root: Path) -> None:
@@ -145,7 +136,7 @@ def abandoned(directory: Path) -> Iterator[Path]:
     with contextlib.suppress(FileNotFoundError):
         for path in sorted(directory.iterdir()):
             match = _OWNED.match(path.name)
-            if match and path.is_dir() and start_time(int(match[1])) != int(match[2]):
+            if match and path.is_dir() and procfs.start_time(int(match[1])) != int(match[2]):
                 yield path
 
 

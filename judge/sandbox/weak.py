@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from judge import procfs
 from judge.sandbox.cgroup import MeasuredUsage
 
 _TICK = os.sysconf("SC_CLK_TCK")
@@ -69,12 +70,9 @@ class WeakGroup:
         pids = self._pids()
         memory = 0
         for pid in pids:
-            try:
-                stat = Path(f"/proc/{pid}/stat").read_bytes()
-                statm = Path(f"/proc/{pid}/statm").read_bytes().split()
-            except OSError:
+            fields, statm = procfs.stat(pid), (procfs.read(pid, "statm") or b"").split()
+            if fields is None or len(statm) < 3:
                 continue
-            fields = stat[stat.rindex(b")") + 2 :].split()
             self._cpu[pid] = sum(map(int, fields[11:15])) / _TICK
             memory += (int(statm[1]) - int(statm[2])) * _PAGE
         self._high = max(self._high, memory)
@@ -84,13 +82,13 @@ class WeakGroup:
     def _pids(self) -> list[int]:
         """The descendants of bwrap but the agent, which is its only child."""
         found: list[int] = []
-        pending = _children(self._root)
+        pending = procfs.children(self._root)
         first = set(pending)
         while pending:
             pid = pending.pop()
             if pid not in first:
                 found.append(pid)
-            pending.extend(_children(pid))
+            pending.extend(procfs.children(pid))
         return found
 
     def over_memory(self) -> bool:
@@ -103,13 +101,3 @@ class WeakGroup:
 
     def close(self) -> None:
         """Do nothing: there is no directory to remove."""
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    try:
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            found.extend(map(int, (task / "children").read_text().split()))
-    except OSError:
-        pass
-    return found

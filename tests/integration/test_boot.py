@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from judge import procfs
 from judge.boot import holds, pidfile, procs, status
 from judge.errors import RefusedError
 from tests.support.boots import BootHarness
@@ -238,7 +239,7 @@ def test_pid_file_of_another_process_is_never_signalled(harness):
     stranger = subprocess.Popen(["sleep", "1000"])
     lock = pidfile.try_lock(harness.run_dir / "one.alive")
     try:
-        start = procs.start_time(stranger.pid)
+        start = procfs.start_time(stranger.pid)
         pidfile.write(harness.run_dir / "one.pid", pidfile.PidRecord(stranger.pid, start, "f" * 32, "x"))
         harness.start()
         wait_for(lambda: "an instance that is not the recorded one still holds" in harness.output)

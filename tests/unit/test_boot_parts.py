@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judge import clock
+from judge import clock, procfs
 from judge.boot import backend, backend_process, holds, pidfile, procs, serving, status
 from judge.config import BootConfig, BootService, EtcdConfig, rendering
 from judge.errors import ConfigError, FieldError, NotFoundError, RefusedError, UnavailableError, UsageError
@@ -127,7 +128,7 @@ def sleeper(**environment):
 
 def test_identity_needs_start_time_and_incarnation():
     with sleeper(JUDGE_INCARNATION="abc") as child:
-        start = procs.start_time(child.pid)
+        start = procfs.start_time(child.pid)
         right = pidfile.PidRecord(child.pid, start, "abc")
         assert right.matches(child.pid)
         assert not pidfile.PidRecord(child.pid, start + 1, "abc").matches(child.pid)
@@ -143,7 +144,7 @@ def test_identity_needs_start_time_and_incarnation():
         handle.close()
         handle.close()
         assert procs.open_verified(child.pid, lambda _: True) is None
-        assert procs.start_time(child.pid) is None
+        assert procfs.start_time(child.pid) is None
         assert procs.environment(child.pid) == {} and procs.command_of(child.pid) == "gone"
     assert procs.open_verified(1, lambda _: True) is None
     assert procs.open_verified(os.getpid(), lambda _: True) is None
@@ -158,6 +159,47 @@ def test_kill_marked_and_session_reach_only_their_own():
         handle.close()
         assert third.wait() == -signal.SIGKILL
         assert other.poll() is None
+
+
+def ending(count):
+    """Pids of processes that end at about the moment at which they are yielded; each is reaped a little later."""
+    for _ in range(count):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        reaper = threading.Timer(0.001, os.waitpid, [pid, 0])
+        reaper.start()
+        yield pid
+        reaper.join()
+
+
+def test_reads_of_proc_survive_processes_that_end_meanwhile():
+    for pid in ending(100):
+        match = procs.Marked("JUDGE_SERVICE", "none")
+        for _ in range(20):
+            assert not match(pid)
+            procfs.start_time(pid), procs.session(pid), procs.command_of(pid), procfs.children(pid)
+    assert procs.find_marked("JUDGE_SERVICE", "none") == []
+
+
+def test_reads_of_proc_survive_processes_of_others():
+    """A user who may look at no other's process sees none of them as marked, and gets no error."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            os.setresuid(65534, 65534, 65534)
+            every = [(procs.environment(other), procfs.children(other)) for other in procfs.pids()]
+            code = 0 if every and procs.find_marked("JUDGE_SERVICE", "none") == [] else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_nothing_below_a_process_of_proc_is_read_but_by_procfs():
+    reading = re.compile(r"(Path|open|exists|readlink|stat|listdir|iterdir)\(f?[\"']/proc/(\{|[\"'])")
+    files = [path for path in Path(procfs.__file__).parent.rglob("*.py") if path.name != "procfs.py"]
+    assert [str(path) for path in files if reading.search(path.read_text(encoding="utf-8"))] == []
 
 
 # --- holds -------------------------------------------------------------------------------------------------------

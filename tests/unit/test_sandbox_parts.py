@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge import procfs
 from judge.errors import SandboxError
 from judge.sandbox import bpf, cgroup, cgroup_v2, check, drivers, seccomp
 from judge.sandbox.agent import BINARY
@@ -93,8 +94,8 @@ def test_who_filled_the_group_with_page_cache_has_not_used_up_the_limit(own, fil
 
 
 def test_a_process_is_named_by_pid_and_start():
-    assert cgroup.owned_name("x") == f"x.{os.getpid()}.{cgroup.start_time(os.getpid())}"
-    assert cgroup.start_time(4194304) is None
+    assert cgroup.owned_name("x") == f"x.{os.getpid()}.{procfs.start_time(os.getpid())}"
+    assert procfs.start_time(4194304) is None
 
 
 def test_only_trees_of_dead_processes_are_abandoned(work):
