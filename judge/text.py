@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from decimal import Decimal
 
 # Letters and marks by their category, that show nothing all the same: fillers, joiners, selectors of variants.
 _HIDDEN = re.compile(
     "[\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u2800\\u3164\\ufe00-\\ufe0f\\uffa0\\U000e0100-\\U000e01ef]"
 )
+
+
+# Longer numbers are shown with an exponent.
+_LONG = 1e16
 
 
 def shows(text: str) -> bool:
@@ -45,6 +50,21 @@ def size(count: int) -> str:
         if count >= factor:
             return f"{count / factor:.1f}".removesuffix(".0") + f" {unit}"
     return f"{count} byte{'s' if count != 1 else ''}"
+
+
+def decimal(value: float, digits: int = 9) -> str:
+    """A score or a limit in full: up to nine decimals, no trailing zeros, no exponent below 10^16."""
+    if not abs(value) < _LONG:
+        return repr(value)
+    shown = f"{Decimal(repr(value)):.{digits}f}"
+    shown = shown.rstrip("0").rstrip(".")
+    return "0" if shown == "-0" else shown
+
+
+def unequal(*values: float) -> list[str]:
+    """Numbers with nine decimals, or in full where nine show two different numbers as equal."""
+    shown = [decimal(value) for value in values]
+    return shown if len(set(shown)) == len(set(values)) else [repr(value) for value in values]
 
 
 def _shown(char: str) -> str:

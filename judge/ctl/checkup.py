@@ -21,6 +21,7 @@ from judge.problems.reading import formats
 from judge.problems.reading.checks import Checked, check_package
 from judge.problems.reading.findings import Findings, Level
 from judge.problems.timing import MOST
+from judge.text import decimal
 
 Dialect = Annotated[
     str,
@@ -55,7 +56,9 @@ def dialect_of(said: str) -> formats.Dialect:
 def limit_of(seconds: float | None) -> float | None:
     """The value of --time-limit; UsageError for one that cannot be."""
     if seconds is not None and not 0 < seconds <= MOST:
-        raise UsageError(f"--time-limit: {seconds:g} is no time limit; give seconds above 0, {MOST:g} at most")
+        raise UsageError(
+            f"--time-limit: {decimal(seconds)} is no time limit; give seconds above 0, {decimal(MOST)} at most"
+        )
     return seconds
 
 

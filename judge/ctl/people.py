@@ -20,6 +20,7 @@ from judge.errors import UsageError
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.overview import Whoami
+from judge.text import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -349,7 +350,7 @@ def _quota(per_minute: int | None, waiting: int | None, share: float | None, sto
         ("--slot-share", share, 1),
     ):
         if value is not None and not 0 <= value <= most:
-            raise UsageError(f"{name}: {value:g} is out of range; expected 0 to {most:g}")
+            raise UsageError(f"{name}: {decimal(value)} is out of range; expected 0 to {decimal(most)}")
     size = None if stored is None else text.size(stored, "--stored")
     given = Quota(per_minute=per_minute, waiting=waiting, slot_share=share, stored_bytes=size)
     return None if given == Quota() else given

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from judge.ctl import show
 from judge.model.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgePreview, RejudgeState, Rejudging
+from judge.text import decimal
 
 _STYLES = {"finished": "bold yellow", "applied": "bold green", "cancelled": "dim"}
 
@@ -63,7 +64,7 @@ def matrix_table(matrix: dict[str, dict[str, int]]) -> Table:
 def _outcome(one: Outcome | None) -> Text:
     if one is None or one.verdict is None:
         return Text("-")
-    score = "" if one.score is None else f" {one.score:g}"
+    score = "" if one.score is None else f" {decimal(one.score)}"
     return Text(f"{one.verdict.value}{score}", style=one.verdict.about.colour)
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from judge.languages import handed
 from judge.model.messages import Result, Status, Task, TestResult, Verdict
 from judge.model.overview import ExecutorState, StatusReply, Whoami
-from judge.text import one_line, size
+from judge.text import decimal, one_line, size
 
 # Tables may be this wide where there is no terminal to ask; in characters.
 _PIPE_WIDTH = 160
@@ -88,7 +88,7 @@ def seconds(value: float | None) -> str:
 
 def points(value: float | None) -> str:
     """A score: `87.5`."""
-    return "" if value is None else f"{value:.6g}"
+    return "" if value is None else decimal(value)
 
 
 def verdict_text(task: Task) -> Text:
@@ -342,7 +342,7 @@ def print_whoami(who: Whoami) -> None:
     """A person's limits, and what they take of each."""
 
     def most(value: float | None, unit: str = "") -> str:
-        return "no limit" if value is None else f"{value:g}{unit}"
+        return "no limit" if value is None else f"{decimal(value)}{unit}"
 
     may = who.allowance
     stored = "no limit" if may.stored_bytes is None else size(may.stored_bytes)

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from judge.model.messages import Limits, RunUsage
 from judge.model.verdicts import Verdict
 from judge.sandbox.types import Killed
-from judge.text import size
+from judge.text import decimal, size
 
 
 class Facts(Protocol):
@@ -115,13 +115,13 @@ class _RunFacts:
 
 
 def _cpu(run: _RunFacts) -> str:
-    return f"CPU time limit exceeded: used {run.facts.cpu:.3f} s, the limit is {run.limits.cpu:g} s"
+    return f"CPU time limit exceeded: used {run.facts.cpu:.3f} s, the limit is {decimal(run.limits.cpu)} s"
 
 
 def _wall(run: _RunFacts) -> str:
     return (
         f"wall time limit exceeded: ran for {run.facts.wall:.3f} s with {run.facts.cpu:.3f} s of CPU time, "
-        f"the limit is {run.limits.wall_seconds:g} s"
+        f"the limit is {decimal(run.limits.wall_seconds)} s"
     )
 
 

@@ -24,11 +24,14 @@ from judge.problems import metadata
 from judge.problems.folders import folder_of
 from judge.problems.package import Package
 from judge.problems.reading.annotations import expected
+from judge.problems.scoring.base import same, snapped
 from judge.problems.tree import clean
+from judge.text import decimal, unequal
 
 WORDS = ("AC", "WA", "TLE", "RTE")
 # The bounds that submissions are of the time limit (Rule.bound).
 LOWER, UPPER, UNUSED = "lower", "upper", "unused"
+# submissions.yaml says scores by six decimals.
 _SLACK = 1e-6
 # A glob with braces stands for so many patterns at most.
 MOST = 64
@@ -301,7 +304,7 @@ class Candidate:
 def _spell(rule: Rule) -> str:
     if rule.score is not None:
         low, high = rule.score
-        return f"{low:g} points" if low == high else f"{low:g} to {high:g} points"
+        return f"{decimal(low)} points" if low == high else f"{decimal(low)} to {decimal(high)} points"
     return " or ".join(word for word in WORDS if word in rule.required) if rule.required != frozenset(WORDS) else ""
 
 
@@ -381,8 +384,8 @@ def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | Non
 def _check_whole(rule: Rule, verdict: Verdict, result: Result, most: float | None) -> str:
     if verdict not in rule.whole:
         return f"the verdict is {verdict}, not {' or '.join(sorted(rule.whole))}"
-    if rule.partial and most is not None and result.score is not None and result.score >= most - _SLACK:
-        return f"it has all of the {most:g} points"
+    if rule.partial and most is not None and result.score is not None and snapped(result.score, most) >= most:
+        return f"it has all of the {decimal(most)} points"
     return ""
 
 
@@ -409,8 +412,10 @@ def _check_score(rule: Rule, result: Result) -> str:
     score = result.score
     if rule.tests:
         score = next((group.score for group in result.groups if group.name == rule.tests), None)
+    if score is None:
+        return f"the score is unknown, not {_spell(rule)}"
     low, high = rule.score
-    if score is None or not low - _SLACK <= score <= high + _SLACK:
-        wanted = f"{low:g}" if low == high else f"{low:g} to {high:g}"
-        return f"the score is {'unknown' if score is None else f'{score:g}'}, not {wanted}"
-    return ""
+    if low <= score <= high or any(same(score, end) or abs(score - end) <= _SLACK for end in (low, high)):
+        return ""
+    shown, *ends = unequal(score, low, high)
+    return f"the score is {shown}, not {' to '.join(dict.fromkeys(ends))}"

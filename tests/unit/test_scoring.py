@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from judge.model.messages import Verdict
-from judge.model.problem import LegacyGroup, ProblemManifest, ProblemTest, ProblemType, TestGroup
+from judge.model.problem import (
+    IoiTask,
+    LegacyGroup,
+    ProblemManifest,
+    ProblemTest,
+    ProblemType,
+    Subtask,
+    TestGroup,
+)
+from judge.problems.reading.groups import shared
 from judge.problems.scoring import Judged, standing
 
 SHA = "0" * 64
@@ -223,3 +234,96 @@ def test_legacy_stops_where_on_reject_says():
     assert standing(LEGACY, {"sample/1": AC, "secret/g1/1": WA}).missing == ["secret/g2/1"]
     strict = LEGACY.model_copy(update={"graders": [LegacyGroup(name="")]})
     assert standing(strict, {"sample/1": WA}).missing == []
+
+
+# --- sums of many tests ------------------------------------------------------------------------------------------
+
+POINTS = st.one_of(
+    st.integers(1, 10**9).map(float), st.decimals(min_value="0.01", max_value="1e9", places=2).map(float)
+)
+
+
+def of_many(count: int, **more: object) -> ProblemManifest:
+    return manifest(*(f"secret/{number}" for number in range(count)), type=[ProblemType.SCORING], **more)
+
+
+def current(count: int, most: float, groups: int) -> ProblemManifest:
+    """`count` tests in each of several groups of `secret`, which share its points; or no groups."""
+    if not groups:
+        return of_many(count, groups=[TestGroup(name="secret", max_score=most, aggregation="sum")])
+    silent = [TestGroup(name=f"secret/{number}", aggregation="sum") for number in range(groups)]
+    secret = TestGroup(name="secret", max_score=most, aggregation="sum")
+    names = [f"secret/{group}/{number}" for group in range(groups) for number in range(count)]
+    return manifest(*names, type=[ProblemType.SCORING], groups=shared([secret, *silent], lambda name: name))
+
+
+def legacy(count: int, most: float) -> ProblemManifest:
+    root = LegacyGroup(
+        name="", accept_score=most / count, low=0, high=most, on_reject="continue", verdict="first_error"
+    )
+    return of_many(count, graders=[root])
+
+
+@settings(max_examples=60, deadline=None)
+@example(49, 1e6, 0)
+@example(18, 1e7, 0)
+@example(7, 1e9, 0)
+@example(1999, 1e9, 0)
+@given(st.integers(1, 2000), POINTS, st.integers(0, 20))
+def test_right_submissions_have_the_maximum_whatever_it_is_and_however_many_tests_share_it(count, most, groups):
+    for problem in (current(max(1, count // max(1, groups)), most, groups), legacy(count, most)):
+        results = {test.name: AC for test in problem.tests}
+        found = standing(problem, results)
+        assert (found.verdict, found.error, found.score) == (Verdict.AC, "", most)
+        assert all(group.score == group.max_score for group in found.groups)
+
+
+@settings(max_examples=60, deadline=None)
+@example(49, 1e6)
+@given(st.integers(1, 300), POINTS)
+def test_validators_may_give_every_test_its_maximum_as_they_compute_it(count, most):
+    problem = current(count, most, 0)
+    results = {test.name: Judged(Verdict.AC, score=most / count) for test in problem.tests}
+    found = standing(problem, results)
+    assert (found.verdict, found.error, found.score) == (Verdict.AC, "", most)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 200), POINTS, st.data())
+def test_one_more_test_that_passes_never_costs_points(count, most, data):
+    problem = current(count, most, 0)
+    passed = data.draw(st.integers(0, count - 1))
+    names = [test.name for test in problem.tests]
+    scores = [
+        standing(problem, {name: AC if index < many else WA for index, name in enumerate(names)}).score
+        for many in (passed, passed + 1)
+    ]
+    assert scores[0] <= scores[1] <= most
+
+
+@pytest.mark.parametrize(
+    ("most", "score"), [(1_000_000, 1_000_000.5), (1e6, 1e6 + 1e-6), (100, 100.0000001), (1e9, 1e9 + 1)]
+)
+def test_a_score_above_the_maximum_is_named_so_that_it_differs_from_it(most, score):
+    problem = of_many(1, groups=[TestGroup(name="secret", max_score=most, aggregation="sum")])
+    found = standing(problem, {"secret/0": Judged(Verdict.AC, score=score)})
+    assert found.verdict is Verdict.JE
+    numbers = re.findall(r"[0-9.e+]*[0-9]", found.error.partition(": ")[2])
+    assert len(set(numbers)) == len(numbers) == 2
+    ranged = of_many(1, graders=[LegacyGroup(name="", low=0, high=most)])
+    found = standing(ranged, {"secret/0": Judged(Verdict.AC, score=score)})
+    assert found.verdict is Verdict.JE
+    numbers = re.findall(r"[0-9.e+]*[0-9]", found.error.partition(": ")[2])
+    assert len(set(numbers)) == len(numbers) == 3
+
+
+@pytest.mark.parametrize("rule", ["sum", "min", "mul"])
+@pytest.mark.parametrize(("count", "points"), [(49, 1e6), (7, 1e9), (3, 33.33), (3, 0.1)])
+def test_subtasks_add_up_to_their_points(rule, count, points):
+    each = points / count
+    problem = of_many(count)
+    subtasks = [Subtask(name=f"{n}", rule=rule, points=each, tests=[f"secret/{n}"]) for n in range(count)]
+    problem = problem.model_copy(update={"task": IoiTask(subtasks=subtasks)})
+    found = standing(problem, {test.name: AC for test in problem.tests})
+    assert found.score == pytest.approx(points, rel=1e-15, abs=1e-9)
+    assert all(group.score == group.max_score for group in found.groups)

@@ -16,6 +16,7 @@ from judge.problems import timing
 from judge.problems.examples import example_of
 from judge.problems.expectations import LOWER, UPPER, Candidate, candidates
 from judge.problems.package import Package
+from judge.text import decimal
 
 
 @dataclass
@@ -40,8 +41,8 @@ def origin_words(manifest: ProblemManifest) -> str:
     if origin.how != "inferred":
         return {"package": "the package says so", "hand": "set by hand"}[origin.how]
     return (
-        f"inferred: {origin.multiplier:g} times the {origin.slowest_cpu:.3f} s of {origin.slowest}, "
-        f"rounded up to a multiple of {origin.resolution:g} s"
+        f"inferred: {decimal(origin.multiplier)} times the {origin.slowest_cpu:.3f} s of {origin.slowest}, "
+        f"rounded up to a multiple of {decimal(origin.resolution)} s"
     )
 
 
@@ -87,7 +88,8 @@ def infer(api: Api, package: Package, there: Present, *, quiet: bool) -> Inferre
     limit = margins.limit(cpu)
     if limit > timing.MOST:
         raise PackageError(
-            f"{name}: {slowest} used {cpu:.1f} s, so the limit would be {limit:g} s; {timing.MOST:g} s is the most"
+            f"{name}: {slowest} used {cpu:.1f} s, so the limit would be {decimal(limit)} s; "
+            f"{decimal(timing.MOST)} s is the most"
         )
     origin = LimitOrigin(
         how="inferred",
@@ -128,7 +130,8 @@ def _times(done: Inferred) -> dict[str, float]:
     for row in done.rows:
         one, result = row.example.candidate, row.task.result or m.Result()
         if any(test.verdict is m.Verdict.TLE for test in result.tests):
-            msg = f"{one.path}: needs more than {timing.PROVISIONAL:g} s on a test; give the limit with --time-limit"
+            most = decimal(timing.PROVISIONAL)
+            msg = f"{one.path}: needs more than {most} s on a test; give the limit with --time-limit"
             raise PackageError(f"{done.manifest.name}: {msg}")
         if row.wrong:
             done.warnings.append(f"{one.path}: does not count for the time limit: {row.wrong}")
@@ -194,5 +197,5 @@ def slow_warning(row: SubmissionRow, margins: timing.Margins) -> str:
     what = "within the time limit" if used <= row.limit else f"only {row.excess:.2f} times the time limit"
     return (
         f"{row.example.candidate.path}: takes {used:.2f} s at most, {what}; the package wants more than "
-        f"{margins.to_slow:g} times it ({margins.slow_by})"
+        f"{decimal(margins.to_slow)} times it ({margins.slow_by})"
     )

@@ -30,6 +30,7 @@ from judge.problems.expectations import Candidate
 from judge.problems.importers.draft import Content, Made, read
 from judge.problems.importers.making import MOST, MakingStep, PackageProgram, Plan
 from judge.problems.tree import CHUNK, MAX_FILE_BYTES, MAX_TOTAL_BYTES, clean
+from judge.text import decimal
 
 # So many tests are made by one command, of inputs of so many bytes; and so many commands wait at once.
 _TOGETHER, _INPUT_BYTES, _AT_ONCE = 16, 32 * 1024**2, 8
@@ -332,7 +333,11 @@ def _most(verdict: m.Verdict | None, run: m.TestResult | None) -> str:
     """The limit that was passed."""
     if verdict is m.Verdict.TLE:
         waited = run is not None and run.wall >= (_LIMITS.wall or 0)
-        return f"{_LIMITS.wall:g} s, most of it waiting" if waited else f"{_LIMITS.cpu:g} s of CPU time"
+        return (
+            f"{decimal(_LIMITS.wall or 0)} s, most of it waiting"
+            if waited
+            else f"{decimal(_LIMITS.cpu or 0)} s of CPU time"
+        )
     return "2 GiB of memory" if verdict is m.Verdict.MLE else "64 MiB of output"
 
 

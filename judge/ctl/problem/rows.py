@@ -12,6 +12,7 @@ from rich.text import Text
 from judge.ctl import show
 from judge.model import messages as m
 from judge.problems.examples import Example
+from judge.text import decimal
 
 
 @dataclass
@@ -124,7 +125,7 @@ def table_of(rows: Sequence[SubmissionRow]) -> Table:
             row.example.candidate.says,
             mark,
             show.seconds(result.cpu) if result else "",
-            f"{row.limit:g} s",
+            f"{decimal(row.limit)} s",
             _margin(row),
             Text(row.wrong, style="red"),
         )

@@ -11,7 +11,7 @@ from judge.ctl import show
 from judge.ctl.problem import inferring
 from judge.ctl.problem.importing import Tried
 from judge.model.problem import IoiTask, ProblemInfo, ProblemManifest, ProblemProgram
-from judge.text import size
+from judge.text import decimal, size
 
 
 def problems_table(infos: list[ProblemInfo]) -> Table:
@@ -23,7 +23,7 @@ def problems_table(infos: list[ProblemInfo]) -> Table:
             one.title,
             one.kind,
             str(one.tests),
-            f"{one.limits.cpu:g} s",
+            f"{decimal(one.limits.cpu)} s",
             size(one.limits.memory),
             one.hash[:12],
             one.imported[:19].replace("T", " "),
@@ -47,7 +47,7 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
         ("content", info.hash),
         ("imported (UTC)", info.imported[:19].replace("T", " ")),
         ("tests", f"{len(manifest.tests)}, {samples} of them samples"),
-        ("limits", f"{limits.cpu:g} s CPU, {limits.wall_seconds:g} s wall, {size(limits.memory)} memory"),
+        ("limits", f"{decimal(limits.cpu)} s CPU, {decimal(limits.wall_seconds)} s wall, {size(limits.memory)} memory"),
         ("time limit", inferring.origin_words(manifest)),
         ("must be too slow", ", ".join(f"{path} ({cpu:.2f} s)" for path, cpu in slow.items())),
         ("not judged for it", ", ".join(origin.left_out) if origin else ""),
@@ -71,20 +71,20 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
     if manifest.task is not None and manifest.task.subtasks:
         subtasks = show.grid("subtask", "rule", "points>", "tests>")
         for subtask in manifest.task.subtasks:
-            subtasks.add_row(subtask.name, subtask.rule, f"{subtask.points:g}", str(len(subtask.tests)))
+            subtasks.add_row(subtask.name, subtask.rule, decimal(subtask.points), str(len(subtask.tests)))
         show.out.print(subtasks)
     if manifest.groups:
         groups = show.grid("group", "aggregation", "max score>", "requires")
         for group in manifest.groups:
-            most = "unbounded" if group.max_score is None else f"{group.max_score:g}"
+            most = "unbounded" if group.max_score is None else decimal(group.max_score)
             groups.add_row(group.name, group.aggregation, most, ", ".join(group.require_pass))
         show.out.print(groups)
     if manifest.graders:
         graders = show.grid("group", "on reject", "verdict", "score", "range")
         for one in manifest.graders:
             low, high = (
-                ("-inf" if one.low is None else f"{one.low:g}"),
-                ("inf" if one.high is None else f"{one.high:g}"),
+                ("-inf" if one.low is None else decimal(one.low)),
+                ("inf" if one.high is None else decimal(one.high)),
             )
             graders.add_row(one.name or "data", one.on_reject, one.verdict, one.score, f"{low} to {high}")
         show.out.print(graders)
@@ -121,7 +121,7 @@ def print_tried(tried: Tried) -> None:
         show.err.say(f"note: {note}", "dim")
     words = inferring.origin_words(tried.manifest)
     if words:
-        show.err.say(f"{name}: time limit {tried.manifest.limits.cpu:g} s, {words}")
+        show.err.say(f"{name}: time limit {decimal(tried.manifest.limits.cpu)} s, {words}")
     for path, why in sorted(tried.left_out.items()):
         show.err.say(f"left out {path}: {why}", "yellow")
     for line in tried.warnings:

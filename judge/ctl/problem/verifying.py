@@ -24,6 +24,7 @@ from judge.problems.folders import folder_of
 from judge.problems.importers.draft import ImporterWords
 from judge.problems.package import Package
 from judge.problems.reading.formats import Dialect
+from judge.text import decimal
 
 Priority = Literal["high", "normal", "low"]
 # Rows and sentences that the cluster keeps of a verification.
@@ -165,7 +166,7 @@ def _take_over(verified: Verified, tried: importing.Tried) -> None:
     verified.notes += tried.notes
     words = inferring.origin_words(tried.manifest)
     if words:
-        verified.notes.append(f"time limit {tried.manifest.limits.cpu:g} s, {words}")
+        verified.notes.append(f"time limit {decimal(tried.manifest.limits.cpu)} s, {words}")
 
 
 def _verify(api: Api, package: Package, options: VerifyOptions) -> Verified:
@@ -223,7 +224,7 @@ def _check_margins(verified: Verified, margins: timing.Margins) -> None:
         if candidate.bound == LOWER and row.margin is not None and row.margin < margins.to_limit:
             verified.warnings.append(
                 f"{candidate.path}: the time limit is only {row.margin:.2f} times its CPU time; "
-                f"the package wants {margins.to_limit:g} ({margins.limit_by})"
+                f"the package wants {decimal(margins.to_limit)} ({margins.limit_by})"
             )
 
 

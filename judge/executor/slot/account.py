@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from judge.allowance import TOTAL_TIME, Allowance
+from judge.text import decimal
 
 # Clocks of the sandbox and of this process agree within this many seconds: a run that was ended where the time was used
 # up counts as one that used it up.
@@ -47,7 +48,7 @@ class Account:
     def sentence(self) -> str:
         """The sentence that says why judging ended."""
         return (
-            f"{TOTAL_TIME}: all runs of this submission together may take {self.total:g} s ({self._name}); "
+            f"{TOTAL_TIME}: all runs of this submission together may take {decimal(self.total)} s ({self._name}); "
             "later tests are not run"
         )
 
@@ -63,7 +64,7 @@ class Account:
     def refusal(self, needs: float) -> str:
         """The reason why a test near its limit is not repeated, if any. `needs`: what its first run took."""
         if self._repeats >= self._most_repeats:
-            return f"{self._most_repeats:g} of its tests have been repeated, which is the limit (repeats)"
+            return f"{decimal(self._most_repeats)} of its tests have been repeated, which is the limit (repeats)"
         if needs > self.alone_left:
             return self.no_time_alone
         return ""
@@ -71,7 +72,7 @@ class Account:
     @property
     def no_time_alone(self) -> str:
         """The reason why a test that would take too long is not repeated."""
-        return f"its repeated tests may have {self._most_alone:g} s to themselves (alone_seconds)"
+        return f"its repeated tests may have {decimal(self._most_alone)} s to themselves (alone_seconds)"
 
     def repeated(self, alone: float) -> None:
         """Note a repetition, and for how long others were kept from computing."""

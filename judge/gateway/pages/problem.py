@@ -23,6 +23,7 @@ from judge.model import messages as m
 from judge.model.problem import LimitOrigin, Statement
 from judge.model.verification import Verification
 from judge.problems.statements import kind_of
+from judge.text import decimal
 
 _LATEST = 5
 # A PDF is shown by the browser's own viewer, in an element of the page; other pages have none.
@@ -60,8 +61,9 @@ def limit_words(origin: LimitOrigin | None) -> str:
     if origin.how == "hand":
         return "set by hand when it was imported"
     return (
-        f"{origin.multiplier:g} times the slowest accepted submission of the package ({origin.slowest_cpu:.2f} s), "
-        f"rounded up to a multiple of {origin.resolution:g} s"
+        f"{decimal(origin.multiplier)} times the slowest accepted submission of the package "
+        f"({origin.slowest_cpu:.2f} s), "
+        f"rounded up to a multiple of {decimal(origin.resolution)} s"
     )
 
 

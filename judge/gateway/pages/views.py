@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from judge.model.messages import RunUsage, Status, Task, TestResult, Verdict
-from judge.text import lines, size
+from judge.text import decimal, lines, size
 
 UNKNOWN = "\N{EN DASH}"
 __all__ = ["FILTERS", "Look", "ago", "look", "progress", "seconds", "size", "utc"]
@@ -157,6 +157,7 @@ _SHOWN_CHARS = 64 * 1024
 _SHOWN_LINES = 2000
 
 FILTERS = {
+    "decimal": decimal,
     "beginning": beginning,
     "verbatim": verbatim,
     "capitalize_first": capitalize_first,

@@ -21,6 +21,7 @@ from judge.problems.importers.cases import ImportedCase, write_scored
 from judge.problems.importers.cases import ImportedSubtask as Group
 from judge.problems.importers.draft import TEXT_BYTES, Draft, Ref, as_number, read, unique
 from judge.problems.tree import clean
+from judge.text import decimal
 
 JUDGE_YAML = "judge.yaml"
 HEADERS = (".h", ".hpp", ".hh")
@@ -418,6 +419,7 @@ def limits(draft: Draft, seconds: Any, mib: Any, where: str, also: str = "") -> 
         if not least <= number <= most or number == 0:
             more = also if unit == "MiB" else ""
             raise PackageError(
-                f"{where}: {key}: '{str(value)[:40]}' is not a number of {unit} from {least:g} to {most:g}{more}"
+                f"{where}: {key}: '{str(value)[:40]}' is not a number of {unit} "
+                f"from {decimal(least)} to {decimal(most)}{more}"
             )
         draft.limits[ours] = as_number(number)

@@ -193,7 +193,7 @@ static int said(double *value)
 static void write_number(const char *name, double value)
 {
     FILE *file = fopen(name, "wb");
-    if (file == NULL || fprintf(file, "%.10g\n", value) < 0 || fclose(file) != 0)
+    if (file == NULL || fprintf(file, "%.17g\n", value) < 0 || fclose(file) != 0)
         fail("the score cannot be written");
 }
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from judge.errors import PackageError
 from judge.model.problem import LegacyGroup, ProblemTest, StaticTest, TestGroup
 from judge.problems import metadata
 from judge.problems.reading import settings
+from judge.problems.scoring.base import same
+from judge.text import decimal, unequal
 
 SECRET = "secret"  # noqa: S105 - a folder
 
@@ -19,15 +22,14 @@ def shared(groups: Sequence[TestGroup], where: Callable[[str], str]) -> list[Tes
         return list(groups)
     below = [group for group in groups if group is not secret]
     silent = [group for group in below if group.max_score is None]
-    given = sum(group.max_score or 0.0 for group in below)
+    given = math.fsum(group.max_score or 0.0 for group in below)
     if secret.aggregation == "min":
         share = secret.max_score
-    elif given > secret.max_score:
-        raise PackageError(
-            f"{where(SECRET)}: max_score: is {secret.max_score:g}, less than the {given:g} of its groups"
-        )
+    elif given > secret.max_score and not same(given, secret.max_score):
+        shown, total = unequal(secret.max_score, given)
+        raise PackageError(f"{where(SECRET)}: max_score: is {shown}, less than the {total} of its groups")
     else:
-        share = (secret.max_score - given) / max(1, len(silent))
+        share = max(0.0, secret.max_score - given) / max(1, len(silent))
     return [group.model_copy(update={"max_score": share}) if group in silent else group for group in groups]
 
 
@@ -51,7 +53,7 @@ def check(
         if group.max_score is None and group.aggregation == "pass-fail":
             raise PackageError(f"{place}: max_score: a group with aggregation pass-fail needs a maximum score")
         if group.max_score is None and secret.max_score is not None:
-            raise PackageError(f"{place}: max_score: is unbounded, but that of secret is {secret.max_score:g}")
+            raise PackageError(f"{place}: max_score: is unbounded, but that of secret is {decimal(secret.max_score)}")
         if secret.aggregation == "pass-fail" and group.aggregation != "pass-fail":
             raise PackageError(f"{place}: score_aggregation: must be pass-fail, as it is for secret")
         _check_required(group, earlier, place, say)

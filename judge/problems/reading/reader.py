@@ -32,6 +32,7 @@ from judge.problems.task import MANAGER, read_task
 from judge.problems.timing import PROVISIONAL
 from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean
 from judge.problems.validator import parse_flags
+from judge.text import decimal
 
 MIB = 1024**2
 MAX_SOURCE_BYTES = 16 * MIB
@@ -438,7 +439,9 @@ class Reader:
         cpu, first = said[0]
         for other, where in said[1:]:
             if other != cpu:
-                self.findings.warning(f"{where}: says {other:g} s, but {first} says {cpu:g} s; the latter is taken")
+                self.findings.warning(
+                    f"{where}: says {decimal(other)} s, but {first} says {decimal(cpu)} s; the latter is taken"
+                )
         return cpu, LimitOrigin(how="package")
 
     def _usual_limit(self) -> tuple[float | None, LimitOrigin | None]:
@@ -447,7 +450,7 @@ class Reader:
             return None, None
         self.findings.warning(
             f"{self.tree.label}: says no time limit, and has no accepted submission to infer one from; "
-            f"{_DOMJUDGE_SECONDS:g} s are taken, as DOMjudge does"
+            f"{decimal(_DOMJUDGE_SECONDS)} s are taken, as DOMjudge does"
         )
         return _DOMJUDGE_SECONDS, LimitOrigin(how="package")
 

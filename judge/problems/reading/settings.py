@@ -17,6 +17,7 @@ from judge.errors import PackageError
 from judge.problems.metadata import Flags, Range, Score, Section, Text, flags, split
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import GRADER_KEYS
+from judge.text import decimal
 
 VERDICT_MODES = ("worst_error", "first_error", "always_accept")
 SCORE_MODES = ("sum", "avg", "min", "max")
@@ -72,7 +73,9 @@ class TestSettings(Section):
     @classmethod
     def _static_score(cls, value: float | str | None) -> float | str | None:
         if isinstance(value, float) and not 0 <= value < math.inf:
-            raise ValueError(f"static_validation_score: {value:g} is no score; expected 0 or more, or 'pass-fail'")
+            raise ValueError(
+                f"static_validation_score: {decimal(value)} is no score; expected 0 or more, or 'pass-fail'"
+            )
         return value
 
 

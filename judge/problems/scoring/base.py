@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,7 +11,10 @@ from judge.model.problem import LegacyGroup, ProblemManifest
 
 ROOT = ""
 SAMPLE, SECRET = "sample", "secret"
-SLACK = 1e-9
+# Scores are kept with so many decimals.
+_DECIMALS = 9
+# Two numbers are the same when they differ by so little of their size: a few units in the last place of a double.
+_LAST_PLACES = 2.0**-50
 
 # Asks a package's own grader about one folder: verdicts and scores of what is in it, in order, to those of the folder.
 # PackageError, a sentence, when it has no answer.
@@ -50,6 +54,24 @@ class ScoringError(Exception):
         self.where = where
 
 
+def kept(score: float, most: float | None = None) -> float:
+    """A score as results have it: the maximum itself, or nine decimals."""
+    return score if score == most else round(score, _DECIMALS)
+
+
+def same(score: float, other: float) -> bool:
+    """Says whether two scores are equal by nine decimals, or as far as sums of doubles can be."""
+    return abs(score - other) <= max(10.0**-_DECIMALS, _LAST_PLACES * abs(other))
+
+
+def snapped(score: float, bound: float | None) -> float:
+    """The bound if the score is the same number, else the score.
+
+    A third of 100 has no double, and three of them may be above 100 or below it.
+    """
+    return bound if bound is not None and same(score, bound) else score
+
+
 def group_of(name: str) -> str:
     """The folder of a test or group: `secret/a/1` is in `secret/a`."""
     return name.rpartition("/")[0]
@@ -86,7 +108,7 @@ def aggregate(scores: Sequence[float], mode: str) -> float:
     if not scores:
         return 0.0
     if mode in {"sum", "avg"}:
-        return sum(scores) / (len(scores) if mode == "avg" else 1)
+        return math.fsum(scores) / (len(scores) if mode == "avg" else 1)
     return min(scores) if mode == "min" else max(scores)
 
 

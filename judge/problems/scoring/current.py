@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import ProblemManifest, StaticTest, TestGroup
-from judge.problems.scoring.base import SAMPLE, SECRET, SLACK, Evaluation, Judged, ScoringError, Standing
+from judge.problems.scoring.base import SAMPLE, SECRET, Evaluation, Judged, ScoringError, Standing, kept, snapped
+from judge.text import unequal
 
 
 class Current(Evaluation):
@@ -37,8 +39,9 @@ class Current(Evaluation):
             passed[SECRET] = fine and all(passed.get(group.name, False) for group in below)
         else:
             scores, passed[SECRET] = self._tests(secret, self._below(secret))
-        self.found.score = _aggregate(secret, scores, passed=passed[SECRET])
-        self._note(secret, self.found.score)
+        score = _aggregate(secret, scores, passed=passed[SECRET])
+        self.found.score = kept(score, secret.max_score)
+        self._note(secret, score)
 
     def _below(self, group: TestGroup) -> list[str]:
         return [name for name in self.names if name.startswith(group.name + "/")]
@@ -69,7 +72,7 @@ class Current(Evaluation):
         most = group.max_score
         others = len(tests) - len(static)
         if most is not None and group.aggregation == "sum" and others:
-            most = (most - sum(static.values())) / others
+            most = (most - math.fsum(static.values())) / others
         return {name: static.get(name, most) for name in tests}
 
     def _tests(self, group: TestGroup, tests: Sequence[str]) -> tuple[list[float], bool]:
@@ -107,7 +110,9 @@ class Current(Evaluation):
             ),
             Verdict.AC,
         )
-        self.found.groups.append(GroupScore(name=group.name, verdict=verdict, score=score, max_score=group.max_score))
+        self.found.groups.append(
+            GroupScore(name=group.name, verdict=verdict, score=kept(score, group.max_score), max_score=group.max_score)
+        )
 
 
 def _test_score(name: str, judged: Judged | None, most: float | None, aggregation: str) -> float:
@@ -135,15 +140,21 @@ def _given_score(name: str, judged: Judged, most: float | None) -> float:
         return judged.score
     if judged.multiplier is not None:
         return judged.multiplier * most
-    if judged.score is not None and judged.score > most + SLACK:
-        raise ScoringError(name, f"the output validator gives {judged.score:g} where {most:g} is the maximum")
-    return most if judged.score is None else judged.score
+    if judged.score is None:
+        return most
+    score = snapped(judged.score, most)
+    if score > most:
+        given, limit = unequal(score, most)
+        raise ScoringError(name, f"the output validator gives {given} where {limit} is the maximum")
+    return score
 
 
 def _aggregate(group: TestGroup, scores: Sequence[float], *, passed: bool) -> float:
     if group.aggregation == "pass-fail":
         return (group.max_score or 0.0) if passed else 0.0
-    score = sum(scores) if group.aggregation == "sum" else min(scores, default=0.0)
-    if group.max_score is not None and score > group.max_score + SLACK:
-        raise ScoringError(group.name, f"the score {score:g} is above the group's max_score {group.max_score:g}")
-    return round(score, 9)
+    score = math.fsum(scores) if group.aggregation == "sum" else min(scores, default=0.0)
+    score = snapped(score, group.max_score)
+    if group.max_score is not None and score > group.max_score:
+        shown, limit = unequal(score, group.max_score)
+        raise ScoringError(group.name, f"the score {shown} is above the group's max_score {limit}")
+    return score

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import LegacyGroup
-from judge.problems.scoring.base import ROOT, SAMPLE, Evaluation, aggregate, children_of
+from judge.problems.scoring.base import ROOT, SAMPLE, Evaluation, aggregate, children_of, kept
 
 
 class Domjudge(Evaluation):
@@ -24,7 +24,7 @@ class Domjudge(Evaluation):
         root = self._groups_by_name.pop(ROOT, LegacyGroup(name=ROOT))
         self._children = children_of(self.names)
         self._every = frozenset(self.names)
-        self.found.score = round(self._group(root)[1], 9)
+        self.found.score = kept(self._group(root)[1])
 
     def _group(self, group: LegacyGroup) -> tuple[bool, float]:
         """Says whether all tests of a group passed, and its score."""
@@ -34,7 +34,9 @@ class Domjudge(Evaluation):
         score = aggregate(scores, group.score)
         if group.name != ROOT:
             verdict = Verdict.AC if passed else self._first_failing(group.name)
-            self.found.groups.append(GroupScore(name=group.name, verdict=verdict, score=score, max_score=group.high))
+            self.found.groups.append(
+                GroupScore(name=group.name, verdict=verdict, score=kept(score), max_score=group.high)
+            )
         return passed, score
 
     def _groups(self, group: LegacyGroup, groups: Sequence[LegacyGroup]) -> tuple[bool, list[float]]:

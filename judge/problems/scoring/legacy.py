@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from judge.errors import PackageError
@@ -10,7 +11,6 @@ from judge.model.problem import LegacyGroup, ProblemManifest
 from judge.problems.scoring.base import (
     ROOT,
     SAMPLE,
-    SLACK,
     Evaluation,
     Grade,
     Judged,
@@ -19,7 +19,10 @@ from judge.problems.scoring.base import (
     aggregate,
     children_of,
     group_of,
+    kept,
+    snapped,
 )
+from judge.text import unequal
 
 # Verdict, score and deciding test of one test or folder.
 _Result = tuple[Verdict, float, str | None]
@@ -47,7 +50,7 @@ class Legacy(Evaluation):
         if verdict is not Verdict.AC:
             # The format: of what is not accepted the score is ignored.
             score = self._grader(ROOT).reject_score
-        self.found.score = round(score, 9) if self._scoring else None
+        self.found.score = kept(score, self._grader(ROOT).high) if self._scoring else None
 
     def _grader(self, name: str) -> LegacyGroup:
         """A folder's own settings, else those of the closest folder above that has some."""
@@ -74,10 +77,10 @@ class Legacy(Evaluation):
         found = self._asked(name, grader, results, complete) if grader.custom else self._default(name, grader, results)
         verdict, score, failed = found
         if verdict is Verdict.AC and self._scoring and not self.found.missing:
-            _check_range(name, score, grader)
+            score = _in_range(name, score, grader)
         if name != ROOT:
-            told = score if self._scoring else None
-            self.found.groups.append(GroupScore(name=name, verdict=verdict, score=told, max_score=grader.high))
+            shown = kept(score, grader.high) if self._scoring else None
+            self.found.groups.append(GroupScore(name=name, verdict=verdict, score=shown, max_score=grader.high))
         return verdict, score, failed
 
     def _default(self, name: str, grader: LegacyGroup, results: list[_Result]) -> _Result:
@@ -127,8 +130,12 @@ def _verdict(results: Sequence[_Result], grader: LegacyGroup) -> tuple[Verdict, 
     return max(bad, key=lambda one: one[0].about.severity)
 
 
-def _check_range(name: str, score: float, grader: LegacyGroup) -> None:
-    low, high = grader.low, grader.high
-    if (low is not None and score < low - SLACK) or (high is not None and score > high + SLACK):
-        limits = f"{'-inf' if low is None else f'{low:g}'} {'inf' if high is None else f'{high:g}'}"
-        raise ScoringError(name or "data", f"the score {score:g} is outside the group's range {limits}")
+def _in_range(name: str, score: float, grader: LegacyGroup) -> float:
+    """The score, or the end of the group's range that is the same number; ScoringError outside the range."""
+    low = -math.inf if grader.low is None else grader.low
+    high = math.inf if grader.high is None else grader.high
+    score = snapped(snapped(score, grader.low), grader.high)
+    if not low <= score <= high:
+        shown, *limits = unequal(score, low, high)
+        raise ScoringError(name or "data", f"the score {shown} is outside the group's range {' '.join(limits)}")
+    return score

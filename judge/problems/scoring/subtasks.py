@@ -10,7 +10,8 @@ import math
 
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import IoiTask, Subtask
-from judge.problems.scoring.base import SAMPLE, Evaluation, Judged, ScoringError
+from judge.problems.scoring.base import SAMPLE, Evaluation, Judged, ScoringError, kept, snapped
+from judge.text import unequal
 
 
 class Subtasks(Evaluation):
@@ -24,7 +25,8 @@ class Subtasks(Evaluation):
             if name.startswith(SAMPLE + "/") and name not in scored:
                 self._once(name)
         self.found.groups = [self._score(subtask) for subtask in task.subtasks]
-        self.found.score = round(sum(group.score or 0.0 for group in self.found.groups), 9)
+        most = math.fsum(subtask.points for subtask in task.subtasks)
+        self.found.score = kept(snapped(math.fsum(one.score or 0.0 for one in self.found.groups), most), most)
 
     def _once(self, name: str) -> Judged | None:
         """A test's result, which is noted and run once, in however many subtasks it is."""
@@ -46,8 +48,8 @@ class Subtasks(Evaluation):
             if outcomes[-1] == 0 and subtask.rule != "sum":
                 break
         part = {"sum": math.fsum(outcomes) / max(1, len(subtask.tests)), "mul": math.prod(outcomes)}
-        score = part.get(subtask.rule, min(outcomes, default=1.0)) * subtask.points
-        return GroupScore(name=subtask.name, verdict=verdict, score=round(score, 9), max_score=subtask.points)
+        score = kept(part.get(subtask.rule, min(outcomes, default=1.0)) * subtask.points, subtask.points)
+        return GroupScore(name=subtask.name, verdict=verdict, score=score, max_score=subtask.points)
 
 
 def _outcome(name: str, judged: Judged | None, subtask: Subtask) -> float:
@@ -63,5 +65,6 @@ def _outcome(name: str, judged: Judged | None, subtask: Subtask) -> float:
     if subtask.rule == "threshold":
         return 1.0 if 0 < value <= (subtask.threshold or 0.0) else 0.0
     if not 0 <= value <= 1:
-        raise ScoringError(name, f"the outcome {value:g} is not from 0 to 1, as subtask '{subtask.name}' needs it")
+        shown = unequal(value, 0.0, 1.0)[0]
+        raise ScoringError(name, f"the outcome {shown} is not from 0 to 1, as subtask '{subtask.name}' needs it")
     return value

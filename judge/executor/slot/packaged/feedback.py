@@ -14,6 +14,7 @@ from judge.executor.slot.packaged.built import MESSAGE_BYTES, BuiltProgram, firs
 from judge.executor.verdict import REJECTED, Validated, validator_fault
 from judge.problems.validator import number
 from judge.sandbox.types import RunOutcome
+from judge.text import decimal
 
 FEEDBACK = "feedback"
 _SCORE_BYTES = 256
@@ -117,7 +118,7 @@ class Feedback:
             return None
         value = number(data.strip()) if len(data) <= _SCORE_BYTES else None
         if value is None or (most is not None and not 0 <= value <= most):
-            wanted = "one number" if most is None else f"one number from 0 to {most:g}"
+            wanted = "one number" if most is None else f"one number from 0 to {decimal(most)}"
             msg = f"{self._built.what}'s {name} is not {wanted}"
             raise FeedbackError(msg, f"{name}: '{truncation.clip(truncation.text(data[:80]), 80)}'")
         return value

@@ -19,6 +19,7 @@ from judge.model.messages import Verdict
 from judge.model.problem import LegacyGroup
 from judge.problems.validator import number
 from judge.sandbox.types import Command
+from judge.text import decimal
 
 # Verdicts that may be answered; the score is checked by itself.
 _VERDICTS = {one.encode(): one for one in Verdict if one.about.graded}
@@ -40,7 +41,7 @@ class Grader:
 
     def grade(self, group: LegacyGroup, results: Sequence[tuple[Verdict, float]]) -> tuple[Verdict, float]:
         """The grader's result for a folder; PackageError when it is not in the format."""
-        lines = b"".join(b"%s %s\n" % (_code(verdict).encode(), f"{score:g}".encode()) for verdict, score in results)
+        lines = "".join(f"{_code(verdict)} {decimal(score, 17)}\n" for verdict, score in results).encode()
         asked = (tuple(group.flags), lines)
         if asked not in self._said:
             self._said[asked] = self._ask(*asked)

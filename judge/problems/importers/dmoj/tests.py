@@ -17,6 +17,7 @@ from judge.problems.importers.dmoj.generation import DmojGeneration
 from judge.problems.importers.draft import Content, Draft, ImporterWords, Ref
 from judge.problems.importers.pairs import is_sample
 from judge.problems.tree import Tree, clean
+from judge.text import decimal
 
 _MOST = 20_000
 # The site's own patterns, for an init.yml that lists nothing.
@@ -311,7 +312,7 @@ def _search(pattern: Any, names: Sequence[str], where: str) -> list[tuple[str, d
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise PackageError(f"{where}: takes longer than {_SECONDS:g} s; write a simpler one") from None
+        raise PackageError(f"{where}: takes longer than {decimal(_SECONDS)} s; write a simpler one") from None
     if done.returncode != 0:
         raise PackageError(f"{where}: '{clean(pattern, 80)}' is not a regular expression of Python")
     found: list[tuple[str, dict[str, str | None]]] = json.loads(done.stdout)

@@ -15,6 +15,7 @@ from judge.problems.importers.cases import ImportedCase, ImportedSubtask, Rule, 
 from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.tree import Tree, clean
+from judge.text import decimal
 
 PROBLEM = "problem.yaml"
 INI = "config.ini"
@@ -183,7 +184,8 @@ class HydroConversion:
             if not least <= value <= most:
                 unit = "s" if key == "time" else "MiB"
                 raise PackageError(
-                    f"{where}: {key}: {clean(text, 40)} is {value:g} {unit}; expected from {least:g} to {most:g} {unit}"
+                    f"{where}: {key}: {clean(text, 40)} is {decimal(value)} {unit}; "
+                    f"expected from {decimal(least)} to {decimal(most)} {unit}"
                 )
             self._limits[key].add(value)
 

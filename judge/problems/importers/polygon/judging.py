@@ -23,6 +23,7 @@ from judge.problems.importers.polygon.assets import Programs
 from judge.problems.importers.polygon.document import PROBLEM_XML, expand, number
 from judge.problems.importers.polygon.generation import PolygonTest, check_files
 from judge.problems.tree import Tree
+from judge.text import decimal
 
 # The set that decides on Codeforces; others are run before it, or not at all.
 _MAIN = "tests"
@@ -72,7 +73,7 @@ def _limits(draft: Draft, judging: Element, testset: Element) -> None:
     machine = (judging.get("cpu-name") or "").strip()
     if time is not None:
         draft.limits["time_limit"] = as_number(time / 1000)
-        draft.report.took(f"time limit {time / 1000:g} s" + (f", meant for {machine}" if machine else ""))
+        draft.report.took(f"time limit {decimal(time / 1000)} s" + (f", meant for {machine}" if machine else ""))
     if memory is not None:
         draft.limits["memory"] = max(4, -(-memory // _MIB))
         draft.report.took(f"memory limit {-(-memory // _MIB)} MiB")
@@ -158,7 +159,7 @@ def _write(
         members.setdefault(test.element.get("group") or "", []).append(cases[test.index])
     subtasks = [_subtask(draft, name, described.get(name), found) for name, found in members.items()]
     write_scored(draft, subtasks, partial=programs.partial, samples=list(cases.values()))
-    draft.report.took(f"{len(subtasks)} groups with {float(_total(subtasks)):g} points")
+    draft.report.took(f"{len(subtasks)} groups with {decimal(float(_total(subtasks)))} points")
 
 
 def _total(subtasks: Sequence[ImportedSubtask]) -> Fraction:
