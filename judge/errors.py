@@ -149,6 +149,13 @@ class DeadlineError(UnavailableError):
     code = "deadline"
 
 
+class UnfitError(UsageError):
+    """Files or words do not fit into a sandbox by their names, sizes or number. The sandbox works.
+
+    Every executor would answer the same, so another attempt is of no use.
+    """
+
+
 class SandboxError(JudgeError):
     """The sandbox itself failed; says nothing about the submission."""
 

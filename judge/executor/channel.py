@@ -104,7 +104,7 @@ class Finished(Message):
 
     `output` is the file of a whole output that is too big to travel inside the result. `seconds` is the time the slot
     needed, `overhead` what the sandbox took beside the programs it ran, `runs` how often it ran one. `no_space`: the
-    attempt failed because the work directory is full.
+    attempt failed because the work directory is full, `broken`: because a sandbox failed.
     """
 
     kind: Literal["finished"] = "finished"
@@ -115,15 +115,20 @@ class Finished(Message):
     overhead: float = 0.0
     runs: int = 0
     no_space: bool = False
+    broken: bool = False
 
 
 class Helped(Message):
-    """A slot has run `tests` tests for another and stopped: none was left, it was called back, or it could not."""
+    """A slot has run `tests` tests for another and stopped: none was left, it was called back, or it could not.
+
+    `broken`: its sandbox failed.
+    """
 
     kind: Literal["helped"] = "helped"
     claim: str
     tests: int = 0
     recalled: bool = False
+    broken: bool = False
 
 
 class Broken(Message):

@@ -23,7 +23,8 @@ from judge.executor.channel import (
     limits_of,
 )
 
-# After a slot's end: at once, then after 0.5, 1, 2 … seconds, at most RESTART_MAX; a finished job starts over.
+# After a slot's end without a job: at once, then after 0.5, 1, 2 … seconds, at most RESTART_MAX. A finished job starts
+# over. A slot that ends while it judges starts at once: the task may be at fault, and the start tries out a sandbox.
 RESTART_MIN = 0.5
 RESTART_MAX = 30.0
 # A cancelled job that has not ended after this long is ended with its slot.
@@ -133,8 +134,8 @@ def _working(known: KnownSlot, event: Job | Help, now: float) -> KnownSlot:
 
 
 def _down(known: KnownSlot, reason: str, now: float) -> KnownSlot:
-    # A submission may do things that take long to end: nobody can keep slots away by having such jobs cancelled.
-    failed = not known.stopping
+    # Nobody can keep slots away by tasks that end them, or that take long to cancel.
+    failed = known.state not in {SlotState.BUSY, SlotState.HELPING}
     delay = min(RESTART_MAX, RESTART_MIN * 2 ** (known.failures - 1)) if failed and known.failures else 0.0
     # The claim stays: main gives the task back.
     return KnownSlot(claim=known.claim, failures=known.failures + failed, start_at=now + delay, reason=reason)

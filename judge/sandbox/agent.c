@@ -255,11 +255,12 @@ static int open_parent(const char *below, char *path, int create, char **name) {
     int dir = open(below, O_PATH | O_DIRECTORY | O_CLOEXEC);
     char *part = path;
     for (char *slash; dir >= 0 && (slash = strchr(part, '/')); part = slash + 1) {
+        int error = 0;
         *slash = '\0';
-        if (create && mkdirat(dir, part, 0755) == 0 && fchownat(dir, part, run_uid, run_uid, AT_SYMLINK_NOFOLLOW) < 0)
-            die("chown");
-        int next = openat(dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        int error = errno;
+        if (create && mkdirat(dir, part, 0755) < 0) error = errno == EEXIST ? 0 : errno;
+        else if (create && fchownat(dir, part, run_uid, run_uid, AT_SYMLINK_NOFOLLOW) < 0) die("chown");
+        int next = error ? -1 : openat(dir, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (!error) error = errno;
         close(dir);
         errno = error;
         dir = next;

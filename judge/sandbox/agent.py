@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge.errors import SandboxError
+from judge.errors import SandboxError, UnfitError
 from judge.sandbox.types import Command
 
 BINARY = Path(__file__).with_name("agent")
@@ -63,33 +63,32 @@ class Agent:
 
     def put(self, name: str, fd: int, mode: int) -> None:
         """Copy the file behind `fd` to /box/<name>; with IN_SCRATCH in the mode to /scratch. The answer is STORED."""
-        self._send(_request(PUT, mode), [name], [fd])
+        self._send(_request(PUT, mode), encoded([name]), [fd])
 
     def get(self, name: str) -> None:
         """Ask for /box/<name>; the answer is FETCHED with a descriptor."""
-        self._send(_request(GET), [name], [])
+        self._send(_request(GET), encoded([name]), [])
 
-    def run(self, command: Command, rlimits: Rlimits, outputs: Sequence[int], cgroup: int | None) -> None:
+    def run(self, command: Command, words: bytes, rlimits: Rlimits, outputs: Sequence[int], cgroup: int | None) -> None:
         """Start a program; the answers are EXITED, then READY for the next request.
 
-        `outputs` are [stdin,] stdout and stderr. EXITED has a descriptor of the command's `output` file, if there is
-        one, or of what it `left`. `cgroup` is the directory of the cgroup to start in, where the agent knows none.
+        `words` are those of the command, `outputs` are [stdin,] stdout and stderr. EXITED has a descriptor of the
+        command's `output` file, if there is one, or of what it `left`. `cgroup` is the directory of the cgroup to start
+        in, where the agent knows none.
         """
         flags = (WRITABLE if command.writable else 0) | (LEFT if command.left else 0)
         fds = [*outputs, *command.pipes]
         if cgroup is not None:
             fds.append(cgroup)
             flags |= INTO_CGROUP
-        strings = [command.cwd, *command.argv, *(f"{key}={value}" for key, value in command.env.items())]
         if command.output is not None:
-            strings.append(command.output)
             flags |= OUTPUT_FILE
         head = _request(RUN, flags, len(command.argv), len(command.env), len(command.pipes), rlimits)
-        self._send(head, strings, fds)
+        self._send(head, words, fds)
 
     def kill(self) -> None:
         """End the run; the answer is its EXITED."""
-        self._send(_request(KILL), [], [])
+        self._send(_request(KILL), b"", [])
 
     def receive(self, timeout: float) -> Answer | None:
         """The next packet, or None when none comes within `timeout` seconds."""
@@ -112,16 +111,38 @@ class Agent:
         text = stage.rstrip(b"\0").decode("utf-8", "replace")
         return Answer(kind, flags, status, error, text, wall / 1e9, maxrss, cpu / 1e6, fds[0] if fds else None)
 
-    def _send(self, head: bytes, strings: Sequence[str], fds: Sequence[int]) -> None:
-        packet = head + b"".join(os.fsencode(text) + b"\0" for text in strings)
-        if len(packet) > MAX_PACKET or len(strings) > MAX_STRINGS:
-            msg = f"arguments and environment of {len(packet)} bytes are too long for a sandbox (limit {MAX_PACKET})"
-            raise SandboxError(msg)
+    def _send(self, head: bytes, strings: bytes, fds: Sequence[int]) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
-            self.channel.sendmsg([packet], rights)
+            self.channel.sendmsg([head, strings], rights)
         except OSError as exc:
             raise _gone() from exc
+
+
+def words(command: Command) -> bytes:
+    """The words of a command as they travel to the agent: directory, arguments, environment, name of its output file.
+
+    UnfitError when they are too many or too long.
+    """
+    texts = [command.cwd, *command.argv, *(f"{key}={value}" for key, value in command.env.items())]
+    if command.output is not None:
+        texts.append(command.output)
+    return encoded(texts)
+
+
+def encoded(texts: Sequence[str]) -> bytes:
+    """Texts, each ended by NUL; UnfitError when they do not fit into a packet, or are no text."""
+    try:
+        strings = b"".join(os.fsencode(text) + b"\0" for text in texts)
+    except UnicodeEncodeError as exc:
+        raise UnfitError(f"an argument of the command is no Unicode text: {exc.reason}") from None
+    most = MAX_PACKET - _REQUEST.size
+    if len(strings) > most or len(texts) > MAX_STRINGS:
+        raise UnfitError(
+            f"the command has {len(texts)} words of {len(strings)} bytes together, with the names of files among them; "
+            f"a sandbox takes {MAX_STRINGS} words of {most} bytes; use fewer files, or shorter names"
+        )
+    return strings
 
 
 def _request(

@@ -15,17 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from judge import clock
-from judge.errors import SandboxError, UsageError
+from judge.errors import SandboxError, UnfitError, UsageError
 from judge.files import ALL_SEALS, in_memory
 from judge.model.messages import Limits
-from judge.sandbox.agent import EXITED, FETCHED, IN_SCRATCH, MAX_FDS, SAW_SIGSYS, STORED, Answer, Rlimits
+from judge.sandbox.agent import EXITED, FETCHED, IN_SCRATCH, MAX_FDS, SAW_SIGSYS, STORED, Answer, Rlimits, words
 from judge.sandbox.cgroup import ControlGroup, MeasuredUsage
-from judge.sandbox.container import START_SECONDS, Container
+from judge.sandbox.container import KILL_SECONDS, START_SECONDS, Container
 from judge.sandbox.types import Command, Killed, RunOutcome
 
-# Seconds that the agent may take to kill and reap a run before the whole container is killed. Page tables count for a
-# run's memory, and the kernel takes some 10 s to empty a GiB of them: that is the run's fault, not the sandbox's.
-KILL_SECONDS = 60.0
 PUT_SECONDS = 30.0
 # The shortest time between two looks at the CPU counter, in seconds; bounds both the overshoot and our own cost.
 SHORTEST = 0.001
@@ -33,6 +30,8 @@ SHORTEST = 0.001
 # run has passed its memory limit.
 WEAK_LOOK = 0.005
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+# Errors of writing a file that come from the host. All others come from the file: its name, its size, what is there.
+_HOST_ERRORS = frozenset({errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR})
 
 
 class Sandbox:
@@ -46,7 +45,8 @@ class Sandbox:
     def put(self, name: str, data: bytes, mode: int = 0o644) -> None:
         """Write `/box/<name>` (a relative path; directories are made). What is there is replaced, links not followed.
 
-        SandboxError when it does not fit. Called between runs, usually before the first.
+        UnfitError when the file cannot be there: a folder has its name, a file has the name of its folder, there is no
+        room. The sandbox works then. Called between runs, usually before the first.
         """
         self._put(name, data, mode)
 
@@ -58,7 +58,8 @@ class Sandbox:
             answer = self._container.expect(STORED, PUT_SECONDS)
         if answer.error:
             place = "/scratch" if mode & IN_SCRATCH else "/box"
-            raise SandboxError(f"{place}/{name} could not be written in the sandbox: {os.strerror(answer.error)}")
+            kind = SandboxError if answer.error in _HOST_ERRORS else UnfitError
+            raise kind(f"{place}/{name} could not be written in the sandbox: {os.strerror(answer.error)}")
 
     def get(self, name: str) -> int | None:
         """A descriptor of the regular file `/box/<name>`, or None when there is none; the caller closes it.
@@ -79,8 +80,8 @@ class Sandbox:
 
         A `cancel_fd` that becomes readable ends the run (Killed.CANCELLED); it is not read. `meanwhile` is called once
         the command runs, and kept short: no limit strikes during it. A program that cannot be executed ends with 127
-        or 126 and a sentence on stderr, as in a shell. SandboxError: the sandbox failed, which says nothing about the
-        command.
+        or 126 and a sentence on stderr, as in a shell. UnfitError: the command is too long, or its files do not fit.
+        SandboxError: the sandbox failed, which says nothing about the command.
         """
         if not command.argv or any("\0" in text for text in (*command.argv, *command.env, *command.env.values())):
             raise UsageError("argv: a command needs a program, and no NUL characters; give it as a list of words")
@@ -151,6 +152,7 @@ class Run:
         self._kept: list[int] = []
         self._left: tuple[int, ...] = ()
         self._extra_wall = 0.0
+        self._words = words(command)
         try:
             stdin = None if command.stdin is None else _protected(command.stdin)
             if stdin is not None and stdin != command.stdin:
@@ -180,7 +182,9 @@ class Run:
         stdout, stderr = self._outputs
         outputs = [stdout if command.stdout is None else command.stdout, stderr]
         self._container.busy()
-        self._container.agent.run(command, rlimits, outputs if stdin is None else [stdin, *outputs], group.run_fd)
+        self._container.agent.run(
+            command, self._words, rlimits, outputs if stdin is None else [stdin, *outputs], group.run_fd
+        )
 
     def finish(self, reason: Killed) -> RunOutcome:
         """The account of a run whose EXITED is there or due; `reason` is why it was killed, if it was."""

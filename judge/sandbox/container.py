@@ -22,6 +22,10 @@ from judge.sandbox.cgroup import ControlGroup, ControlGroupTree
 RUN_UID = 1000
 START_SECONDS = 10.0
 STOP_SECONDS = 10.0
+# Seconds that the agent may take to kill and reap a run, and to tidy up after it, before the whole container is killed.
+# Page tables count for a run's memory, and the kernel takes some 10 s to empty a GiB of them: that is the run's fault,
+# not the sandbox's.
+KILL_SECONDS = 60.0
 # Every live container has two users of the host to itself: 1.9e9 + 2 * (pid of its bwrap), far from everybody's.
 _FIRST_UID = 1_900_000_000
 _UID_PAIRS = 4_194_304  # the kernel's highest pid
@@ -125,7 +129,7 @@ class Container:
         self._pidfd = os.pidfd_open(self._process.pid)
         for group in (self.build, self.runs):
             group.watch(self._process.pid)
-        self._is_ready = False
+        self._is_ready = self._has_run = False
         self._closed = False
 
     @property
@@ -138,12 +142,13 @@ class Container:
         if self._closed:
             raise SandboxError("this sandbox is closed, or was broken by an earlier error; take another one")
         if not self._is_ready:
-            self.expect(READY, START_SECONDS)
+            # What a run leaves may take the kernel as long to free as the run's end itself.
+            self.expect(READY, KILL_SECONDS if self._has_run else START_SECONDS)
             self._is_ready = True
 
     def busy(self) -> None:
         """A run is about to be asked for: READY comes only after its end."""
-        self._is_ready = False
+        self._is_ready, self._has_run = False, True
         self._page[:8] = bytes(8)
 
     def began(self) -> float | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import SandboxError, UsageError
+from judge.errors import UnfitError, UsageError
 from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox
 from tests.support.machine import fork_cost, no_32_bit_calls, program
@@ -488,9 +488,9 @@ def test_links_and_special_files_in_box_are_never_followed(sandbox):
     assert text(shell(sandbox, "cat /box/link; head -1 /etc/passwd; ls -l /box/link | cut -c1")).startswith(
         "minejudge:x"
     )
-    with pytest.raises(SandboxError, match="ld/x"):
+    with pytest.raises(UnfitError, match="ld/x"):
         sandbox.put("ld/x", b"")
-    with pytest.raises(SandboxError, match="could not be written"):
+    with pytest.raises(UnfitError, match="could not be written"):
         sandbox.put("d", b"")
     sandbox.put("sub/dir/file.txt", b"deep", 0o600)
     assert text(shell(sandbox, "cat /box/sub/dir/file.txt; stat -c %a%u /box/sub/dir/file.txt")) == "deep6001000\n"
@@ -511,7 +511,7 @@ def test_a_big_file_can_be_put_and_one_too_big_says_so():
     with pool("sizes", sizes=Sizes(box_bytes=4 * MIB)) as made, made.take() as box:
         box.put("ok", os.urandom(3 * MIB))
         assert text(shell(box, "wc -c < /box/ok")) == f"{3 * MIB}\n"
-        with pytest.raises(SandboxError, match="No space left"):
+        with pytest.raises(UnfitError, match="No space left"):
             box.put("big", bytes(5 * MIB))
         assert text(shell(box, "ls /box")) == "ok\n"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from judge import clock
-from judge.errors import SandboxError, UsageError
+from judge.errors import SandboxError, UnfitError, UsageError
 from judge.executor.slot import leavings
 from judge.languages import handed
 from judge.model.messages import Limits
@@ -338,8 +338,13 @@ def test_too_long_arguments_are_refused_and_long_ones_work(made):
     box = made.take()
     with box.run(Command(["/bin/echo", "x" * 100_000], Limits(cpu=20))) as outcome:
         assert len(outcome.read_stdout()) == 100_001
-    with pytest.raises(SandboxError, match="too long"):
+    with pytest.raises(UnfitError, match="words of 200020 bytes"):
         box.run(Command(["/bin/echo", "x" * 200_000], Limits(cpu=20)))
+    with pytest.raises(UnfitError, match="no Unicode text"):
+        box.run(Command(["/bin/echo", "\ud800"], Limits(cpu=20)))
+    with pytest.raises(UnfitError, match="has 10001 words"):
+        box.run(Command(["/bin/echo", *["x"] * 9_999], Limits(cpu=20)))
+    assert text(box.run(Command(["/bin/echo", "well"], Limits(cpu=20)))) == "well\n"
     box.close()
 
 

@@ -114,8 +114,21 @@ def test_ends_in_a_row_wait_longer_and_longer_unless_main_asked_for_them():
     assert delays[:4] == [0.0, RESTART_MIN, 2 * RESTART_MIN, 4 * RESTART_MIN]
     assert delays[-1] == RESTART_MAX
     assert after(Started(), Ready(), job(), Finished(claim="a"), known=known).failures == 0
+    assert after(Ended("x"), known=KnownSlot(SlotState.IDLE, failures=3)).start_at == NOW + 4 * RESTART_MIN
     asked = after(Started(), Ready(), job(), Cancel(claim="a"), Ended("killed"))
     assert (asked.failures, asked.start_at, asked.claim) == (0, NOW, "a")
+
+
+@pytest.mark.parametrize("work", [job(), Help(job=job(), directory=Path("/x"))], ids=["job", "help"])
+def test_tasks_that_end_their_slot_do_not_delay_its_next_start(work):
+    known = KnownSlot()
+    for _ in range(9):
+        known = after(Started(), Ready(), work, Ended("it was killed by SIGKILL"), known=known)
+        assert (known.start_at, known.failures) == (NOW, 0)
+    # A slot that does not even start waits longer and longer, whatever ended it before.
+    for delay in (0.0, RESTART_MIN, 2 * RESTART_MIN):
+        known = after(Started(), Ended("no sandbox"), known=known)
+        assert known.start_at - NOW == delay
 
 
 def test_the_reason_of_an_end_is_forgotten_at_the_next_start():

@@ -21,10 +21,14 @@ from judge.executor.slot.run_lock import RunLock
 from judge.heap import keep_loaded
 from judge.languages.table import extra_paths, load_table
 from judge.log import catch, setup
+from judge.model.messages import Limits
 from judge.sandbox import SandboxPool
+from judge.sandbox.types import Command
 
 log = logging.getLogger("judge.slot")
 
+# The limits of the run that shows that sandboxes work.
+_TRIAL = Limits(cpu=5, wall=30, memory=64 * 1024**2)
 # Seconds that a sandbox that served its task is left alone: a job that follows sooner compiles meanwhile.
 HOLD = 0.005
 
@@ -56,9 +60,7 @@ def serve(sock: socket.socket, settings: Settings) -> int:
             sharing=None if settings.sharing is None else Sharing(settings.sharing),
             memory=settings.memory,
         )
-        # The first sandbox proves that sandboxes work here; only then are tasks asked for.
-        pool.take().close()
-        pool.prepare()
+        _try_out(pool)
         send(sock, Ready())
         reader = MessageReader(sock)
         keep_loaded()  # else the collector would look at it for every job
@@ -70,7 +72,19 @@ def serve(sock: socket.socket, settings: Settings) -> int:
                 return 0
             if isinstance(message, Cancel):
                 continue  # its job ended while the message was on its way
-            send(sock, help_out(pipeline, message) if isinstance(message, Help) else pipeline.execute(message))
+            answer = help_out(pipeline, message) if isinstance(message, Help) else pipeline.execute(message)
+            if answer.broken:
+                # A sandbox failed. If others work, that task is at fault, and the slot goes on.
+                _try_out(pool)
+            send(sock, answer)
+
+
+def _try_out(pool: SandboxPool) -> None:
+    """Run a program in a sandbox; SandboxError if sandboxes do not work here. The slot takes tasks only after that."""
+    with pool.take() as box, box.run(Command(["/bin/true"], _TRIAL)) as outcome:
+        if outcome.exit_code != 0 or outcome.killed:
+            raise SandboxError(f"/bin/true cannot be run in a sandbox: {outcome.exit_code}, {sorted(outcome.killed)}")
+    pool.prepare()
 
 
 def main(arguments: list[str]) -> int:

@@ -16,13 +16,12 @@ from dataclasses import dataclass
 
 import judge
 from judge import clock
-from judge.errors import SandboxError, UsageError
+from judge.errors import SandboxError, UnfitError, UsageError
 from judge.executor.channel import Finished, Job, given_back
 from judge.executor.slot import leavings, truncation
 from judge.executor.slot.attempt import Means, PreparedJob
 from judge.executor.slot.cases import cases
 from judge.executor.slot.duration import kind_of
-from judge.executor.slot.ioi.rounds import UnfitError
 from judge.executor.slot.memory_budget import JobLimits
 from judge.executor.slot.packaged.built import BuildError
 from judge.executor.slot.packaged.checking import Checking
@@ -46,7 +45,7 @@ class Pipeline(Means):
     def execute(self, job: Job) -> Finished:
         """Judge one job to its end (seed: Execute); `completed` is None when it was cancelled.
 
-        SandboxError says that the sandbox failed, and that nothing is known about the submission.
+        A job whose sandbox failed is given back, and `Finished.broken` is set: nothing is known about the submission.
         """
         return Judging(self, job).execute()
 
@@ -80,7 +79,8 @@ class Judging:
             log.info("task %s attempt %d is killed in the sandbox of %s, trace %s", *named)
         except SandboxError as exc:
             log.warning("task %s attempt %d: the sandbox of %s failed, trace %s: %s", *named, exc)
-            raise
+            finished.broken = True
+            finished.completed = given_back(self._job.assignment, f"the sandbox of {named[2]} failed: {exc}")
         except UsageError as exc:
             finished.completed = given_back(self._job.assignment, str(exc))
         except OSError as exc:
@@ -108,14 +108,21 @@ class Judging:
             return self._judge_program(limits)
         except BuildError as exc:
             return self._ruled(judge_error(str(exc)))
+        except UnfitError as exc:
+            # The submission's own files and command fit, or it has no problem and all files are its own.
+            return self._ruled(judge_error(str(exc)) if self._job.data is not None else unfit_verdict(str(exc)))
 
     def _judge_program(self, limits: JobLimits) -> Verdict:
-        """Compile and run; BuildError when a program of the package does not compile."""
+        """Compile and run; BuildError and UnfitError when programs or files of the package are at fault."""
         attempt = self._attempt
-        program = attempt.program(limits)
-        self._result.limits = program.limits
-        with attempt.create_files(program.files) as box, contextlib.ExitStack() as stack:
-            failed = self._compile(box, program, limits.compile)
+        with contextlib.ExitStack() as stack:
+            try:
+                program = attempt.program(limits)
+                self._result.limits = program.limits
+                box = stack.enter_context(attempt.create_files(program.files))
+                failed = self._compile(box, program, limits.compile)
+            except UnfitError as exc:
+                failed = unfit_verdict(str(exc))
             if failed is not None:
                 return self._ruled(failed)
             judges = stack.enter_context(contextlib.closing(attempt.judges(limits)))

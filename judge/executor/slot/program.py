@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from judge.errors import UsageError
+from judge.errors import UnfitError, UsageError
 from judge.languages.sources import is_source
 from judge.languages.table import BOX, PATH, HeapSign, Language, family
 from judge.model.messages import Limits, RunOptions, Submission
 from judge.model.names import name_fault
 from judge.model.problem import IoiTask, ProblemManifest, ProblemProgram
 from judge.problems.task import entry_of
+from judge.sandbox.agent import MAX_PACKET, MAX_STRINGS, encoded
 from judge.sandbox.box import Run
 from judge.sandbox.types import Command, RunOutcome
 
@@ -26,6 +27,8 @@ _DEFINED = "ONLINE_JUDGE"
 _PRECEDED = frozenset({"c", "cpp"})
 _HANDED = "Submission"
 _BOM = b"\xef\xbb\xbf"
+# Bytes and words that a program's command leaves for a test's arguments and a validator's flags.
+_SPARE_BYTES, _SPARE_WORDS = 32 * 1024, 1024
 _MERGED = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
 
 
@@ -88,8 +91,21 @@ def plan(
 
     `include` are the package's files that go with it; they take the place of the submission's own of the same name, as
     the format says. With graders (`task.entry`) one of them is started. Raises UsageError for a language that is not in
-    the table.
+    the table, UnfitError for files that cannot lie in one directory and for a command that no sandbox takes.
     """
+    program = _plan(submission, limits, table, include or {}, task)
+    _check_layout(program.files, include or {})
+    _check_command(program)
+    return program
+
+
+def _plan(
+    submission: Submission,
+    limits: Limits,
+    table: Mapping[str, Language],
+    include: Mapping[str, bytes],
+    task: IoiTask | None,
+) -> Program:
     options = submission.options or RunOptions()
     if submission.command is not None:
         return Program(
@@ -103,8 +119,8 @@ def plan(
     language = _language(submission.language or "", table)
     own, entry = _own_files(submission, language)
     if task is not None:
-        own, entry = _graded(own, entry, include or {}, language, task)
-    files = {**own, **(include or {})}
+        own, entry = _graded(own, entry, include, language, task)
+    files = {**own, **include}
     made = language.plan_files(files, limits.memory, entry, options)
     return Program(
         files=files,
@@ -114,6 +130,31 @@ def plan(
         limits=language.limits(limits),
         heap=language.heap_sign(limits.memory),
     )
+
+
+def _check_layout(files: Mapping[str, bytes], include: Mapping[str, bytes]) -> None:
+    """UnfitError where the name of a file is also the name of a folder in which another file lies."""
+    for name in files:
+        for parent in PurePosixPath(name).parents:
+            folder = str(parent)
+            if folder not in files:
+                continue
+            if name in include:
+                raise UnfitError(f"'{folder}' is a folder of the problem's files ('{name}'); rename your file")
+            whose = "is a file of the problem" if folder in include else "is a file"
+            raise UnfitError(f"'{name}' lies in '{folder}', which {whose}; rename your folder")
+
+
+def _check_command(program: Program) -> None:
+    """UnfitError for a command that is too long, as the names of very many files make it."""
+    environment = [f"{key}={value}" for key, value in program.env.items()]
+    for words in (program.compile or (), program.run):
+        size = len(encoded([*words, *environment]))
+        if size > MAX_PACKET - _SPARE_BYTES or len(words) + len(environment) > MAX_STRINGS - _SPARE_WORDS:
+            raise UnfitError(
+                f"the program's command has {size} bytes, the limit is {MAX_PACKET - _SPARE_BYTES}: the names of its "
+                "files are in it; use fewer files, or shorter names"
+            )
 
 
 def _with_word(command: Sequence[str] | None, word: str) -> Sequence[str] | None:
@@ -133,8 +174,8 @@ def _started(run: Sequence[str], options: RunOptions) -> Sequence[str]:
 def _files_beside_command(submission: Submission) -> dict[str, bytes]:
     if submission.files:
         return {one.name: one.data for one in submission.files}
-    name = Path(submission.filename or COMMAND_SOURCE).name or COMMAND_SOURCE
-    if len(name.encode("utf-8", "replace")) > NAME_BYTES:
+    name = Path(submission.filename or COMMAND_SOURCE).name
+    if name_fault(name):
         name = COMMAND_SOURCE
     source = submission.source
     return {} if source is None else {name: source.encode("utf-8", "replace")}

@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 language, entry, feedback, limit = sys.argv[1:]
-source = b"".join(path.read_bytes() for path in Path().iterdir())
+# A submission may have folders.
+source = b"\n".join(path.read_bytes() for path in sorted(Path().rglob("*")) if path.is_file())
 if re.search(rb"\b(for|while)\b", source):
     Path(feedback + "teammessage.txt").write_text(f"{entry} has a loop\n")
     sys.exit(43)

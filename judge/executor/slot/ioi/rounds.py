@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from judge.errors import UsageError
+from judge.errors import UnfitError, UsageError
 from judge.executor.slot import builds, truncation
 from judge.executor.slot.ioi.manager import Manager
 from judge.executor.slot.packaged.feedback import ValidatorResult
@@ -28,10 +28,6 @@ _STREAMS = 'exec <"$1" >"$2" 3<&- 4<&-; shift 2; exec "$@"'
 
 Run = Callable[[Box, Command], RunOutcome]
 Meet = Callable[[Sequence[Actor], Sequence[Link], Callable[[int, RunOutcome, bool], bool], float], list[RunOutcome]]
-
-
-class UnfitError(UsageError):
-    """The built program cannot be run as several processes. Every executor would say so: a compile error."""
 
 
 class Processes:

@@ -9,7 +9,7 @@ import contextlib
 import logging
 from pathlib import Path
 
-from judge.errors import UsageError
+from judge.errors import SandboxError, UsageError
 from judge.executor.channel import Help, Helped, Job
 from judge.executor.slot.attempt import Means, PreparedJob
 from judge.executor.slot.builds import unpack
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 def help_out(means: Means, wanted: Help) -> Helped:
     """Run tests until there are none left, or main calls back; called by the slot process.
 
-    SandboxError says that the sandbox failed; whatever else goes wrong only ends the help.
+    Whatever goes wrong only ends the help: the other slot runs those tests.
     """
     return Helper(means, wanted.job).help(wanted.directory)
 
@@ -46,7 +46,8 @@ class Helper:
             helped.recalled = True
         except FileNotFoundError:
             log.debug("task %s attempt %d is judged", *self._attempt.named[:2])
-        except (BuildError, UsageError, OSError) as exc:
+        except (BuildError, SandboxError, UsageError, OSError) as exc:
+            helped.broken = isinstance(exc, SandboxError)
             log.warning("task %s attempt %d: %s cannot help: %s", *self._attempt.named[:3], exc)
         return helped
 
