@@ -29,6 +29,7 @@ from judge.backup.manifest import Manifest
 from judge.backup.pieces import documents_of
 from judge.backup.repository import PieceReader
 from judge.errors import JudgeError, RefusedError
+from judge.judicator import indexes
 from judge.mongodb.store import DRIVER_ERRORS, Bson, Client, translate
 
 log = logging.getLogger(__name__)
@@ -142,6 +143,9 @@ class _Restore:
             for name in sorted(self._collections):
                 self._documents(name)
             self._blobs()
+            # Here, as judicators serve nothing while they build the indexes of many documents.
+            log.info("builds the indexes of %d tasks", self._db.tasks.estimated_document_count())
+            indexes.make_all(self._db)
             self._compare()
             self._note(compared=True)
             failpoint.hit("restore.compared")

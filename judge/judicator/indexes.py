@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
+import pymongo
 from pymongo import ASCENDING, DESCENDING, IndexModel
+from pymongo.database import Database as SyncDatabase
+from pymongo.errors import OperationFailure
 
 from judge.judicator.database import Database
 from judge.judicator.queue.order import READY
@@ -12,6 +17,8 @@ from judge.judicator.queue.usage import STORED
 from judge.judicator.queue.waiting import LANE, LANE_KEYS
 from judge.mongodb.store import Bson
 from judge.rpc.session import LIFETIME
+
+log = logging.getLogger(__name__)
 
 _WAITING: Final[Bson] = {"partialFilterExpression": {"waits": {"$exists": True}}}
 _HANDED: Final[Bson] = {"partialFilterExpression": {"attempt": {"$gt": 0}}}
@@ -107,21 +114,148 @@ _MINUTES_SECONDS: Final = 26 * 3600
 _MACHINE_DAYS: Final = 180
 
 
-async def make(database: Database) -> None:
-    """Make the indexes that are missing; raises PyMongoError while there is no primary."""
-    await database.tasks.create_indexes(_TASK_INDEXES)
-    await database.manifests.create_index("blobs", name="blobs")
-    await database.manifests.create_index("name", name="name")
-    await database.problems.create_index("hash", name="hash")
-    await database.rejudgings.create_indexes(_REJUDGING_INDEXES)
-    await database.sessions.create_indexes(_SESSION_INDEXES)
-    await database.users.create_indexes(_USER_INDEXES)
-    await database.tokens.create_indexes(_TOKEN_INDEXES)
+# Every collection's indexes.
+INDEXES: Final[Mapping[str, list[IndexModel]]] = {
+    "tasks": _TASK_INDEXES,
+    "manifests": [IndexModel(_up("blobs"), name="blobs"), IndexModel(_up("name"), name="name")],
+    "problems": [IndexModel(_up("hash"), name="hash")],
+    "rejudgings": _REJUDGING_INDEXES,
+    "sessions": _SESSION_INDEXES,
+    "users": _USER_INDEXES,
+    "tokens": _TOKEN_INDEXES,
     # The database removes a count some time after its window has ended.
-    await database.rates.create_index("until", name="until", expireAfterSeconds=0)
-    await database.minutes.create_index("begun", name="begun", expireAfterSeconds=_MINUTES_SECONDS)
-    await database.machines.create_index("seen", name="seen", expireAfterSeconds=_MACHINE_DAYS * 86400)
-    await database.audit.create_indexes(_AUDIT_INDEXES)
-    await database.deliveries.create_indexes(_DELIVERY_INDEXES)
-    await database.files.create_index([("filename", ASCENDING), ("uploadDate", ASCENDING)])
-    await database.chunks.create_index([("files_id", ASCENDING), ("n", ASCENDING)], unique=True)
+    "rates": [IndexModel(_up("until"), name="until", expireAfterSeconds=0)],
+    "minutes": [IndexModel(_up("begun"), name="begun", expireAfterSeconds=_MINUTES_SECONDS)],
+    "machines": [IndexModel(_up("seen"), name="seen", expireAfterSeconds=_MACHINE_DAYS * 86400)],
+    "audit": _AUDIT_INDEXES,
+    "deliveries": _DELIVERY_INDEXES,
+    "fs.files": [IndexModel(_up("filename", "uploadDate"))],
+    "fs.chunks": [IndexModel(_up("files_id", "n"), unique=True)],
+}
+# Indexes that queries name as a hint: without one the database refuses such a query.
+HINTED: Final = frozenset({"callback", "hands", "lane", "rejudging", "retention", "state", "stored"})
+# Indexes that earlier versions had, by collection.
+GIVEN_UP: Final[Mapping[str, frozenset[str]]] = {"tasks": frozenset({"fair", "full", "held", "queue"})}
+# Seconds for the builds. mongod aborts a build when the deadline of any caller that joined it passes, and the next
+# call begins from nothing. So this is far beyond the longest build, and the client's own timeout does not apply.
+BUILD_SECONDS: Final = 24 * 3600.0
+# A member that is down does not hold up a build.
+_QUORUM: Final = "majority"
+_NO_COLLECTION, _NO_INDEX = 26, 27
+
+
+def needed(models: Iterable[IndexModel]) -> list[IndexModel]:
+    """The indexes without which a judicator cannot serve: those that refuse duplicates, and those of hints."""
+    return [one for one in models if one.document.get("unique") or one.document["name"] in HINTED]
+
+
+def obsolete(models: Iterable[IndexModel], present: Iterable[Mapping[str, Any]], given_up: Iterable[str]) -> list[str]:
+    """The names of present indexes that have to go: given up, with other keys or options, or under another name.
+
+    A unique index that changes should get a new name instead: the old one then refuses duplicates until it is given
+    up, after the new one is there.
+    """
+    wanted = {one.document["name"]: _meaning(one.document) for one in models}
+    names = {one["name"]: _meaning(one) for one in present if one["name"] != "_id_"}
+    renamed = [meaning for name, meaning in wanted.items() if name not in names]
+    return [
+        name
+        for name, meaning in names.items()
+        if name in given_up or wanted.get(name, meaning) != meaning or (name not in wanted and meaning in renamed)
+    ]
+
+
+def unknown(models: Iterable[IndexModel], present: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names of present indexes that this version does not use."""
+    return sorted({one["name"] for one in present} - {one.document["name"] for one in models} - {"_id_"})
+
+
+def _meaning(document: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The keys in their order, and the options that change what an index holds or does."""
+    return (
+        [*document["key"].items()],
+        bool(document.get("unique")),
+        document.get("partialFilterExpression"),
+        document.get("expireAfterSeconds"),
+    )
+
+
+async def make(database: Database, tell: Callable[[str], None]) -> None:
+    """Build the indexes without which nobody can serve; raises PyMongoError while there is no primary.
+
+    `tell` is called with a sentence while a build is under way, and with an empty text after it.
+    """
+    await _make(database, {name: needed(models) for name, models in INDEXES.items()}, {}, tell)
+
+
+async def make_rest(database: Database, tell: Callable[[str], None]) -> None:
+    """Build all other indexes, while queries use those that are there; as `make`."""
+    await _make(database, INDEXES, GIVEN_UP, tell)
+    for name, models in INDEXES.items():
+        if others := unknown(models, (await _present(database, name))[0]):
+            log.warning(
+                "collection %s has indexes that this version of Judge does not use: %s; each write maintains them; "
+                "drop those that you did not make for yourself",
+                *(name, ", ".join(others)),
+            )
+
+
+async def _make(
+    database: Database,
+    wanted: Mapping[str, list[IndexModel]],
+    given_up: Mapping[str, frozenset[str]],
+    tell: Callable[[str], None],
+) -> None:
+    with pymongo.timeout(BUILD_SECONDS):
+        for name, models in wanted.items():
+            present, building = await _present(database, name)
+            for old in obsolete(models, present, given_up.get(name, ())):
+                log.warning("index '%s' of %s is of another version: it is dropped", old, name)
+                await _drop(database, name, old)
+                present = [one for one in present if one["name"] != old]
+            there = {one["name"] for one in present} - building
+            missing = [one for one in models if one.document["name"] not in there]
+            if not missing:
+                continue
+            count = await database.raw[name].estimated_document_count()
+            if count:
+                names = ", ".join(one.document["name"] for one in missing)
+                tell(f"builds the indexes of {count} {name} ({names})")
+            try:
+                await database.raw[name].create_indexes(missing, commitQuorum=_QUORUM)
+            finally:
+                tell("")
+
+
+async def _present(database: Database, name: str) -> tuple[list[Mapping[str, Any]], set[str]]:
+    """(a collection's indexes, the names of those that are being built)."""
+    try:
+        reply = await database.raw.command(
+            {"listIndexes": name, "includeBuildUUIDs": True, "cursor": {"batchSize": 1000}}
+        )
+    except OperationFailure as exc:
+        if exc.code != _NO_COLLECTION:
+            raise
+        return [], set()
+    found = reply["cursor"]["firstBatch"]
+    return [one.get("spec", one) for one in found], {one["spec"]["name"] for one in found if "buildUUID" in one}
+
+
+async def _drop(database: Database, collection: str, name: str) -> None:
+    try:
+        await database.raw[collection].drop_index(name)
+    except OperationFailure as exc:
+        if exc.code != _NO_INDEX:  # another judicator has dropped it
+            raise
+
+
+def make_all(database: SyncDatabase[Bson]) -> None:
+    """Build the indexes of a database that nobody uses yet (a restore); the caller's client sets the deadline.
+
+    Judicators build those by which the database removes old documents: it would remove some before the restore
+    compares what is there with the backup.
+    """
+    for name, models in INDEXES.items():
+        lasting = [one for one in models if "expireAfterSeconds" not in one.document]
+        if lasting:
+            database[name].create_indexes(lasting, commitQuorum=_QUORUM)

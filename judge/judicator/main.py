@@ -31,7 +31,7 @@ from judge.judicator.figures.minutes import Figures
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.leader.retention import Retention
-from judge.judicator.loops import Loops
+from judge.judicator.loops import Loops, put_off
 from judge.judicator.people.entry import People
 from judge.judicator.problems import Problems
 from judge.judicator.queue.tally import Tally
@@ -59,6 +59,7 @@ RUNNING = Gauge("judge_running", "Tasks that executors have in hand")
 _BEAT = 1.0
 _COUNT = 5
 _RETRY = 1.0
+_SMALL_BUILD = 5.0
 
 
 class Judicator:
@@ -75,6 +76,8 @@ class Judicator:
         self._etcd = Etcd(config.etcd)
         self.database = Database(self._client, config.mongodb.database, batch)
         self.hub = Hub()
+        # The build of indexes that is under way, for people.
+        self.building = ""
         fresh = min(FRESH, config.task_expiry / 6)
         self.tasks = Tasks(self.database, self.hub, config.attempts, config.allowances, fresh)
         self.follower = Follower(self.database, self.hub, self.tasks.queue)
@@ -105,7 +108,13 @@ class Judicator:
         self.figures = Figures(self.database, self.tasks.counts, self.tally, self.executors)
         self.machines = Machines(self.database)
         self._status = StatusReader(
-            config, self.database, self._etcd, self.executors, self.tally, following=lambda: self.follower.alive
+            config,
+            self.database,
+            self._etcd,
+            self.executors,
+            self.tally,
+            following=lambda: self.follower.alive,
+            building=lambda: self.building,
         )
         self.service = self._service()
         noted = {**self.deleting.methods(), **self.people.audited(), **self.sessions.audited(), **self.events.audited()}
@@ -148,8 +157,10 @@ class Judicator:
         self._loop("the sweep", functools.partial(self._once_whole, self.lead.sweep))
         self._loop("the watch", self._watch)
 
-    def _loop(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        self._loops.append(asyncio.create_task(self.loops.forever(name, run)))
+    def _loop(self, name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        task = asyncio.create_task(self.loops.forever(name, run))
+        self._loops.append(task)
+        return task
 
     async def _prepare(self) -> None:
         """Wait for the database, then serve, follow its changes and register."""
@@ -159,7 +170,7 @@ class Judicator:
                 reason = await self.database.restoring()
                 if not reason:
                     self._whole.set()
-                    await indexes.make(self.database)
+                    await indexes.make(self.database, self._builds)
                     await self.refused.read()
                     break
             except PyMongoError as exc:
@@ -168,6 +179,8 @@ class Judicator:
                 log.warning("waiting for the database: %s", reason)
             told = reason
             await asyncio.sleep(_RETRY)
+        # An empty or a small collection has all its indexes before the first call.
+        await asyncio.wait({self._loop("the indexes", self._make_rest)}, timeout=_SMALL_BUILD)
         self.service.ready = True
         log.info("the database is ready: this judicator serves")
         leading = lambda: self.lead.leading  # noqa: E731
@@ -181,6 +194,21 @@ class Judicator:
         self._loop("the registration", self.register.run)
         self._loop("the removed hosts", self.refused.run)
 
+    async def _make_rest(self) -> None:
+        """Build the indexes that serving does not need."""
+        while True:
+            with put_off("building indexes"):
+                return await indexes.make_rest(self.database, self._builds)
+            await asyncio.sleep(_RETRY)
+
+    def _builds(self, what: str) -> None:
+        """Note the build of indexes that is under way, or with an empty text its end."""
+        if what:
+            log.warning("%s; this may take minutes", what)
+        elif self.building:
+            log.info("built: %s", self.building)
+        self.building = what
+
     async def _once_whole(self, run: Callable[[], Awaitable[None]]) -> None:
         """A loop that writes without being asked; it would spoil a restore that is under way."""
         await self._whole.wait()
@@ -191,6 +219,7 @@ class Judicator:
         turn = 0
         while True:
             state = "serving" if self.service.ready else "waiting for the database"
+            state = f"{state}, {self.building}" if self.building else state
             role = f"leading with epoch {self.lead.epoch}" if self.lead.leading else "not leading"
             notify("WATCHDOG=1", f"STATUS={state}, {role}")
             if self.service.ready and turn % _COUNT == 0:

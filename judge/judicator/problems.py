@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 
 from pydantic import ValidationError
@@ -20,10 +21,13 @@ from judge.model.base import first_fault
 from judge.model.messages import Limits
 from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest
 from judge.model.verification import Verification, VerificationReply
+from judge.rpc.faults import check_values
 
 log = logging.getLogger(__name__)
 
 _MANIFEST_BYTES = 8 * 1024**2
+# Values in the JSON of a manifest; 10,000 tests with files, arguments and subtasks have some 200,000.
+_MANIFEST_VALUES = 500_000
 # Contents that are remembered while submissions name them: a package is verified with some dozens of them.
 _UPLOADED = 64
 # Problems that are read by one command.
@@ -103,8 +107,7 @@ class Problems:
             raise NotFoundError(f"there is no blob {sha}; upload the manifest first")
         if size > _MANIFEST_BYTES:
             raise TooLargeError(f"the manifest has {size} bytes; the limit is {_MANIFEST_BYTES}")
-        manifest = _parse(await self._blobs.get(sha))
-        needed = manifest.blobs() | manifest.shown()
+        manifest, needed = await asyncio.to_thread(_parse, await self._blobs.get(sha))
         await self._there(manifest, needed)
         needed |= await self._files(manifest)
         now = clock.wall()
@@ -158,7 +161,7 @@ class Problems:
         if size is None or size > _MANIFEST_BYTES:
             raise FieldError("manifest", "the index of the package's files is not uploaded, or too large")
         try:
-            files = set(FileIndex.model_validate_json(await self._blobs.get(manifest.package)).files.values())
+            files = await asyncio.to_thread(_indexed, await self._blobs.get(manifest.package))
         except ValidationError:
             raise PackageError("the index of the package's files is none; import the package again") from None
         missing = await self._blobs.missing(files)
@@ -167,7 +170,9 @@ class Problems:
         return {manifest.package, *files}
 
 
-def _parse(data: bytes) -> ProblemManifest:
+def _parse(data: bytes) -> tuple[ProblemManifest, set[str]]:
+    """A manifest, and every blob that it names. In a thread: it may have thousands of tests."""
+    check_values(data, _MANIFEST_VALUES, "the manifest")
     try:
         manifest = ProblemManifest.model_validate_json(data)
     except ValidationError as exc:
@@ -175,13 +180,18 @@ def _parse(data: bytes) -> ProblemManifest:
         raise PackageError(
             f"{fault.field or 'the manifest'}: {fault.text}; import the package again with `judgectl problem import`"
         ) from None
-    names = [test.name for test in manifest.tests]
-    if not names:
+    if not manifest.tests:
         raise PackageError(f"problem '{manifest.name}' has no tests; put some under data/sample or data/secret")
-    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if twice:
-        raise PackageError(f"problem '{manifest.name}' has two tests named '{twice[0]}'; give each its own name")
-    return manifest
+    name, times = Counter(test.name for test in manifest.tests).most_common(1)[0]
+    if times > 1:
+        raise PackageError(f"problem '{manifest.name}' has {times} tests named '{name[:200]}'; give each its own name")
+    return manifest, manifest.blobs() | manifest.shown()
+
+
+def _indexed(data: bytes) -> set[str]:
+    """The blobs of a package's files, by its index."""
+    check_values(data, _MANIFEST_VALUES, "the index of the package's files")
+    return set(FileIndex.model_validate_json(data).files.values())
 
 
 def _info(doc: ProblemDocument) -> ProblemInfo:

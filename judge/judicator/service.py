@@ -17,6 +17,7 @@ from judge import clock, failpoint
 from judge.config import JudicatorConfig
 from judge.errors import FieldError, JudgeError, UnavailableError
 from judge.hooks.addresses import networks
+from judge.judicator.aside import aside
 from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
@@ -158,8 +159,7 @@ class Service:
     async def add(self, submission: m.Submission) -> m.AddReply:
         """Check and queue a submission (rule 1)."""
         # The key's digest is over what was handed in: two tries may differ in what is stored as blobs.
-        intake.check_text(submission)
-        digest = forms.digest(submission)
+        digest = await aside(len(submission.tests), lambda: _digest(submission))
         try:
             async with self.tasks.cohorts.joined():
                 return await self._add(submission, digest)
@@ -201,7 +201,8 @@ class Service:
         quota = await self._people.users.quota(submission.user)
         allowance = self._config.allowances.of(submission.role, quota)
         submission, table = await self._in_table(submission)
-        intake.check(
+        checked = functools.partial(
+            intake.check,
             submission,
             self._config.limits,
             languages=table,
@@ -210,8 +211,9 @@ class Service:
             own_tests=allowance.own_tests,
             answers=answers,
         )
+        await aside(len(submission.tests), checked)
         intake.check_callback(submission, networks(self._config.webhooks.networks))
-        stored, texts = intake.name_texts(submission)
+        stored, texts = await aside(len(submission.tests), lambda: intake.name_texts(submission))
         named = set(forms.blobs_of(stored)) - set(texts)
         cap = allowance.waiting
         # A submission that will be refused stores no texts; `tasks.add` looks again.
@@ -470,6 +472,11 @@ class Service:
         # Its last report may have gone to another judicator; then what it said there is as near as we get.
         free = self._hub.free(doc["_id"], (doc["incarnation"], doc["sequence"]))
         return int(doc["vacant"]) if free is None else free
+
+
+def _digest(submission: m.Submission) -> str:
+    intake.check_text(submission)
+    return forms.digest(submission)
 
 
 async def _nothing() -> bool:

@@ -57,14 +57,16 @@ class StatusReader:
         executors: Executors,
         tally: Tally,
         following: Callable[[], bool],
+        building: Callable[[], str],
     ) -> None:
-        """`following` says whether the change stream is up."""
+        """`following` says whether the change stream is up, `building` which indexes are being built."""
         self._config = config
         self._db = database
         self._etcd = etcd
         self._executors = executors
         self._tally = tally
         self.following = following
+        self._building = building
 
     async def executors(self) -> list[ExecutorState]:
         """Every known executor."""
@@ -84,6 +86,9 @@ class StatusReader:
         states = [to_state(doc, work.holding.get(doc["_id"], 0)) for doc in docs]
         alive = [state for state in states if state.alive]
         epoch = None if meta is None else int(meta["epoch"])
+        building = self._building()
+        if building:
+            building = f"judicator '{self._config.name}' {building}; searches are slow until they are there"
         versions = {"judge": judge.__version__, "mongodb": mongodb[1], "etcd": ", ".join(sorted(etcd.versions))}
         return StatusReply(
             leader=etcd.leader,
@@ -108,6 +113,7 @@ class StatusReader:
             versions={name: version for name, version in versions.items() if version},
             warnings=[
                 *of_loops,
+                *([building] if building else []),
                 *warnings(etcd.services, docs, work, following=self.following()),
                 *backup_age.warnings(self._config.name, self._config.backups, self._config.backup_hours, clock.wall()),
                 *await asyncio.to_thread(expiring, (self._config.tls.ca, self._config.tls.cert)),

@@ -12,7 +12,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from judge.model.messages import FileName, Identifier, Limits, Message, Sha256
+from judge.model.messages import TESTS, FileName, Identifier, Limits, Message, Sha256
 
 # A word of a command line, in which no program can be handed a NUL.
 Argument = Annotated[str, Field(pattern=r"^[^\x00]*$")]
@@ -231,7 +231,7 @@ class IoiTask(Message):
     before: str = Field(default="", max_length=2000)
     show_source: bool = False
     manager: ProblemProgram | None = None
-    subtasks: list[Subtask] = Field(default_factory=list)
+    subtasks: list[Subtask] = Field(default_factory=list, max_length=TESTS)
 
 
 VALIDATION = Limits(cpu=60, wall=90, memory=2048 * 1024**2, processes=64)
@@ -245,7 +245,7 @@ class ProblemManifest(Message):
     limits: Limits = Limits()
     validator_flags: list[Argument] = Field(default_factory=list)
     type: list[ProblemType] = Field(default=[ProblemType.PASS_FAIL], description="in the order of the table")
-    tests: list[ProblemTest]
+    tests: list[ProblemTest] = Field(max_length=TESTS)
     source_bytes: int = 128 * 1024
     memory_is_default: bool = Field(default=False, description="hosts with less memory give what they have")
     compile_seconds: float | None = Field(default=None, gt=0, le=600)
@@ -254,7 +254,9 @@ class ProblemManifest(Message):
         default_factory=list, description="all of them must accept; empty: the default output validator"
     )
     static_validator: ProblemProgram | None = None
-    static_tests: list[StaticTest] = Field(default_factory=list, description="in the order of their groups' names")
+    static_tests: list[StaticTest] = Field(
+        default_factory=list, max_length=TESTS, description="in the order of their groups' names"
+    )
     input_validators: list[ProblemProgram] = Field(default_factory=list, description="run by checks only")
     answer_validators: list[ProblemProgram] = Field(default_factory=list, description="run by checks only")
     validation: Limits = VALIDATION
@@ -264,8 +266,12 @@ class ProblemManifest(Message):
     include: dict[str, dict[FileName, Sha256]] = Field(
         default_factory=dict, description="files that go with submissions, by language, or `default`"
     )
-    groups: list[TestGroup] = Field(default_factory=list, description="of format 2025-09, in name order")
-    graders: list[LegacyGroup] = Field(default_factory=list, description="of the legacy format, the root first")
+    groups: list[TestGroup] = Field(
+        default_factory=list, max_length=TESTS, description="of format 2025-09, in name order"
+    )
+    graders: list[LegacyGroup] = Field(
+        default_factory=list, max_length=TESTS, description="of the legacy format, the root first"
+    )
     grader: ProblemProgram | None = Field(default=None, description="the legacy package's own, of `custom` graders")
     format: str = Field(default="", description="legacy, legacy-icpc, 2023-07-draft or 2025-09")
     dialect: Literal["", "kattis", "domjudge"] = Field(default="", description="how legacy packages are read")

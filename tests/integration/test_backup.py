@@ -24,6 +24,7 @@ from judge.backup.manifest import Manifest
 from judge.backup.repository import Repository
 from judge.backup.writing import back_up
 from judge.errors import JudgeError, RefusedError
+from judge.judicator import indexes
 from judge.judicator.database import BATCH
 from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorState
@@ -136,6 +137,10 @@ def test_a_cluster_comes_back_byte_for_byte_elsewhere(
     done = empty.restore(cluster)
     assert done.returncode == 0, done.stderr
     assert everything(empty) == before
+    # Its indexes are there before a judicator starts, but for those by which MongoDB removes old documents.
+    for name, models in indexes.INDEXES.items():
+        lasting = {one.document["name"] for one in models if "expireAfterSeconds" not in one.document}
+        assert set(empty.world.db[name].index_information()) - {"_id_"} == lasting
     # And it is a cluster: verdicts are read, the blob is whole, what waited is handed out.
     empty.world.judicator()
     people, executor = empty.world.client(timeout=60), empty.world.executor("e9", slots=2, languages=("java",))

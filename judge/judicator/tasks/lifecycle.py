@@ -19,6 +19,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 from judge import clock, failpoint, tracing
 from judge.allowance import Allowances, Quota
 from judge.errors import ConflictError, NotFoundError
+from judge.judicator.aside import aside
 from judge.judicator.database import Database, one_by_one
 from judge.judicator.documents import HistoryEntry, TaskDocument
 from judge.judicator.figures.counts import Counts
@@ -256,7 +257,7 @@ class Tasks:
     async def complete(self, held: HandOut, completed: Completed) -> bool:
         """Commit a verdict; True when it is committed now, False when nothing matched (ask `settled` then)."""
         verdict = completed.verdict.value if completed.verdict is not None else None
-        result = results.fit(completed.result)
+        result = await aside(len(completed.result.tests), lambda: results.fit(completed.result))
         blob = completed.result.stdout_blob
         # Runs of rejudgings are the judges' own.
         more = 0 if is_rejudge(RANKS[held.priority]) else await self.usage.weigh(result, [blob] if blob else [])
