@@ -48,7 +48,7 @@
 
 enum { PUT = 1, GET, RUN, KILL };                       /* requests */
 enum { READY = 1, STORED, FETCHED, EXITED };            /* answers */
-enum { WRITABLE = 1, INTO_CGROUP = 2, OUTPUT_FILE = 4, LEFT = 8 }; /* flags of RUN */
+enum { WRITABLE = 1, INTO_CGROUP = 2, OUTPUT_FILE = 4, LEFT = 8, FIXED_STACK = 16 }; /* flags of RUN */
 enum { IN_SCRATCH = 01000 };                            /* flags of PUT, beside the mode */
 enum { SAW_SIGSYS = 1 };                                /* flags of EXITED */
 enum { PROCESS_1 = '1', LAST_HELPER = '9' };             /* pids: the helpers' are between, the runs' above */
@@ -329,12 +329,16 @@ static _Noreturn void fail(const char *stage) {
     _exit(127);
 }
 
-static void limit(int resource, uint64_t value, const char *stage) {
-    struct rlimit old, new = {value, value};
+/* The program may raise its limit to `most`. */
+static void limit_to(int resource, uint64_t value, uint64_t most, const char *stage) {
+    struct rlimit old, new = {value, most};
     if (getrlimit((__rlimit_resource_t)resource, &old) < 0) fail(stage);
-    if (new.rlim_max > old.rlim_max) new.rlim_cur = new.rlim_max = old.rlim_max;
+    if (new.rlim_max > old.rlim_max) new.rlim_max = old.rlim_max;
+    if (new.rlim_cur > new.rlim_max) new.rlim_cur = new.rlim_max;
     if (setrlimit((__rlimit_resource_t)resource, &new) < 0) fail(stage);
 }
+
+static void limit(int resource, uint64_t value, const char *stage) { limit_to(resource, value, value, stage); }
 
 static void drop_privileges(void) {
     struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
@@ -381,9 +385,11 @@ static __attribute__((noinline)) _Noreturn void become(void) {
     setpriority(PRIO_PROCESS, 0, 0);
     if (setsid() < 0) fail("setsid");
     limit(RLIMIT_CORE, 0, "RLIMIT_CORE");
-    limit(RLIMIT_CPU, request->cpu, "RLIMIT_CPU");
+    limit_to(RLIMIT_CPU, request->cpu, RLIM_INFINITY, "RLIMIT_CPU"); /* the slot limits that */
     limit(RLIMIT_FSIZE, request->fsize, "RLIMIT_FSIZE");
-    limit(RLIMIT_STACK, request->stack, "RLIMIT_STACK");
+    /* Programs for deep recursion ask for an unlimited stack. The cgroup limits its memory. */
+    uint64_t most = request->flags & FIXED_STACK ? request->stack : RLIM_INFINITY;
+    limit_to(RLIMIT_STACK, request->stack, most, "RLIMIT_STACK");
     limit(RLIMIT_SIGPENDING, MAX_PENDING, "RLIMIT_SIGPENDING");
     limit(RLIMIT_MEMLOCK, MAX_LOCKED, "RLIMIT_MEMLOCK");
     limit(RLIMIT_NICE, 0, "RLIMIT_NICE");

@@ -19,7 +19,7 @@ MAX_STRINGS = 8192
 
 PUT, GET, RUN, KILL = 1, 2, 3, 4
 READY, STORED, FETCHED, EXITED = 1, 2, 3, 4
-WRITABLE, INTO_CGROUP, OUTPUT_FILE, LEFT = 1, 2, 4, 8
+WRITABLE, INTO_CGROUP, OUTPUT_FILE, LEFT, FIXED_STACK = 1, 2, 4, 8, 16
 IN_SCRATCH = 0o1000
 # Of one run: 3 for its standard streams, one for its cgroup, the rest for named pipes.
 MAX_FDS = 72
@@ -46,7 +46,10 @@ class Answer:
 
 @dataclass(frozen=True)
 class Rlimits:
-    """Per-process limits of a run: CPU seconds, bytes of a file, bytes of stack, open files."""
+    """Per-process limits of a run: CPU seconds, bytes of a file, bytes of stack, open files.
+
+    A program may raise those of CPU time and stack, unless its limits name a stack: the slot and the cgroup limit them.
+    """
 
     cpu: int
     fsize: int
@@ -77,6 +80,7 @@ class Agent:
         in, where the agent knows none.
         """
         flags = (WRITABLE if command.writable else 0) | (LEFT if command.left else 0)
+        flags |= FIXED_STACK if command.limits.stack is not None else 0
         fds = [*outputs, *command.pipes]
         if cgroup is not None:
             fds.append(cgroup)

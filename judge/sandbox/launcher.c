@@ -70,6 +70,18 @@ static void enter_user_namespace(int first) {
     if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) die("setresuid");
 }
 
+/* What the cgroups limit, or the slot, programs may have without limit, as on any host. Where we may not, it stays. */
+static void raise_limits(void) {
+    const __rlimit_resource_t all[] = {RLIMIT_AS, RLIMIT_DATA, RLIMIT_RSS, RLIMIT_CPU, RLIMIT_STACK};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        struct rlimit limit;
+        if (getrlimit(all[i], &limit) < 0) die("getrlimit");
+        limit.rlim_max = RLIM_INFINITY;
+        if (all[i] != RLIMIT_STACK) limit.rlim_cur = RLIM_INFINITY;
+        setrlimit(all[i], &limit);
+    }
+}
+
 int launch(int argc, char **argv) {
     int option, first = -1, pairs = 1;
     while ((option = getopt(argc, argv, "+j:m:s:n:")) != -1) {
@@ -85,6 +97,7 @@ int launch(int argc, char **argv) {
             return 64;
         }
     }
+    raise_limits();
     if (first >= 0) enter_user_namespace(first + 2 * (getpid() % pairs));
     if (optind >= argc) return 64;
     execv(argv[optind], argv + optind);

@@ -111,6 +111,8 @@ _AF_UNIX = 1
 # its helpers have those pids, and their clocks go on from run to run. Everybody in a pid namespace may read them.
 _AGENTS_CLOCKS = ((0xFFFFFFF8, 0xFFFFFFF0), (0xFFFFFFF0, 0xFFFFFFE0), (0xFFFFFFE0, 0xFFFFFFC0))
 
+_RLIMIT_CORE = 4
+
 _ERRNO = 0x00050000
 
 
@@ -134,6 +136,17 @@ def exported() -> bytes:
         _add(rules, refuse, "clone", sc.Arg(0, sc.MASKED_EQ, flag, flag))
     _add(rules, refuse, "personality", sc.Arg(0, sc.NE, _QUERY_PERSONALITY))
     _add(rules, refuse, "prlimit64", sc.Arg(0, sc.NE, 0))
+    # Programs may ask for core files, as on any host, and get none.
+    _add(rules, nothing, "setrlimit", _low(0, _RLIMIT_CORE))
+    _add(
+        rules,
+        nothing,
+        "prlimit64",
+        sc.Arg(0, sc.EQ, 0),
+        _low(1, _RLIMIT_CORE),
+        sc.Arg(2, sc.NE, 0),
+        sc.Arg(3, sc.EQ, 0),
+    )
     _add_files(rules)
     _add_memory(rules)
     _add_sockets(rules)

@@ -239,6 +239,69 @@ def test_open_files_limit_and_core_size(sandbox):
         assert outcome.read_stdout() == b"77\n0\n8192\n"
 
 
+RAISED = """
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+int main(void) {
+    struct { const char *name; int resource; } all[] = {{"stack", RLIMIT_STACK}, {"cpu", RLIMIT_CPU}, {"as", RLIMIT_AS},
+        {"data", RLIMIT_DATA}, {"rss", RLIMIT_RSS}, {"core", RLIMIT_CORE}};
+    for (int i = 0; i < 6; i++) {
+        struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+        int failed = setrlimit(all[i].resource, &limit);
+        printf("%s %s\\n", all[i].name, failed ? strerror(errno) : "raised");
+    }
+    return 0;
+}
+"""
+PYTHON = """
+import resource as r
+r.setrlimit(r.RLIMIT_STACK, (r.RLIM_INFINITY, r.RLIM_INFINITY))
+r.setrlimit(r.RLIMIT_CPU, (r.RLIM_INFINITY, r.RLIM_INFINITY))
+print("unlimited")
+"""
+TO_THE_HARD_LIMITS = "for x in c d f l m n s t u v; do ulimit -$x $(ulimit -H$x) || exit 1; done; echo unlimited"
+SCRIPTS = {
+    "shell": ["/bin/sh", "-c", "ulimit -s unlimited && ulimit -s"],
+    "core": ["/bin/sh", "-c", "ulimit -c unlimited && echo unlimited"],
+    "hard limits": ["/bin/bash", "-c", TO_THE_HARD_LIMITS],
+    "python": ["/usr/bin/python3", "-c", PYTHON],
+}
+DEEP = """
+#include <sys/resource.h>
+int deep(volatile char *up) { volatile char room[4096]; room[0] = *up; return deep(room) + 1; }
+int main(void) {
+    struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+    char c = 1;
+    return setrlimit(RLIMIT_STACK, &all) + setrlimit(RLIMIT_CORE, &all) + deep(&c);
+}
+"""
+
+
+def test_limits_that_the_cgroup_keeps_may_be_raised(sandbox):
+    with run_c(sandbox, RAISED) as outcome:
+        said = outcome.read_stdout().decode().splitlines()
+        assert said == [f"{name} raised" for name in ("stack", "cpu", "as", "data", "rss", "core")]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_programs_may_ask_for_an_unlimited_stack(sandbox, name):
+    with sandbox.run(Command(SCRIPTS[name], Limits(cpu=20))) as outcome:
+        assert (outcome.read_stdout(), outcome.read_stderr(), outcome.exit_code) == (b"unlimited\n", b"", 0)
+
+
+def test_a_stack_that_was_asked_for_is_a_limit(sandbox):
+    with sandbox.run(Command(SCRIPTS["shell"], Limits(cpu=20, stack=8 * MIB))) as outcome:
+        assert outcome.exit_code != 0
+        assert b"unlimited" not in outcome.read_stdout()
+
+
+def test_an_unlimited_stack_ends_at_the_memory_limit(sandbox):
+    with run_c(sandbox, DEEP, Limits(cpu=20, memory=64 * MIB)) as outcome:
+        assert Killed.MEMORY in outcome.killed
+
+
 def test_fewer_open_files_than_process_1_has_are_a_limit_of_the_program_only(sandbox):
     few = Limits(cpu=60, files=8)
     with shell(sandbox, "ulimit -n; read line; ls /proc/self/fd", few) as outcome:
