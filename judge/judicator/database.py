@@ -58,6 +58,8 @@ class Database:
         """
         self.client = client
         self.batch = batch
+        # The newest number of the switch of verdicts that was read here (rejudging/verdicts.py).
+        self.switched = 0
         self.raw: AsyncDatabase[Any] = client.get_database(
             name,
             codec_options=CodecOptions(tz_aware=True),

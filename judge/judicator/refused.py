@@ -14,6 +14,7 @@ from pymongo.errors import PyMongoError
 
 from judge.errors import ForbiddenError
 from judge.judicator.database import Database
+from judge.judicator.documents import MetaDocument
 from judge.pki.refused import DOCUMENT, reason
 from judge.rpc.server import Peer
 
@@ -27,11 +28,15 @@ class Refused:
         """Nothing is read before `read`; until then no call but `ping` is answered, as there is no database."""
         self._db = database
         self._names: Mapping[str, float] = {}
+        self._whole = False
 
     async def read(self) -> None:
         """Look once; PyMongoError."""
-        doc = await self._db.meta.find_one({"_id": DOCUMENT})
-        self._names = {} if doc is None else {one["name"]: one["before"] for one in doc["names"]}
+        names = _names(await self._db.meta.find_one({"_id": DOCUMENT}))
+        if not self._whole or not self._names.items() <= names.items():
+            # A primary that has just been elected may answer with an older list, which would admit a removed host.
+            names = _names(await self._db.latest(self._db.meta, {"_id": DOCUMENT}))
+        self._names, self._whole = names, True
 
     async def run(self) -> None:
         """Keep the list up to date until cancelled."""
@@ -44,3 +49,7 @@ class Refused:
         """ForbiddenError for a certificate that was issued to a host before it was removed; the server asks this."""
         if why := reason(self._names, peer.name, peer.issued):
             raise ForbiddenError(why)
+
+
+def _names(doc: MetaDocument | None) -> dict[str, float]:
+    return {} if doc is None else {one["name"]: one["before"] for one in doc["names"]}

@@ -362,6 +362,11 @@ class Service:
         """A report (seed: Report): completions, heartbeats, give-backs, hand-outs, in this order (rule 4)."""
         # Its tasks are read beside that: hand-outs of an older report may come at any time, also after it is noted.
         doc, held = await asyncio.gather(self.executors.report(request), self.tasks.held_by(request.executor))
+        in_force = {(one, hand_out.claim) for one, hand_out in held.items()}
+        if not in_force.issuperset(_claims(request)):
+            # A primary that has just been elected answers a majority read without the last hand-outs, until it has
+            # confirmed a write. The note above was one.
+            held = await self.tasks.held_by(request.executor)
         self._hub.reported(request.executor)
         if request.info is not None:
             await self._machines.note(request.executor, request.incarnation, request.info)
@@ -424,8 +429,7 @@ class Service:
 
     async def _give_back_unlisted(self, request: m.ReportRequest, held: dict[str, HandOut]) -> list[HandOut]:
         """Return what the database says is this executor's and it does not list; the ones to be sent again instead."""
-        listed = {(done.id, done.claim) for done in request.complete}
-        listed |= {(executing.id, executing.claim) for executing in request.executing}
+        listed = _claims(request)
         again: list[HandOut] = []
         backs: list[Awaitable[bool]] = []
         for hand_out in held.values():
@@ -472,6 +476,12 @@ class Service:
         # Its last report may have gone to another judicator; then what it said there is as near as we get.
         free = self._hub.free(doc["_id"], (doc["incarnation"], doc["sequence"]))
         return int(doc["vacant"]) if free is None else free
+
+
+def _claims(request: m.ReportRequest) -> set[tuple[str, str]]:
+    """The hand-outs that a report names, by task and claim."""
+    done = {(one.id, one.claim) for one in request.complete}
+    return done | {(one.id, one.claim) for one in request.executing}
 
 
 def _digest(submission: m.Submission) -> str:

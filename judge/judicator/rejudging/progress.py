@@ -186,9 +186,16 @@ class Rejudgings:
         numbers = await self._reruns.numbers()
         now = await verdicts.generation(self._db)
         opened = {doc["_id"] async for doc in self._col.find({"settled": False}, {"_id": 1})}
-        for number in sorted(numbers - opened):
+        # A primary that has just been elected may not show the newest rejudgings: each is looked at by itself.
+        over = {number for number in (numbers | now.folding) - opened if await self._over(number)}
+        for number in sorted(numbers & over):
             log.warning("rejudging %d is over, but tasks are still part of it: they are let go", number)
             await self._reruns.stop(number)
             await self._reruns.remove(number)
-        if now.folding - opened:
-            await self._unswitch(sorted(now.folding - opened))
+        if now.folding & over:
+            await self._unswitch(sorted(now.folding & over))
+
+    async def _over(self, number: int) -> bool:
+        """Says whether a rejudging is settled, or is none."""
+        doc = await self._db.find(self._col, {"_id": number}, {"settled": 1})
+        return doc is None or doc["settled"]

@@ -49,10 +49,16 @@ class Generation:
 
 
 async def generation(database: Database) -> Generation:
-    """The switch as a majority has it now."""
+    """The switch as a majority has it now; never older than the one before.
+
+    A primary that has just been elected may answer with an older switch for a moment, which would take verdicts back.
+    """
     doc = await database.meta.find_one({"_id": SWITCH})
+    if (0 if doc is None else doc["generation"]) < database.switched:
+        doc = await database.latest(database.meta, {"_id": SWITCH})
     if doc is None:
         return Generation(0, frozenset())
+    database.switched = max(database.switched, doc["generation"])
     return Generation(doc["generation"], frozenset(doc["folding"]))
 
 
