@@ -128,7 +128,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
         table.hold(entry.completed, upload=entry.upload, spooled=True)
         log.info("task %s: an earlier life's result is delivered with the first report", entry.completed.id)
     clean(outputs, set(table.completions))
-    rpc = RpcClient(EtcdEndpoints(etcd), config.tls, config.rpc_timeout)
+    rpc = RpcClient(EtcdEndpoints(etcd, config.work_dir / "judicators"), config.tls, config.rpc_timeout)
     cache = BlobCache(config.work_dir / "blobs", config.blob_cache_bytes, rpc.get_blob)
     mailbox = Mailbox()
     makers = machine.spare_cores(cores, machine.usable_cores())

@@ -183,7 +183,9 @@ class Cluster:
     def _client(self) -> RpcClient:
         with self._lock:
             if self._rpc is None:
-                endpoints = EtcdEndpoints(Etcd(self._config.etcd))
+                endpoints = EtcdEndpoints(
+                    Etcd(self._config.etcd), self._config.run_dir / f"{self._config.name}-judicators"
+                )
                 self._rpc = RpcClient(endpoints, self._config.tls, self._config.rpc_timeout)
             return self._rpc
 

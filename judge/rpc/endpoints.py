@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from pathlib import Path
 
-from judge import clock
+from judge import clock, endpoint, files
 from judge.errors import UnavailableError
 from judge.etcd.client import Etcd
 from judge.etcd.registry import judicators
@@ -18,16 +19,18 @@ _REFRESH = 10.0  # seconds
 class EtcdEndpoints:
     """The judicators registered in etcd, cached; an etcd that is away leaves the last known ones in use.
 
-    For RpcClient: `RpcClient(EtcdEndpoints(etcd), tls, timeout)`.
+    For RpcClient: `RpcClient(EtcdEndpoints(etcd, file), tls, timeout)`. `file` has the last known ones, one a line: a
+    daemon that is started while etcd is away begins with them.
     One thread asks at a time, in the background: nobody waits for etcd who has addresses, and nobody longer than they
     want to who has none.
     """
 
-    def __init__(self, etcd: Etcd) -> None:
+    def __init__(self, etcd: Etcd, file: Path | None = None) -> None:
         """Nothing is asked before the first call."""
         self._etcd = etcd
+        self._file = file
         self._lock = threading.Lock()
-        self._known: list[str] = []
+        self._known: list[str] = _read(file)
         self._asked: float | None = None
         self._answer: threading.Event | None = None  # of the question that is under way
 
@@ -59,7 +62,27 @@ class EtcdEndpoints:
             log.debug("etcd did not say where the judicators are: %s", exc)
         finally:
             with self._lock:
+                changed = bool(addresses) and addresses != self._known
                 # An empty list also comes from leases that ran out while etcd was down: the old addresses may be right.
                 self._known = addresses or self._known
                 self._answer = None
             answer.set()
+        if changed and self._file is not None:
+            try:
+                files.replace(self._file, "".join(f"{one}\n" for one in addresses), durable=False)
+            except OSError as exc:
+                log.warning("%s cannot be written: %s; this daemon needs etcd when it starts", self._file, exc.strerror)
+
+
+def _read(file: Path | None) -> list[str]:
+    """The addresses in a file; none of one that is not there or holds anything else."""
+    if file is None:
+        return []
+    try:
+        lines = file.read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as exc:
+        log.warning("%s cannot be read, the judicators' addresses come from etcd alone: %s", file, exc)
+        return []
+    return [line for line in lines if line and endpoint.host_port(line) is None]

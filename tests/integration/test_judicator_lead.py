@@ -220,6 +220,26 @@ def test_clients_find_judicators_in_etcd_and_follow_them(world: World) -> None:
     assert client.call("ping", m.Empty(), m.Pong).name == "j2"
 
 
+def test_a_client_that_starts_without_etcd_has_the_last_known_judicators(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "judicators"
+    running = [world.judicator(name, **FAST) for name in ("j1", "j2")]
+    for one in running:
+        wait_for(lambda one=one: one.judicator.register.registered, what="registration")
+    with Etcd(world.etcd_config) as etcd:
+        before = EtcdEndpoints(etcd, file)
+        before.refresh(5.0)
+        wait_for(lambda: file.exists() and len(file.read_text().split()) == 2, what="both addresses in the file")
+    gone = world.stack.enter_context(Etcd(world.etcd_config.model_copy(update={"endpoints": ["127.0.0.1:1"]})))
+    for content in (file.read_text(), f"{running[0].address}\n\nno address\n"):
+        file.write_text(content)
+        client = world.stack.enter_context(RpcClient(EtcdEndpoints(gone, file), world.tls("gw", "gateway"), 10.0))
+        assert client.call("ping", m.Empty(), m.Pong).name in {"j1", "j2"}
+        assert file.read_text() == content
+    file.write_bytes(b"\xff\xfe")
+    assert EtcdEndpoints(gone, file)() == []
+    assert EtcdEndpoints(gone, tmp_path / "none")() == []
+
+
 def test_a_warned_status_with_two_judicators(world: World) -> None:
     for name in ("j1", "j2"):
         running = world.judicator(name, **FAST)
