@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pymongo
 import pytest
 from hypothesis import HealthCheck, settings
 
+from judge.etcd.wire import Stubs, connect, rpc
+from tests import tiers
 from tests.support.servers import etcd_server, mongod_server
 
 FIGURE = "figure"
@@ -25,18 +28,36 @@ settings.register_profile("search", max_examples=4000, deadline=None, suppress_h
 settings.load_profile("same")
 
 
-@pytest.fixture(scope="module")
-def etcd_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`host:port` of a real etcd of this module's own."""
+@pytest.fixture(scope="session")
+def shared_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`host:port` of the etcd of this worker."""
     with etcd_server(tmp_path_factory.mktemp("etcd")) as endpoint:
         yield endpoint
 
 
-@pytest.fixture(scope="module")
-def mongod_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """`host:port` of a real mongod of this module's own, primary of replica set `judge`."""
+@pytest.fixture(scope="session")
+def shared_mongod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`host:port` of the mongod of this worker, primary of replica set `judge`."""
     with mongod_server(tmp_path_factory.mktemp("mongod")) as address:
         yield address
+
+
+@pytest.fixture(scope="module")
+def etcd_endpoint(shared_etcd: str) -> Iterator[str]:
+    """`host:port` of a real etcd, empty when the module starts. A test that stops or configures one starts its own."""
+    yield shared_etcd
+    with connect(shared_etcd, None) as channel:
+        Stubs(channel).kv.DeleteRange(rpc.DeleteRangeRequest(key=b"\0", range_end=b"\0"), timeout=30)
+
+
+@pytest.fixture(scope="module")
+def mongod_address(shared_mongod: str) -> Iterator[str]:
+    """`host:port` of a real mongod, empty when the module starts. A test that stops or configures one starts its own."""
+    yield shared_mongod
+    host, _, port = shared_mongod.rpartition(":")
+    with pymongo.MongoClient(host, int(port), directConnection=True) as client:
+        for name in set(client.list_database_names()) - {"admin", "config", "local"}:
+            client.drop_database(name)
 
 
 @pytest.fixture
@@ -45,8 +66,16 @@ def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
     return lambda text: request.node.user_properties.append((FIGURE, text))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the modules of long tests first (`scripts/run-tests` keeps this order)."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--slice COMMIT`: of each long group run the slice that this commit hash chooses (tests/tiers.py)."""
+    parser.addoption("--slice", metavar="COMMIT", help="run one slice of each long group, chosen by this commit hash")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Apply `--slice`, then put the modules of long tests first (`scripts/run-tests` keeps this order)."""
+    if commit := config.getoption("--slice"):
+        items[:], rest = tiers.select(items, commit)
+        config.hook.pytest_deselected(items=rest)
     items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
 
 

@@ -19,7 +19,8 @@ from packaging.requirements import Requirement
 from judge.embedded.cluster import EXECUTOR
 from judge.gateway.api.handlers import ROUTES
 from judge.model.people import SCOPES
-from tests.support.cluster import BIN, Cluster, running
+from tests.support.cluster import Cluster, running
+from tests.support.judgectl import judgectl
 from tests.support.postman import Collection
 from tests.support.sandbox import need_sandbox
 
@@ -32,10 +33,7 @@ CLIENT = ROOT / "clients/python"
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     need_sandbox()
     with running(tmp_path_factory.mktemp("cluster") / "up") as one:
-        subprocess.run(
-            [BIN / "judgectl", "problem", "import", ROOT / "examples/problems/hello"],
-            env={**os.environ, "JUDGE_CONTEXT": str(one.directory / "client.yml")}, check=True, capture_output=True,
-        )  # fmt: skip
+        judgectl(one, "problem", "import", ROOT / "examples/problems/hello")
         yield one
 
 
@@ -101,16 +99,10 @@ REFUSED = {
 
 def test_the_collection_runs_as_it_stands(cluster: Cluster, access: dict[str, str]) -> None:
     """Every request of every folder, in their order; a problem and an executor are all that somebody names."""
-    env = {**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml")}
-
-    def judgectl(*words: str) -> str:
-        command = [BIN / "judgectl", *words]
-        return subprocess.run(command, env=env, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-
-    judgectl("problem", "import", "examples/problems/average")
-    judgectl("user", "add", "walker", "--role", "admin")
+    judgectl(cluster, "problem", "import", ROOT / "examples/problems/average")
+    judgectl(cluster, "user", "add", "walker", "--role", "admin")
     scopes = [word for scope in SCOPES for word in ("--scope", scope)]
-    token = judgectl("token", "create", "--user", "walker", *scopes)
+    token = judgectl(cluster, "token", "create", "--user", "walker", *scopes).stdout.strip()
     collection = Collection(judge=access["JUDGE"], token=token, problem="average", executor=EXECUTOR)
     answers: dict[str, int] = {}
     for name, items in collection.folders.items():

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import BIN, Cluster, processes_of, running
+from tests.support.judgectl import judgectl
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root
@@ -30,16 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def ctl(cluster: Cluster, *arguments: str, stdin: str = "", code: int = 0) -> str:
     """Run judgectl; returns stdout (stderr when it was to fail with 1 or 2)."""
-    done = subprocess.run(
-        [str(BIN / "judgectl"), *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml")},
-        check=False,
-    )
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
+    done = judgectl(cluster, *arguments, stdin=stdin, code=code)
     return done.stderr if code in {1, 2} and not done.stdout else done.stdout
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.support.cluster import BIN
 from tests.support.gateway import ADMIN, make_config, running_gateway
+from tests.support.judgectl import judgectl
 from tests.support.judicators import patient_world
 
 FIRST, SECOND = "correct horse battery", "another good phrase"
@@ -39,16 +37,7 @@ def ctl(gateway: tuple[str, Path], *arguments: str, token: str = ADMIN, said: st
     (directory / "token").chmod(0o600)
     context = directory / "client.yml"
     context.write_text(f"server: {url}\ntoken_file: token\n")
-    done = subprocess.run(
-        [str(BIN / "judgectl"), *arguments],
-        capture_output=True,
-        text=True,
-        input=said,
-        env={**os.environ, "JUDGE_CONTEXT": str(context), "COLUMNS": "250"},
-        check=False,
-    )
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
+    done = judgectl(context, *arguments, stdin=said, code=code)
     return done.stderr if code else done.stdout
 
 

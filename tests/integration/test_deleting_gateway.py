@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
-import subprocess
 import uuid
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,8 @@ import pytest
 
 from judge.gateway.app import create_app
 from judge.model.audit import AuditEntry, folded
-from tests.support.cluster import BIN
 from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway
+from tests.support.judgectl import judgectl
 from tests.support.judicators import patient_world
 from tests.support.problems import imported
 from tests.support.rejudging import completed
@@ -169,16 +167,7 @@ def context(world, settings, tmp_path_factory):
 
 
 def ctl(context: Path, *arguments: str, code: int = 0, **env: str) -> tuple[str, str]:
-    done = subprocess.run(
-        [str(BIN / "judgectl"), *arguments],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "JUDGE_CONTEXT": str(context), "COLUMNS": "250", **env},
-        check=False,
-    )
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
+    done = judgectl(context, *arguments, code=code, **env)
     return done.stdout, done.stderr
 
 

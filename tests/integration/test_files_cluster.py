@@ -9,7 +9,6 @@ import io
 import json
 import os
 import re
-import subprocess
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,8 @@ import yaml
 from judge.ctl.context import from_file
 from judge.gateway.auth import token_digest
 from judge.languages import handed
-from tests.support.cluster import BIN, Cluster, processes_of, running
+from tests.support.cluster import Cluster, processes_of, running
+from tests.support.judgectl import judgectl_bytes
 from tests.support.packages import write
 from tests.support.servers import wait_for
 
@@ -58,10 +58,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def run(cluster: Cluster, *arguments: str, code: int = 0) -> bytes:
     """Run judgectl; returns stdout, or stderr when it was to fail."""
-    environment = {**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml")}
-    done = subprocess.run([str(BIN / "judgectl"), *arguments], capture_output=True, env=environment, check=False)
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    assert b"Traceback" not in done.stderr
+    done = judgectl_bytes(cluster, *arguments, code=code)
     return done.stderr if code in {1, 2} else done.stdout
 
 

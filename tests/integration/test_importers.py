@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,8 @@ from judge.ctl.problem import exporting, importing, making
 from judge.errors import PackageError
 from judge.model.problem import ProblemManifest
 from judge.problems.package import read_package
-from tests.support.cluster import BIN, Cluster, processes_of, running
+from tests.support.cluster import Cluster, processes_of, running
+from tests.support.judgectl import judgectl as ctl
 
 pytestmark = pytest.mark.root
 FOREIGN = Path(__file__).resolve().parents[2] / "examples/foreign"
@@ -28,19 +27,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running(tmp_path_factory.mktemp("importers") / "cluster", "--slots", "2") as found:
         yield found
     assert processes_of(str(found.directory)) == {}
-
-
-def ctl(cluster: Cluster, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [str(BIN / "judgectl"), *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml")},
-        check=False,
-    )
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
-    return done
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in FOREIGN.iterdir()))

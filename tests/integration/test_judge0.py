@@ -48,7 +48,7 @@ from judge.model.overview import ExecutorsReply, UsageReply
 from judge.model.rate import Rate
 from judge.model.several import TasksReply, TasksRequest
 from judge.mongodb.store import connect
-from tests.support.cluster import BIN, Cluster, processes_of, running
+from tests.support.cluster import Cluster, processes_of, running
 from tests.support.gateway import (
     ADMIN,
     USER,
@@ -59,6 +59,7 @@ from tests.support.gateway import (
     running_gateway,
     serving_app,
 )
+from tests.support.judgectl import judgectl
 from tests.support.receiver import Receiver, receiving
 from tests.support.servers import wait_for
 
@@ -603,8 +604,7 @@ def test_every_field_that_is_sent_comes_back(http: httpx.Client, server: str, re
 def test_a_problem_of_the_cluster_is_the_way_to_a_checker(http: httpx.Client, cluster: Cluster) -> None:
     """One whose validator takes any packing, and scores it."""
     package = PACKAGES / "packing"
-    context = {**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml")}
-    subprocess.run([BIN / "judgectl", "problem", "import", package], env=context, check=True, capture_output=True)
+    judgectl(cluster, "problem", "import", package)
     asked = {
         "fields": "*,verdict,problem,score,tests",
         "problem": "packing",

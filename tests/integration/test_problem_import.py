@@ -24,6 +24,7 @@ from judge.languages.table import load_table
 from judge.problems.timing import Margins
 from tests.support import packages
 from tests.support.cluster import BIN, Cluster, processes_of, running
+from tests.support.judgectl import judgectl as ctl
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root
@@ -57,14 +58,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def environment(cluster: Cluster) -> dict[str, str]:
     return {**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml")}
-
-
-def ctl(cluster: Cluster, *arguments: str | Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    command = [str(BIN / "judgectl"), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(cluster), check=False)
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
-    return done
 
 
 def problems(cluster: Cluster) -> dict[str, Any]:

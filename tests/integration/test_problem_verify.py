@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from typing import Any
 import pytest
 
 from judge.problems.package import read_package
-from tests.support.cluster import BIN, Cluster, processes_of, running
+from tests.support.cluster import Cluster, processes_of, running
+from tests.support.judgectl import judgectl as ctl
 
 pytestmark = pytest.mark.root
 PACKAGES = Path(__file__).resolve().parents[2] / "examples/packages"
@@ -24,19 +24,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running(tmp_path_factory.mktemp("verify") / "cluster", "--slots", "2") as found:
         yield found
     assert processes_of(str(found.directory)) == {}
-
-
-def ctl(cluster: Cluster, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [str(BIN / "judgectl"), *arguments],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml")},
-        check=False,
-    )
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
-    return done
 
 
 def verified(cluster: Cluster, *arguments: str, code: int = 0) -> dict[str, Any]:

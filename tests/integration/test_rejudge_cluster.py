@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +10,8 @@ import pytest
 
 from judge.model import messages as m
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
-from tests.support.cluster import BIN, Cluster, processes_of, running
+from tests.support.cluster import Cluster, processes_of, running
+from tests.support.judgectl import judgectl
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root
@@ -28,16 +27,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def ctl(cluster: Cluster, *arguments: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [str(BIN / "judgectl"), *arguments],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "JUDGE_CONTEXT": str(cluster.directory / "client.yml")},
-        check=False,
-    )
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
+    done = judgectl(cluster, *arguments, code=code)
     return done.stderr if code else done.stdout
 
 

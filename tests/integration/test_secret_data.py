@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,8 @@ import yaml
 from judge.ctl.context import from_file
 from judge.gateway.auth import token_digest
 from tests.support import packages
-from tests.support.cluster import BIN, Cluster, running
+from tests.support.cluster import Cluster, running
+from tests.support.judgectl import judgectl
 from tests.support.readable import exposed
 from tests.support.servers import wait_for
 
@@ -101,12 +100,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             data |= {"data/sample/1.in": "sample\n", "data/sample/1.ans": "sample\n"}
             package = tmp_path_factory.getbasetemp() / "packages" / name
             packages.write(package, {**data, **files})
-            done = subprocess.run(
-                [str(BIN / "judgectl"), "problem", "import", "--no-check", str(package)],
-                capture_output=True, text=True, check=False,
-                env={**os.environ, "JUDGE_CONTEXT": str(directory / "client.yml")},
-            )  # fmt: skip
-            assert done.returncode == 0, done.stderr
+            judgectl(found, "problem", "import", "--no-check", package)
         yield found
 
 

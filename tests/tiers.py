@@ -1,0 +1,49 @@
+"""The slices that `make test` runs of long groups of tests.
+
+A long group is a module, or the tests of a module whose names begin with a prefix. `make test` runs one of its slices,
+`make test-all` runs every test. The commit hash chooses the slice, so that all slices run within a few days.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+# Paths below tests/, or beginnings of test ids, to the number of slices.
+LONG_GROUPS: dict[str, int] = {
+    "integration/test_fuzz_web.py": 12,
+    "integration/test_kill.py": 6,
+    "integration/test_webhooks_killed.py": 4,
+    "integration/test_recovery.py": 4,
+    "integration/test_mongodb_rotation.py": 3,
+}
+
+
+def group_of(node_id: str) -> str | None:
+    """The long group of a test, by the longest matching beginning of its id."""
+    name = node_id.removeprefix("tests/")
+    return max((group for group in LONG_GROUPS if name.startswith(group)), key=len, default=None)
+
+
+def in_slice(group: str, index: int, commit: str) -> bool:
+    """Whether the test at `index` of its group belongs to the slice of this commit (a hexadecimal hash).
+
+    The group's name shifts the slice, so that one commit does not run the first slice of every group.
+    """
+    shift = sum(group.encode())
+    return (index + int(commit[:12], 16) + shift) % LONG_GROUPS[group] == 0
+
+
+def select(items: list[pytest.Item], commit: str) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Divide collected tests into those that this commit runs and the rest."""
+    selected, rest = [], []
+    seen: Counter[str] = Counter()
+    for item in items:
+        group = group_of(item.nodeid)
+        if group is None:
+            selected.append(item)
+            continue
+        (selected if in_slice(group, seen[group], commit) else rest).append(item)
+        seen[group] += 1
+    return selected, rest
