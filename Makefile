@@ -17,7 +17,7 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up lab lab-down test test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs clients pictures lint types unit bench clean
+.PHONY: help setup setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs clients pictures lint types unit bench clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,11 +81,22 @@ types: setup-test  ## mypy: strict, and of the tests the names and calls
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file tests/mypy.ini
 
-test: lint types  ## lint, types and all tests of the cluster
-	@scripts/run-tests tests/unit tests/integration tests/hostile tests/browser
+check: setup-test  ## lint, types and the tests that need no server: before each commit
+	@$(MAKE) --no-print-directory -j 2 -O lint types
+	@scripts/run-tests tests/unit
+
+test: setup-test  ## lint, types, all short tests, and a slice of each long group that the commit chooses
+	@$(MAKE) --no-print-directory -j 2 -O lint types
+	@scripts/run-tests --slice tests/unit tests/integration tests/hostile tests/browser
+	@$(MAKE) --no-print-directory decisions
+	@scripts/run-tests --slice --alone $(CLUSTER_TESTS)
+
+test-all: setup-test  ## every test there is, part by part; a second run continues (hours, root)
+	@$(BIN)/python scripts/test-all
+
+decisions: setup-test  ## the tests of pure decisions reach every branch of them
 	@scripts/run-tests --covered $(DECISION_TESTS)
 	$(BIN)/coverage report --include=$(DECISIONS) --fail-under=100
-	@scripts/run-tests --alone $(CLUSTER_TESTS)
 
 coverage: setup-test  ## all tests without hosts, counted: what of the code they reach (an hour, root)
 	@scripts/run-tests --covered tests/unit tests/integration tests/hostile tests/browser

@@ -44,7 +44,7 @@ def shared_mongod(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def etcd_endpoint(shared_etcd: str) -> Iterator[str]:
-    """`host:port` of a real etcd, empty when the module starts. A test that stops or configures one starts its own."""
+    """`host:port` of a real etcd without keys. A test that stops or configures one starts its own."""
     yield shared_etcd
     with connect(shared_etcd, None) as channel:
         Stubs(channel).kv.DeleteRange(rpc.DeleteRangeRequest(key=b"\0", range_end=b"\0"), timeout=30)
@@ -52,7 +52,7 @@ def etcd_endpoint(shared_etcd: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def mongod_address(shared_mongod: str) -> Iterator[str]:
-    """`host:port` of a real mongod, empty when the module starts. A test that stops or configures one starts its own."""
+    """`host:port` of a real mongod without databases. A test that stops or configures one starts its own."""
     yield shared_mongod
     host, _, port = shared_mongod.rpartition(":")
     with pymongo.MongoClient(host, int(port), directConnection=True) as client:

@@ -10,13 +10,32 @@ from collections import Counter
 
 import pytest
 
-# Paths below tests/, or beginnings of test ids, to the number of slices.
+# Paths below tests/, or beginnings of test ids, to the number of slices. Each group takes 25 s of CPU or more.
 LONG_GROUPS: dict[str, int] = {
-    "integration/test_fuzz_web.py": 12,
-    "integration/test_kill.py": 6,
-    "integration/test_webhooks_killed.py": 4,
-    "integration/test_recovery.py": 4,
+    "browser/test_every_page.py": 4,
+    "cluster/": 3,
+    "hostile/": 3,
+    "integration/test_backup.py": 3,
+    "integration/test_demo.py": 2,
+    "integration/test_fuzz_web.py": 3,
+    "integration/test_gateway_strangers.py": 4,
+    "integration/test_importers.py": 4,
+    "integration/test_kill.py": 2,
+    "integration/test_languages.py": 4,
+    "integration/test_languages_files.py": 4,
+    "integration/test_limits_truth.py": 3,
+    "integration/test_mongod_failover.py": 3,
+    "integration/test_mongodb_member.py": 4,
+    "integration/test_mongodb_nine.py": 3,
     "integration/test_mongodb_rotation.py": 3,
+    "integration/test_near_the_limit.py": 3,
+    "integration/test_problem_import.py": 4,
+    "integration/test_problem_verify.py": 4,
+    "integration/test_recovery.py": 4,
+    "integration/test_statement_latex.py": 4,
+    "integration/test_tracing.py": 3,
+    "integration/test_webhooks_killed.py": 3,
+    "unit/test_docs.py::test_the_site": 4,
 }
 
 
