@@ -42,7 +42,7 @@ def run(tmp_path: Path) -> Run:
     for name in COPIED:
         ignored = shutil.ignore_patterns("__pycache__", "pictures")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored, copy_function=linked)
-    for name in ("pyproject.toml", "README.md", "tests/__init__.py", "tests/conftest.py"):
+    for name in ("pyproject.toml", "README.md", "tests/__init__.py", "tests/conftest.py", "tests/tiers.py"):
         shutil.copy(ROOT / name, tmp_path / name)
 
     def do(file: str, mark: str, text: str, *modules: str) -> set[str]:
