@@ -60,6 +60,7 @@ PATTERNS = (
     "etc/apt/preferences.d/judge-*",
     "etc/apt/sources.list.d/judge-*",
     "etc/nginx/conf.d/judge.conf",
+    "etc/systemd/system/nginx.service.d/judge.conf",
     "etc/prometheus/judge",
     "etc/logrotate.d/judge*",
     "etc/.judge-new",
@@ -67,7 +68,12 @@ PATTERNS = (
 )
 MASKED = ("etcd.service", "mongod.service", "swap.target")  # links to /dev/null that roles make
 # Made for the files above, and removed when nothing else is in them and no package has them.
-DIRECTORIES = ("etc/systemd/system.conf.d", "etc/systemd/journald.conf.d", "etc/sysusers.d")
+DIRECTORIES = (
+    "etc/systemd/system.conf.d",
+    "etc/systemd/journald.conf.d",
+    "etc/systemd/system/nginx.service.d",
+    "etc/sysusers.d",
+)
 # Remains of a package's own removal, as they were made after its installation. So were directories that are then empty.
 REMAINS = {
     "nginx": ("etc/nginx", "var/lib/nginx", "var/log/nginx", "var/www/html/index.nginx-debian.html"),

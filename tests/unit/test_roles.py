@@ -337,7 +337,7 @@ def test_nginx_answers_on_both_kinds_of_addresses_unless_the_kernel_has_one(ipv6
     assert given["judge_gateway_ipv6"] is True, "what is public is asked by both"
     lines = render("gateway", "nginx.conf.j2", given | {"judge_gateway_ipv6": ipv6}).splitlines()
     listening = [line.split()[1] for line in lines if line.strip().startswith("listen ")]
-    assert listening == ["443", *(["[::]:443"] if ipv6 else [])]
+    assert listening == ["443", *(["[::]:443"] if ipv6 else []), "80", *(["[::]:80"] if ipv6 else [])]
 
 
 @pytest.mark.parametrize("metrics", ["", "0.0.0.0:9406"])

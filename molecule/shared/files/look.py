@@ -18,7 +18,7 @@ PROPERTIES = "Id,ActiveState,SubState,StatusText,UnitFileState,NRestarts"
 PLACES = (
     "/etc/judge", "/etc/judge/**/*", "/var/lib/judge", "/var/lib/judge/*", "/opt/judge", "/opt/judge/*",
     "/etc/sysctl.d/*judge*", "/etc/tmpfiles.d/*judge*", "/etc/systemd/*.d/*judge*", "/etc/systemd/system/judge*",
-    "/etc/nginx/nginx.conf", "/etc/nginx/conf.d/*", "/etc/nginx/sites-enabled/*",
+    "/etc/systemd/system/*.d/*judge*", "/etc/nginx/nginx.conf", "/etc/nginx/conf.d/*", "/etc/nginx/sites-enabled/*",
 )  # fmt: skip
 RUN = Path("/run/judge")
 
