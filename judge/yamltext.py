@@ -6,11 +6,13 @@ of values; both end here.
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import yaml
@@ -37,7 +39,7 @@ class UnreadableError(yaml.constructor.ConstructorError):
 class Loader(yaml.SafeLoader):
     """The safe loader, all of whose refusals are yaml.YAMLError with a place.
 
-    A `plain` one refuses aliases, and more than DEPTH levels: in a small file they are a mistake or an attack.
+    `plain`: refuses aliases, and more than DEPTH levels: in a small file they are a mistake or an attack.
     """
 
     plain = False
@@ -84,15 +86,166 @@ class Loader(yaml.SafeLoader):
         return value
 
 
+class Fields(dict[Any, Any]):
+    """A mapping of a stranger's file. `written` has the text of each value that is no text, by its key."""
+
+    written: Mapping[Any, str] = MappingProxyType({})
+
+    def text(self, *keys: str) -> str:
+        """The text of the first of these keys that has a value, as the file writes it; empty without one."""
+        shown = (text_of(self, key) for key in keys if key in self)
+        return next((text for text in shown if text), "")
+
+
+class Items(list[Any]):
+    """A list of a stranger's file. `written` has the text of each item that is no text, by its index."""
+
+    written: Mapping[Any, str] = MappingProxyType({})
+
+
+def kind_of(value: Any) -> str:
+    """The kind of a value for people."""
+    kinds = ("list", list), ("mapping", dict), ("text", str), ("truth value", bool), ("number", int | float)
+    return next((name for name, kind in kinds if isinstance(value, kind)), "nothing" if value is None else "other")
+
+
+def text_of(container: Any, key: Any) -> str:
+    """The text of a value as the file writes it; empty where nothing is written, or where it is a list or a mapping."""
+    written: Mapping[Any, str] = getattr(container, "written", {})
+    value = container[key]
+    if isinstance(value, str):
+        return value
+    if key in written:
+        return written[key]
+    return str(value) if isinstance(value, int | float) else ""
+
+
+class SpelledInt(int):
+    """A whole number that the file writes in another way than `str` does, such as 007 or 0x1F."""
+
+    spelling = ""
+
+    def __str__(self) -> str:
+        return self.spelling
+
+
+class SpelledFloat(float):
+    """A number that the file writes in another way than `str` does, such as 3.10 or 1e3."""
+
+    spelling = ""
+
+    def __str__(self) -> str:
+        return self.spelling
+
+
+def number(text: str) -> int | float | None:
+    """The number that a text is by YAML 1.2's core schema, else None. ValueError for more digits than Python reads."""
+    if _INT.fullmatch(text):
+        base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+        whole = int(text, base)
+        if str(whole) == text:
+            return whole
+        found: SpelledInt | SpelledFloat = SpelledInt(whole)
+    elif _FLOAT.fullmatch(text):
+        part = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+        if str(part) == text:
+            return part
+        found = SpelledFloat(part)
+    else:
+        return None
+    found.spelling = text
+    return found
+
+
+_INT: Final = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
+_FLOAT: Final = re.compile(
+    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII
+)
+
+
+class StrangersLoader(Loader):
+    """The loader of packages: numbers as YAML 1.2 has them, no dates, and what is written of each value is kept.
+
+    12:30, 1_000 and 2024-01-01 are text. The words of YAML 1.1 for truth values (`yes`, `off`) are truth values for
+    keys that have one, and text for keys that have text: see `Fields.written`.
+    """
+
+    plain = True
+
+    def fields(self, node: yaml.MappingNode) -> Iterator[Fields]:
+        """A mapping. A key that is a truth value is text."""
+        value = Fields()
+        yield value
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag == _BOOL:
+                key.tag = _STR
+        self._check_keys(node)
+        value.update(self.construct_mapping(node))
+        value.written = {self.construct_object(key): one.value for key, one in node.value if _is_spelled(one)}
+
+    def _check_keys(self, node: yaml.MappingNode) -> None:
+        """Refuse a number that is a key twice, in two spellings; `compose` sees the same spelling."""
+        spellings: dict[Any, str] = {}
+        for key, _ in node.value:
+            if key.tag == _MERGE:
+                continue
+            if spellings.setdefault(self.construct_object(key), key.value) != key.value:
+                problem = f"key '{key.value[:_QUOTED]}' occurs twice, in two spellings; keep one"
+                raise UnreadableError(None, None, problem, key.start_mark)
+
+    def items(self, node: yaml.SequenceNode) -> Iterator[Items]:
+        """A list."""
+        value = Items()
+        yield value
+        value.extend(self.construct_sequence(node))
+        value.written = {index: one.value for index, one in enumerate(node.value) if _is_spelled(one)}
+
+    def number(self, node: yaml.ScalarNode) -> int | float:
+        """A number."""
+        found = number(node.value)
+        if found is None:
+            raise ValueError(f"'{node.value[:_QUOTED]}' is no number")
+        return found
+
+
+_STR: Final = "tag:yaml.org,2002:str"
+_MERGE: Final = "tag:yaml.org,2002:merge"
+_BOOL: Final = "tag:yaml.org,2002:bool"
+_OTHERS: Final = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp", "value"))
+
+
+def _is_spelled(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag != _STR
+
+
+StrangersLoader.yaml_implicit_resolvers = {
+    first: kept
+    for first, rules in Loader.yaml_implicit_resolvers.items()
+    if (kept := [(tag, rule) for tag, rule in rules if tag not in _OTHERS])
+}
+StrangersLoader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(f"(?:{_INT.pattern})$"), list("-+0123456789"))
+StrangersLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(f"(?:{_FLOAT.pattern})$"), list("-+.0123456789")
+)
+StrangersLoader.add_constructor("tag:yaml.org,2002:map", StrangersLoader.fields)
+StrangersLoader.add_constructor("tag:yaml.org,2002:seq", StrangersLoader.items)
+for _kind in ("int", "float"):
+    StrangersLoader.add_constructor(f"tag:yaml.org,2002:{_kind}", StrangersLoader.number)
+
+
 def from_json(text: str | bytes) -> Any:
-    """A value of JSON; ValueError for what is none, or has a NUL or half of a character in a text; RecursionError."""
+    """A value of JSON, with or without a byte order mark.
+
+    ValueError for what is none, or has a NUL or half of a character in a text; RecursionError.
+    """
+    text = text.removeprefix("\ufeff") if isinstance(text, str) else text.removeprefix(codecs.BOM_UTF8)
 
     def checked(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for pair in pairs:
             _check_texts(pair)
         return dict(pairs)
 
-    value = json.loads(text, object_pairs_hook=checked)
+    value = json.loads(text, object_pairs_hook=checked, parse_float=number)
     _check_texts([value])
     return value
 
@@ -137,13 +290,12 @@ def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> dict[tuple[Any, ...
 
 
 def read(text: str, source: str, *, plain: bool = False, repeats: list[str] | None = None) -> Document:
-    """A whole file, read once; `plain` as for Loader. ConfigError says `source:line: sentence`.
+    """A whole file, read once; ConfigError says `source:line: sentence`. `plain`: it is a stranger's.
 
     `repeats` gets a sentence for each key that occurs again, whose last value counts; without it they are refused.
     """
     try:
-        loader = Loader(text)
-        loader.plain = plain
+        loader = (StrangersLoader if plain else Loader)(text)
         node = compose(loader, source, repeats)
         return Document(source, None if node is None else loader.construct_document(node), node)
     except yaml.YAMLError as exc:

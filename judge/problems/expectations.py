@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, field_validator
+from pydantic import ConfigDict, Field, RootModel, ValidationError, field_validator
 
 from judge.errors import PackageError
 from judge.languages.table import Language, find, guess
@@ -88,7 +88,7 @@ LEGACY = (
 )
 
 
-class _Demand(BaseModel):
+class _Demand(metadata.Written):
     model_config = ConfigDict(extra="forbid")
 
     permitted: list[str] | None = None
@@ -166,7 +166,8 @@ def _check_glob(glob: str, where: str) -> None:
 
 def _parse(data: bytes, where: str) -> dict[str, _Entry]:
     try:
-        return _ExpectationsFile.model_validate(metadata.read(data, where).value).root
+        value = {str(glob): entry for glob, entry in metadata.read(data, where).value.items()}
+        return _ExpectationsFile.model_validate(value).root
     except ValidationError as exc:
         raise PackageError(f"{where}: {clean(str(first_fault(exc)), 300)}") from None
 

@@ -12,7 +12,8 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, get_args
+from types import UnionType
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -61,6 +62,11 @@ _MEANT = {
 _ALIKE = 0.8
 _TRIES = 4
 
+# Infinity as other tools write it.
+_INFINITE = re.compile(r"[+-]?(?:inf|infinity)", re.IGNORECASE)
+# What somebody means as a number.
+_LIKE_NUMBER = re.compile(r"[-+.]*[0-9].*")
+
 T = TypeVar("T", bound=BaseModel)
 
 
@@ -73,22 +79,16 @@ def number(value: Any) -> float | None:
     """A number as YAML has it, also `inf` and `+inf`, which it reads as text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
+    if isinstance(value, str) and not _INFINITE.fullmatch(value):
+        try:
+            value = yamltext.number(value) if len(value) < 100 else None
+        except ValueError:
+            value = None
     try:
-        found = float(value)
-    except (ValueError, OverflowError):
+        found = math.nan if value is None else float(value)
+    except OverflowError:
         return None
     return None if math.isnan(found) else found
-
-
-def flags(value: Any) -> Any:
-    """Flags as a string of words (legacy), or as a sequence (2025-09); a number is a flag, too."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, list) and all(isinstance(item, str | int | float) for item in value):
-        return [str(item) for item in value]
-    return value
 
 
 def split(value: str | list[str], dialect: str = "") -> list[str]:
@@ -101,17 +101,6 @@ def split(value: str | list[str], dialect: str = "") -> list[str]:
         except ValueError:
             return value.split()
     return value.split()
-
-
-def _text(value: Any) -> Any:
-    """Text that YAML takes for something else: a title may be 2048."""
-    return str(value) if isinstance(value, int | float) else value
-
-
-def _name(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _text(text) for key, text in value.items() if text is not None}
-    return _text(value)
 
 
 def _validation(value: Any) -> Any:
@@ -127,7 +116,10 @@ def _constants(value: Any) -> Any:
     """Constants by name; BAPCtools also allows a mapping of spellings, of which `value` is the plain one."""
     if not isinstance(value, dict):
         return value
-    return {str(name): one["value"] if isinstance(one, dict) and "value" in one else one for name, one in value.items()}
+    return {
+        str(name): yamltext.text_of(one, "value") if isinstance(one, dict) and "value" in one else one
+        for name, one in value.items()
+    }
 
 
 def _score(value: Any, info: ValidationInfo) -> float | None:
@@ -154,10 +146,37 @@ Score = Annotated[float | None, BeforeValidator(_score)]
 Range = Annotated[tuple[float | None, float | None] | None, BeforeValidator(_range)]
 Text = Annotated[str, StringConstraints(max_length=4096)]
 Words = Annotated[list[Text], BeforeValidator(words)]
-Flags = Annotated[Text | list[Text], BeforeValidator(flags)]
+Flags = Text | list[Text]
 
 
-class Section(BaseModel):
+class Written(BaseModel):
+    """Some keys of a stranger's file. A key that is a text has it as the file writes it, whatever YAML makes of it.
+
+    NULLS: keys whose text may be a word for nothing, such as Null.
+    """
+
+    NULLS: ClassVar[frozenset[str]] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_written(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        found = {}
+        for name, given in value.items():
+            key = str(name) if isinstance(name, int | float) else name
+            field = cls.model_fields.get(key) if isinstance(key, str) else None
+            found[key] = given
+            if field is None or (given is None and key not in cls.NULLS):
+                continue
+            found[key] = shown = _worded(field.annotation, given, yamltext.text_of(value, name))
+            like = isinstance(shown, str) and _numeric(field.annotation) and _LIKE_NUMBER.fullmatch(shown)
+            if like and number(shown) is None:
+                raise config.fault(f"{key}: '{shown[:40]}' is not a number; write it such as 90 or 2.5", key)
+        return found
+
+
+class Section(Written):
     """Some keys of a file. A misspelt key of DECIDES is an error, as verdicts depend on it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -219,9 +238,10 @@ class ProblemYaml(Section):
     DECIDES = frozenset(
         {"problem_format_version", "type", "limits", "validation", "validator_flags", "languages", "constants"}
     )
+    NULLS = frozenset({"name"})
     problem_format_version: str = "legacy"
     type: Words = Field(default_factory=lambda: ["pass-fail"])
-    name: Annotated[str | dict[str, str] | None, BeforeValidator(_name)] = None
+    name: str | dict[str, str] | None = None
     uuid: Any = None
     version: Any = None
     author: Any = None
@@ -238,7 +258,7 @@ class ProblemYaml(Section):
     grading: GradingSection = GradingSection()
     languages: Words = Field(default_factory=lambda: ["all"])
     allow_file_writing: bool = False
-    constants: Annotated[dict[str, str | int | float] | None, BeforeValidator(_constants)] = None
+    constants: Annotated[dict[str, str] | None, BeforeValidator(_constants)] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -301,7 +321,7 @@ class ProblemYaml(Section):
 
     @field_validator("constants")
     @classmethod
-    def _known_constants(cls, value: dict[str, str | int | float] | None) -> dict[str, str | int | float] | None:
+    def _known_constants(cls, value: dict[str, str] | None) -> dict[str, str] | None:
         for name in value or {}:
             if not _CONSTANT.fullmatch(name):
                 raise ValueError(f"constants: '{name[:40]}' cannot be a constant's name; use letters, digits and _")
@@ -373,8 +393,8 @@ def read(data: bytes, where: str, repeats: list[str] | None = None) -> yamltext.
     except ConfigError as exc:
         raise PackageError(clean(str(exc), 400)) from None
     if found.value is not None and not isinstance(found.value, dict):
-        raise PackageError(f"{where}:1: expected a mapping of settings, found {type(found.value).__name__}")
-    return replace(found, value=found.value or {})
+        raise PackageError(f"{where}:1: expected a mapping of settings, found {yamltext.kind_of(found.value)}")
+    return replace(found, value=found.value or yamltext.Fields())
 
 
 def parse(model: type[T], data: bytes, where: str) -> T:
@@ -423,7 +443,9 @@ def _known(
     findings: Findings,
 ) -> dict[str, Any]:
     """The keys that a model knows, in sections below it, too; a key without a value is as if it were not there."""
-    kept: dict[str, Any] = {}
+    kept = yamltext.Fields()
+    kept.written = getattr(value, "written", {})
+    nulls: frozenset[str] = getattr(model, "NULLS", frozenset())
     decides: frozenset[str] = getattr(model, "DECIDES", frozenset())
     for key, given in value.items():
         name = str(key)
@@ -436,13 +458,50 @@ def _known(
             else:
                 hint = _meant(name, model, top=not above)
                 findings.warning(f"{place}: unknown key '{full}'; it is left alone{hint}")
-        elif given is not None:
+        elif given is not None or (name in nulls and yamltext.text_of(value, name)):
             section = _section(model.model_fields[name].annotation)
             inner = section is not None and isinstance(given, dict)
             kept[name] = (
                 _known(section, given, document, lines, (*above, name), findings) if inner and section else given
             )
     return kept
+
+
+def _worded(annotation: Any, value: Any, shown: str) -> Any:
+    """A value as the text that the file has in its place, if the annotation has text where the value is none."""
+    parts = [part for part in _parts(annotation) if part is not type(None)]
+    if isinstance(value, list):
+        item = next((get_args(part)[0] for part in parts if get_origin(part) is list), Any)
+        return [_worded(item, one, yamltext.text_of(value, index)) for index, one in enumerate(value)]
+    if isinstance(value, dict):
+        inner = next((get_args(part) for part in parts if get_origin(part) is dict), None)
+        if inner is None:
+            return value
+        return {
+            str(key) if inner[0] is str else key: _worded(inner[1], one, yamltext.text_of(value, key))
+            for key, one in value.items()
+            if one is not None or yamltext.text_of(value, key)
+        }
+    texts = str in parts or (value is not None and any(str in _items_of(part) for part in parts))
+    return value if isinstance(value, str) or not texts or type(value) in parts else shown or value
+
+
+def _items_of(annotation: Any) -> list[Any]:
+    return _parts(get_args(annotation)[0]) if get_origin(annotation) is list else []
+
+
+def _numeric(annotation: Any) -> bool:
+    parts = _parts(annotation)
+    return bool({int, float} & set(parts)) and str not in parts
+
+
+def _parts(annotation: Any) -> list[Any]:
+    """The types of a union, without what is annotated to them."""
+    if get_origin(annotation) is Annotated:
+        return _parts(get_args(annotation)[0])
+    if get_origin(annotation) in {Union, UnionType}:
+        return [one for part in get_args(annotation) for one in _parts(part)]
+    return [annotation]
 
 
 def _section(annotation: Any) -> type[BaseModel] | None:
@@ -480,11 +539,8 @@ def review(source: SettingsSource[ProblemYaml], findings: Findings) -> None:
 
 def seconds(text: str, where: str) -> float:
     """A time limit as some file spells it, in seconds."""
-    try:
-        value = float(text.strip()) if len(text) < 100 else float("nan")
-    except ValueError:
-        value = float("nan")
-    if not 0 < value <= 600:
+    value = number(text.strip())
+    if value is None or not 0 < value <= 600:
         raise PackageError(
             f"{where}: the time limit must be a number of seconds from 0 to 600, found '{clean(text, 40)}'"
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
+from judge import yamltext
 from judge.errors import PackageError
 from judge.model.problem import LegacyGroup, ProblemTest, StaticTest, TestGroup
 from judge.problems import metadata
@@ -440,5 +441,6 @@ def _nothing(_: str) -> None:
 def _older(document: Any) -> Any:
     """testdata.yaml of a draft that 2025-09's words have got into."""
     names = {"output_validator_args": "output_validator_flags", "input_validator_args": "input_validator_flags"}
-    value = {names.get(key, key): one for key, one in document.value.items()}
+    value = yamltext.Fields({names.get(key, key): one for key, one in document.value.items()})
+    value.written = {names.get(key, key): one for key, one in document.value.written.items()}
     return replace(document, value=value)

@@ -267,7 +267,7 @@ DROPPED = {
     "checker: {name: bridged, args: {files: c.cpp, args_format_string: x}}\n": "'args_format_string' cannot be",
     "interactive: {files: c.cpp, flags: [-DX]}\n": "interactive: 'flags' cannot be",
     "checker: {name: check.py, args: {a: .inf}}\n": "checker check.py: args: expected texts, numbers",
-    "checker: {name: check.py, args: {a: [{b: 2020-01-01}]}}\n": "checker check.py: args: expected texts, numbers",
+    "checker: {name: check.py, args: {a: [!!timestamp 2020-01-01]}}\n": "args: expected texts, numbers",
 }
 
 

@@ -157,8 +157,8 @@ def test_letters_before_the_word_for_input_are_a_part_of_the_name() -> None:
     ("init", "said"),
     [
         ("time_limit: 601", "init.yml: time_limit: '601' is not a number of seconds above 0, up to 600"),
-        ("time_limit: .nan", "init.yml: time_limit: 'nan' is not a number of seconds"),
-        ("memory_limit: 1.0e+308", "init.yml: memory_limit: '1e+308' is not a number of KiB above 0, up to 67108864"),
+        ("time_limit: .nan", "init.yml: time_limit: '.nan' is not a number of seconds"),
+        ("memory_limit: 1.0e+308", "init.yml: memory_limit: '1.0e+308' is not a number of KiB above 0, up to 67108864"),
         ("file_io: {input: ../x, output: y}", "init.yml: input file: '../x' is not the name of a file"),
         ("file_io: {output: [x]}", "init.yml: output file: '['x']' is not the name of a file"),
     ],

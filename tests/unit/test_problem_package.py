@@ -384,7 +384,7 @@ REFUSED: dict[str, tuple[Files, str]] = {
     ),
     "deep": (yaml_plus(LEGACY, b"keywords: " + b"[" * 5000 + b"]" * 5000 + b"\n"), "problem.yaml:5: is nested deeper"),
     "tag": (yaml_plus(LEGACY, b"source: !!python/object/apply:os.getcwd []\n"), "sum/problem.yaml:5: not YAML"),
-    "no such date": (yaml_plus(LEGACY, b"embargo_until: 2025-13-45\n"), "5: has a value that cannot be read as time"),
+    "no such date": (yaml_plus(LEGACY, b"version: !!timestamp 2025-13-45\n"), "5: has a value that cannot be read"),
     "huge integer": (yaml_plus(LEGACY, b"source: " + b"9" * 9999 + b"\n"), "has a value that cannot be read"),
     "huge file": (yaml_plus(LEGACY, b"# " + b"x" * 300_000), "problem.yaml: has 300074 bytes; at most 262144"),
     "huge time limit": (

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from judge import yamltext
 from judge.errors import PackageError
 from judge.languages.table import guess, load_table
 from judge.problems import metadata
@@ -99,8 +100,9 @@ class _BapctoolsPlanning:
         problem = metadata.read(said, tree.where("problem.yaml")).value
         constants = problem.get("constants")
         self._constants = {
-            str(name): one.get("value", one) if isinstance(one, dict) else one
+            str(name): yamltext.text_of(one, "value") if isinstance(one, dict) else yamltext.text_of(constants, name)
             for name, one in (constants.items() if isinstance(constants, dict) else ())
+            if not isinstance(one, dict) or "value" in one
         }
         kinds = f"{problem.get('type', '')} {problem.get('validation', '')}"
         # Nothing prints the answers of these: the validator finds out.

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from judge import yamltext
 from judge.errors import PackageError
 from judge.problems.importers.draft import dump
 from judge.problems.importers.making import MOST
@@ -99,8 +100,10 @@ def unknown(content: Mapping[Any, Any], known: frozenset[str], where: str) -> It
 def level_of(content: Mapping[Any, Any], above: DirectorySettings, where: str) -> DirectorySettings:
     """The settings that are inherited, with those of one more directory, or of a test. PackageError."""
     salt, solution = content.get("random_salt"), content.get("solution", above.solution)
-    if salt is not None and not isinstance(salt, str):
-        raise PackageError(f"{where}: random_salt: expected text, on which all seeds depend; put it in quotes")
+    if isinstance(salt, list | dict):
+        raise PackageError(f"{where}: random_salt: expected text, on which all seeds depend")
+    if salt is not None:
+        salt = yamltext.text_of(content, "random_salt")
     if solution is not None and not isinstance(solution, str):
         raise PackageError(f"{where}: solution: expected the path of a submission, such as /submissions/accepted/a.py")
     if "solution" in content and not (solution or "").strip():
@@ -126,7 +129,9 @@ def values_of(entry: Any, at: str) -> Sequence[int] | None:
         found = range(1, min(said, MOST + 1) + 1)
     elif isinstance(said, str) and (match := _RANGE.fullmatch(said)):
         found = range(int(match[1]), int(match[2]) + 1)
-    elif isinstance(said, list) and all(type(one) is int and abs(one) < 10**9 for one in said):
+    elif isinstance(said, list) and all(
+        isinstance(one, int) and not isinstance(one, bool) and abs(one) < 10**9 for one in said
+    ):
         found = said
     if not 1 <= len(found) <= MOST or len(set(found)) < len(found):
         raise PackageError(
@@ -160,9 +165,9 @@ def prefixed(number: int, most: int, name: str) -> str:
 def text_of(entry: Mapping[Any, Any], key: str, at: str) -> str:
     """A command or path of a test, "" where there is none. PackageError."""
     value = entry.get(key)
-    if value is not None and not isinstance(value, str):
-        raise PackageError(f"{at}: {key}: expected text, found {type(value).__name__}; put it in quotes")
-    return (value or "").strip()
+    if value is not None and not isinstance(value, str | int | float):
+        raise PackageError(f"{at}: {key}: expected text, found {yamltext.kind_of(value)}; put it in quotes")
+    return "" if value is None else yamltext.text_of(entry, key).strip()
 
 
 def files_of(entry: Mapping[Any, Any], at: str) -> tuple[dict[str, bytes], dict[str, str]]:
@@ -177,9 +182,9 @@ def files_of(entry: Mapping[Any, Any], at: str) -> tuple[dict[str, bytes], dict[
             links[key] = str(value["link"])
             if links[key] not in {one for one in HELD if one.split(".")[0] == key.split(".")[0]} - {key}:
                 raise PackageError(f"{at}: {key}: link: '{clean(links[key], 40)}' is not a file that it may be")
-        elif isinstance(value, str) or type(value) is int:
-            text = str(value)
+        elif isinstance(value, str | int | float):
+            text = yamltext.text_of(entry, key)
             texts[key] = (text if not text or text.endswith("\n") else text + "\n").encode()
         elif value is not None:
-            raise PackageError(f"{at}: {key}: expected text, found {type(value).__name__}; put it in quotes")
+            raise PackageError(f"{at}: {key}: expected text, found {yamltext.kind_of(value)}; put it in quotes")
     return texts, links

@@ -7,6 +7,7 @@ different points of their own become groups of one test each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -51,7 +52,7 @@ class ImportedSubtask:
 def points(text: Any, where: str) -> Fraction:
     """A number of points as formats write them; PackageError for anything else, and for negative or absurd ones."""
     try:
-        value = Fraction(str(text).strip()) if len(str(text)) <= 40 and "e" not in str(text).lower() else None
+        value = Fraction(str(text).strip()) if len(str(text)) <= 40 and not re.search("[eE_]", str(text)) else None
     except (ValueError, ZeroDivisionError):
         value = None
     if value is None or not 0 <= value <= _MOST:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from judge import yamltext
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import cms_gen, ioi
@@ -164,7 +165,7 @@ class _CmsConversion:
                 raise PackageError(f"{tree.label}: is a contest; import its tasks one by one")
             raise PackageError(f"{tree.label}: has no task.yaml; expected a task of the Contest Management System")
         self._where = tree.where(path)
-        self._conf: Mapping[str, Any] = metadata.read(tree.read(path, metadata.YAML_BYTES), self._where).value
+        self._conf: yamltext.Fields = metadata.read(tree.read(path, metadata.YAML_BYTES), self._where).value
         if asked.memory is not None:
             self._draft.limits["memory"] = asked.memory
         self._task = ioi.TaskKeys()
@@ -175,10 +176,10 @@ class _CmsConversion:
         """All of it."""
         draft, name = self._draft, self._name()
         draft.name = name
-        draft.problem["name"] = clean(str(self._get("title", "nome") or name))
+        draft.problem["name"] = clean(self._conf.text("title", "nome") or name)
         memory = self._get("memory_limit", "memlimit")
-        milliseconds = self._get("time_limit_ms")
-        seconds = milliseconds / 1000 if type(milliseconds) in {int, float} else self._get("time_limit", "timeout")
+        milliseconds = metadata.number(self._get("time_limit_ms"))
+        seconds = self._get("time_limit", "timeout") if milliseconds is None else milliseconds / 1000
         ioi.limits(draft, seconds, memory, self._where)
         self._programs(name)
         self._tests()
@@ -198,8 +199,7 @@ class _CmsConversion:
         return next((self._conf[name] for name in names if self._conf.get(name) is not None), None)
 
     def _name(self) -> str:
-        name = self._get("name", "nome_breve")
-        return clean(str(name), 60) if name is not None else clean(self._tree.label.rpartition("/")[2], 60)
+        return clean(self._conf.text("name", "nome_breve") or self._tree.label.rpartition("/")[2], 60)
 
     def _kind_of_task(self) -> str:
         """Batch, Communication, TwoSteps or OutputOnly: what is said, or what the files show."""

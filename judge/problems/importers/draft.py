@@ -21,6 +21,7 @@ import yaml
 from judge.errors import PackageError
 from judge.problems.archives import Archive
 from judge.problems.tree import CHUNK, Tree, clean
+from judge.yamltext import Fields, Items, SpelledFloat, SpelledInt, StrangersLoader, text_of
 
 PROBLEM_YAML = "problem.yaml"
 JUDGE_YAML = "judge.yaml"
@@ -278,6 +279,29 @@ class _Dumper(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - the interface
         return True
+
+
+def _as_written(dumper: yaml.SafeDumper, value: Fields | Items) -> yaml.Node:
+    """A part of a file that was read: what another spelling stands for is text, for keys that have text."""
+    pairs = value.items() if isinstance(value, Fields) else enumerate(value)
+    shown = {key: text_of(value, key) if _is_spelled(value, key, one) else one for key, one in pairs}
+    return dumper.represent_data(shown if isinstance(value, Fields) else list(shown.values()))
+
+
+def _is_spelled(value: Fields | Items, key: Any, part: Any) -> bool:
+    if isinstance(part, bool):
+        return value.written.get(key) not in {None, "true", "false"}
+    return isinstance(part, SpelledInt | SpelledFloat)
+
+
+_Dumper.add_representer(Fields, _as_written)
+_Dumper.add_representer(Items, _as_written)
+for _kind in (SpelledInt, SpelledFloat):
+    _Dumper.add_representer(_kind, lambda dumper, value: dumper.represent_data(value + 0))
+for _first, _rules in StrangersLoader.yaml_implicit_resolvers.items():
+    for _tag, _rule in _rules:
+        # A text such as 1e3 is a number for readers of YAML 1.2.
+        _Dumper.add_implicit_resolver(_tag, _rule, [_first])
 
 
 def dump(value: Mapping[str, Any]) -> bytes:

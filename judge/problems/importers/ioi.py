@@ -16,6 +16,7 @@ from importlib import resources
 from typing import Any, Literal
 
 from judge.errors import PackageError
+from judge.problems import metadata
 from judge.problems.importers import testlib
 from judge.problems.importers.cases import ImportedCase, write_scored
 from judge.problems.importers.cases import ImportedSubtask as Group
@@ -409,10 +410,8 @@ def limits(draft: Draft, seconds: Any, mib: Any, where: str, also: str = "") -> 
     ):
         if value is None:
             continue
-        try:
-            number = float(str(value))
-        except ValueError:
-            number = -1.0
+        number = metadata.number(value)
+        number = -1.0 if number is None else number
         if unit == "seconds" and number >= _MILLISECONDS:
             number /= 1000
             draft.report.took(f"time limit: {clean(str(value), 40)} is read as milliseconds")

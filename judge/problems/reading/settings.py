@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from judge import yamltext
 from judge.errors import PackageError
-from judge.problems.metadata import Flags, Range, Score, Section, Text, flags, split
+from judge.problems.metadata import Flags, Range, Score, Section, Text, split
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import GRADER_KEYS
 from judge.text import decimal
@@ -27,15 +27,8 @@ GRADER_FLAGS = (*VERDICT_MODES, *SCORE_MODES, "ignore_sample", "accept_if_any_ac
 SCORING_KEYS = ("max_score", "score_aggregation", "require_pass")
 
 
-def _by_name(value: Any) -> Any:
-    """Flags of all validators, or of each by its name."""
-    if isinstance(value, dict):
-        return {str(name): flags(given) for name, given in value.items() if given is not None}
-    return flags(value)
-
-
 Strings = Annotated[list[Text], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
-ByName = Annotated[Text | list[Text] | dict[str, Text | list[Text]], BeforeValidator(_by_name)]
+ByName = Text | list[Text] | dict[str, Text | list[Text]]
 
 
 class TestSettings(Section):
@@ -109,7 +102,8 @@ def current(raw: Mapping[Any, Any], where: str) -> tuple[dict[Any, Any], list[st
     The draft has `scoring` (`score`, `aggregation`, `require_pass`) and `static_validation`; older spellings are
     `grading` with the same keys, and flags as one string.
     """
-    found = dict(raw)
+    found = yamltext.Fields(raw)
+    found.written = getattr(raw, "written", {})
     said = []
     for key in ("scoring", "grading"):
         section = found.get(key)
@@ -135,14 +129,15 @@ def current(raw: Mapping[Any, Any], where: str) -> tuple[dict[Any, Any], list[st
         if old in found:
             value = found.pop(old)
             if value is not None:
-                found.setdefault(new, value)
+                found.setdefault(new, value if isinstance(value, list | dict) else yamltext.text_of(raw, old))
             said.append(f"{old}: is the legacy format's word for {new}; it is read as that")
     return found, said
 
 
 def of_groups(document: yamltext.Document, findings: Findings) -> yamltext.Document:
     """A problem.yaml in which a group's words for flags are those that problem.yaml has; converters put them there."""
-    found = dict(document.value)
+    found = yamltext.Fields(document.value)
+    found.written = document.value.written
     for word in ("output_validator_flags", "output_validator_args"):
         given = found.pop(word, None)
         place = f"{document.source}:{document.lines().get((word,), 1)}: {word}"
@@ -151,7 +146,7 @@ def of_groups(document: yamltext.Document, findings: Findings) -> yamltext.Docum
         if (found.get("validator_flags") or given) != given:
             findings.error(f"{place}: contradicts 'validator_flags'; leave one of them out")
             continue
-        found["validator_flags"] = given
+        found["validator_flags"] = given if isinstance(given, list | dict) else yamltext.text_of(document.value, word)
         findings.warning(f"{place}: is the word of groups for 'validator_flags'; it is read as that, for all tests")
     return replace(document, value=found)
 
@@ -164,4 +159,4 @@ def by_validator(given: Any, dialect: str) -> list[str] | dict[str, list[str]]:
         return split(given, dialect)
     if set(given) == {"name", "flags"}:  # the legacy format's way to name one
         given = {str(given["name"]): given["flags"]}
-    return {str(name): split(one, dialect) for name, value in given.items() if (one := flags(value)) is not None}
+    return {str(name): split(value, dialect) for name, value in given.items()}

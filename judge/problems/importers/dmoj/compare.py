@@ -60,7 +60,7 @@ def main() -> int:
     if part <= 0 or not flags:
         return WRONG
     if flags[0] == "--points":
-        feedback.joinpath("score.txt").write_text(f"{part * float(flags[1])!r}\n")
+        feedback.joinpath("score.txt").write_text(f"{part * float(flags[1]):.17g}\n")
     return RIGHT
 
 

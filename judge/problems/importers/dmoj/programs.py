@@ -227,7 +227,7 @@ def _is_literal(value: Any, depth: int = 0) -> bool:
     """Says whether Python can read a value from what it prints of it."""
     if isinstance(value, float):
         return math.isfinite(value)
-    if value is None or type(value) in {str, bool, int}:
+    if value is None or isinstance(value, str | bool | int):
         return True
     if depth >= _DEEP or not isinstance(value, list | dict):
         return False

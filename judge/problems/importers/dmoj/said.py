@@ -36,5 +36,5 @@ def verdict(said: Any, feedback: Path, flags: list[str]) -> int:
     if part <= 0 or not flags or not (passed or scored):
         return WRONG
     if scored:
-        feedback.joinpath("score.txt").write_text(f"{part * _scale(flags)!r}\n")
+        feedback.joinpath("score.txt").write_text(f"{part * _scale(flags):.17g}\n")
     return RIGHT

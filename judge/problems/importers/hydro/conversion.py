@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from judge import yamltext
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import directory, ioi, testlib
@@ -103,7 +104,7 @@ class HydroConversion:
         """Read the settings; PackageError."""
         self._tree = tree
         self._draft = Draft(tree, self.origin)
-        self._about = self._yaml(PROBLEM) if PROBLEM in tree.files else {}
+        self._about = self._yaml(PROBLEM) if PROBLEM in tree.files else yamltext.Fields()
         self._path = path
         self._base = f"{folder}/" if folder else ""
         self._where = tree.where(path or folder)
@@ -127,10 +128,8 @@ class HydroConversion:
                     case[key] = alike.get(f"{key}/{name.lower()}") or alike.get(name.lower(), name)
         return said
 
-    def _yaml(self, path: str) -> Mapping[str, Any]:
-        said: Mapping[str, Any] = metadata.read(
-            self._tree.read(path, metadata.YAML_BYTES), self._tree.where(path)
-        ).value
+    def _yaml(self, path: str) -> yamltext.Fields:
+        said: yamltext.Fields = metadata.read(self._tree.read(path, metadata.YAML_BYTES), self._tree.where(path)).value
         return said
 
     def convert(self) -> Draft:
@@ -139,8 +138,8 @@ class HydroConversion:
         if kind not in _KINDS:
             known = ", ".join(_KINDS)
             raise PackageError(f"{self._where}: type: '{clean(kind, 40)}' is not one of {known}, which are judged here")
-        draft.name = clean(str(self._about.get("pid") or ""), 60)
-        draft.problem["name"] = clean(str(self._about.get("title") or draft.name or self._tree.label))
+        draft.name = clean(self._about.text("pid"), 60)
+        draft.problem["name"] = clean(self._about.text("title") or draft.name or self._tree.label)
         for key, why in _REFUSED.items():
             if self._conf.get(key):
                 raise PackageError(f"{self._where}: {key}: {why}; remove it if submissions are right without it")
