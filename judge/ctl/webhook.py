@@ -109,7 +109,8 @@ def _webhooks(reply: w.WebhooksReply) -> Table:
     for one in reply.webhooks:
         of = ", ".join(filter(None, [one.user and f"user {one.user}", one.problem and f"problem {one.problem}"]))
         events = " ".join(event.rpartition(".")[2] for event in one.events)
-        table.add_row(one.name, one.url, events, of or "all", str(one.waiting), str(one.failed), one.last)
+        failed = f"{one.failed} + {one.dropped} dropped" if one.dropped else str(one.failed)
+        table.add_row(one.name, one.url, events, of or "all", str(one.waiting), failed, one.last)
     return table
 
 

@@ -10,6 +10,9 @@ from typing import Final
 SECONDS: Final = 10.0
 _FIRST: Final = 2.0
 _MOST: Final = 3600.0
+# Of a receiver that fails, whatever it is sent: it is called again soon after it is back.
+_PROBE_FIRST: Final = 0.5
+_PROBE_MOST: Final = 300.0
 # 2 s, 4 s … 34 min, then each hour: three days in all.
 TRIES: Final = 84
 _GONE: Final = 410
@@ -32,6 +35,12 @@ def pause(tries: int, chance: float, asked: float | None = None) -> float:
     is what the receiver's Retry-After says.
     """
     wait = min(_MOST, _FIRST * 2.0 ** min(tries - 1, 20)) * (0.75 + 0.5 * chance)
+    return max(wait, min(asked, _MOST)) if asked is not None else wait
+
+
+def probe_pause(failures: int, chance: float, asked: float | None = None) -> float:
+    """Seconds until the next call to a receiver after `failures` calls (from 1) in a row that failed; see `pause`."""
+    wait = min(_PROBE_MOST, _PROBE_FIRST * 2.0 ** min(failures - 1, 20)) * (0.75 + 0.5 * chance)
     return max(wait, min(asked, _MOST)) if asked is not None else wait
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlsplit
 
 from judge.judge0 import answers, languages
 from judge.judge0.answers import SeenTask
@@ -16,10 +17,24 @@ TRIES: Final = 10
 _AGAIN: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 
 
+def again(status: int) -> bool:
+    """Say whether another try may help; `status` is the answer's, 0 for none."""
+    return status == 0 or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _AGAIN
+
+
 def over(status: int, count: int) -> bool:
-    """Says whether try number `count` was the last one; `status` is the answer's, 0 for none."""
-    again = status == 0 or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _AGAIN
-    return not again or count >= TRIES
+    """Say whether try number `count` was the last one; `status` is the answer's, 0 for none."""
+    return not again(status) or count >= TRIES
+
+
+def host_of(url: str) -> str:
+    """The host and port of an address; empty if it has none that can be read."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    except ValueError:
+        return ""
+    return f"{parts.hostname or ''}:{port}"
 
 
 def url_of(submission: m.Submission) -> str:

@@ -91,6 +91,7 @@ class TaskDocument(OutcomeFields, total=False):
     blobs: list[str]
     quota: Dumped  # its user's figures in place of the role's; only where there is something
     callback: datetime.datetime  # the time from which its result may be sent to the address named, until that is done
+    callback_host: str  # the host and port of that address
     callback_tries: int
     bytes: int
     reserved: int  # of `bytes`: for output that may come (queue/usage.py)
@@ -289,7 +290,8 @@ class RateDocument(TypedDict):
 class WebhookDocument(TypedDict):
     """One webhook, by name (collection `webhooks`). `last`: of the last try, for people.
 
-    `since`: the database's time when it was added; it is told of what ends later.
+    `since`: the database's time when it was added; it is told of what ends later. `dropped`: how many deliveries were
+    dropped, as too many waited. `retry`: when somebody last asked that its receiver is called now.
     """
 
     _id: str
@@ -301,6 +303,8 @@ class WebhookDocument(TypedDict):
     created: datetime.datetime
     since: NotRequired[Timestamp]
     last: NotRequired[str]
+    dropped: NotRequired[int]
+    retry: NotRequired[datetime.datetime]
 
 
 class DeliveryDocument(TypedDict):

@@ -56,7 +56,11 @@ _TASK_INDEXES: Final = [
     IndexModel([("done", ASCENDING), ("finished", ASCENDING)], name="retention"),
     IndexModel([("blobs", ASCENDING)], name="blobs"),
     IndexModel(_up(*STORED), name="stored"),
-    IndexModel(_up("done", "callback"), name="callback", partialFilterExpression={"callback": {"$exists": True}}),
+    IndexModel(
+        _up("done", "callback", "callback_host", "user"),
+        name="callbacks",
+        partialFilterExpression={"callback": {"$exists": True}},
+    ),
     # Both ends of an open rejudging: the submissions that are part of it, and its runs (with rerun_of).
     IndexModel(
         [("rejudging", ASCENDING), ("rerun_of", ASCENDING), ("done", ASCENDING)],

@@ -76,6 +76,7 @@ class Webhook(Message):
     waiting: int = 0
     failed: int = 0
     last: str = Field(default="", description="of the last try: when, and what was answered")
+    dropped: int = Field(default=0, description="deliveries that were dropped unsent, as too many waited")
 
 
 class WebhookAdded(Message):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import socket
 import threading
+import time
 
 import pytest
 
@@ -78,7 +80,7 @@ def test_what_waits_is_not_called(world, people, executor, receiver):
 
 
 def test_errors_are_tried_again_by_whoever_leads(world, people, executor, receiver):
-    receiver.answer = lambda number, _: (503, {"Retry-After": "3600"}) if number < 3 else 200
+    receiver.answer = lambda number, _: (503, {"Retry-After": "3600" if number == 1 else "1"}) if number < 3 else 200
     judge(people, executor, "AC", **told(receiver.url))
     wait_for(lambda: receiver.got and due(world)[0]["callback_tries"] == 1, what="the first try")
     first = world.judicators[0]
@@ -120,6 +122,33 @@ def test_one_user_with_many_names_of_a_slow_receiver_keeps_nobody_waiting(world,
         slow.shutdown(socket.SHUT_RDWR)
         for one in held:
             one.close()
+
+
+def test_a_receiver_that_fails_is_called_for_one_submission_at_a_time(world, people, executor, receiver):
+    """Nothing is written about the callbacks that wait for it, another user's at the same host goes out."""
+    receiver.answer = lambda _, got: 503 if got.path == "/dead" else 200
+    dead = receiver.url.replace("/hook", "/dead")
+    judge(people, executor, *["AC"] * 40, user="eve", **told(dead))
+    wait_for(lambda: len(receiver.got) >= 3, what="a few calls")
+    judge(people, executor, "AC", user="bob", **told(receiver.url))
+    wait_for(lambda: any(got.path == "/hook" for got in receiver.got), what="the other user's callback")
+    before, calls = world.db.command("serverStatus"), len(receiver.got)
+    time.sleep(3)
+    after = world.db.command("serverStatus")
+    tries = len(receiver.got) - calls
+    assert tries <= 3, "each pause is longer than the last one"
+    assert updates(after) - updates(before) <= 45, "what waits is not written again and again"
+    # What was not tried for long is given up; the receiver's return is noticed by the next call.
+    long_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+    untried = {"callback": {"$exists": True}, "callback_tries": {"$exists": False}}
+    assert world.db.tasks.update_many(untried, {"$min": {"callback": long_ago}}).modified_count >= 10
+    wait_for(lambda: len(due(world)) < 30, timeout=40, what="that the others are given up")
+    world.db.tasks.update_many({}, {"$unset": {"callback": "", "callback_host": ""}})
+
+
+def updates(status):
+    """Updates and finds-and-modifies of documents so far."""
+    return status["metrics"]["document"]["updated"]
 
 
 def test_nobody_is_told_at_a_private_address(world, people, executor, receiver):

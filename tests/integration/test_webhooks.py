@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import socket
 import time
 from collections import Counter
 
@@ -13,6 +14,7 @@ from bson import ObjectId, Timestamp
 from judge import clock
 from judge.errors import FieldError, NotFoundError
 from judge.judicator.events.outbox import POSITION, delivery
+from judge.judicator.events.post import MOST_WAITING
 from judge.model import messages as m
 from judge.model.deleting import Deleted
 from judge.model.webhooks import (
@@ -28,7 +30,7 @@ from judge.model.webhooks import (
 )
 from tests.support.gateway import check, make_config, serving_app
 from tests.support.judicators import World, source
-from tests.support.receiver import HOOKS, hurry, is_genuine, telling
+from tests.support.receiver import HOOKS, hurry, is_genuine, receiving, telling
 from tests.support.rejudging import act, judge, rejudge, show, start
 from tests.support.servers import wait_for
 
@@ -145,6 +147,86 @@ def test_errors_are_tried_again_and_order_is_kept(shared, people, executor, rece
     assert {one.path for one in receiver.got} == {"/hook"}
     for one in receiver.got:
         assert is_genuine(hook.secret, one.headers, one.body, time.time())
+
+
+def updates(world):
+    """Updates of documents so far; all are majority writes."""
+    return world.db.command("serverStatus")["metrics"]["document"]["updated"]
+
+
+def waiting_deliveries(world, hook, count, *, at=None):
+    now = at or clock.wall()
+    docs = [delivery(hook, f"{hook}/{ObjectId()}", "submission.finished", "{}", now) for _ in range(count)]
+    for doc in docs:
+        doc["task"] = ObjectId()
+    world.db.deliveries.insert_many(docs)
+    return [doc["_id"] for doc in docs]
+
+
+def test_a_receiver_that_fails_is_called_by_one_delivery_at_a_time(shared, people, receiver):
+    """200 deliveries wait for it: few calls, few writes, and the other webhook's go out at once."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    people.call("webhook_add", WebhookAdd(name="dead", url=f"http://127.0.0.1:{port}/"), WebhookAdded)
+    people.call("webhook_add", WebhookAdd(name="live", url=receiver.url), WebhookAdded)
+    try:
+        before = updates(shared)
+        time.sleep(3)
+        idle = (updates(shared) - before) / 3
+        waiting_deliveries(shared, "dead", 200)
+        wait_for(lambda: shared.db.deliveries.find_one({"hook": "dead", "status": 0}), what="the first failed call")
+        before, began = updates(shared), time.monotonic()
+        waiting_deliveries(shared, "live", 5)
+        wait_for(lambda: len(receiver.taken()) == 5, timeout=5, what="the calls of the other webhook")
+        time.sleep(10)
+        rate = (updates(shared) - before) / (time.monotonic() - began)
+        tries = sum(doc["tries"] for doc in shared.db.deliveries.find({"hook": "dead"}))
+        print(f"\n{idle:.1f} updates a second idle, {rate:.1f} with a dead receiver, {tries} tries in all")
+        assert tries <= 8 + 6 and rate < idle + 3
+        assert shared.db.deliveries.count_documents({"hook": "dead", "tries": 0}) >= 185
+        # An admin who asks for a call, since the receiver is back, waits for no pause.
+        with receiving(port) as back:
+            people.call("webhook_ping", WebhookRef(name="dead"), Delivery)
+            wait_for(lambda: len(back.taken()) >= 186, timeout=15, what="what has waited")
+    finally:
+        for name in ("dead", "live"):
+            people.call("webhook_remove", WebhookRef(name=name), m.Empty)
+
+
+def test_what_waits_for_a_webhook_is_bounded_and_what_is_dropped_is_counted(shared, people, receiver):
+    receiver.answer = lambda number, got: 503
+    people.call("webhook_add", WebhookAdd(name="full", url=receiver.url), WebhookAdded)
+    post = shared.judicators[0].judicator.events.post
+    try:
+        wait_for(lambda: "full" in post._hooks, what="that the leader knows it")
+        old = waiting_deliveries(shared, "full", 30, at=clock.wall() - datetime.timedelta(hours=1))
+        late = waiting_deliveries(shared, "full", 10, at=clock.wall() - datetime.timedelta(days=4))
+        new = waiting_deliveries(shared, "full", 50)
+        wait_for(lambda: post._receivers.failing("full"), what="a failed call")
+        post._most_waiting = 60
+        shared.judicators[0].do(post._tidy())
+        kept = {doc["_id"]: doc for doc in shared.db.deliveries.find({"hook": "full"})}
+        assert sum(kept[one]["state"] == "failed" for one in late if one in kept) >= 2, "days are enough"
+        assert sum(doc["state"] == "waiting" for doc in kept.values()) == 60
+        (shown,) = people.call("webhooks", m.Empty(), WebhooksReply).webhooks
+        assert set(new) <= set(kept) and len(set(old) - set(kept)) == shown.dropped
+        assert shown.dropped == 90 - len(kept) and shown.waiting == 60
+    finally:
+        post._most_waiting = MOST_WAITING
+        people.call("webhook_remove", WebhookRef(name="full"), m.Empty)
+
+
+def test_deliveries_of_a_removed_webhook_go(shared, people):
+    """They may be written just after its removal; nobody else would end them."""
+    waiting_deliveries(shared, "gone", 3)
+    shared.db.deliveries.update_many({"hook": "gone"}, {"$set": {"state": "waiting"}})
+    (doc,) = shared.db.deliveries.find({"hook": "gone"}).limit(1)
+    past = ObjectId.from_datetime(clock.wall() - datetime.timedelta(minutes=5))
+    shared.db.deliveries.insert_one({**doc, "_id": past, "key": "gone/past"})
+    shared.judicators[0].do(shared.judicators[0].judicator.events.post._tidy())
+    assert shared.db.deliveries.count_documents({"hook": "gone"}) == 3, "a webhook may have been added just now"
+    assert shared.db.deliveries.find_one({"_id": past}) is None
+    shared.db.deliveries.delete_many({"hook": "gone"})
 
 
 def test_a_receiver_that_is_gone_and_resending(shared, people, executor, receiver, hook):

@@ -1357,6 +1357,8 @@ class Webhook:
     failed: int = 0
     # of the last try: when, and what was answered
     last: str = ""
+    # deliveries that were dropped unsent, as too many waited
+    dropped: int = 0
 
 
 @dataclass(kw_only=True)

@@ -1,7 +1,7 @@
 """Callbacks of Judge0's API: an address that a submission names is sent the submission once it has ended.
 
 What is due stands in the task's own document, so a leader that dies leaves it to the next one; each try is claimed by
-compare-and-set for longer than it takes (docs/judge0.md).
+compare-and-set for longer than it takes (docs/judge0.md). Receivers that fail are called as those of webhooks are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
-from urllib.parse import urlsplit
 
 from bson import ObjectId
 from prometheus_client import Counter as Metric
@@ -26,6 +25,7 @@ from judge.judge0 import callbacks
 from judge.judicator.blobs import Blobs
 from judge.judicator.database import Database
 from judge.judicator.documents import TaskDocument
+from judge.judicator.events.receivers import Receivers
 from judge.judicator.loops import put_off
 from judge.judicator.tasks import forms
 from judge.model import messages as m
@@ -40,11 +40,12 @@ _LOOK: Final = 0.5
 _EACH, _OF_USER, _ALL = 8, 16, 32
 # So many that are due are looked at in a round, of each no more than it takes to choose.
 _SEEN: Final = 500
-_BRIEF: Final = {"user": 1, "callback": 1, "callback_tries": 1, "submission.told.callback_url": 1}
+_BRIEF: Final = {"user": 1, "callback": 1, "callback_tries": 1, "callback_host": 1}
 # Longer than a try takes. After it, the judicator that leads then may try again.
 _LEASE: Final = datetime.timedelta(seconds=30)
-# Hosts and users that have enough calls under way are passed over, so the others do not wait for them.
-_LATER: Final = datetime.timedelta(seconds=3)
+# Longer than all tries of one callback. What was not tried for so long, because its receiver fails, is given up.
+_PATIENCE: Final = datetime.timedelta(minutes=20)
+_OVER: Final[Bson] = {"$unset": {"callback": "", "callback_host": "", "callback_tries": ""}}
 
 
 class Callbacks:
@@ -55,6 +56,8 @@ class Callbacks:
         self._db = database
         self._blobs = blobs
         self._sender = sender
+        # Of a user's own, since one user's wrong address must not hold back another's at the same host.
+        self._receivers = Receivers[tuple[str, str]](_EACH)
         self._busy: dict[asyncio.Task[None], tuple[str, str]] = {}
 
     async def run(self, leading: Callable[[], bool]) -> None:
@@ -71,30 +74,35 @@ class Callbacks:
 
     async def _round(self) -> None:
         """Begin the callbacks that are due and have room."""
-        due: Bson = {"done": True, "callback": {"$lte": clock.wall()}}
-        later = []
         with put_off("callbacks"):
             if len(self._busy) >= _ALL:
                 return
-            async for doc in self._db.tasks.find(due, _BRIEF, sort=[("callback", 1)], hint="callback", limit=_SEEN):
-                host = urlsplit(str(doc["submission"].get("told", {}).get("callback_url", "")).strip()).hostname or ""
+            # What has no room now is not read, and so not written either.
+            due: Bson = {
+                "done": True,
+                "callback": {"$lte": clock.wall()},
+                "user": {"$nin": self._full(1, _OF_USER)},
+                "callback_host": {"$nin": self._full(0, _EACH)},
+            }
+            if closed := self._receivers.closed():
+                due["$nor"] = [{"callback_host": host, "user": user} for host, user in closed]
+            found = self._db.tasks.find(due, _BRIEF, sort=[("callback", 1)], hint="callbacks", limit=_SEEN)
+            async for doc in found:
                 if len(self._busy) >= _ALL:
                     break
-                if self._full(host, doc["user"]):
-                    later.append(doc["_id"])
-                elif await self._claim(doc):
-                    sending = asyncio.create_task(self._tell(doc["_id"], doc.get("callback_tries", 0) + 1))
-                    self._busy[sending] = host, doc["user"]
+                receiver = doc.get("callback_host", ""), doc["user"]
+                if receiver[0] in self._full(0, _EACH) or receiver[1] in self._full(1, _OF_USER):
+                    continue
+                if self._receivers.room(receiver) > 0 and await self._claim(doc):
+                    begun = self._receivers.begin(receiver)
+                    count = doc.get("callback_tries", 0) + 1
+                    sending = asyncio.create_task(self._tell(doc["_id"], count, receiver, begun))
+                    self._busy[sending] = receiver
                     sending.add_done_callback(self._busy.pop)
-            if later:
-                moved: Bson = {"$set": {"callback": clock.wall() + _LATER}}
-                await self._db.tasks.update_many({**due, "_id": {"$in": later}}, moved)
 
-    def _full(self, host: str, user: str) -> bool:
-        """Says whether a host, or a user, has as many calls under way as they may."""
-        hosts = Counter(one for one, _ in self._busy.values())
-        users = Counter(one for _, one in self._busy.values())
-        return hosts[host] >= _EACH or users[user] >= _OF_USER
+    def _full(self, part: int, most: int) -> list[str]:
+        """The hosts (part 0) or users (part 1) with so many calls under way."""
+        return [name for name, count in Counter(key[part] for key in self._busy.values()).items() if count >= most]
 
     async def _claim(self, doc: TaskDocument) -> bool:
         """Says whether this try is ours. Once the lease is over, the judicator that leads then may try again."""
@@ -102,8 +110,9 @@ class Callbacks:
         change: Bson = {"$set": {"callback": clock.wall() + _LEASE}, "$inc": {"callback_tries": 1}}
         return bool((await self._db.tasks.update_one(mine, change)).matched_count)
 
-    async def _tell(self, task_id: ObjectId, count: int) -> None:
+    async def _tell(self, task_id: ObjectId, count: int, receiver: tuple[str, str], begun: int) -> None:
         """One try, and what it came to."""
+        failed = asked = None
         try:
             doc = await self._db.find(self._db.tasks, {"_id": task_id})
             if doc is None:  # deleted meanwhile
@@ -115,6 +124,9 @@ class Callbacks:
                 outcome = CallOutcome(0, str(exc), 0.0)
             else:
                 outcome = await self._sender.send(callbacks.url_of(task.submission), body, {}, method="PUT")
+                failed = callbacks.again(outcome.status)
+            now = clock.wall()
+            asked = tries.retry_after(outcome.retry_after, now)
             over = callbacks.over(outcome.status, count)
             became = "delivered" if tries.delivered(outcome.status) else "given up" if over else "failed"
             CALLS.labels(became).inc()
@@ -122,15 +134,25 @@ class Callbacks:
             level = logging.WARNING if became == "given up" else logging.INFO
             said = f"{outcome.status or ''} {outcome.text[:100]}".strip()
             log.log(level, "callback of %s: try %d %s: %s", task_id, count, became, said)
-            now = clock.wall()
-            after = tries.retry_after(outcome.retry_after, now)
-            wait = datetime.timedelta(seconds=tries.pause(count, random.random(), after))  # noqa: S311 - it spreads tries
-            change: Bson = (
-                {"$unset": {"callback": "", "callback_tries": ""}} if over else {"$set": {"callback": now + wait}}
-            )
+            wait = datetime.timedelta(seconds=tries.pause(count, random.random(), asked))  # noqa: S311 - it spreads tries
+            change: Bson = _OVER if over else {"$set": {"callback": now + wait}}
             await self._db.tasks.update_one({"_id": task_id, "callback": {"$exists": True}}, change)
+            if failed:
+                await self._give_up(*receiver)
         except DRIVER_ERRORS as exc:  # it is tried once more when its lease is over
             log.warning("the callback of %s is put off: %s", task_id, str(exc)[:200])
+        finally:
+            self._receivers.end(receiver, begun, failed=failed, asked=asked)
+
+    async def _give_up(self, host: str, user: str) -> None:
+        """Give up what was not tried for long, because its receiver fails."""
+        late: Bson = {
+            "done": True, "callback": {"$lt": clock.wall() - _PATIENCE}, "user": user, "callback_host": host,
+        }  # fmt: skip
+        while docs := await self._db.tasks.find(late, {"_id": 1}, hint="callbacks", limit=_SEEN).to_list():
+            await self._db.tasks.update_many({**late, "_id": {"$in": [doc["_id"] for doc in docs]}}, _OVER)
+            CALLS.labels("given up").inc(len(docs))
+            log.warning("%d callbacks of user '%s' are given up: their receiver fails", len(docs), user)
 
     async def _output(self, task: m.Task) -> bytes:
         """The whole output, where it is kept beside the task and may be told."""

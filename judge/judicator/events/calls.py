@@ -15,6 +15,7 @@ from judge.hooks.addresses import Network, url_fault
 from judge.judicator.audit import Act, Describe, of
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import DeliveryDocument, WebhookDocument, iso, iso_or_none
+from judge.judicator.events import removal
 from judge.judicator.events.outbox import begin, database_time, delivery
 from judge.model import webhooks
 from judge.model.messages import Empty, Message
@@ -64,7 +65,7 @@ class WebhookCalls:
         fields: Bson = {**request.model_dump(mode="json", exclude={"name"}), "secret": secret}
         doc = await self._db.webhooks.find_one_and_update(
             {"_id": request.name},
-            {"$set": fields, "$setOnInsert": {"created": clock.wall(), "since": now}},
+            {"$set": {**fields, "retry": clock.wall()}, "$setOnInsert": {"created": clock.wall(), "since": now}},
             upsert=True,
             return_document=True,
         )
@@ -74,9 +75,9 @@ class WebhookCalls:
 
     async def remove(self, request: webhooks.WebhookRef, _: Peer) -> Empty:
         """Remove a webhook and what waits for it. Repeating it is NotFoundError."""
-        gone = await self._db.webhooks.delete_one({"_id": request.name})
-        await self._db.deliveries.delete_many({"hook": request.name})
-        if not gone.deleted_count:
+        known = await self._db.find(self._db.webhooks, {"_id": request.name}, {"_id": 1})
+        await removal.remove(self._db, [request.name])
+        if known is None:
             raise _missing(request.name)
         return Empty()
 
@@ -100,7 +101,7 @@ class WebhookCalls:
         body = webhooks.Payload(type="ping", timestamp=iso(now), data={"webhook": request.name}).model_dump_json()
         doc = delivery(request.name, f"{request.name}/ping/{uuid.uuid4().hex}", "ping", body, now)
         await self._db.deliveries.insert_one(doc)
-        self._wake()
+        await self._call_now(request.name)
         return _listed(doc)
 
     async def deliveries(self, request: webhooks.DeliveriesRequest) -> webhooks.DeliveriesReply:
@@ -120,14 +121,22 @@ class WebhookCalls:
         if (request.delivery is None) == (request.webhook is None):
             raise FieldError("delivery", "or 'webhook' must be given, one of the two")
         query: Bson = {"hook": request.webhook, "state": "failed"}
+        hook = request.webhook or ""
         if request.delivery is not None:
             query = {"_id": ObjectId(request.delivery)}
-            if await self._db.find(self._db.deliveries, query, {"_id": 1}) is None:
+            known = await self._db.find(self._db.deliveries, query, {"hook": 1})
+            if known is None:
                 raise NotFoundError(f"there is no delivery '{request.delivery}'; they are kept for seven days")
+            hook = known["hook"]
         again: Bson = {"$set": {"state": "waiting", "tries": 0, "next": clock.wall()}, "$unset": {"ended": ""}}
         done = await self._db.deliveries.update_many(query, again)
-        self._wake()
+        await self._call_now(hook)
         return webhooks.Resent(count=done.matched_count)
+
+    async def _call_now(self, hook: str) -> None:
+        """Have the leader call a receiver now, also if it failed before."""
+        await self._db.webhooks.update_one({"_id": hook}, {"$set": {"retry": clock.wall()}})
+        self._wake()
 
 
 async def _resent(request: webhooks.Resend, _: Peer) -> Act:
@@ -150,6 +159,7 @@ def _shown(doc: WebhookDocument, counts: Mapping[str, int]) -> webhooks.Webhook:
         waiting=counts.get("waiting", 0),
         failed=counts.get("failed", 0),
         last=doc.get("last", ""),
+        dropped=doc.get("dropped", 0),
     )
 
 

@@ -2,6 +2,7 @@
 
 A delivery is claimed by compare-and-set before each try, for longer than a try takes: two leaders do not make the same
 try, and a leader that dies leaves it to the next one. Of one webhook and submission the older is delivered first.
+A receiver that fails is called by one delivery at a time, after a growing pause; its other deliveries are not read.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import datetime
 import functools
 import logging
 import random
-from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from bson import ObjectId
@@ -24,6 +25,7 @@ from judge.hooks import signing, tries
 from judge.hooks.sender import CallOutcome, Sender
 from judge.judicator.database import Database
 from judge.judicator.documents import DeliveryDocument, WebhookDocument
+from judge.judicator.events.receivers import Receivers
 from judge.judicator.loops import put_off
 from judge.mongodb.store import DRIVER_ERRORS, Bson
 
@@ -31,27 +33,50 @@ log = logging.getLogger(__name__)
 
 CALLS: Final = Metric("judge_webhook_calls_total", "Calls to receivers of webhooks", ["outcome"])
 CALLS.labels("failed")  # an alert hears of no first one when the series begins with it
+CALLS.labels("dropped")
 UNDER_WAY: Final = Gauge("judge_webhook_calls_open", "Calls to receivers that are under way")
 
 _LOOK: Final = 1.0
+# Calls at once: to one receiver, and in all.
 _EACH, _ALL = 8, 64
 # Longer than a try takes. After it, the judicator that leads then may try again.
 _LEASE: Final = datetime.timedelta(seconds=30)
 _AGAIN: Final = datetime.timedelta(seconds=1)
+# Deliveries that may wait for one webhook; beyond, the oldest are dropped.
+MOST_WAITING: Final = 100_000
+# A delivery that has not been tried for so long, because its receiver fails, is given up.
+_PATIENCE: Final = datetime.timedelta(days=3)
+_LEFT: Final = datetime.timedelta(minutes=1)
+_TIDY: Final = 30.0
+_BATCH: Final = 1000
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """What was last written about a webhook's calls."""
+
+    status: int
+    at: float
 
 
 class Post:
     """Makes the calls of one cluster."""
 
-    def __init__(self, database: Database, sender: Sender) -> None:
+    def __init__(self, database: Database, sender: Sender, most_waiting: int = MOST_WAITING) -> None:
         """`sender` is opened by `run`."""
         self._db = database
         self._sender = sender
+        self._most_waiting = most_waiting
         self._news = asyncio.Event()
         self._busy: dict[tuple[str, ObjectId | None], asyncio.Task[None]] = {}
+        self._receivers = Receivers[str](_EACH)
+        self._hooks: dict[str, WebhookDocument] = {}
+        self._read = self._tidied = -_TIDY
+        self._noted: dict[str, _Noted] = {}
 
     def wake(self) -> None:
-        """Look for deliveries now: there is something to send."""
+        """Look for deliveries now: there is something to send, or webhooks have changed."""
+        self._read = -_TIDY
         self._news.set()
 
     async def run(self, leading: Callable[[], bool]) -> None:
@@ -77,37 +102,56 @@ class Post:
         """Begin the deliveries that are due and have room; returns whether any was begun."""
         begun = False
         with put_off("webhooks"):
-            under_way = Counter(hook for hook, _ in self._busy)
-            async for hook in self._db.webhooks.find({}):
-                room = min(_EACH - under_way[hook["_id"]], _ALL - len(self._busy))
-                if room > 0:
-                    begun |= await self._begin(hook, room)
+            await self._read_hooks()
+            if clock.monotonic() - self._tidied > _TIDY:
+                self._tidied = clock.monotonic()
+                await self._tidy()
+            ready = [name for name in self._hooks if self._receivers.room(name) > 0]
+            if not ready or len(self._busy) >= _ALL:
+                return False
+            # Of receivers that may not be called now, nothing is read: so many deliveries may wait for one of them.
+            due: Bson = {"hook": {"$in": ready}, "state": "waiting", "next": {"$lte": clock.wall()}}
+            async for doc in self._db.deliveries.find(
+                due, {"body": 0}, sort=[("next", 1)], limit=4 * _ALL, batch_size=_ALL, hint="due"
+            ):
+                if len(self._busy) >= _ALL:
+                    break
+                begun |= await self._begin(self._hooks[doc["hook"]], doc)
             return begun
         return False
 
-    async def _begin(self, hook: WebhookDocument, room: int) -> bool:
-        begun = False
-        due: Bson = {"hook": hook["_id"], "state": "waiting", "next": {"$lte": clock.wall()}}
-        async for doc in self._db.deliveries.find(due, sort=[("next", 1)], limit=4 * _EACH):
-            chain = hook["_id"], doc["task"] or doc["_id"]
-            if room == 0 or chain in self._busy:
-                continue
-            if not await self._claim(doc):
-                continue
-            self._busy[chain] = asyncio.create_task(self._deliver(hook, doc))
-            self._busy[chain].add_done_callback(functools.partial(self._ended, chain))
-            UNDER_WAY.set(len(self._busy))
-            room -= 1
-            begun = True
-        return begun
+    async def _read_hooks(self) -> None:
+        """Read the webhooks, at most once in a while."""
+        if clock.monotonic() - self._read < _LOOK:
+            return
+        self._read = clock.monotonic()
+        hooks = {hook["_id"]: hook async for hook in self._db.webhooks.find({})}
+        for name, hook in hooks.items():
+            was = self._hooks.get(name)
+            if was is not None and (was["url"], was.get("retry")) != (hook["url"], hook.get("retry")):
+                self._receivers.reset(name)
+        self._hooks = hooks
+
+    async def _begin(self, hook: WebhookDocument, doc: DeliveryDocument) -> bool:
+        """Try a delivery if there is room for it; returns whether it is being tried."""
+        chain = hook["_id"], doc["task"] or doc["_id"]
+        if chain in self._busy or self._receivers.room(hook["_id"]) <= 0:
+            return False
+        claimed = await self._claim(doc)
+        if claimed is None:
+            return False
+        self._busy[chain] = asyncio.create_task(self._deliver(hook, claimed, self._receivers.begin(hook["_id"])))
+        self._busy[chain].add_done_callback(functools.partial(self._ended, chain))
+        UNDER_WAY.set(len(self._busy))
+        return True
 
     def _ended(self, chain: tuple[str, ObjectId | None], _: asyncio.Task[None]) -> None:
         self._busy.pop(chain, None)
         UNDER_WAY.set(len(self._busy))
         self._news.set()
 
-    async def _claim(self, doc: DeliveryDocument) -> bool:
-        """Claim this try, and say whether it is ours; an older delivery about the same submission goes first."""
+    async def _claim(self, doc: DeliveryDocument) -> DeliveryDocument | None:
+        """Claim this try: the whole delivery, or None. An older one of the same submission goes first."""
         if doc["task"] is not None:
             older: Bson = {
                 "hook": doc["hook"],
@@ -119,29 +163,88 @@ class Post:
             if before is not None:
                 later = max(before["next"], clock.wall()) + _AGAIN
                 await self._db.deliveries.update_one(_same(doc), {"$set": {"next": later}})
-                return False
+                return None
         claimed = {"$set": {"next": clock.wall() + _LEASE}, "$inc": {"tries": 1}}
-        done = await self._db.deliveries.update_one(_same(doc), claimed)
-        return bool(done.matched_count)
+        return await self._db.deliveries.find_one_and_update(_same(doc), claimed, return_document=True)
 
-    async def _deliver(self, hook: WebhookDocument, doc: DeliveryDocument) -> None:
+    async def _deliver(self, hook: WebhookDocument, doc: DeliveryDocument, begun: int) -> None:
         """One try, and what it came to."""
-        body = doc["body"].encode()
-        identifier = f"msg_{doc['_id']}"
-        headers = signing.headers(hook["secret"], identifier, int(clock.wall().timestamp()), body)
-        outcome = await self._sender.send(hook["url"], body, headers)
-        failpoint.hit("webhook-sent")
-        now = clock.wall()
-        fields = after(outcome, doc["tries"] + 1, now, random.random())  # noqa: S311 - it spreads tries
+        failed = asked = None
+        try:
+            body = doc["body"].encode()
+            identifier = f"msg_{doc['_id']}"
+            headers = signing.headers(hook["secret"], identifier, int(clock.wall().timestamp()), body)
+            outcome = await self._sender.send(hook["url"], body, headers)
+            failpoint.hit("webhook-sent")
+            now = clock.wall()
+            failed = not tries.delivered(outcome.status) and not tries.hopeless(outcome.status)
+            asked = tries.retry_after(outcome.retry_after, now)
+        finally:
+            self._receivers.end(hook["_id"], begun, failed=failed, asked=asked)
+        fields = after(outcome, doc["tries"], now, random.random())  # noqa: S311 - it spreads tries
         CALLS.labels(str(fields["state"])).inc()
         if fields["state"] == "failed":
             log.warning("webhook '%s': delivery %s is given up: %s", hook["_id"], identifier, _words(outcome))
         try:
             await self._db.deliveries.update_one({"_id": doc["_id"], "state": "waiting"}, {"$set": fields})
-            last = f"{now.isoformat(timespec='seconds')[:19]}Z {_words(outcome)}"[:300]
-            await self._db.webhooks.update_one({"_id": hook["_id"]}, {"$set": {"last": last}})
+            await self._note(hook["_id"], outcome, now)
         except DRIVER_ERRORS as exc:  # it is sent once more when its lease is over
             log.warning("delivery %s has an outcome that cannot be kept: %s", identifier, str(exc)[:200])
+
+    async def _note(self, hook: str, outcome: CallOutcome, now: datetime.datetime) -> None:
+        """Show the last outcome at its webhook: each that has another status, else one a second."""
+        noted = self._noted.get(hook)
+        if noted is not None and noted.status == outcome.status and clock.monotonic() - noted.at < 1:
+            return
+        self._noted[hook] = _Noted(outcome.status, clock.monotonic())
+        last = f"{now.isoformat(timespec='seconds')[:19]}Z {_words(outcome)}"[:300]
+        await self._db.webhooks.update_one({"_id": hook}, {"$set": {"last": last}})
+
+    async def _tidy(self) -> None:
+        """Bound what waits: too many of one webhook, too long for a receiver that fails, of no webhook."""
+        # Read before the webhooks: a webhook that is added meanwhile is not missed.
+        waiting = await self._db.deliveries.distinct("hook", {"state": "waiting"})
+        self._read = -_TIDY
+        await self._read_hooks()
+        for name in waiting:
+            if name not in self._hooks:  # it was removed while they were written
+                left = ObjectId.from_datetime(clock.wall() - _LEFT)
+                await self._db.deliveries.delete_many({"hook": name, "_id": {"$lt": left}})
+                continue
+            if self._receivers.failing(name):
+                await self._give_up(name)
+            await self._drop(name)
+        self._noted = {name: noted for name, noted in self._noted.items() if name in self._hooks}
+
+    async def _give_up(self, hook: str) -> None:
+        """Give up deliveries that were not tried for days."""
+        late: Bson = {"hook": hook, "state": "waiting", "next": {"$lt": clock.wall() - _PATIENCE}}
+        while ids := [doc["_id"] async for doc in self._db.deliveries.find(late, {"_id": 1}, limit=_BATCH, hint="due")]:
+            over: Bson = {"state": "failed", "ended": clock.wall(), "text": "the receiver failed for three days"}
+            await self._db.deliveries.update_many({**late, "_id": {"$in": ids}}, {"$set": over})
+            CALLS.labels("failed").inc(len(ids))
+            log.warning("webhook '%s': %d deliveries are given up: its receiver failed for three days", hook, len(ids))
+
+    async def _drop(self, hook: str) -> None:
+        """Drop the oldest deliveries beyond the bound, and count them where people see it."""
+        mine: Bson = {"hook": hook, "state": "waiting"}
+        excess = await self._db.deliveries.count_documents(mine, hint="due") - self._most_waiting
+        while excess > 0:
+            found = self._db.deliveries.find(
+                mine, {"_id": 1}, sort=[("next", 1)], limit=min(excess, _BATCH), hint="due"
+            )
+            ids = [doc["_id"] async for doc in found]
+            if not ids:
+                return
+            # Counted first: a leader that dies in between counts some of them twice, and loses none unseen.
+            await self._db.webhooks.update_one({"_id": hook}, {"$inc": {"dropped": len(ids)}})
+            await self._db.deliveries.delete_many({**mine, "_id": {"$in": ids}})
+            CALLS.labels("dropped").inc(len(ids))
+            log.warning(
+                "webhook '%s': the %d oldest deliveries are dropped: more than %d wait",
+                *(hook, len(ids), self._most_waiting),
+            )
+            excess -= len(ids)
 
 
 def after(outcome: CallOutcome, count: int, now: datetime.datetime, chance: float) -> Bson:

@@ -209,6 +209,7 @@ def new(submission: Submission, problem: ProblemRef | None, content: str, create
     key = key_of(submission)
     if key is not None:
         doc["key"] = key
-    if callbacks.url_of(submission):
+    if url := callbacks.url_of(submission):
         doc["callback"] = created
+        doc["callback_host"] = callbacks.host_of(url)
     return doc

@@ -1,0 +1,90 @@
+"""How many calls may be under way to each receiver. A receiver that fails gets one call at a time, after a pause.
+
+The state is in the leader's memory: the next leader learns it by its first calls. No input or output here.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from judge import clock
+from judge.hooks import tries
+
+# So many receivers that fail are remembered; those that may be called soonest are forgotten first.
+_REMEMBERED = 1000
+
+
+@dataclass
+class _Receiver:
+    under_way: int = 0
+    failures: int = 0  # one after another
+    until: float = 0.0  # no call before
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Receivers(Generic[K]):
+    """The receivers of one kind of call, by key."""
+
+    def __init__(self, each: int, now: Callable[[], float] = clock.monotonic) -> None:
+        """`each` calls may be under way to a receiver that answers."""
+        self._each = each
+        self._now = now
+        self._all: dict[K, _Receiver] = {}
+
+    def room(self, key: K) -> int:
+        """The number of further calls that may be made to a receiver now."""
+        known = self._all.get(key)
+        if known is None:
+            return self._each
+        if not known.failures:
+            return self._each - known.under_way
+        return int(known.under_way == 0 and self._now() >= known.until)
+
+    def closed(self) -> list[K]:
+        """The receivers to which no call may be made now."""
+        return [key for key in self._all if self.room(key) <= 0]
+
+    def failing(self, key: K) -> bool:
+        """Say whether the last call to this receiver failed."""
+        known = self._all.get(key)
+        return known is not None and known.failures > 0
+
+    def begin(self, key: K) -> int:
+        """Count a call that begins; what it returns is for `end`."""
+        known = self._all.setdefault(key, _Receiver())
+        known.under_way += 1
+        return known.failures
+
+    def end(self, key: K, begun: int, *, failed: bool | None, asked: float | None = None) -> None:
+        """Count a call that has ended. `failed` is None if nothing was learned about the receiver.
+
+        `asked` is the receiver's Retry-After in seconds. Calls that ran beside each other count as one failure.
+        """
+        known = self._all[key]
+        known.under_way -= 1
+        if failed and known.failures <= begun:
+            known.failures += 1
+            pause = tries.probe_pause(known.failures, random.random(), asked)  # noqa: S311 - it spreads calls
+            known.until = self._now() + pause
+        elif failed is False:
+            known.failures = 0
+        if not known.failures and not known.under_way:
+            del self._all[key]
+        self._forget()
+
+    def reset(self, key: K) -> None:
+        """Have this receiver called now, whatever it answered before."""
+        known = self._all.get(key)
+        if known is not None:
+            known.failures = 0
+
+    def _forget(self) -> None:
+        if len(self._all) > _REMEMBERED:
+            idle = [key for key, one in self._all.items() if not one.under_way]
+            for key in sorted(idle, key=lambda key: self._all[key].until)[: len(self._all) - _REMEMBERED]:
+                del self._all[key]
