@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +16,9 @@ from tests import tiers
 from tests.support.servers import etcd_server, mongod_server
 
 FIGURE = "figure"
+CPU = "cpu"
+
+_CPU_BEFORE = pytest.StashKey[float]()
 
 # Modules in which minutes go to a few tests, many of which mostly wait: begun first, the others run beside them.
 _LONG = (
@@ -79,20 +84,51 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: _LONG.index(item.path.name) if item.path.name in _LONG else len(_LONG))
 
 
+def _cpu_seconds() -> float:
+    """CPU time of this process and of its children that have ended and been waited for."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Note the CPU time at the start of a test."""
+    item.stash[_CPU_BEFORE] = _cpu_seconds()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Report the CPU time of a test; servers count for the test after which they are stopped."""
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append((CPU, round(_cpu_seconds() - item.stash[_CPU_BEFORE], 2)))
+
+
+def _properties(reports: list[pytest.TestReport], phase: str, name: str) -> Iterator[tuple[str, str]]:
+    """(test id, value) of each property of that name."""
+    for report in reports:
+        if report.when == phase:
+            yield from ((report.nodeid, str(value)) for key, value in report.user_properties if key == name)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what was measured."""
-    ended = [one for reports in terminalreporter.stats.values() for one in reports if hasattr(one, "user_properties")]
-    figures = [
-        text
-        for one in ended
-        if getattr(one, "when", "") == "call"
-        for name, text in one.user_properties
-        if name == FIGURE
-    ]
+    """Print what was measured, and the modules that took the most CPU time."""
+    every = [report for group in terminalreporter.stats.values() for report in group]
+    reports = [report for report in every if isinstance(report, pytest.TestReport)]
+    figures = [text for _, text in _properties(reports, "call", FIGURE)]
     if figures:
         terminalreporter.section("measured")
         for text in figures:
             terminalreporter.line(text)
+    modules: Counter[str] = Counter()
+    for test, seconds in _properties(reports, "teardown", CPU):
+        modules[test.partition("::")[0]] += float(seconds)  # type: ignore[assignment]
+    if len(modules) > 1:
+        terminalreporter.section(f"CPU: {sum(modules.values()):.0f} s, by module")
+        for module, total in modules.most_common(25):
+            terminalreporter.line(f"{total:6.1f} {module}")
 
 
 @pytest.fixture
