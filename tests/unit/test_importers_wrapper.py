@@ -245,8 +245,17 @@ def test_points_are_the_words_of_the_program_that_gives_them(tmp_path, built) ->
 
 CMS = [
     ("echo ok >&2", 42, None),
-    ("echo 0.0; echo translate:wrong >&2", 1, None),
-    ("echo 1", 1, None),
+    ("echo 0.0; echo translate:wrong >&2", 43, None),
+    ("echo 1", 42, None),
+    ("echo 0.25; echo 1", 42, "0.25"),
+    ("echo 1.00000", 42, None),
+    # The answer is the second file in that protocol.
+    ('[ "$(cat "$2")" = ans ] && [ "$(cat "$3")" = out ] && echo 1 || echo 0', 42, None),
+    ('[ "$(cat "$2")" = ans ] && echo 0.5 && exit 0; echo 0', 42, "0.5"),
+    ('[ "$(cat "$2")" = ans ] && exit 1; echo 1', 1, None),
+    ("echo 3", 42, None),
+    ("echo -1", 42, None),
+    ("echo 1 of 3 words", 42, None),
     ("echo seen 3 words", 42, None),
     ("echo wrong >&2; exit 1", 43, None),
     ("echo points 0.25 >&2; exit 7", 42, "0.25"),
@@ -264,6 +273,31 @@ def test_testlib_in_tasks_that_have_outcomes(script, code, part, tmp_path, built
     assert validator.ask() == code, validator.said
     assert validator.feedback("score_multiplier.txt") == part
     assert validator.feedback("score.txt") is None
+
+
+@pytest.mark.parametrize(
+    ("script", "flags", "code", "score"),
+    [
+        ("echo 1", (), 42, None),
+        ("echo 0", (), 43, None),
+        ("echo 0.5", (), 43, None),
+        ("echo 0.5", ("--any",), 42, None),
+        ("echo 0.5", ("--points", "20"), 42, "10"),
+        ("echo 1", ("--points", "20"), 42, None),
+        ("echo 0.25", ("--unbounded",), 42, "25"),
+        ('[ "$(cat "$2")" = ans ] && echo 1 || echo 0', (), 42, None),
+        ("echo 2", (), 1, None),
+        ("echo nan", (), 1, None),
+        ("echo fine", (), 1, None),
+        ("echo 1; exit 1", (), 1, None),
+        (":", (), 1, None),
+    ],
+)
+def test_a_checker_that_prints_its_outcome(script, flags, code, score, tmp_path, built) -> None:
+    validator = Validator(tmp_path, built, ('-DCHECKER="iao"', "-DOUTCOME"))
+    validator.program("checker", script + "\n")
+    assert validator.ask(*flags) == code, validator.said
+    assert validator.feedback("score.txt") == score
 
 
 def test_points_as_percent(tmp_path, built) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.errors import PackageError
-from judge.problems.importers.line_ends import PlainEnds, plain
+from judge.problems.importers.line_ends import ChangedLines, plain
 from judge.problems.tree import CHUNK, Folder, Tree
 from tests.support.trees import folder
 
@@ -43,7 +43,7 @@ def test_only_files_whose_line_ends_are_all_windows_change(pieces: list[bytes]) 
     tree, mixed = plain(Cut(pieces), ["a", "b", "gone"])
     changed = b"\r\n" in whole and not re.search(rb"[\r\n]", rest)
     wanted = whole.replace(b"\r\n", b"\n") if changed else whole
-    assert isinstance(tree, PlainEnds) is changed
+    assert isinstance(tree, ChangedLines) is changed
     assert set(mixed) <= {"a"} and (not mixed or (b"\r\n" in whole and not changed))
     assert b"".join(tree.chunks("a")) == wanted and tree.files["a"] == len(wanted)
     assert tree.local("a") == (None if changed else Path("a")) and tree.local("b") == Path("b")

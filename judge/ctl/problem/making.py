@@ -132,7 +132,7 @@ def batches(plan: Plan) -> list[PlanBatch]:
     found: list[PlanBatch] = []
     room = 0
     for number, steps in enumerate(plan.tests[:MOST], 1):
-        size = sum(plan.size(step.input) for step in steps)
+        size = sum(plan.size(path) for step in steps for path in (step.input, step.before, step.after))
         if not found or len(found[-1].tests) >= _TOGETHER or size > room:
             found.append(PlanBatch(number, []))
             room = _INPUT_BYTES
@@ -167,7 +167,8 @@ def pack(plan: Plan, batch: PlanBatch, into: IO[bytes]) -> None:
     batch.outputs = list(dict.fromkeys(path for steps in batch.tests for step in steps for path in step.made))
     steps = [step for one in batch.tests for step in one]
     used = list(dict.fromkeys(key for step in steps for key in (step.program, step.talks_to) if key))
-    given = list(dict.fromkeys(step.input for step in steps if step.input and step.input not in batch.outputs))
+    wanted = [path for step in steps for path in (step.input, step.before, step.after) if path]
+    given = list(dict.fromkeys(path for path in wanted if path not in batch.outputs))
     places = {path: f"f/{number}" for number, path in enumerate(given)}
     places |= {path: f"out/{number}" for number, path in enumerate(batch.outputs)}
     folders = {key: f"p/{number}" for number, key in enumerate(used)}
@@ -240,6 +241,12 @@ def _step(
         name = shlex.quote(step.output_name)
         lacking = shlex.quote(f"{_said(programs, step)} left no file {clean(step.output_name, 60)}")
         lines.append(f"{{ [ -f ./{name} ] && cat ./{name} >{output}; }} || fail {lacking}")
+    for place, path in (("before", step.before), ("after", step.after)):
+        if path:
+            parts = f'"$root/{places[path]}" {output}' if place == "before" else f'{output} "$root/{places[path]}"'
+            lines.append(f'cat {parts} >"$root/joined" && mv "$root/joined" {output}')
+    if step.unix:
+        lines.append(f'LC_ALL=C sed \'s/\r$//\' {output} >"$root/joined" && mv "$root/joined" {output}')
     if step.stem:
         lines += _left(_said(programs, step), step, output, f'"$root/{places[step.answer]}"' if step.answer else "")
     return lines

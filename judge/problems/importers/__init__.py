@@ -13,11 +13,12 @@ from types import ModuleType
 
 from judge.errors import PackageError, UsageError
 from judge.problems.archives import open_tree
-from judge.problems.importers import bapctools, cms, directory, dmoj, gensh, hydro, polygon, tps
+from judge.problems.importers import bapctools, cms, directory, dmoj, gensh, hydro, line_ends, polygon, tps
 from judge.problems.importers.draft import Draft, ImporterWords, Report
 from judge.problems.importers.hydro import syzoj, uoj
 from judge.problems.importers.making import MadeTree, UnmadeError
 from judge.problems.importers.pairs import NAMELESS, find_pairs
+from judge.problems.pointers import refuse_pointers
 from judge.problems.tree import Tree, clean
 
 # The format of everything else here, as `--from` calls it.
@@ -95,6 +96,7 @@ def _open(tree: Tree, asked: ImporterWords) -> Opened:
         beside = sorted({path.split("/")[0] for path in tree.files if not path.startswith(inner + "/")})
         tree.enter(inner)
         folder, found = posixpath.basename(inner), detect(tree)
+    refuse_pointers(tree)
     _refuse_terry(tree, asked, found)
     chosen = asked.format or found
     if chosen is None:
@@ -102,22 +104,29 @@ def _open(tree: Tree, asked: ImporterWords) -> Opened:
     if chosen == PACKAGE and asked.format is None and _without_data(tree):
         chosen = "directory"
     if chosen == PACKAGE:
-        if asked.memory is not None:
-            raise UsageError(f"--memory: {tree.label} has its own; set limits.memory in problem.yaml")
-        maker = next((one for one in (bapctools, gensh) if one.is_unmade(tree)), None)
-        if maker is not None:
-            if asked.made is None:
-                raise maker.unmade(tree)
-            tree = MadeTree(tree, asked.made)
-        _check_data(tree)
-        return Opened(tree, folder, beside=beside)
+        return Opened(_package(tree, asked), folder, beside=beside)
     if not IMPORTERS[chosen].matches(tree):
         raise PackageError(f"{tree.label}: has not the files of format {chosen}, which --from says it is in")
     whole = tree if asked.made is None else MadeTree(tree, asked.made)
     draft: Draft = IMPORTERS[chosen].convert(whole, asked)
     _add_asked(draft, asked)
+    if chosen != "polygon":  # it has said so itself
+        line_ends.say_kept(draft)
     made = draft.finish()
     return Opened(made, folder, draft.name, draft.report, beside)
+
+
+def _package(tree: Tree, asked: ImporterWords) -> Tree:
+    """A tree in the package format, with its tests made; PackageError, UsageError."""
+    if asked.memory is not None:
+        raise UsageError(f"--memory: {tree.label} has its own; set limits.memory in problem.yaml")
+    maker = next((one for one in (bapctools, gensh) if one.is_unmade(tree)), None)
+    if maker is not None:
+        if asked.made is None:
+            raise maker.unmade(tree)
+        tree = MadeTree(tree, asked.made)
+    _check_data(tree)
+    return tree
 
 
 def _add_asked(draft: Draft, asked: ImporterWords) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from judge.errors import PackageError
 from judge.problems import ini, metadata
 from judge.problems.folders import known_folder
-from judge.problems.importers import ioi, packed, testlib
+from judge.problems.importers import ioi, line_ends, packed, testlib
 from judge.problems.importers.cases import ImportedCase, write_plain
 from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number, slug
 from judge.problems.importers.neighbours import boca, limits, omegaup, rime, tcframe
@@ -152,6 +152,7 @@ def convert(tree: Tree, asked: ImporterWords) -> Draft:
     pairs, alone = find_pairs(path for path in omegaup.may_be_tests(tree) if path not in programs.values())
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
     _check_alone(tree, pairs, asked)
+    tree = draft.tree = _plain_line_ends(draft, pairs)
     cases = [_case(tree, pair) for pair in pairs]
     alike = asked.format != "directory"
     scored = alike and (omegaup.write_tests(draft, pairs, cases) or tcframe.write_tests(draft, pairs, cases))
@@ -178,6 +179,18 @@ def convert(tree: Tree, asked: ImporterWords) -> Draft:
     if not draft.limits.get("time_limit"):
         draft.report.dropped("the time limit: a directory does not have one; it is inferred, or set by --time-limit")
     return draft
+
+
+def _plain_line_ends(draft: Draft, pairs: Sequence[Pair]) -> Tree:
+    """The tree in which tests that were written on Windows have the line ends of Linux, where programs run here."""
+    files = [path for pair in pairs for path in (pair.input, pair.answer) if path is not None]
+    tree, _ = line_ends.plain(draft.tree, files)
+    if isinstance(tree, line_ends.ChangedLines):
+        draft.report.took(
+            f"{len(tree.changed)} files of tests with plain line ends (LF), as all of theirs are those of Windows "
+            f"(CR LF), such as in {next(iter(tree.changed))}"
+        )
+    return tree
 
 
 def put_beside(draft: Draft, used: set[str | None], pairs: Sequence[Pair] = ()) -> set[str | None]:

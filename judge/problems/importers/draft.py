@@ -20,6 +20,7 @@ import yaml
 
 from judge.errors import PackageError
 from judge.problems.archives import Archive
+from judge.problems.pointers import refuse_pointers
 from judge.problems.tree import CHUNK, Tree, clean
 from judge.yamltext import Fields, Items, SpelledFloat, SpelledInt, StrangersLoader, text_of
 
@@ -99,11 +100,13 @@ class ImporterWords:
 class Made:
     """Files that are in a package's tree beside its own: on this disk, as bytes, or (str) one of its own again.
 
+    A tuple: several of its own one behind the other, with every CR LF as LF.
+
     `notes` are told with the conversion, with whether they were carried over. `stand_ins`: nothing was made yet, and
     the files are empty.
     """
 
-    files: Mapping[str, Path | bytes | str]
+    files: Mapping[str, Path | bytes | str | tuple[str, ...]]
     notes: tuple[tuple[bool, str], ...] = ()
     stand_ins: bool = False
 
@@ -178,6 +181,7 @@ class Draft:
             raise PackageError(f"{self.tree.where(path)}: {said}") from None
         archive.label = self.tree.where(path)
         self.held.callback(archive.close)
+        refuse_pointers(archive)
         return archive
 
     def check_keys(self, given: Mapping[Any, Any], known: Collection[str], where: str, *, strict: bool = False) -> None:

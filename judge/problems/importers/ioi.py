@@ -62,7 +62,6 @@ _ASKS_EVAL = re.compile(
     rb"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b[^\n]*\bEVAL\b|\{\$ifn?def[ \t]+EVAL\b", re.MULTILINE | re.IGNORECASE
 )
 _ELF, _SCRIPT = b"\x7fELF", b"#!"
-_TRANSLATES = b"translate:"
 _MILLISECONDS = 1000
 # A few lines can put thousands of tests into each of thousands of subtasks.
 _MEMBERS = 200_000
@@ -127,7 +126,9 @@ def other_checker(draft: Draft, folders: Sequence[str], used: Ref | None) -> Ref
 
 def put_checker(draft: Draft, source: Ref) -> None:
     """Have a checker as the package's output validator."""
-    if testlib.uses_testlib(source) and not _is_patched(draft, source):
+    headers = dict(testlib.included(draft, source)) if source.path.lower().endswith(_C_FAMILY) else {}
+    translated = testlib.TRANSLATES in read(source)
+    if testlib.HEADER in headers and not translated and not testlib.prints_outcome(draft, source):
         testlib.put_checker(draft, testlib.ProgramSource(source), style=testlib.CMS)
         draft.report.took(f"checker: {draft.tree.where(source.path)}, made with testlib")
         return
@@ -179,14 +180,6 @@ def _opens(number: int, way: bytes) -> re.Pattern[bytes]:
     stream, flag = {b"w": (rb"ofstream", rb"O_WRONLY"), b"r": (rb"ifstream", rb"O_RDONLY")}[way]
     called = rb"open\s*\(\s*" + argument + rb"\s*,\s*(?:[\"']" + way + rb"|" + flag + rb")"
     return re.compile(called + rb"|" + stream + rb"\s+\w+\s*[({]\s*" + argument)
-
-
-def _is_patched(draft: Draft, source: Ref) -> bool:
-    """Says whether the testlib.h of a checker speaks as that system wants it: such packages bring one of their own."""
-    beside = posixpath.join(posixpath.dirname(source.path), testlib.HEADER)
-    if beside not in draft.tree.files:
-        return False
-    return _TRANSLATES in read(draft.ref(beside)) or _TRANSLATES in read(source)
 
 
 def _put_program(draft: Draft, folder: str, name: str, source: Ref) -> str:

@@ -1,16 +1,64 @@
-"""Files with the line ends of Windows (CR LF), seen with plain ones (LF): programs made for Linux expect those.
+"""The line ends of tests, as the system of a package gives them to programs.
 
-A file is seen so where all of its line ends are CR LF; a CR or an LF alone shows that the others are meant. Nothing is
-copied: files are looked through once, as far as their first other line end, and changed while they are read.
+Some systems change the line ends of Windows (CR LF) before they run anything; programs here run on Linux, and get the
+same. Nothing is copied: a file is read once to see what changes, and changed again each time that it is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import hashlib
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from judge.errors import PackageError
+from judge.problems.importers.cases import ImportedCase
+from judge.problems.importers.draft import Content, Draft, Ref
 from judge.problems.tree import Tree
+
+LineRule = Callable[[Iterator[bytes]], Iterator[bytes]]
+# A run of blanks that ends a line, and one of both kinds within a line, each looked at from its beginning alone.
+_ENDING_BLANKS = re.compile(rb"(?<![ \r])[ \r]++\n")
+_BLANKS = re.compile(rb"(?<![ \r])[ \r]{2,}+")
+
+
+def unix(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Every CR LF as LF: the rule of dos2unix, by which TPS makes inputs, and of Polygon's packages for Windows."""
+    for piece in _whole(chunks):
+        yield piece.replace(b"\r\n", b"\n")
+
+
+def dmoj(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """DMOJ's rule: CR LF and CR become LF, and the last line gets an end; an empty file stays empty."""
+    last = b"\n"
+    for piece in _whole(chunks):
+        changed = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        last = changed[-1:] or last
+        yield changed
+    if last != b"\n":
+        yield b"\n"
+
+
+def uoj(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The rule of UOJ's formatter: blanks and CR at the end of a line go, and the last line gets an end.
+
+    Within a line, those of a run of both kinds stand together by their kinds. An empty file stays empty.
+    """
+    held, last = b"", b"\n"
+    for chunk in chunks:
+        last = chunk[-1:] or last
+        piece = held + chunk
+        body = piece.rstrip(b" \r")
+        held = piece[len(body) :]
+        body = _ENDING_BLANKS.sub(b"\n", body)
+        yield _BLANKS.sub(_by_kind, body) if b" \r" in body or b"\r " in body else body
+    if last != b"\n":
+        yield b"\n"
+
+
+def _by_kind(found: re.Match[bytes]) -> bytes:
+    kinds = (b" ", b"\r") if found[0].startswith(b" ") else (b"\r", b" ")
+    return b"".join(kind * found[0].count(kind) for kind in kinds)
 
 
 def plain(tree: Tree, paths: Collection[str]) -> tuple[Tree, list[str]]:
@@ -18,21 +66,81 @@ def plain(tree: Tree, paths: Collection[str]) -> tuple[Tree, list[str]]:
 
     Also the files that have both kinds, which stay as they are.
     """
-    counts = {path: _returns(tree.chunks(path)) for path in paths if path in tree.files}
-    found = {path: count for path, count in counts.items() if count}
-    return PlainEnds(tree, found) if found else tree, [path for path, count in counts.items() if count is None]
+    counts = {path: returns(tree.chunks(path)) for path in paths if path in tree.files}
+    sizes = {path: tree.files[path] - count for path, count in counts.items() if count}
+    return ChangedLines(tree, sizes, unix) if sizes else tree, [path for path, count in counts.items() if count is None]
 
 
-class PlainEnds(Tree):
-    """A tree of which some files have other line ends."""
+def change(
+    draft: Draft, cases: Iterable[ImportedCase], rule: LineRule, whose: str, spared: Collection[Ref] = ()
+) -> None:
+    """Have the files of these tests by a system's rule, except for `spared`; what changes is reported."""
+    held = list(cases)
+    refs = [part for case in held for part in (case.input, case.answer) if isinstance(part, Ref) and part not in spared]
+    changed = _changed(refs, rule)
+    for case in held:
+        case.input, case.answer = _new(case.input, changed), _new(case.answer, changed)
+    if changed:
+        count = f"{len(changed)} file{'s' if len(changed) > 1 else ''} of tests"
+        draft.report.took(f"line ends of {count} are changed as {whose}, such as in {next(iter(changed)).path}")
 
-    def __init__(self, base: Tree, changed: dict[str, int]) -> None:
-        """`changed`: how many line ends are CR LF, by path; all of the file's are."""
+
+def say_kept(draft: Draft) -> None:
+    """Report the inputs of a draft that have line ends of Windows: programs get them as they are."""
+    given = [content for path, content in draft.files.items() if path.startswith("data/") and path.endswith(".in")]
+    kept = [one for one in given if isinstance(one, Ref) and returns(one.tree.chunks(one.path)) != 0]
+    if kept:
+        count = "1 input has" if len(kept) == 1 else f"{len(kept)} inputs have"
+        draft.report.took(
+            f"{count} line ends of Windows (CR LF), such as {kept[0].path}: programs get them as they are"
+        )
+
+
+def _new(content: Content, changed: dict[Ref, Ref]) -> Content:
+    return changed.get(content, content) if isinstance(content, Ref) else content
+
+
+def _changed(refs: Sequence[Ref], rule: LineRule) -> dict[Ref, Ref]:
+    """Those of these files that a rule changes, each with what takes its place."""
+    sizes: dict[Tree, dict[str, int]] = {}
+    for ref in dict.fromkeys(refs):
+        size = _size_changed(ref, rule)
+        if size is not None:
+            sizes.setdefault(ref.tree, {})[ref.path] = size
+    trees = {tree: ChangedLines(tree, found, rule) for tree, found in sizes.items()}
+    return {Ref(tree, path): Ref(trees[tree], path) for tree, found in sizes.items() for path in found}
+
+
+def _size_changed(ref: Ref, rule: LineRule) -> int | None:
+    """The size of a file when it is changed; None where the rule leaves it as it is, or it is binary (has a NUL)."""
+    before, after = hashlib.blake2b(), hashlib.blake2b()
+    binary = False
+
+    def seen() -> Iterator[bytes]:
+        nonlocal binary
+        for chunk in ref.tree.chunks(ref.path):
+            binary = binary or (rule is unix and b"\0" in chunk)
+            before.update(chunk)
+            yield chunk
+
+    size = 0
+    for piece in rule(seen()):
+        size += len(piece)
+        after.update(piece)
+    return None if binary or before.digest() == after.digest() else size
+
+
+class ChangedLines(Tree):
+    """A tree of which some files have other line ends, and sizes."""
+
+    def __init__(self, base: Tree, sizes: dict[str, int], rule: LineRule) -> None:
+        """`sizes`: those of the changed files, by path."""
         super().__init__(base.label)
         self._base = base
-        self.changed = changed
+        self._rule = rule
+        self.changed = sizes
         self.held, self.links = base.held, base.links
-        self.files = {path: size - changed.get(path, 0) for path, size in base.files.items()}
+        self.files = {**base.files, **sizes}
 
     def where(self, path: str) -> str:
         """The file's name for people, which is the one that it has."""
@@ -44,8 +152,7 @@ class PlainEnds(Tree):
             yield from self._base.chunks(path)
             return
         left = self.files[path]
-        for piece in _whole(self._base.chunks(path)):
-            changed = piece.replace(b"\r\n", b"\n")
+        for changed in self._rule(self._base.chunks(path)):
             left -= len(changed)
             if left < 0:
                 break
@@ -65,7 +172,7 @@ class PlainEnds(Tree):
         raise NotImplementedError
 
 
-def _returns(chunks: Iterator[bytes]) -> int | None:
+def returns(chunks: Iterator[bytes]) -> int | None:
     """The number of line ends if all are CR LF; 0 at the first that is not; None when some were before."""
     count = 0
     for piece in _whole(chunks):

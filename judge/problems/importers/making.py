@@ -56,8 +56,9 @@ class MakingStep:
     standard error. `stem`: a file of that name with `.in` takes the place of what it prints, and `answer` is made of
     one with `.ans`; where it leaves none, `lacking` says what becomes of it. `spare`: it only makes what is not there
     by then. `talks_to`: a program that it talks to in place of that, called `PROGRAM INPUT RECORD ANSWER`, whose
-    record is the output. `two_steps`: it runs twice side by side, with the arguments `0 PIPE` and `1 PIPE`; the first
-    has the input, the second what the first writes into the pipe, and what that one prints is the output.
+    record is the output. `before` and `after` are files of the package around what it makes, in which every CR LF
+    becomes LF where `unix` says so. `two_steps`: it runs twice side by side, with the arguments `0 PIPE` and `1 PIPE`;
+    the first has the input, the second what the first writes into the pipe, and what that one prints is the output.
     """
 
     program: str
@@ -73,6 +74,9 @@ class MakingStep:
     spare: bool = False
     talks_to: str = ""
     two_steps: bool = False
+    before: str = ""
+    after: str = ""
+    unix: bool = False
 
     @property
     def made(self) -> tuple[str, ...]:
@@ -84,14 +88,15 @@ class MakingStep:
 class Plan:
     """The plan of what is to be made. Each of `tests` has one test's steps, in order; no test needs what others make.
 
-    `copies` are files of the package under other names; `texts` are small files, which go before copies of their names.
-    Neither needs a program. `notes` are told with the conversion (True: carried over).
+    `copies` are files of the package under other names, or several one behind the other with every CR LF as LF;
+    `texts` are small files, which go before copies of their names. Neither needs a program. `notes` are told with the
+    conversion (True: carried over).
     """
 
     tree: Tree
     programs: dict[str, PackageProgram] = field(default_factory=dict)
     tests: list[tuple[MakingStep, ...]] = field(default_factory=list)
-    copies: dict[str, str] = field(default_factory=dict)
+    copies: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
     texts: dict[str, bytes] = field(default_factory=dict)
     notes: list[tuple[bool, str]] = field(default_factory=list)
 
@@ -123,11 +128,22 @@ class Plan:
 
     def size(self, path: str) -> int:
         """Bytes of a file that no program makes, under the name that it will have; 0 for one that is to be made."""
-        return len(self.texts[path]) if path in self.texts else self.tree.files.get(self.copies.get(path, path), 0)
+        return (
+            len(self.texts[path]) if path in self.texts else sum(self.tree.files.get(one, 0) for one in self._of(path))
+        )
 
     def read(self, path: str) -> bytes:
         """The content of such a file."""
-        return self.texts[path] if path in self.texts else b"".join(self.tree.chunks(self.copies.get(path, path)))
+        if path in self.texts:
+            return self.texts[path]
+        joined = isinstance(self.copies.get(path), tuple)
+        data = b"".join(chunk for one in self._of(path) for chunk in self.tree.chunks(one))
+        return data.replace(b"\r\n", b"\n") if joined else data
+
+    def _of(self, path: str) -> tuple[str, ...]:
+        """The files of the package that a file is made of."""
+        source = self.copies.get(path, path)
+        return (source,) if isinstance(source, str) else source
 
     def refuse(self, message: str) -> UnmadeError:
         """The error to raise: `message` says what is missing."""
@@ -180,9 +196,11 @@ class MadeTree(Tree):
         for path, content in made.files.items():
             self._take(path, self._size(path, content))
 
-    def _size(self, path: str, content: Path | bytes | str) -> int:
+    def _size(self, path: str, content: Path | bytes | str | tuple[str, ...]) -> int:
         if isinstance(content, bytes):
             return len(content)
+        if isinstance(content, tuple):
+            return sum(map(len, self._joined(content)))
         if isinstance(content, Path):
             return content.stat().st_size
         if content not in self._base.files:
@@ -195,12 +213,24 @@ class MadeTree(Tree):
         if isinstance(content, str):
             yield from self._base.chunks(content)
             return
+        if isinstance(content, tuple):
+            yield from self._joined(content)
+            return
         if isinstance(content, bytes):
             yield content
             return
         with content.open("rb") as file:
             while chunk := file.read(CHUNK):
                 yield chunk
+
+    def _joined(self, paths: tuple[str, ...]) -> Iterator[bytes]:
+        """Files of the package one behind the other, with every CR LF as LF."""
+        held = b""
+        for chunk in (chunk for path in paths for chunk in self._base.chunks(path)):
+            piece = held + chunk
+            held = b"\r" if piece.endswith(b"\r") else b""
+            yield piece.removesuffix(held).replace(b"\r\n", b"\n")
+        yield held
 
     def local(self, path: str) -> Path | None:
         """The place of the file on this machine, if it is there."""

@@ -26,6 +26,17 @@ _IMPORT = re.compile(
     rb"^[ \t]*(?:import[ \t]+([\w.,\t ]{1,500})|from[ \t]+(\w[\w.]{0,100})[ \t]+import\b)", re.MULTILINE
 )
 _PARTIAL = re.compile(rb"\bquitp\w*\s*\(|\b_points\b|\b_pc\s*\(|\bquitpi\s*\(")
+# The beginning of messages that the Contest Management System translates.
+TRANSLATES = b"translate:"
+# Signs of a testlib.h for checkers that print an outcome and end with 0, as the Contest Management System and TPS want
+# it: messages that are translated there, the system's name, one exit code for all, the answer before the output.
+_OUTCOMES = re.compile(
+    rb"translate:|\bCMS\b|Contest Management System"
+    rb"|\bresultExitCode\s*\([^)]*\)\s*\{\s*(?:if\s*\(\s*testlibMode\s*==\s*_checker\s*\)\s*\{?\s*)?return\s+(?:0|OK_EXIT_CODE)\s*;"
+    rb"|\bans\s*\.\s*(?:init|open)\s*\(\s*(?:std::string\s*\(\s*)?argv\s*\[\s*2\s*\]"
+)
+# Functions that only the testlib.h of TPS has.
+_OF_TPS = re.compile(rb"\b(?:registerChecker|readBothSecrets|readBothGraderResults|readSecret|readGraderResult)\s*\(")
 _CHECKS = re.compile(rb"\bregisterTestlibCmd\s*\(")
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
 _STANDARDS = {
@@ -83,6 +94,25 @@ def uses_testlib(source: Ref) -> bool:
     return any(posixpath.basename(name) == HEADER.encode() for name in _INCLUDE.findall(read(source)))
 
 
+def prints_outcome(draft: Draft, source: Ref) -> bool:
+    """Says whether a checker's testlib.h has it print an outcome from 0 to 1 and end with 0, whatever that is.
+
+    The usual testlib.h says it by exit codes. PackageError for a checker that needs such a header, and has none.
+    """
+    if not source.path.lower().endswith((*_CPP, ".c")):
+        return False
+    header = dict(included(draft, source)).get(HEADER)
+    if isinstance(header, Ref):
+        return _OUTCOMES.search(read(header)) is not None
+    used = _OF_TPS.search(read(source)) if header is not None else None
+    if used is not None:
+        name = used[0].decode().rstrip("( \t")
+        raise PackageError(
+            f"{source.where}: calls {name}, which only the testlib.h of TPS has; add that header beside it"
+        )
+    return False
+
+
 def is_checker(source: Ref) -> bool:
     """Says whether a source has testlib take it for a checker, whatever it is called."""
     return _CHECKS.search(read(source)) is not None
@@ -117,12 +147,22 @@ LQDOJ = Style(interactor="ia", defines=("PLAIN", "LQDOJ"))
 THEMIS = Style(defines=("THEMIS",))
 # A checker of testlib in a task of the Contest Management System: a part is an outcome.
 CMS = Style(defines=("CMS",))
+# A checker that prints its outcome, by a testlib.h that was made for that system.
+OUTCOME = Style(checker="iao", defines=("OUTCOME",))
 
 
 def put_checker(
     draft: Draft, checker: ProgramSource | None, interactor: ProgramSource | None = None, style: Style = TESTLIB
 ) -> None:
     """Have a checker, an interactor, or both as the package's output validator."""
+    if checker is not None and prints_outcome(draft, checker.ref):
+        if any(define.startswith("RUNS") for define in style.defines):
+            raise PackageError(
+                f"{checker.ref.where}: is a checker between two runs whose testlib.h is that of another system; "
+                "put the usual testlib.h beside it"
+            )
+        style = Style(OUTCOME.checker, style.interactor, OUTCOME.defines)
+        draft.report.took(f"checker {checker.ref.where}: prints an outcome from 0 to 1, as its testlib.h has it")
     defines = [f"-D{name}" for name in style.defines]
     if checker is not None:
         defines.append(f"-DCHECKER='\"{style.checker}\"'")

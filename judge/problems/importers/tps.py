@@ -14,9 +14,9 @@ from typing import Any
 
 from judge.errors import PackageError
 from judge.problems import metadata
-from judge.problems.importers import ioi, tps_gen
+from judge.problems.importers import ioi, line_ends, tps_gen
 from judge.problems.importers.cases import ImportedCase, points
-from judge.problems.importers.draft import Draft, ImporterWords, decode
+from judge.problems.importers.draft import Draft, ImporterWords, Ref, decode
 from judge.problems.importers.making import UnmadeError
 from judge.problems.tree import Tree, clean
 from judge.yamltext import from_json
@@ -268,6 +268,8 @@ class _TpsConversion:
         shown = set() if first.points or len(subtasks) == 1 else set(first.tests)
         # A sample that counts elsewhere as well is still a sample: everybody has it.
         cases = [self._case(name, sample=name in shown) for name in names]
+        answers = [case.answer for case in cases if isinstance(case.answer, Ref)]
+        line_ends.change(self._draft, cases, line_ends.unix, "TPS does it to inputs (dos2unix)", answers)
         ioi.write_tests(self._draft, self._task, cases, [one for one in subtasks if one.tests])
 
     def _case(self, name: str, *, sample: bool) -> ImportedCase:

@@ -14,6 +14,7 @@ from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError,
 from judge.problems.tree import clean
 
 DATA = "gen/data"
+_HEADER, _FOOTER = "gen/input.header", "gen/input.footer"
 _MANUAL = "manual"
 _SUFFIXES = (".cpp", ".cc", ".c", ".py", ".java", ".pas", ".sh")
 # Solutions that are right by their names, where no solutions.json says which is the model.
@@ -102,6 +103,11 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], k
     plan = Plan(draft.tree)
     if not listed.commands:
         raise PackageError(f"{where}: lists no tests; expected lines of generators with their arguments")
+    # That system puts these two around every input, also around those that were written by hand.
+    before, after = (path if path in draft.tree.files else "" for path in (_HEADER, _FOOTER))
+    around = " and ".join(one for one in (before, after) if one)
+    if around:
+        plan.notes.append((True, f"{around}, around every input"))
     model = _model(draft, plan, solutions) if kind in {"Batch", "TwoSteps"} else ""
     for name, command in listed.commands.items():
         target = f"tests/{name}.in"
@@ -112,11 +118,10 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], k
             if path not in draft.tree.files:
                 given = clean(path or command, 80)
                 raise PackageError(f"{where}:{listed.lines[name]}: there is no {given} in the package")
-            plan.copies[target] = path
+            plan.copies[target] = tuple(one for one in (before, path, after) if one)
         else:
-            steps.append(
-                MakingStep(_generator(draft, plan, head, f"{where}:{listed.lines[name]}"), target, tuple(args))
-            )
+            program = _generator(draft, plan, head, f"{where}:{listed.lines[name]}")
+            steps.append(MakingStep(program, target, tuple(args), before=before, after=after, unix=True))
         if model:
             both = kind == "TwoSteps"
             steps.append(MakingStep(model, f"tests/{name}.out", (), target, names[0], names[1], two_steps=both))

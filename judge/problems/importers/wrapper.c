@@ -10,8 +10,9 @@
  *   LQDOJ                0 is right, 1 and 4 are wrong, 3 is its own fault, and 2 is the share from 0 to 1 with which the
  *                        first line that begins with a number on standard error begins
  *   THEMIS               0 with the share as the second line that is printed; any other code is wrong
- *   CMS                  "points X" is an outcome from 0 to 1, and a part is written as such. What ends with 0 and prints
- *                        a number is no checker of testlib's, and the judge's fault
+ *   CMS                  "points X" is an outcome from 0 to 1, and a part is written as such. A checker that ends with 0
+ *                        and prints such a number as its first line is asked again, as OUTCOME has it
+ *   OUTCOME              the checker ends with 0 and prints the outcome, a number from 0 to 1, as its first line
  *   PERCENT              "points X" means X percent
  *   SHARE                "points X" means the share X of them, or X percent where X is more than 1
  *   RUNS                 the submission runs twice: the interactor's record, else what the checker prints, is the second
@@ -197,17 +198,23 @@ static void write_number(const char *name, double value)
         fail("the score cannot be written");
 }
 
-#ifdef CMS
-/* A checker whose testlib.h was made for that system says no by what it prints, and ends with 0. */
-static void refuse_outcome(const char *printed)
+#if defined(CMS) || defined(OUTCOME)
+/* Says whether the first line that the checker has printed is a number from 0 to 1, and nothing else. */
+static int outcome(const char *printed, double *value)
 {
     FILE *file = fopen(printed, "rb");
-    double value;
+    char *line = NULL, *end = NULL;
+    size_t room = 0;
+    int found = 0;
     if (file == NULL)
         fail("what the checker printed cannot be read");
-    if (fscanf(file, "%lf", &value) == 1)
-        fail("the checker speaks as the Contest Management System wants it: its testlib.h is not the usual one");
+    if (getline(&line, &room, file) > 0) {
+        *value = strtod(line, &end);
+        found = end > line && end[strspn(end, " \t\r\n")] == 0 && *value >= 0 && *value <= 1;
+    }
+    free(line);
     fclose(file);
+    return found;
 }
 #endif
 
@@ -220,7 +227,7 @@ __attribute__((noreturn)) static void give(double value, int share)
         write_number(score, value <= 0 ? 0 : share ? value * 100 : value);
         exit(RIGHT);
     }
-#ifdef CMS
+#if defined(CMS)
     if (scoring == NOTHING && value > 0 && value < 1) {
         write_number(part, value);
         exit(RIGHT);
@@ -416,8 +423,23 @@ int main(int argc, char **argv)
         looked_at = output_file();
 #ifdef CMS
     const char *printed = fresh("printed");
-    judge("checker", run("checker", CHECKER, input, looked_at, answer, printed, 0));
-    refuse_outcome(printed);
+    double value;
+    int code = run("checker", CHECKER, input, looked_at, answer, printed, 0);
+    if (code == 0 && outcome(printed, &value)) {
+        /* It speaks as that system wants it, so it has taken the output for the answer. */
+        code = run("checker", "iao", input, looked_at, answer, printed, 0);
+        if (code != 0 || !outcome(printed, &value))
+            fail("the checker ended with exit code %d, and without an outcome from 0 to 1", code);
+        give(value, 1);
+    }
+    judge("checker", code);
+#elif defined(OUTCOME)
+    const char *printed = fresh("printed");
+    double value;
+    int code = run("checker", CHECKER, input, looked_at, answer, printed, 0);
+    if (code != 0 || !outcome(printed, &value))
+        fail("the checker ended with exit code %d, and without an outcome from 0 to 1 as its first line", code);
+    give(value, 1);
 #else
 #if defined(LQDOJ) || defined(THEMIS)
     printed_apart = fresh("printed");

@@ -52,6 +52,10 @@ class DmojGeneration:
         self._plan.add(MakingStep(key, paths[0], tuple(args), place, errors=paths[1]))
         return b"", b""
 
+    def made(self, ref: Ref) -> bool:
+        """Says whether a file was made by a generator."""
+        return ref.tree is self._draft.tree and ref.path.startswith(f"{MADE}/")
+
     def check(self) -> None:
         """UnmadeError when something is to be made."""
         count = len(self._plan.tests)

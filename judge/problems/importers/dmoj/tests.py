@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from judge.errors import PackageError
+from judge.problems.importers import line_ends
 from judge.problems.importers.cases import ImportedCase, ImportedSubtask, Rule, points, write_plain, write_scored
 from judge.problems.importers.dmoj.generation import DmojGeneration
 from judge.problems.importers.draft import Content, Draft, ImporterWords, Ref
@@ -32,13 +33,13 @@ has = [name for name in ("batch", "case") if name in found.groupindex]
 print(json.dumps([[name, {one: hit[one] for one in has}] for name in names if (hit := found.match(name))]))
 """
 # Keys that a case has from its batch, or from the whole file, unless it says otherwise.
-_INHERITED = ("in", "out", "points", "checker", "checker_args", "generator", "generator_args")
+_INHERITED = ("in", "out", "points", "checker", "checker_args", "generator", "generator_args", "binary_data")
 
 
 # Keys of a case or batch. Those after the first line say how a case is shown or run, not whether it is right.
 _OF_CASES = frozenset({
     *_INHERITED, "batched", "dependencies", "requirements", "time_limit", "memory_limit",
-    "output_prefix_length", "output_limit_length", "wall_time_factor", "binary_data", "is_pretest", "feedback",
+    "output_prefix_length", "output_limit_length", "wall_time_factor", "is_pretest", "feedback",
 })  # fmt: skip
 _OF_PATTERNS = frozenset({"input_format", "output_format", "case_points"})
 
@@ -54,6 +55,8 @@ class _TestsSource:
     folder: str = ""
     # The time and memory limit that whoever imports it gave for all tests.
     asked: ImporterWords = field(default_factory=ImporterWords)
+    # Cases whose files are texts for that judge.
+    texts: list[ImportedCase] = field(default_factory=list)
 
     def find(self, name: Any, what: str) -> Content:
         """The file of this name; nothing is said of a file that a case does not have."""
@@ -94,6 +97,8 @@ def put(
     if len(cases) > _MOST:
         raise PackageError(f"{where}: test_cases: has more than {_MOST} cases")
     generation.check()
+    printed = [case.input for case in source.texts if isinstance(case.input, Ref) and generation.made(case.input)]
+    line_ends.change(draft, source.texts, line_ends.dmoj, "DMOJ's judge does it (LF, also at the end)", printed)
     spoken = "points" in said or any("points" in entry for entry, _ in entries) or said.get("case_points")
     scored = spoken and sum(one.points for one in subtasks)
     if scored:
@@ -185,7 +190,10 @@ def _case(keys: Mapping[str, Any], name: str, source: _TestsSource) -> ImportedC
         given, printed = source.generation.files(keys, name, given)
         answer = printed if keys.get("out") is None else answer
     sample = isinstance(given, Ref) and is_sample(given.path)
-    return ImportedCase(name, given, answer, sample=sample)
+    case = ImportedCase(name, given, answer, sample=sample)
+    if not keys.get("binary_data"):
+        source.texts.append(case)
+    return case
 
 
 def _name_by_answers(cases: Iterable[ImportedCase]) -> None:

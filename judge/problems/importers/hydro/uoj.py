@@ -10,7 +10,7 @@ from typing import Any
 
 from judge.errors import PackageError
 from judge.problems import metadata
-from judge.problems.importers import ioi
+from judge.problems.importers import ioi, line_ends
 from judge.problems.importers.cases import ImportedCase, ImportedSubtask, points
 from judge.problems.importers.draft import Draft, ImporterWords, decode
 from judge.problems.importers.hydro import settings_at
@@ -116,6 +116,9 @@ class _UojConversion(HydroConversion):
         cases = [self._case(number) for number in range(1, count + 1)]
         extra, shown = self._number("n_ex_tests", 0, MOST), self._number("n_sample_tests", 0, MOST)
         self._samples = [self._case(number, "ex_") for number in range(1, min(shown, extra) + 1)]
+        if own.get("dont_use_formatter", "") in _OFF:
+            files = [*cases, *self._samples]
+            line_ends.change(self._draft, files, line_ends.uoj, "UOJ's formatter does it")
         if extra > shown:
             self._draft.report.dropped(f"{extra - shown} extra tests, which take 3 points away there when they fail")
         if not cases:

@@ -107,7 +107,7 @@ def _plain_line_ends(draft: Draft, tests: Sequence[PolygonTest]) -> None:
     files = [path for test in tests for path in (test.input, test.answer)]
     shown = [path for test in tests if test.sample for path in _examples(draft.tree, test.index)]
     draft.tree, mixed = line_ends.plain(draft.tree, [*files, *shown])
-    if isinstance(draft.tree, line_ends.PlainEnds):
+    if isinstance(draft.tree, line_ends.ChangedLines):
         changed = several(len(draft.tree.changed), "file")
         draft.report.dropped(
             f"line ends of Windows (CR LF) in {changed} of tests and examples: plain ones (LF), as in the linux package"
