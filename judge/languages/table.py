@@ -196,6 +196,7 @@ class Language(config.Model):
         command = None if options.unchecked and self.compile_checks else self.compile
         return CommandPlan(
             source_name=chosen.main,
+            entry=chosen.entry,
             compile=_with_options(command, _fill(command, values, sources), more) if command else None,
             run=_fill(self.run, values, sources),
             env={name: _replace(value, values) for name, value in self.env.items()},
@@ -233,9 +234,13 @@ class Language(config.Model):
 
 @dataclass(frozen=True)
 class CommandPlan:
-    """One submission's commands inside the sandbox: the source that is started lies in `/box/<source_name>`."""
+    """One submission's commands inside the sandbox: the source that is started lies in `/box/<source_name>`.
+
+    `entry` is the class that is started, or the source's name without suffix.
+    """
 
     source_name: str
+    entry: str
     compile: list[str] | None
     run: list[str]
     env: dict[str, str]

@@ -22,6 +22,7 @@ from judge.executor.slot import leavings, truncation
 from judge.executor.slot.attempt import Means, PreparedJob
 from judge.executor.slot.cases import cases
 from judge.executor.slot.duration import kind_of
+from judge.executor.slot.made import made_fault
 from judge.executor.slot.memory_budget import JobLimits
 from judge.executor.slot.packaged.built import BuildError
 from judge.executor.slot.packaged.checking import Checking
@@ -167,7 +168,9 @@ class Judging:
             self._result.compile = usage(outcome)
             self._result.compile_log = truncation.build_log(outcome)
             account.spend(runner.busy() - begin)
-            return compile_verdict(outcome, limits, account.sentence if account.over else "")
+            failed = compile_verdict(outcome, limits, account.sentence if account.over else "")
+        fault = "" if failed is not None else made_fault(program, box.get)
+        return unfit_verdict(f"the compiler {fault}") if fault else failed
 
     def _run_all(self, box: Box, program: Program, judges: Judges, limits: JobLimits) -> Verdict:
         """Run the tests that decide, in order; in full mode the others as well (seed: running)."""

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from judge.errors import UnfitError, UsageError
 from judge.languages.sources import is_source
-from judge.languages.table import BOX, PATH, HeapSign, Language, family
+from judge.languages.table import BOX, PATH, CommandPlan, HeapSign, Language, family
 from judge.model.messages import Limits, RunOptions, Submission
 from judge.model.names import name_fault
 from judge.model.problem import IoiTask, ProblemManifest, ProblemProgram
@@ -63,7 +63,10 @@ class Box(Protocol):
 
 @dataclass(frozen=True)
 class Program:
-    """The commands that build and start one program inside the sandbox, whatever kind it is."""
+    """The commands that build and start one program inside the sandbox, whatever kind it is.
+
+    `products` are the files below /box that compiling must make; `needs_main`: some source must have a `main`.
+    """
 
     files: Mapping[str, bytes]
     compile: Sequence[str] | None
@@ -73,6 +76,8 @@ class Program:
     cwd: str = "/scratch"
     heap: HeapSign | None = None
     executables: frozenset[str] = field(default_factory=frozenset)
+    products: tuple[str, ...] = ()
+    needs_main: bool = False
 
     def heap_full(self, outcome: RunOutcome) -> bool:
         """Says whether this program's runtime reports that it found no more memory; its outputs are still open."""
@@ -129,7 +134,20 @@ def _plan(
         env={"PATH": PATH, "HOME": HOME, **made.env},
         limits=language.limits(limits),
         heap=language.heap_sign(limits.memory),
+        products=_products(language, made, files),
+        needs_main=language.entry != "file",
     )
+
+
+def _products(language: Language, made: CommandPlan, files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """The files below /box that the command of a run names and only compiling can make."""
+    if made.compile is None:
+        return ()
+    named = [word.removeprefix(f"{BOX}/") for word in made.run if word.startswith(f"{BOX}/")]
+    if language.entry == "class" and made.run[-1:] == [made.entry] and BOX in made.run:
+        named.append(f"{made.entry.replace('.', '/')}.class")
+    folders = {str(folder) for name in files for folder in PurePosixPath(name).parents}
+    return tuple(name for name in named if name not in files and name not in folders)
 
 
 def _check_layout(files: Mapping[str, bytes], include: Mapping[str, bytes]) -> None:
@@ -254,7 +272,16 @@ def plan_program(
         files[main] = files.pop(program.main)
     made = language.plan_files(files, limits.memory, main)
     env = {"PATH": PATH, **made.env}
-    return Program(files, made.compile, made.run, env, language.limits(limits), heap=language.heap_sign(limits.memory))
+    return Program(
+        files=files,
+        compile=made.compile,
+        run=made.run,
+        env=env,
+        limits=language.limits(limits),
+        heap=language.heap_sign(limits.memory),
+        products=_products(language, made, files),
+        needs_main=language.entry != "file",
+    )
 
 
 def _language(name: str, table: Mapping[str, Language]) -> Language:

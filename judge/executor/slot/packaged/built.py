@@ -8,6 +8,7 @@ from pathlib import Path
 
 from judge.executor.slot import builds, truncation
 from judge.executor.slot.file_lock import Wait
+from judge.executor.slot.made import made_fault
 from judge.executor.slot.program import Box, Program
 from judge.executor.verdict import compile_verdict
 from judge.model.messages import Limits
@@ -101,6 +102,9 @@ class BuiltProgram:
             if failed is not None:
                 msg = f"{self.what} does not compile: {failed.reason}: {first_line(outcome)}"
                 raise BuildError(truncation.clip(msg, MESSAGE_BYTES))
+        fault = made_fault(self.program, box.get)
+        if fault:
+            raise BuildError(f"{self.what} does not compile: the compiler {fault}")
         with run(box, builds.packing()) as outcome:
             data = builds.packed(outcome)
         if data is not None:
