@@ -30,7 +30,7 @@ from judge.backup.pieces import documents_of
 from judge.backup.repository import PieceReader
 from judge.errors import JudgeError, RefusedError
 from judge.judicator import indexes
-from judge.mongodb.store import DRIVER_ERRORS, Bson, Client, translate
+from judge.mongodb.store import DRIVER_ERRORS, Bson, Client, only_duplicates, translate
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,6 @@ ITS_OWN: Final = LEFT_OUT | {FILES, "audit", "executors", "meta", "usage"}
 # The beginning of the idempotency key of all that playbooks/verify.yml hands in.
 PROBE: Final = "verify.yml/"
 _PROBES: Final = re.compile(rf"^[^\0]*\0{re.escape(PROBE)}")
-_DUPLICATE: Final = 11000
 _CHUNK: Final = 255 * 1024
 _AT_ONCE: Final = 4 * 1024**2
 _NOTED: Final = 50
@@ -207,8 +206,7 @@ class _Restore:
         try:
             self._db[name].insert_many(documents, ordered=False)
         except BulkWriteError as exc:
-            wrong = [one for one in exc.details["writeErrors"] if one["code"] != _DUPLICATE]
-            if wrong or exc.details.get("writeConcernErrors"):
+            if not only_duplicates(exc):
                 raise
 
     def _blobs(self) -> None:

@@ -15,14 +15,13 @@ from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
 from judge.judicator import documents
-from judge.mongodb.store import Bson
+from judge.mongodb.store import DUPLICATE, Bson, unconfirmed
 
 D = TypeVar("D", bound=Mapping[str, Any])
 
 MAJORITY: Final = WriteConcern(w="majority", j=True)
 # Documents of one command: a few of these pass within any deadline, however big the documents are.
 BATCH: Final = 200
-_DUPLICATE: Final = 11000
 # The server stopped being the primary, or is stopping: it cannot say what became of the write.
 _CHANGING: Final = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})
 
@@ -36,14 +35,19 @@ async def aggregate(
 
 
 def one_by_one(count: int, failed: BulkWriteError) -> list[Exception | None]:
-    """The errors of so many writes of one command, in order: None, or what that write alone would have raised."""
+    """The errors of so many writes of one command, in order: None, or what that write alone would have raised.
+
+    Raises `failed` itself if their outcome is unknown.
+    """
+    if unconfirmed(failed):  # nobody knows whether a majority has any of them
+        raise failed
     found: list[Exception | None] = [None] * count
     for error in failed.details["writeErrors"]:
         code = error["code"]
         if code in _CHANGING:
             found[error["index"]] = NotPrimaryError(error["errmsg"], error)
         else:
-            kind = DuplicateKeyError if code == _DUPLICATE else WriteError
+            kind = DuplicateKeyError if code == DUPLICATE else WriteError
             found[error["index"]] = kind(error["errmsg"], code, error)
     return found
 

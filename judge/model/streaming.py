@@ -9,8 +9,9 @@ from pydantic import Field, StringConstraints
 from judge.allowance import Role
 from judge.model.messages import Message, TaskId, Verdict
 
-# A place in the log of changes: seconds and a count, as the database's clock has them.
-Place = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,10}-[0-9]{1,10}$")]
+# A place in the log of changes: seconds and a count, as the database's clock has them, and a number among the changes
+# of that time. Places of earlier releases have no number.
+Place = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,10}-[0-9]{1,10}(-[0-9]{1,10})?$")]
 
 
 class Change(Message):

@@ -28,6 +28,7 @@ AsyncClient = pymongo.AsyncMongoClient[Bson]
 _HEARTBEAT_MS = 2000
 _CONNECT_MS = 2000
 
+DUPLICATE = 11000
 _AUTHENTICATION = frozenset({13, 18, 8000})
 # Errors that a read meets when its server stops being the primary, or has just become it: a cursor or plan that is
 # gone, no majority or quorum known yet, no snapshot. The same call succeeds a moment later.
@@ -170,6 +171,16 @@ def _may_have_happened(exc: errors.PyMongoError) -> bool:
         return True
     details = getattr(exc, "details", None) or {}
     return bool(details.get("writeConcernErrors") or details.get("writeConcernError"))
+
+
+def unconfirmed(exc: errors.BulkWriteError) -> bool:
+    """Say whether nobody knows if a majority has what these writes did, also those that report no error."""
+    return bool(exc.details.get("writeConcernErrors"))
+
+
+def only_duplicates(exc: errors.BulkWriteError) -> bool:
+    """Say whether an unordered insert failed for nothing but documents that are there already, on a majority."""
+    return not unconfirmed(exc) and all(fault["code"] == DUPLICATE for fault in exc.details["writeErrors"])
 
 
 def translate(exc: errors.PyMongoError | BSONError) -> JudgeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime
 import functools
@@ -16,10 +17,11 @@ from dataclasses import dataclass, field
 
 import httpx
 import pytest
-from bson import Timestamp
+from bson import ObjectId, Timestamp
 
-from judge.judicator.events.streaming import too_old
+from judge.judicator.events.streaming import Changes, Numbering, after_all, place, position, too_old
 from judge.model import messages as m
+from judge.model import streaming as m_streaming
 from tests.support.gateway import ADMIN, OTHER, PEOPLE, USER, make_config, running_gateway, write_tokens
 from tests.support.judicators import FAST, World, source
 from tests.support.rejudging import judge
@@ -371,8 +373,66 @@ def test_a_place_that_nobody_was_given_spoils_no_stream(address, people, executo
 
 @pytest.mark.parametrize(("seconds", "lost"), [(0, False), (3600, False), (3601, True), (1_800_000_000, True)])
 def test_the_log_is_read_for_an_hour_back(seconds, lost):
-    begin = Timestamp(1_800_000_000, 5)
-    assert too_old(Timestamp(begin.time - seconds, 1), begin) is lost
+    begin = (1_800_000_000, 5, 0)
+    assert too_old((begin[0] - seconds, 1, 0), begin) is lost
+
+
+def test_positions_of_one_time_are_told_apart():
+    numbering = Numbering()
+    times = [Timestamp(5, 1)] * 3 + [Timestamp(5, 2)] * 2 + [Timestamp(6, 1)]
+    found = [numbering.of(one) for one in times]
+    assert found == [(5, 1, 0), (5, 1, 1), (5, 1, 2), (5, 2, 0), (5, 2, 1), (6, 1, 0)] == sorted(found)
+    assert [position(place(one)) for one in found] == found
+    assert position("5-1") == after_all(Timestamp(5, 1)) and found[2] < position("5-1") < found[3]
+    assert position("9999999999-9999999999-9999999999") == (2**32 - 1,) * 3
+
+
+@pytest.mark.parametrize("user", [None, "ada"])
+def test_changes_of_one_time_are_never_cut_apart(world, people, executor, user):
+    """A transaction gives all of its changes one time, as MongoDB 8 does for each insert of several documents."""
+    (task,) = judge(people, executor, "AC")
+    first, second = world.judicators[:2]
+    changes, other = first.judicator.events.changes, second.judicator.events.changes
+
+    def ask(which, **wanted):
+        running = first if which is changes else second
+        return running.do(which.changes(m_streaming.ChangesRequest(user=user, **wanted)))
+
+    begin = ask(changes).place
+    doc = world.db.tasks.find_one({"_id": ObjectId(task)})
+    doc.pop("key", None)
+    docs = [{**doc, "_id": ObjectId(), "user": "ada" if number % 3 else "eve"} for number in range(64)]
+    wanted = [str(one["_id"]) for one in docs if user in {None, one["user"]}]
+    with world.db.client.start_session() as session, session.start_transaction():
+        world.db.tasks.insert_many(docs, session=session)
+    fresh = Changes(other._db)  # it reads them from the database's log
+    following = second.do(_start(fresh))
+    time.sleep(1)
+    for which in (changes, fresh):
+        for limit in (1, 7, 40, 1000):
+            heard, at = [], begin
+            for _ in range(80):
+                reply = ask(which, after=at, limit=limit, wait=0.2)
+                assert position(at) <= position(reply.place) and not reply.lost
+                at = reply.place
+                heard += [one.submission for one in reply.changes]
+                if len(heard) >= len(wanted):
+                    break
+            assert heard == wanted, (which is changes, limit)
+    # Who goes on at the other judicator, inside the time, hears the rest and nothing twice.
+    part = ask(changes, after=begin, limit=20)
+    rest = ask(fresh, after=part.place, limit=1000)
+    assert [one.submission for one in [*part.changes, *rest.changes]][: len(wanted)] == wanted
+    second.do(_cancel(following))
+    world.db.tasks.delete_many({"_id": {"$in": [one["_id"] for one in docs]}})
+
+
+async def _start(changes):
+    return asyncio.create_task(changes.run())
+
+
+async def _cancel(task):
+    task.cancel()
 
 
 def test_a_place_that_is_yet_to_come_is_no_error(address, people, executor):

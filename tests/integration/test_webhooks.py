@@ -10,10 +10,13 @@ from collections import Counter
 
 import pytest
 from bson import ObjectId, Timestamp
+from pymongo import WriteConcern
+from pymongo.errors import BulkWriteError, NotPrimaryError
 
 from judge import clock
-from judge.errors import FieldError, NotFoundError
-from judge.judicator.events.outbox import POSITION, delivery
+from judge.errors import FieldError, NotFoundError, OutcomeUnknownError
+from judge.judicator.database import Database
+from judge.judicator.events.outbox import POSITION, Outbox, delivery
 from judge.judicator.events.post import MOST_WAITING
 from judge.model import messages as m
 from judge.model.deleting import Deleted
@@ -28,6 +31,7 @@ from judge.model.webhooks import (
     WebhookRef,
     WebhooksReply,
 )
+from judge.mongodb.store import translate
 from tests.support.gateway import check, make_config, serving_app
 from tests.support.judicators import World, source
 from tests.support.receiver import HOOKS, hurry, is_genuine, receiving, telling
@@ -346,6 +350,81 @@ def test_a_log_that_does_not_reach_back(tmp_path, etcd_endpoint, mongod_address,
         assert Counter(one["hook"] for one in world.db.deliveries.find()) == {"h": 3}
     finally:
         world.close()
+
+
+class CutReader:
+    """Reads submissions until the database has another primary."""
+
+    def __init__(self, reader, reads):
+        self.reader, self.reads = reader, reads
+
+    async def get(self, *wanted):
+        self.reads -= 1
+        if self.reads < 0:
+            raise NotPrimaryError("not primary")
+        return await self.reader.get(*wanted)
+
+
+def test_a_catch_up_that_is_cut_off_is_begun_again(tmp_path, etcd_endpoint, mongod_address, receiver):
+    """The place in the log is written after the deliveries that it covers: the next leader finds the old place."""
+    world = World(tmp_path, etcd_endpoint, mongod_address)
+    try:
+        one = world.judicator("j1", **HOOKS)
+        people = world.client(timeout=30.0)
+        executor = world.executor(slots=10)
+        executor.report(vacant=0)
+        people.call("webhook_add", WebhookAdd(name="h", url=receiver.url), WebhookAdded)
+        done = judge(people, executor, *["AC"] * 9, "WA")
+        rejudging = start(people, ids=[done[-1]])
+        rejudge(executor, {"int main(){} // 9": "AC"})
+        apply(people, rejudging.id)
+        wait_for(lambda: len(receiver.taken()) >= 11, what="the calls")
+        one.stop()
+        world.judicators.remove(one)
+        # The submissions ended, and the rejudging's run was judged, long before the place; it was applied after it.
+        early = clock.wall() - datetime.timedelta(hours=2)
+        world.db.tasks.update_many({"_id": ObjectId(done[-1])}, {"$set": {"finished": early}})
+        world.db.deliveries.delete_many({})
+        lost = {"token": None, "since": Timestamp(1, 1), "at": clock.wall() - datetime.timedelta(hours=1)}
+        world.db.meta.update_one({"_id": POSITION}, {"$set": lost})
+        was = world.db.meta.find_one({"_id": POSITION})
+        idle = world.judicator("j2", **HOOKS)
+        idle.judicator.lead._leading = False
+        outbox = Outbox(idle.judicator.database, CutReader(idle.judicator.events.outbox._reader, 4), lambda: None)
+        with pytest.raises(NotPrimaryError):
+            idle.do(outbox.catch_up())
+        place = world.db.meta.find_one({"_id": POSITION})
+        assert place == was or place["at"] > was["at"], "this one's catch-up has not moved it"
+        idle.do(idle.judicator.events.outbox.catch_up())
+        told = {(str(doc["task"]), doc["event"]) for doc in world.db.deliveries.find()}
+        assert told == {(task, "submission.finished") for task in done[:-1]} | {(done[-1], "submission.rejudged")}
+    finally:
+        world.close()
+
+
+def test_a_delivery_that_no_majority_has_is_not_taken_as_written(shared, people, executor):
+    """Two members must confirm it, and there is one: the insert itself reports no error."""
+    (task,) = judge(people, executor, "AC")
+    judicator = shared.judicators[0].judicator
+    strict = WriteConcern(w=2, wtimeout=200)
+    database = Database(judicator.database.client, judicator.database.raw.name)
+    database.deliveries = database.deliveries.with_options(write_concern=strict)
+    outbox = Outbox(database, judicator.events.outbox._reader, lambda: None)
+    event = {
+        "done": True,
+        "clusterTime": Timestamp(2**31, 1),
+        "documentKey": {"_id": ObjectId(task)},
+        "version": 10**6,
+    }
+    shared.db.webhooks.insert_one({"_id": "strict", "url": "http://127.0.0.1:9/", "events": ["submission.finished"], "secret": "s", "user": None, "problem": None, "created": clock.wall()})  # fmt: skip  # noqa: E501
+    try:
+        for _ in range(2):  # the second time each of them is a duplicate as well
+            with pytest.raises(BulkWriteError) as caught:
+                shared.judicators[0].do(outbox.happened(event))
+            assert isinstance(translate(caught.value), OutcomeUnknownError)
+    finally:
+        shared.db.webhooks.delete_one({"_id": "strict"})
+        shared.db.deliveries.delete_many({"hook": "strict"})
 
 
 def test_one_that_is_added_later_is_told_of_what_ends_from_then_on(shared, people, executor, receiver):

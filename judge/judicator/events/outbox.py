@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Any, Final
 
 from bson import ObjectId, Timestamp
@@ -22,14 +22,14 @@ from judge.judicator.documents import DeliveryDocument, MetaDocument, TaskDocume
 from judge.judicator.loops import put_off
 from judge.judicator.tasks.reading import TaskReader
 from judge.model.webhooks import Event, Payload, Told
-from judge.mongodb.store import Bson
+from judge.mongodb.store import Bson, only_duplicates
 
 log = logging.getLogger(__name__)
 
 POSITION: Final = "webhooks"
 _RETRY: Final = 1.0
 _SAVE: Final = 5.0
-_DUPLICATE: Final = 11000
+_BRIEF: Final = {"version": 1, "past": 1, "finished": 1}
 # InvalidResumeToken, ChangeStreamFatalError, ChangeStreamHistoryLost: the log does not reach back so far.
 _LOST: Final = frozenset({260, 280, 286})
 # Judicators' clocks differ by less; what is looked at twice makes nothing twice.
@@ -123,20 +123,31 @@ class Outbox:
             await self._about(event["documentKey"]["_id"], kind, event["version"], hooks, event.get("wallTime"))
 
     async def catch_up(self) -> None:
-        """Write deliveries of all that has finished since the position that is lost, then begin anew from now."""
-        known = await self._db.meta.find_one({"_id": POSITION}) or {}
-        # The log is read from this moment on; submissions that ended before are searched for. Some are met twice.
-        await self._db.meta.update_one(
-            {"_id": POSITION},
-            {"$set": {"token": None, "since": await database_time(self._db), "at": clock.wall()}},
-            upsert=True,
-        )
-        since = known.get("at")
+        """Write deliveries of all that has changed since the position that is lost, then begin anew from now.
+
+        The new position is written last. Who is interrupted begins again, and what is met twice makes nothing twice.
+        """
+        known = await begin(self._db)
+        # The log is read from this moment on; what changed before is searched for. Some of it is met twice.
+        fields = {"token": None, "since": await database_time(self._db), "at": clock.wall()}
         hooks = await self._db.webhooks.find({}).to_list()
-        if since is None or not hooks:
-            return
-        late = {"done": True, "finished": {"$gte": since - _MARGIN}, "rerun_of": None}
-        async for doc in self._db.tasks.find(late, {"version": 1, "past": 1, "finished": 1}, hint="retention"):
+        if hooks:
+            await self._search(known["at"] - _MARGIN, hooks)
+        # Another leader may have caught up meanwhile; its position is later than this one.
+        await self._db.meta.update_one({"_id": POSITION, "at": known["at"]}, {"$set": fields})
+
+    async def _search(self, since: datetime.datetime, hooks: list[WebhookDocument]) -> None:
+        """Write deliveries of submissions that ended, and of rejudgings that were applied, since then."""
+        late: Bson = {"done": True, "finished": {"$gte": since}, "rerun_of": None}
+        await self._write(self._db.tasks.find(late, _BRIEF, hint="retention"), hooks)
+        # A rejudging's runs may have been judged long before it was applied.
+        applied = await self._db.rejudgings.find({"ended": {"$gte": since}}, {"_id": 1}).to_list()
+        numbers: Bson = {"past.rejudging": {"$in": [doc["_id"] for doc in applied]}}
+        if applied:
+            await self._write(self._db.tasks.find(numbers, _BRIEF, hint="rejudged"), hooks)
+
+    async def _write(self, docs: AsyncIterable[TaskDocument], hooks: list[WebhookDocument]) -> None:
+        async for doc in docs:
             kind: Event = "submission.rejudged" if doc.get("past") else "submission.finished"
             # A new verdict may be older than the moment from which it counts.
             ended = None if doc.get("past") else doc["finished"]
@@ -169,7 +180,7 @@ class Outbox:
         try:
             await self._db.deliveries.insert_many(made, ordered=False)
         except BulkWriteError as exc:
-            if any(fault["code"] != _DUPLICATE for fault in exc.details["writeErrors"]):
+            if not only_duplicates(exc):
                 raise
         self._wake()
 

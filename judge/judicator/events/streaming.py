@@ -1,7 +1,8 @@
 """The log of changes of submissions, for listeners: the newest from memory, older ones from the database's log.
 
 A change stream of its own is open while somebody asks, as it looks up each submission that has changed. The place of
-a change is the database's own time of it: the same at every judicator, so that a listener may go on at another one.
+a change is the database's own time of it and its number in that time: the same at every judicator, so that a listener
+may go on at another one.
 """
 
 from __future__ import annotations
@@ -50,29 +51,57 @@ _PIPELINE: Final[list[Bson]] = [
 ]
 
 
-def place(moment: Timestamp) -> str:
-    """A place in the log, as listeners have it."""
-    return f"{moment.time}-{moment.inc}"
+# Where a change stands: the seconds and the count of the database's time, and the number of the event among those of
+# that time. Several events have one time if one command or transaction makes them.
+Position = tuple[int, int, int]
+# After all events of a time.
+_LAST: Final = 2**32 - 1
 
 
-def moment(place: str) -> Timestamp:
-    """The same for the database."""
-    return Timestamp(*(min(int(part), 2**32 - 1) for part in place.split("-")))
+def place(position: Position) -> str:
+    """A position as listeners have it."""
+    return "-".join(map(str, position))
 
 
-def too_old(after: Timestamp, begin: Timestamp) -> bool:
+def position(place: str) -> Position:
+    """The position that a place says; without a number it is after all events of that time."""
+    seconds, count, number = (min(int(part), _LAST) for part in f"{place}-{_LAST}".split("-")[:3])
+    return seconds, count, number
+
+
+def after_all(moment: Timestamp) -> Position:
+    """The position after all events of this time."""
+    return moment.time, moment.inc, _LAST
+
+
+class Numbering:
+    """The positions of a stream's events. The stream must begin with the first event of a time, and leave none out."""
+
+    def __init__(self) -> None:
+        """No event has been read."""
+        self._last: Position = (0, 0, -1)
+
+    def of(self, moment: Timestamp) -> Position:
+        """The position of the next event, whose time this is."""
+        seconds, count, number = self._last
+        same = (moment.time, moment.inc) == (seconds, count)
+        self._last = moment.time, moment.inc, number + 1 if same else 0
+        return self._last
+
+
+def too_old(after: Position, begin: Position) -> bool:
     """Says whether a place is too far before the beginning of what is in memory to be read from the database's log."""
-    return begin.time - after.time > _REACH
+    return begin[0] - after[0] > _REACH
 
 
-def change(event: Bson) -> Change | None:
-    """A change out of an event of the stream; None for what is nobody's to see. Pure."""
+def change(event: Bson, at: Position) -> Change | None:
+    """A change out of an event of the stream, which stands there; None for what is nobody's to see. Pure."""
     doc = event.get("fullDocument")
     if not doc or "status" not in doc or doc.get("rerun_of") is not None:
         return None  # deleted meanwhile; a run of a rejudging is the judges' own
     problem = doc.get("problem")
     return Change(
-        id=place(event["clusterTime"]),
+        id=place(at),
         submission=str(event["documentKey"]["_id"]),
         version=doc["version"],
         user=doc["user"],
@@ -90,9 +119,9 @@ class Changes:
     def __init__(self, database: Database) -> None:
         """Nothing is opened before the first question."""
         self._db = database
-        self._log: deque[tuple[Timestamp, Change]] = deque(maxlen=_KEPT)
+        self._log: deque[tuple[Position, Change]] = deque(maxlen=_KEPT)
         self._told: OrderedDict[str, int] = OrderedDict()
-        self._begin: Timestamp | None = None
+        self._begin: Position | None = None
         self._news = asyncio.Condition()
         self._asked = 0.0
         self._wanted = asyncio.Event()
@@ -108,7 +137,7 @@ class Changes:
         begin = await self._opened()
         if request.after is None:
             return ChangesReply(place=place(self._newest(begin)))
-        after = moment(request.after)
+        after = position(request.after)
         if too_old(after, begin):
             return ChangesReply(place=place(self._newest(begin)), lost=True)
         if after < begin:
@@ -123,10 +152,10 @@ class Changes:
         end = found[-1].id if found else request.after
         return ChangesReply(changes=[one for one in found if request.user in {None, one.user}], place=end)
 
-    def _newest(self, begin: Timestamp) -> Timestamp:
+    def _newest(self, begin: Position) -> Position:
         return self._log[-1][0] if self._log else begin
 
-    async def _opened(self) -> Timestamp:
+    async def _opened(self) -> Position:
         try:
             async with asyncio.timeout(_OPENING), self._news:
                 await self._news.wait_for(lambda: self._begin is not None)
@@ -136,28 +165,35 @@ class Changes:
             raise UnavailableError("this judicator cannot follow the changes of submissions now; try again")
         return self._begin
 
-    async def _older(self, request: ChangesRequest, after: Timestamp) -> ChangesReply:
+    async def _older(self, request: ChangesRequest, after: Position) -> ChangesReply:
         """Changes from the database's log after a place that is not in memory, as many as one answer takes."""
-        mine: list[Bson] = [] if request.user is None else [{"$match": {"fullDocument.user": request.user}}]
         found: list[Change] = []
         end = after
         until = self._begin or after
+        numbering = Numbering()
+        seen = 0
         try:
+            # Events of all users, since a filter would change their numbers.
             async with await self._db.raw.tasks.watch(
-                [*_PIPELINE, *mine],
+                _PIPELINE,
                 full_document="updateLookup",
-                start_at_operation_time=after,
+                start_at_operation_time=Timestamp(*after[:2]),
                 max_await_time_ms=100,
                 batch_size=request.limit,
             ) as stream:
                 silent = 0
-                while len(found) < request.limit and end < until and silent < _SILENT:
+                while seen < request.limit and end < until and silent < _SILENT:
                     event = await stream.try_next()
-                    silent = silent + 1 if event is None else 0
-                    if event is None or event["clusterTime"] <= after:
+                    if event is None:
+                        silent += 1
                         continue
-                    end = event["clusterTime"]
-                    if (one := change(event)) is not None:
+                    silent = 0
+                    at = numbering.of(event["clusterTime"])
+                    if at <= after:
+                        continue
+                    seen, end = seen + 1, at
+                    one = change(event, at)
+                    if one is not None and request.user in {None, one.user}:
                         found.append(one)
                 if silent:
                     end = max(end, until)
@@ -180,7 +216,7 @@ class Changes:
             finally:
                 await self._set(None)
 
-    async def _set(self, begin: Timestamp | None) -> None:
+    async def _set(self, begin: Position | None) -> None:
         async with self._news:
             self._begin = begin
             self._log.clear()
@@ -189,18 +225,22 @@ class Changes:
 
     async def _follow(self) -> None:
         hello: dict[str, Any] = await self._db.client.admin.command("hello")
-        begin: Timestamp = hello["operationTime"]
+        start: Timestamp = hello["operationTime"]
+        begin = after_all(start)
+        numbering = Numbering()
         async with await self._db.raw.tasks.watch(
-            _PIPELINE, full_document="updateLookup", start_at_operation_time=begin, max_await_time_ms=1000
+            _PIPELINE, full_document="updateLookup", start_at_operation_time=start, max_await_time_ms=1000
         ) as stream:
             await self._set(begin)
             while stream.alive and clock.monotonic() - self._asked < _IDLE:
                 event = await stream.try_next()
                 if event is not None:
-                    await self._happened(event)
+                    at = numbering.of(event["clusterTime"])
+                    if at > begin:
+                        await self._happened(event, at)
 
-    async def _happened(self, event: Bson) -> None:
-        one = change(event)
+    async def _happened(self, event: Bson, at: Position) -> None:
+        one = change(event, at)
         if one is None or self._told.get(one.submission, -1) >= one.version:
             return  # told already: what is looked up may be newer than its event
         self._told[one.submission] = one.version
@@ -210,5 +250,5 @@ class Changes:
         async with self._news:
             if len(self._log) == _KEPT:
                 self._begin = self._log[0][0]
-            self._log.append((event["clusterTime"], one))
+            self._log.append((at, one))
             self._news.notify_all()

@@ -177,8 +177,6 @@ class Tasks:
         try:
             await self._tasks.insert_many(docs, ordered=False)
         except BulkWriteError as exc:
-            if exc.details.get("writeConcernErrors"):  # nobody knows whether a majority has any of them
-                raise
             return one_by_one(len(docs), exc)
         return [None] * len(docs)
 
