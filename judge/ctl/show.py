@@ -266,6 +266,8 @@ def _print_evidence(task: Task, result: Result) -> None:
 def print_task(task: Task, *, full: bool = False, source: bool = False) -> None:
     """One task: verdict, reason, compile log, per-test results when asked, and the output of a plain run."""
     out.say(_headline(task))
+    if task.waits is not None:
+        out.say(f"it has waited for {task.waits.seconds:.0f} s: {task.waits.reason}", "yellow")
     result = task.result or Result()
     if result.reason:
         out.say(result.reason)
@@ -373,6 +375,8 @@ def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> Non
         out.say("healthy", "bold green")
     for warning in status.warnings:
         out.say(f"  ! {warning}", "yellow")
+    for sentence in status.waits:
+        out.say(f"  … {sentence}", "yellow")
     queued = sum(status.queued.values())
     out.say(
         f"queue {queued}  running {status.running}  finished {status.finished}  "

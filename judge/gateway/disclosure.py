@@ -35,7 +35,7 @@ def _fields(names: str) -> frozenset[str]:
 SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.Task: _fields(
         "id submission problem status done verdict attempt executor judged_by created started finished "
-        "latency version trace"
+        "latency version trace waits"
     ),
     m.Result: _fields(
         "compile_log compile language_version judge_version sandbox limits weak_sandbox failed_test score groups"
@@ -52,7 +52,9 @@ SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
     HistoryReply: _fields("executor"),
     Start: _fields("at version slots weak_sandbox"),
     VersionChange: _fields("language before after"),
-    StatusReply: _fields("leader epoch judicators etcd mongodb queued running finished slots vacant versions faults"),
+    StatusReply: _fields(
+        "leader epoch judicators etcd mongodb queued running finished slots vacant versions faults waits"
+    ),
 }
 # Fields that go out as something made of them: fixed sentences, rounded figures, messages that are disclosed in turn.
 MADE: Final[dict[type[BaseModel], frozenset[str]]] = {

@@ -116,6 +116,7 @@ class TaskDocument(OutcomeFields, total=False):
     failed: list[str]  # executors
     penalty: int  # against the cap of attempts, in tenths (queue/order.py)
     history: list[HistoryEntry]
+    returned: datetime.datetime  # when an executor gave it back last
     freed: str | None  # the executor from which a person's cancellation has taken it
     # Its state, beside the fields of its outcome.
     done: bool
@@ -171,6 +172,7 @@ class ExecutorDocument(TypedDict, total=False):
     drain: bool
     drain_reason: str
     info: Dumped | None
+    asked: datetime.datetime  # when it asked for work last
 
 
 class StartFields(TypedDict):
@@ -444,3 +446,10 @@ def allowance_of(doc: TaskDocument, allowances: Allowances) -> Allowance:
     own = doc.get("quota")
     role = doc["submission"].get("role", "user")
     return allowances.of(role, Quota.model_validate(own) if own else None)
+
+
+def waiting_seconds(task: TaskDocument, now: datetime.datetime) -> float | None:
+    """The seconds for which a task has waited, on judicators' clocks; None if it does not wait. For people only."""
+    if task["done"] or task.get("executor") is not None:
+        return None
+    return max(0.0, (now - task.get("returned", task["created"])).total_seconds())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
 
 from prometheus_client import Counter
 from pymongo import ReturnDocument
@@ -15,7 +15,7 @@ from judge.errors import NotFoundError, StaleError
 from judge.judicator.database import Database
 from judge.judicator.documents import ExecutorDocument, iso
 from judge.judicator.gathering import Gathering
-from judge.judicator.queue.order import Capacity
+from judge.judicator.queue.order import Capacity, ExecutorCapacity
 from judge.model.messages import ExecutorInfo, ReportRequest
 from judge.model.overview import ExecutorState
 from judge.mongodb.store import Bson
@@ -27,6 +27,17 @@ STALE_REPORTS = Counter("judge_stale_reports_total", "Reports refused: an older 
 # Replaced incarnations that are remembered of an executor; it restarts rarely enough.
 _PAST = 200
 _CACHE: Final = 1.0
+# An executor accepts work if it asked for some within so many seconds; idle ones ask every second or so.
+_ASKED: Final = 15.0
+_CAPACITY: Final[Bson] = {
+    "info.languages": 1,
+    "info.abilities": 1,
+    "info.slots": 1,
+    "alive": 1,
+    "drain": 1,
+    "executing": 1,
+    "idle": {"$subtract": ["$$NOW", "$asked"]},
+}
 # Those who have one look at the executors together.
 _LOOKS: Final = 1000
 
@@ -39,6 +50,8 @@ class Executors:
         self._db = database
         self._executors = database.executors
         self._alive = Capacity({}, 0)
+        # All known executors, by name.
+        self._every: Mapping[str, ExecutorCapacity] = {}
         self._read: float | None = None
         self._looks: Gathering[None, Capacity] = Gathering(self._look, _LOOKS)
 
@@ -57,9 +70,10 @@ class Executors:
         }
         if request.info is not None:
             fields["info"] = request.info.model_dump(mode="json")
+        asks: Bson = {"$currentDate": {"asked": True}} if request.vacant else {}
         while True:
             same = {"_id": request.executor, "incarnation": request.incarnation}
-            doc = await self._update({**same, "sequence": {"$lte": request.sequence}}, {"$set": fields})
+            doc = await self._update({**same, "sequence": {"$lte": request.sequence}}, {"$set": fields, **asks})
             if doc is not None:
                 return doc
             known = await self._db.latest(self._executors, {"_id": request.executor})
@@ -100,6 +114,8 @@ class Executors:
             "info": None,
             **fields,
         }
+        if request.vacant:
+            doc["asked"] = clock.wall()
         try:
             await self._executors.insert_one(doc)
         except DuplicateKeyError:
@@ -138,6 +154,11 @@ class Executors:
         """Every known executor, by name."""
         return await self._executors.find(sort=[("_id", 1)]).to_list()
 
+    async def capacities(self) -> Mapping[str, ExecutorCapacity]:
+        """All known executors by name, up to a second old."""
+        await self.capacity()
+        return self._every
+
     async def capacity(self) -> Capacity:
         """The executors that take work, their languages and slots; up to a second old."""
         if self._read is None or clock.monotonic() - self._read > _CACHE:
@@ -145,10 +166,11 @@ class Executors:
         return self._alive
 
     async def _look(self, askers: Sequence[None]) -> list[Capacity]:
-        found = self._executors.find({"alive": True, "drain": False}, {"info.languages": 1, "info.slots": 1})
-        docs = [doc async for doc in found]
-        slots = sum((doc.get("info") or {}).get("slots", 0) for doc in docs)
-        self._alive = Capacity({doc["_id"]: languages(doc) for doc in docs}, slots)
+        docs = await self._executors.find({}, _CAPACITY).to_list()
+        self._every = {doc["_id"]: _capacity(doc) for doc in docs}
+        working = [doc for doc in docs if doc["alive"] and not doc["drain"]]
+        slots = sum((doc.get("info") or {}).get("slots", 0) for doc in working)
+        self._alive = Capacity({doc["_id"]: self._every[doc["_id"]] for doc in working}, slots)
         self._read = clock.monotonic()
         return [self._alive] * len(askers)
 
@@ -173,6 +195,18 @@ class Executors:
         same = {"_id": doc["_id"], "incarnation": doc["incarnation"], "sequence": doc["sequence"]}
         done = await self._executors.delete_one({**same, "alive": False, "drain": False})
         return bool(done.deleted_count)
+
+
+def _capacity(doc: ExecutorDocument) -> ExecutorCapacity:
+    idle = cast("Bson", doc).get("idle")
+    return ExecutorCapacity(
+        languages=languages(doc),
+        abilities=abilities(doc),
+        accepts=doc["alive"] and idle is not None and idle < _ASKED * 1000,
+        alive=doc["alive"],
+        drained=doc["drain"],
+        busy=doc["executing"] > 0,
+    )
 
 
 def languages(doc: ExecutorDocument) -> frozenset[str]:

@@ -21,7 +21,7 @@ from judge.judicator.aside import aside
 from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
-from judge.judicator.documents import ExecutorDocument, ProblemDocument
+from judge.judicator.documents import ExecutorDocument, ProblemDocument, TaskDocument, waiting_seconds
 from judge.judicator.executors import Executors, abilities, languages, to_state
 from judge.judicator.figures.machines import Machines
 from judge.judicator.hub import Hub
@@ -31,10 +31,10 @@ from judge.judicator.people.rates import Count
 from judge.judicator.people.users import handing_in
 from judge.judicator.problems import Problems
 from judge.judicator.queue.adding import too_many
-from judge.judicator.queue.order import FULL_PENALTY, LIGHT_PENALTY, NO_PENALTY, attempt_penalty
+from judge.judicator.queue.order import FULL_PENALTY, LIGHT_PENALTY, NO_PENALTY, attempt_penalty, waiting_reason
 from judge.judicator.queue.usage import output_of
 from judge.judicator.queue.waiting import RequestingExecutor
-from judge.judicator.status import StatusReader
+from judge.judicator.status import WAITS_SECONDS, StatusReader
 from judge.judicator.tasks import forms, intake, results
 from judge.judicator.tasks.forms import HandOut
 from judge.judicator.tasks.lifecycle import STALE, Tasks
@@ -296,7 +296,18 @@ class Service:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(deadline.left(), look)):
                         await watch.changed.wait()
-        return forms.to_task(await self.tasks.reader.get(task, least))
+        return await self._with_reason(await self.tasks.reader.get(task, least))
+
+    async def _with_reason(self, doc: TaskDocument) -> m.Task:
+        """The message, with the reason why the task waits if it has for some seconds."""
+        found = forms.to_task(doc)
+        waited = waiting_seconds(doc, clock.wall())
+        if waited is not None and waited >= WAITS_SECONDS:
+            reason = waiting_reason(
+                doc["needs"], doc.get("wants", ()), doc["failed"], await self.executors.capacities()
+            )
+            found.waits = m.Waits(reason=reason, seconds=round(waited, 1))
+        return found
 
     async def search(self, request: m.SearchRequest) -> m.SearchReply:
         """Tasks, newest first."""

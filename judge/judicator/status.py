@@ -19,10 +19,12 @@ from judge.etcd.client import Etcd, EtcdMember
 from judge.etcd.election import read_holder
 from judge.etcd.registry import ServiceEntry, judicators
 from judge.judicator.database import Database
-from judge.judicator.documents import ExecutorDocument
+from judge.judicator.documents import ExecutorDocument, waiting_seconds
 from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.leader.leading import EPOCH, LEADER_KEY
 from judge.judicator.loops import known_faults
+from judge.judicator.queue.order import waiting_reason
+from judge.judicator.queue.placing import FRONT
 from judge.judicator.queue.tally import Tally, Work
 from judge.metrics import expiring
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
@@ -32,6 +34,11 @@ log = logging.getLogger(__name__)
 
 # One silent etcd member must not hold up the answer.
 _PROBE: Final = 1.0
+# From so many seconds on people are told why a submission waits.
+WAITS_SECONDS: Final = 5.0
+# The languages with most waiting submissions, and submissions that came back, of which the status gives reasons.
+_LANGUAGES, _CAME_BACK = 20, 10
+_WAITS: Final = {"needs": 1, "wants": 1, "failed": 1, "tried": 1, "created": 1, "returned": 1, "done": 1, "executor": 1}
 _MEMBER_STATES: Final = {1: "primary", 2: "secondary", 7: "arbiter"}
 
 
@@ -83,6 +90,7 @@ class StatusReader:
             self._db.meta.find_one({"_id": EPOCH}),
         )
         of_loops = await known_faults(self._db)
+        waits = await self._waits(work)
         states = [to_state(doc, work.holding.get(doc["_id"], 0)) for doc in docs]
         alive = [state for state in states if state.alive]
         epoch = None if meta is None else int(meta["epoch"])
@@ -118,8 +126,32 @@ class StatusReader:
                 *backup_age.warnings(self._config.name, self._config.backups, self._config.backup_hours, clock.wall()),
                 *await asyncio.to_thread(expiring, (self._config.tls.ca, self._config.tls.cert)),
             ],
+            waits=waits,
             faults=faults(etcd.error, etcd.leader, etcd.members, mongodb[0], states),
         )
+
+    async def _waits(self, work: Work) -> list[str]:
+        """The reasons why submissions wait: of the next one in each language, and of those that came back."""
+        order = [("rank", 1), ("order", 1)]
+        most = sorted(work.needs, key=lambda needs: -work.needs[needs])[:_LANGUAGES]
+        nexts = (
+            self._db.tasks.find_one({"waits": FRONT, "tried": "", "needs": needs}, _WAITS, sort=order) for needs in most
+        )
+        back = self._db.tasks.find({"waits": FRONT, "tried": {"$gt": ""}}, _WAITS, limit=_CAME_BACK)
+        docs = [*await asyncio.gather(*nexts), *await back.to_list()]
+        executors, now = await self._executors.capacities(), clock.wall()
+        found = []
+        for doc in docs:
+            waited = 0.0 if doc is None else waiting_seconds(doc, now) or 0.0
+            if doc is None or waited < WAITS_SECONDS:
+                continue
+            kind = f"in '{doc['needs']}'" if doc["needs"] else "of a command"
+            what = f"a submission {kind} that an executor gave back"
+            if not doc["tried"]:
+                what = f"the next of {work.needs.get(doc['needs'], 1)} waiting submissions {kind}"
+            why = waiting_reason(doc["needs"], doc.get("wants", ()), doc["failed"], executors)
+            found.append(f"{what} has waited for {waited:.0f} s: {why}")
+        return found
 
     async def _read_mongodb(self) -> tuple[list[MemberState], str]:
         """The replica set's members as its primary sees them, and the version."""

@@ -290,6 +290,13 @@ class PastVerdict(Message):
     trace: str = ""
 
 
+class Waits(Message):
+    """Why a submission waits for an executor, and for how long it has waited."""
+
+    reason: str
+    seconds: float = Field(description="since it was handed in, or since an executor gave it back")
+
+
 class Task(Message):
     """A submission and all that happened to it; the shape of the stored document, as Get and Search answer it."""
 
@@ -314,6 +321,7 @@ class Task(Message):
     rejudging: int | None = Field(default=None, description="the open rejudging that it is part of")
     rerun_of: TaskId | None = Field(default=None, description="a run of a rejudging: of this submission")
     past: list[PastVerdict] = Field(default_factory=list, description="verdicts that rejudgings replaced, oldest first")
+    waits: Waits | None = Field(default=None, description="of one alone that has waited for some seconds")
 
 
 # --- executor to judicator -------------------------------------------------------------------------------------

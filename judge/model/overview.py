@@ -96,3 +96,4 @@ class StatusReply(Message):
     versions: dict[str, str] = Field(default_factory=dict)
     warnings: list[str] = Field(default_factory=list)
     faults: list[str] = Field(default_factory=list)
+    waits: list[str] = Field(default_factory=list, description="why submissions wait that have for some seconds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from bson import Timestamp
 from pymongo.write_concern import WriteConcern
 
 from judge.judicator.documents import TaskDocument
-from judge.judicator.queue.order import ORDER, Capacity, eligible, precedence
+from judge.judicator.queue.order import ORDER, Capacity, ExecutorCapacity, eligible, precedence
 from judge.judicator.queue.placing import FRONT
 from judge.judicator.queue.waiting import RUN, RequestingExecutor
 from tests.support.judicators import World
@@ -50,7 +51,7 @@ def test_the_database_finds_what_the_rule_says(full: World) -> None:
     tasks: list[TaskDocument] = full.db.tasks.find({"waits": {"$in": [FRONT, RUN]}}).to_list()
     live = ([], ["e2"], ["e1", "e2", "e3"])
     for name, alive, passed_over in itertools.product(EXECUTORS, live, (set(), {"ann", "crowd"})):
-        capacity = Capacity({one: EXECUTORS[one] for one in {name, *alive}}, 8)
+        capacity = Capacity({one: ExecutorCapacity(EXECUTORS[one]) for one in {name, *alive}}, 8)
         executor = RequestingExecutor(name, "", 0, EXECUTORS[name])
         others = capacity.others(name)
         wanted = [
@@ -58,7 +59,7 @@ def test_the_database_finds_what_the_rule_says(full: World) -> None:
             for task in sorted(tasks, key=lambda task: precedence(task, name, others))
             if task["needs"] in {"", *executor.languages}
             and (task["waits"] == RUN or task["user"] not in passed_over)
-            and eligible(name, task["needs"], task["tried"].split(","), others)
+            and eligible(name, task["needs"], (), task["tried"].split(","), others, math.inf)
         ]
         assert len(wanted) > 10
         for limit in (1, 7, 1000):

@@ -192,6 +192,16 @@ def test_no_field_that_is_not_listed_gets_out(data: st.DataObject) -> None:
     seen = disclosure.to_submitter(task, frozenset())
     listed = {f"{model.__name__}.{name}" for model, names in disclosure.SHOWN.items() for name in names}
     files = ("Submission.", "SourceFile.")
-    nested = (*files, "Test.", "LimitsOverride.", "RunOptions.", "ProblemRef.", "Limits.", "RunUsage.", "GroupScore.")
+    nested = (
+        *files,
+        "Test.",
+        "LimitsOverride.",
+        "RunOptions.",
+        "ProblemRef.",
+        "Limits.",
+        "RunUsage.",
+        "GroupScore.",
+        "Waits.",
+    )
     for place in marks.found(seen.model_dump_json()).values():
         assert place in listed | {"TestResult.score"} or place.startswith(nested), place

@@ -1042,6 +1042,8 @@ class StatusReply:
     versions: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
+    # why submissions wait that have for some seconds
+    waits: list[str] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
@@ -1125,6 +1127,8 @@ class Task:
     rerun_of: str | None = None
     # verdicts that rejudgings replaced, oldest first
     past: list[PastVerdict] = field(default_factory=list)
+    # of one alone that has waited for some seconds
+    waits: Waits | None = None
 
 
 @dataclass(kw_only=True)
@@ -1341,6 +1345,15 @@ class VersionChange:
     language: str
     before: str = ""
     after: str = ""
+
+
+@dataclass(kw_only=True)
+class Waits:
+    """Why a submission waits for an executor, and for how long it has waited."""
+
+    reason: str
+    # since it was handed in, or since an executor gave it back
+    seconds: float
 
 
 @dataclass(kw_only=True)

@@ -1,17 +1,15 @@
 """The rule of the queue: which waiting task an executor gets next (docs/protocol.md has the formula). Pure functions.
 
-The rule stands here alone. The query of a hand-out is `eligible_filter`, sorted by ORDER; its index is READY; what
-several such queries find is put in order by `precedence`.
+The rule stands here alone. The query of a hand-out is sorted by ORDER; its index is READY; `eligible` decides about
+tasks that came back; what several queries find is put in order by `precedence`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-
-from judge.mongodb.store import Bson
 
 # The keys of the order. `arrival` is the database's own logical clock, not anybody's wall clock.
 ORDER: Final = ("rank", "order", "arrival")
@@ -45,20 +43,44 @@ def attempt_penalty(what: str, *, waiting: bool) -> tuple[str, int]:
 
 
 @dataclass(frozen=True)
-class Capacity:
-    """The executors that take work (live, not drained) by name, with their languages; their slots together."""
+class ExecutorCapacity:
+    """What one executor can judge, and whether it takes work.
 
-    executors: Mapping[str, frozenset[str]]
+    `accepts`: it asked for work within the last seconds. One whose slots are all busy with long tasks, whose disk is
+    full, or that rests does not. `busy`: it has work in hand.
+    """
+
+    languages: frozenset[str]
+    abilities: frozenset[str] = frozenset()
+    accepts: bool = True
+    alive: bool = True
+    drained: bool = False
+    busy: bool = False
+
+    def can_judge(self, needs: str, wants: Collection[str]) -> bool:
+        """Says whether it has a language (or none is needed), and these abilities."""
+        return (not needs or needs in self.languages) and self.abilities.issuperset(wants)
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The executors that are live and not drained, by name; their slots together."""
+
+    executors: Mapping[str, ExecutorCapacity]
     slots: int
 
     @property
     def languages(self) -> frozenset[str]:
         """All languages that somebody has."""
-        return frozenset[str]().union(*self.executors.values())
+        return frozenset[str]().union(*(one.languages for one in self.executors.values()))
 
-    def others(self, executor: str) -> Mapping[str, frozenset[str]]:
-        """All but this executor, with their languages."""
-        return {name: languages for name, languages in self.executors.items() if name != executor}
+    def others(self, executor: str) -> Mapping[str, ExecutorCapacity]:
+        """All but this executor."""
+        return {name: one for name, one in self.executors.items() if name != executor}
+
+
+# Seconds for which a task that an executor failed waits for another one that does not ask for work.
+PATIENCE: Final = 60.0
 
 
 def round_of(head: int | None, here: int | None, anywhere: int | None) -> int:
@@ -106,25 +128,27 @@ def is_rejudge(rank: int) -> bool:
     return rank >= RERUN_GIVEN_BACK
 
 
-def eligible(executor: str, needs: str, failed: Collection[str], others: Mapping[str, frozenset[str]]) -> bool:
+def eligible(
+    executor: str,
+    needs: str,
+    wants: Collection[str],
+    failed: Collection[str],
+    others: Mapping[str, ExecutorCapacity],
+    waited: float,
+) -> bool:
     """Says whether an executor may be given a task that came back from the executors in `failed`.
 
-    `others` maps the other executors that take work to their languages; `needs` is the task's language, or empty.
-    An executor that failed a task gets it again only when no other one is left that could try.
+    `needs` is the task's language, or empty; `wants` are the abilities that it takes; `waited` are the seconds since it
+    came back. An executor that failed a task gets it again only if no other one can judge it, or if those that can
+    have not asked for work lately, and the task has waited for PATIENCE.
     """
     if executor not in failed:
         return True
-    return not any(name not in failed and (not needs or needs in languages) for name, languages in others.items())
+    able = [one for name, one in others.items() if name not in failed and one.can_judge(needs, wants)]
+    return not any(one.accepts or waited < PATIENCE for one in able)
 
 
-def eligible_filter(executor: str, languages: Iterable[str], tried: str, others: Mapping[str, frozenset[str]]) -> Bson:
-    """The query of the tasks with this `tried` that an executor with these languages may be given; see `eligible`."""
-    failed = tried.split(",")
-    able = [needs for needs in ("", *sorted(languages)) if eligible(executor, needs, failed, others)]
-    return {"tried": tried, "needs": {"$in": able}}
-
-
-def precedence(task: Mapping[str, Any], executor: str, others: Mapping[str, frozenset[str]]) -> tuple[Any, ...]:
+def precedence(task: Mapping[str, Any], executor: str, others: Mapping[str, ExecutorCapacity]) -> tuple[Any, ...]:
     """The sort key of the tasks that an executor may be given.
 
     ORDER, but for one thing: with others about, a task that this very executor failed comes after the rest of its
@@ -132,3 +156,27 @@ def precedence(task: Mapping[str, Any], executor: str, others: Mapping[str, froz
     """
     failed_here = bool(others) and executor in task["tried"].split(",")
     return is_rejudge(task["rank"]), failed_here, *(task[key] for key in ORDER)
+
+
+def waiting_reason(
+    needs: str, wants: Collection[str], failed: Collection[str], executors: Mapping[str, ExecutorCapacity]
+) -> str:
+    """The reason why a task waits, in words; `executors` are all known ones, the arguments are those of `eligible`."""
+    speaker = f"executor with language '{needs}'" if needs else "executor"
+    steps: list[tuple[Callable[[ExecutorCapacity], bool], str]] = [
+        (lambda one: one.alive, "no executor is alive"),
+        (lambda one: one.can_judge(needs, ()), f"no live executor has language '{needs}'"),
+        (lambda one: one.can_judge(needs, wants), f"no live {speaker} has all of: {', '.join(sorted(wants))}"),
+        (lambda one: not one.drained, "all executors that can judge it are drained"),
+    ]
+    able = dict(executors)
+    for condition, sentence in steps:
+        able = {name: one for name, one in able.items() if condition(one)}
+        if not able:
+            return sentence
+    able = {name: one for name, one in able.items() if name not in failed} or able
+    if any(one.accepts for one in able.values()):
+        return "its turn has not come: others go first, or its user holds as many slots as one user may"
+    if any(one.busy for one in able.values()):
+        return "all executors that can judge it are full"
+    return "no executor that can judge it accepts work"

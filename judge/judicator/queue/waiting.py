@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from bson import MaxKey, ObjectId
 from pymongo.errors import PyMongoError
@@ -66,7 +67,12 @@ _MOST: Final = 10_000
 _FIELDS: Final = {"attempt": 1, "needs": 1, "rank": 1, "order": 1, "arrival": 1, "user": 1, "tried": 1} | {
     "submission.role": 1,
     "quota": 1,
+    "wants": 1,
+    # Milliseconds since it came back, by the database's clock; null for a task of an older release.
+    "waited": {"$subtract": ["$$NOW", "$returned"]},
 }
+# Tasks that came back and that this executor failed are read up to so many, to look for eligible ones.
+_BACK: Final = 200
 
 # For more ranges of an index than this MongoDB sorts all that waits (internalQueryMaxScansToExplode).
 _RANGES: Final = 200
@@ -249,10 +255,15 @@ class Queue:
             able["wants"] = {"$not": {"$elemMatch": {"$nin": sorted(executor.abilities)}}}
 
         async def first(tried: str) -> list[TaskDocument]:
-            eligible = {**able, **order.eligible_filter(executor.name, executor.languages, tried, others)}
+            failed = tried.split(",")
+            query = {**able, "tried": tried, "needs": {"$in": ["", *sorted(executor.languages)]}}
             sort = [(key, 1) for key in order.ORDER]
-            looks = (self._tasks.find({**where, **eligible}, _FIELDS, sort=sort, limit=limit) for where in ready)
-            return [task for found in await asyncio.gather(*(look.to_list() for look in looks)) for task in found]
+            most = max(limit, _BACK) if executor.name in failed else limit
+            looks = (self._tasks.find({**where, **query}, _FIELDS, sort=sort, limit=most) for where in ready)
+            tasks = [task for found in await asyncio.gather(*(look.to_list() for look in looks)) for task in found]
+            if executor.name not in failed:
+                return tasks
+            return [task for task in tasks if _eligible(executor.name, task, failed, others)]
 
         any_failed = self._tasks.find_one(_FAILED, {"tried": 1, "_id": 0})
         tasks, failed = await asyncio.gather(first(""), any_failed)
@@ -367,6 +378,14 @@ class Queue:
             lane = (docs[0]["user"], docs[0]["rank"], docs[0]["needs"])
             await self._look(lane)
             last = self._mended = (BEHIND, *lane, MaxKey())
+
+
+def _eligible(
+    executor: str, task: TaskDocument, failed: Collection[str], others: Mapping[str, order.ExecutorCapacity]
+) -> bool:
+    milliseconds = cast("Bson", task).get("waited")
+    waited = math.inf if milliseconds is None else milliseconds / 1000
+    return order.eligible(executor, task["needs"], task.get("wants", ()), failed, others, waited)
 
 
 def _bound(values: Sequence[Any]) -> list[tuple[str, Any]]:

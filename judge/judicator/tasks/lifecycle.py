@@ -335,7 +335,13 @@ class Tasks:
             "penalty": penalty,
             "progress": "",
         }
-        update: Bson = {"$set": fields, "$unset": {"seat": ""}, "$inc": {"version": 1}, **_remember(entry)}
+        update: Bson = {
+            "$set": fields,
+            "$unset": {"seat": ""},
+            "$inc": {"version": 1},
+            "$currentDate": {"returned": True},
+            **_remember(entry),
+        }
         after = await self._tasks.find_one_and_update(
             same, update, {"needs": 1, "attempt": 1}, return_document=ReturnDocument.AFTER
         )
