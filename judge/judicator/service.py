@@ -38,14 +38,16 @@ from judge.judicator.status import WAITS_SECONDS, StatusReader
 from judge.judicator.tasks import forms, intake, results
 from judge.judicator.tasks.forms import HandOut
 from judge.judicator.tasks.lifecycle import STALE, Tasks
+from judge.languages.handed import contents
 from judge.languages.table import load_table, row_of
 from judge.model import messages as m
 from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.deleting import ProblemName
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
-from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, together
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply, together
 from judge.model.rate import Rate
 from judge.model.verification import Verification, VerificationReply
+from judge.problems.answers import refusal
 from judge.rpc.methods import METHODS
 from judge.rpc.server import Handler, Peer
 from judge.rpc.unhurried import unhurried
@@ -180,6 +182,14 @@ class Service:
             raise FieldError("problem_hash", f"names a manifest of problem '{known['_id']}', not of '{name}'")
         return known
 
+    async def _check_outputs(self, submission: m.Submission, problem: m.ProblemRef) -> None:
+        """Refuse outputs of which none is for a test of the problem; FieldError says what they must be called."""
+        data = await self.blobs.get(problem.hash)
+        tests = await asyncio.to_thread(lambda: [test.name for test in ProblemManifest.model_validate_json(data).tests])
+        fault = refusal(tests, contents(submission))
+        if fault:
+            raise FieldError("files", fault)
+
     async def _in_table(self, submission: m.Submission) -> tuple[m.Submission, frozenset[str]]:
         """(the submission with its language's name as rows have it, the languages there are)."""
         table = self._languages
@@ -212,6 +222,8 @@ class Service:
             answers=answers,
         )
         await aside(len(submission.tests), checked)
+        if problem is not None and answers and submission.check is None:
+            await self._check_outputs(submission, problem)
         intake.check_callback(submission, networks(self._config.webhooks.networks))
         stored, texts = await aside(len(submission.tests), lambda: intake.name_texts(submission))
         named = set(forms.blobs_of(stored)) - set(texts)

@@ -87,6 +87,8 @@ def gather(
     for name, data in named:
         if is_archive(name, data):
             _unpack(name, data, found, (bounds or Bounds()).archive, whole=whole)
+        elif name.lower().endswith(".zip"):
+            raise FieldError("files", f"'{_shown(name)}' is no ZIP archive, though its name says so; pack it again")
         else:
             found.add(name, len(data))
             found.files[_composed(name)] = data

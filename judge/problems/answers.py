@@ -1,18 +1,21 @@
 """Finds the file for each test, where what is handed in is the output for the tests (submit-answer). Pure.
 
 The format leaves that to judges (docs/problems.md has the rule). A file is for a test when its name, without its last
-suffix, is the end of the test's name: `1.out`, `easy/1.ans` and `secret/easy/1` are all for `secret/easy/1`.
+suffix, is the end of the test's name: `1.out`, `easy/1.ans` and `secret/easy/1` are all for `secret/easy/1`. Folders
+around all of the files are entered if no file is for a test otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 
 _SUFFIXES = (".out", ".ans")
 # CMS asks for output_000.txt where the test is called 000.
 _PREFIX = "output_"
 _SAMPLE = "sample/"
+# So many names are in a refusal.
+_SHOWN = 5
 
 
 def outputs_for(tests: Sequence[str], files: Collection[str]) -> dict[str, str]:
@@ -22,6 +25,36 @@ def outputs_for(tests: Sequence[str], files: Collection[str]) -> dict[str, str]:
     file may be for tests of several groups; for a sample it is only when it says so, or no secret test is called so.
     One file for one secret test may have any name.
     """
+    found = _outputs_for(tests, {name: name for name in files})
+    inner = {name: name for name in files}
+    groups = {part for test in tests for part in test.split("/")[:-1]}
+    while not found and len(tops := {name.partition("/")[0] for name in inner}) == 1:
+        # A group of the problem is no folder around all: its outputs are for no other group.
+        if tops <= groups or not all("/" in name for name in inner):
+            break
+        inner = {name.partition("/")[2]: given for name, given in inner.items()}
+        found = _outputs_for(tests, inner)
+    secret = [test for test in tests if not test.startswith(_SAMPLE)]
+    if len(secret) == 1 and len(files) == 1 and not found:
+        found[secret[0]] = next(iter(files))
+    return found
+
+
+def refusal(tests: Sequence[str], files: Collection[str]) -> str:
+    """The reason why none of these files is for a test, to end a sentence with; empty when one is."""
+    if not tests or outputs_for(tests, files):
+        return ""
+    names = sorted(files)
+    given = ", ".join(f"'{name[-60:]}'" for name in names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    secret = [test for test in tests if not test.startswith(_SAMPLE)] or list(tests)
+    wanted = [f"{test.removeprefix('secret/')}.out" for test in secret]
+    shown = ", ".join(wanted[:_SHOWN]) + (f" and {len(wanted) - _SHOWN} more" if len(wanted) > _SHOWN else "")
+    return f"are for no test of the problem ({given}); call each output after its test: {shown}"
+
+
+def _outputs_for(tests: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
+    """The file for each test; `given` has what a file is called here, and what it was handed in as."""
+    files = given.keys()
     ends = _ends(files)
     secret = [test for test in tests if not test.startswith(_SAMPLE)]
     taken = {name for test in secret for end in _ends_of(test) for name in ends.get(end, ())} if secret else set()
@@ -34,9 +67,7 @@ def outputs_for(tests: Sequence[str], files: Collection[str]) -> dict[str, str]:
         of_test = for_samples if test.startswith(_SAMPLE) else first
         name = next((of_test[end] for end in _ends_of(test) if of_test.get(end)), None)
         if name is not None:
-            found[test] = name
-    if len(secret) == 1 and len(files) == 1 and not found:
-        found[secret[0]] = next(iter(files))
+            found[test] = given[name]
     return found
 
 

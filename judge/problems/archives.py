@@ -24,7 +24,7 @@ from typing import IO
 
 from judge.errors import PackageError
 from judge.problems import tree
-from judge.problems.tree import CHUNK, MAX_ENTRIES, Folder, Tree, clean, ignored, within
+from judge.problems.tree import CHUNK, MAX_ENTRIES, Folder, Tree, clean, within
 
 # A ZIP archive's directory: 800 bytes for each of as many entries as there may be.
 _DIRECTORY_BYTES = 64 * 1024**2
@@ -120,7 +120,7 @@ class Archive(Tree):
     def _look(self, entry: zipfile.ZipInfo, links: list[tuple[str, zipfile.ZipInfo]]) -> None:
         self._count()
         name = self._name(entry)
-        if not name or entry.is_dir() or entry.filename.endswith("\\") or any(map(ignored, name.split("/"))):
+        if not name or entry.is_dir() or entry.filename.endswith("\\") or self._leaves_out(name):
             return
         mode = entry.external_attr >> 16
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
@@ -268,7 +268,7 @@ class TarArchive(Tree):
             raise PackageError(f"{self.where(member.name)}: the file name is not UTF-8; rename it") from None
         except ValueError:
             raise PackageError(f"{self.where(member.name)}: {_OUTSIDE}") from None
-        if not name or member.isdir() or any(map(ignored, name.split("/"))):
+        if not name or member.isdir() or self._leaves_out(name):
             return
         if member.issym() or member.islnk():
             links.append((name, member))

@@ -32,6 +32,11 @@ _FOLDER_LINKS = 100
 # The one hidden file that means something: the time limit of some legacy packages.
 TIME_LIMIT_FILE = ".timelimit"
 _LEFT_BEHIND = frozenset({"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"})
+_RUBBISH = frozenset(
+    {".DS_Store", ".git", ".gitignore", ".gitattributes", ".gitkeep", ".keep", ".svn", ".hg", ".idea", ".vscode"}
+)
+# So many names that are left out are noted.
+_NOTED = 100
 # Hidden files that are read nevertheless: Polygon keeps its rendered statements in two such folders.
 _READ = frozenset({TIME_LIMIT_FILE, ".html", ".pdf"})
 
@@ -44,6 +49,8 @@ class Tree(ABC):
         self.files: dict[str, int] = {}
         # Links that are not followed, with the reason: what they lead to is no part of the package.
         self.links: dict[str, str] = {}
+        # Files and folders that are left out by their names, and that somebody may have meant; a few of them.
+        self.left_out: dict[str, None] = {}
         # Things that must live as long as the tree, such as archives in it.
         self.held = contextlib.ExitStack()
         self._total = 0
@@ -86,6 +93,7 @@ class Tree(ABC):
         """Make a folder the root; what lies beside it is no part of the package any more."""
         self.files = within(self.files, top)
         self.links = within(self.links, top)
+        self.left_out = within(self.left_out, top)
         self.label = f"{self.label}/{top}"
         self._enter(top)
 
@@ -98,6 +106,14 @@ class Tree(ABC):
         self._entries_seen += entries
         if self._entries_seen > MAX_ENTRIES:
             raise PackageError(f"{self.label}: has more than {MAX_ENTRIES} entries, hidden ones included; remove some")
+
+    def _leaves_out(self, path: str) -> bool:
+        """Says whether a file or folder is no part of the package by a name in its path; notes what may be meant."""
+        parts = path.split("/")
+        first = next((index for index, part in enumerate(parts) if ignored(part)), None)
+        if first is not None and not _is_rubbish(parts[first]) and len(self.left_out) < _NOTED:
+            self.left_out["/".join(parts[: first + 1])] = None
+        return first is not None
 
     def _take(self, path: str, size: int) -> None:
         """Note one file after checking its name and size against the limits."""
@@ -132,14 +148,17 @@ class Folder(Tree):
         for folder, folders, files in os.walk(root, onerror=self._unreadable):
             base = Path(folder)
             self._count(len(folders) + len(files))
-            folders[:] = sorted(name for name in folders if not ignored(name))
-            for name in [*folders, *sorted(name for name in files if not ignored(name))]:
+            kept = []
+            for name in sorted([*folders, *files]):
                 path = prefix + (base / name).relative_to(root).as_posix()
                 try:
                     path.encode()
                 except UnicodeEncodeError:
                     raise PackageError(f"{self.where(path)}: the file name is not UTF-8; rename it") from None
-                self._look(path, base / name, inside=bool(prefix))
+                if not self._leaves_out(path):
+                    kept.append(name)
+                    self._look(path, base / name, inside=bool(prefix))
+            folders[:] = [name for name in kept if name in set(folders)]
 
     def _look(self, path: str, full: Path, *, inside: bool) -> None:
         """Note one entry; `inside`: of a folder that a link led to, where further links to folders are not followed."""
@@ -201,7 +220,12 @@ def clean(text: str, limit: int = 200) -> str:
 
 def ignored(name: str) -> bool:
     """Says whether tools left this behind: hidden files, editors' backups, a Mac's resource forks, Python's caches."""
-    return name not in _READ and (name.startswith((".", "-")) or name.endswith("~") or name in _LEFT_BEHIND)
+    return name not in _READ and (name.startswith(".") or name.endswith("~") or name in _LEFT_BEHIND)
+
+
+def _is_rubbish(name: str) -> bool:
+    """Says whether nobody means a file of this name as a part of a package."""
+    return name in _LEFT_BEHIND or name in _RUBBISH or name.startswith("._")
 
 
 def within(paths: dict[str, V], folder: str) -> dict[str, V]:

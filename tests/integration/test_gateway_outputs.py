@@ -133,3 +133,33 @@ def test_an_import_is_shown_at_once(ada, client, admin):
         assert ada("GET", f"/problems/{name}").status_code == 200
         assert admin("DELETE", f"/problems/{name}").status_code == 200
         assert name not in json.dumps(ada("GET", "/problems").json)
+
+
+@pytest.mark.parametrize("name", ["a.out", "readme.txt", "x/a.out"])
+def test_outputs_for_no_test_are_refused_with_the_names_of_the_tests(ada, problem, name):
+    ways = [
+        {"json": {**TABLE, "files": [{"name": name, "text": "7\n"}]}},
+        form(TABLE, ("x.zip", packed(**{name: "7\n"}))),
+        {"query_string": TABLE, "data": packed(**{name: "7\n"}), "content_type": "application/zip"},
+    ]
+    for made in ways:
+        answer = ada("POST", "/submissions", **made)
+        assert answer.status_code == 400, answer.text[:500]
+        assert f"'{name}'" in answer.json["error"] and "1.out, 2.out" in answer.json["error"], answer.json
+
+
+@pytest.mark.parametrize("name", ["my answers/1.out", "out/of/me/1.txt"])
+def test_a_folder_around_all_outputs_is_entered(ada, problem, name):
+    mac = {f"__MACOSX/{name}": "x", f"{name.rpartition('/')[0]}/.DS_Store": "x"}
+    ways = [
+        {"json": {**TABLE, "files": [{"name": name, "text": "7\n"}]}},
+        form(TABLE, ("x.zip", packed(**{name: "7\n", **mac}))),
+    ]
+    for made in ways:
+        answer = ada("POST", "/submissions", **made)
+        assert answer.status_code == 201, answer.text[:500]
+
+
+def test_a_zip_that_is_none_is_refused(ada, problem):
+    answer = ada("POST", "/submissions", **form(TABLE, ("html.zip", b"<html>not a zip</html>\n")))
+    assert answer.status_code == 400 and "'html.zip' is no ZIP archive" in answer.json["error"], answer.text[:500]

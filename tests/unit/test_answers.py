@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.problems import answers
-from judge.problems.answers import outputs_for
+from judge.problems.answers import outputs_for, refusal
 
 TESTS = ["sample/1", "secret/easy/1", "secret/easy/2", "secret/hard/1"]
 
@@ -30,6 +30,14 @@ TESTS = ["sample/1", "secret/easy/1", "secret/easy/2", "secret/hard/1"]
         (TESTS, ["1.out", "secret/hard/1.ans"], {"secret/easy/1": "1.out", "secret/hard/1": "secret/hard/1.ans"}),
         (["sample/1", "secret/2"], ["1.out", "2.out"], {"sample/1": "1.out", "secret/2": "2.out"}),
         (TESTS, ["hard/2.out", "asy/1.out"], {}),
+        (TESTS, ["hard/2.out"], {}),
+        (TESTS, ["my/hard/2.out"], {}),
+        (TESTS, ["my/easy/1.out"], {"secret/easy/1": "my/easy/1.out"}),
+        (["secret/1", "secret/2"], ["my answers/1.out"], {"secret/1": "my answers/1.out"}),
+        (["secret/1", "secret/2"], ["a/b/1.out", "a/b/2.txt"], {"secret/1": "a/b/1.out", "secret/2": "a/b/2.txt"}),
+        (["secret/1", "secret/2"], ["a/1.out", "b/2.out"], {}),
+        (["secret/1", "secret/2"], ["a/1.out", "2.out"], {"secret/2": "2.out"}),
+        (["secret/1"], ["a/anything"], {"secret/1": "a/anything"}),
         (TESTS, [], {}),
     ],
 )  # fmt: skip
@@ -67,3 +75,15 @@ def test_a_test_takes_a_look_up_and_not_a_look_at_every_file(monkeypatch):
     files = [f"a{n}/1.out" for n in range(100)] + [f"1.{n}" for n in range(100)]
     assert len(outputs_for(tests, files)) == 1000
     assert calls <= 4 * 3 * len(files)
+
+
+def test_files_that_are_for_no_test_are_refused_with_the_names_that_are_expected():
+    tests = ["sample/1", *(f"secret/{number}" for number in range(1, 8))]
+    assert refusal(tests, ["my/1.out"]) == refusal([], ["x"]) == ""
+    assert refusal(tests, ["html.zip"]) == (
+        "are for no test of the problem ('html.zip'); call each output after its test: "
+        "1.out, 2.out, 3.out, 4.out, 5.out and 2 more"
+    )
+    assert "a.out" in refusal(["secret/easy/a", "secret/b"], ["x"])
+    many = refusal(tests, [f"x{number}" for number in range(100)])
+    assert len(many) < 300

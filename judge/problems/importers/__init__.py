@@ -109,6 +109,7 @@ def _open(tree: Tree, asked: ImporterWords) -> Opened:
         raise PackageError(f"{tree.label}: has not the files of format {chosen}, which --from says it is in")
     whole = tree if asked.made is None else MadeTree(tree, asked.made)
     draft: Draft = IMPORTERS[chosen].convert(whole, asked)
+    _add_left_out(draft, tree)
     _add_asked(draft, asked)
     if chosen != "polygon":  # it has said so itself
         line_ends.say_kept(draft)
@@ -127,6 +128,12 @@ def _package(tree: Tree, asked: ImporterWords) -> Tree:
         tree = MadeTree(tree, asked.made)
     _check_data(tree)
     return tree
+
+
+def _add_left_out(draft: Draft, tree: Tree) -> None:
+    """Say which files are no part of the package by their names."""
+    for path in tree.left_out:
+        draft.report.dropped(f"{tree.where(path)}: its name begins with '.' or ends with '~'; rename what is meant")
 
 
 def _add_asked(draft: Draft, asked: ImporterWords) -> None:

@@ -189,7 +189,7 @@ class MadeTree(Tree):
         super().__init__(base.label)
         self._base = base
         self._made = made.files
-        self.held, self.links = base.held, base.links
+        self.held, self.links, self.left_out = base.held, base.links, base.left_out
         for path, size in base.files.items():
             if path not in made.files:
                 self._take(path, size)

@@ -195,6 +195,13 @@ class Reader:
             decides = "/" not in path or path.startswith(_DECIDING)
             say = self.findings.error if decides else self.findings.warning
             say(f"{self.tree.where(path)}: {reason}" + ("" if decides else "; it is left out"))
+        for path in self.tree.below("submissions"):
+            if any(part.startswith("-") for part in path.split("/")):
+                self.findings.error(f"{self.tree.where(path)}: begins with '-', as options of programs do; rename it")
+        for path in self.tree.left_out:
+            if path.startswith(_DECIDING):
+                what = "ends with '~'" if path.endswith("~") else "begins with '.'"
+                self.findings.warning(f"{self.tree.where(path)}: is left out, as its name {what}; rename what is meant")
 
     # --- settings --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,101 @@
+"""Files that are no part of a package by their names are named, if somebody may have meant them."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from judge.problems.importers import open_package_tree
+from judge.problems.reading.checks import check_package
+
+BASE = {
+    "problem.yaml": b"name: Minus\nlimits: {time_limit: 1}\n",
+    "data/secret/1.in": b"1\n",
+    "data/secret/1.ans": b"1\n",
+    "submissions/accepted/a.sh": b"cat\n",
+}
+MEANT = {
+    ".5.in": "begins with '.'",
+    ".hidden/1.in": "begins with '.'",
+    "5.in~": "ends with '~'",
+    ".1.in.swp": "begins with '.'",
+    "#.in~": "ends with '~'",
+}
+RUBBISH = (".DS_Store", "._1.in", "__MACOSX/1.in", "__pycache__/a.pyc", "Thumbs.db", "desktop.ini", ".gitignore")
+
+
+def written(tmp_path: Path, files: dict[str, bytes], kind: str) -> Path:
+    if kind == "folder":
+        for name, data in files.items():
+            path = tmp_path / "minus" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        return tmp_path / "minus"
+    path = tmp_path / f"minus.{kind}"
+    if kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, data in files.items():
+                archive.writestr(f"minus/{name}", data)
+    else:
+        with tarfile.open(path, "w") as archive:
+            for name, data in files.items():
+                info = tarfile.TarInfo(f"minus/{name}")
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+def checked(path: Path) -> list[str]:
+    return [f"{one.level}: {one.text}" for one in check_package(path).findings.all]
+
+
+KINDS = pytest.mark.parametrize("kind", ["folder", "zip", "tar"])
+FOLDERS = pytest.mark.parametrize("folder", ["data/secret", "data/sample", "submissions/accepted", "include"])
+
+
+@KINDS
+@FOLDERS
+@pytest.mark.parametrize("name", sorted(MEANT))
+def test_a_hidden_file_or_a_backup_is_named(tmp_path, kind, folder, name):
+    said = checked(written(tmp_path, {**BASE, f"{folder}/{name}": b"1\n"}, kind))
+    first = name.split("/")[0]
+    assert any(line.startswith("warning: ") and f"/{folder}/{first}: is left out" in line and MEANT[name] in line
+               for line in said), said  # fmt: skip
+
+
+@KINDS
+@pytest.mark.parametrize("name", RUBBISH)
+def test_what_tools_leave_behind_is_not(tmp_path, kind, name):
+    assert not any(
+        "left out" in line for line in checked(written(tmp_path, {**BASE, f"data/secret/{name}": b""}, kind))
+    )
+
+
+@KINDS
+def test_a_test_whose_name_begins_with_a_minus_is_a_test(tmp_path, kind):
+    files = {**BASE, "data/secret/-1.in": b"-1\n", "data/secret/-1.ans": b"-1\n"}
+    found = check_package(written(tmp_path, files, kind))
+    assert found.package is not None
+    assert [test.name for test in found.package.manifest.tests] == ["secret/-1", "secret/1"]
+
+
+@KINDS
+@pytest.mark.parametrize("name", ["-x.sh", "-x/a.sh", "x/-a.sh"])
+def test_a_submission_whose_name_begins_with_a_minus_is_an_error(tmp_path, kind, name):
+    said = checked(written(tmp_path, {**BASE, f"submissions/accepted/{name}": b"cat\n"}, kind))
+    assert any(line.startswith("error: ") and name in line and "begins with '-'" in line for line in said), said
+
+
+@KINDS
+def test_tests_alone_are_read_the_same_way(tmp_path, kind):
+    files = {"-1.in": b"1\n", "-1.out": b"1\n", "2.in": b"1\n", "2.out": b"1\n", ".3.in": b"1\n"}
+    opened = open_package_tree(written(tmp_path, files, kind))
+    assert opened.report is not None
+    lines = opened.report.lines()
+    opened.tree.close()
+    assert any("2 tests" in line for line in lines), lines
+    assert any(".3.in: its name begins with '.'" in line for line in lines), lines
