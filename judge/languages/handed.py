@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from judge import zips
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, TooLargeError
 from judge.languages.sources import file_named
@@ -219,7 +220,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 def unpack(data: bytes, most: int) -> dict[str, bytes]:
     """The files of an archive that another host has packed; none of a broken one, or of more than `most` bytes."""
-    with contextlib.suppress(*_DAMAGED), zipfile.ZipFile(io.BytesIO(data)) as archive:
+    with contextlib.suppress(*_DAMAGED), zips.opened(io.BytesIO(data), _ENTRIES) as archive:
         entries = archive.infolist()
         if sum(entry.file_size for entry in entries) <= most:
             return {entry.filename: archive.read(entry) for entry in entries}
@@ -277,11 +278,8 @@ def _unpack(label: str, data: bytes, found: _Gathered, most: int, *, whole: bool
     if len(data) > most:
         raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {most} are taken", "files")
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            entries = archive.infolist()
-            if len(entries) > _ENTRIES:
-                raise FieldError("files", f"the archive '{label}' has {len(entries)} entries; pack the sources alone")
-            for entry in entries:
+        with zips.opened(io.BytesIO(data), _ENTRIES) as archive:
+            for entry in archive.infolist():
                 name = _entry_name(label, entry)
                 if name is None or (_hidden(name) if whole else left_out(name)):
                     continue
@@ -295,6 +293,9 @@ def _unpack(label: str, data: bytes, found: _Gathered, most: int, *, whole: bool
                         "files", f"'{name}' is an archive in the archive '{label}'; pack its files instead"
                     )
                 found.files[_composed(name)] = content
+    except zips.TooManyEntriesError:
+        why = f"has more than {_ENTRIES} entries; pack the sources alone"
+        raise FieldError("files", f"the archive '{label}' {why}") from None
     except _DAMAGED as exc:
         why = "".join(char if char.isprintable() else " " for char in str(exc))[:100]
         raise FieldError("files", f"'{label}' is no ZIP archive that can be read: {why}") from None

@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from judge import zips
 from judge.errors import PackageError
 from judge.problems import tree
 from judge.problems.tree import CHUNK, MAX_ENTRIES, Folder, Tree, clean, within
 
 # A ZIP archive's directory: 800 bytes for each of as many entries as there may be.
 _DIRECTORY_BYTES = 64 * 1024**2
-_DIRECTORY_ENTRY = b"PK\x01\x02"
 # Bytes that stand before a file in a tar archive, names included; and the memory that decompressing may take.
 _HEADER_BYTES = 1024**2
 _BLOCK = 512
@@ -75,23 +75,6 @@ def _plain(name: str) -> str:
     return "/".join(parts)
 
 
-class _ArchiveFile(io.FileIO):
-    """An archive's file, whose directory is not loaded before its size and its entries are known to be few enough."""
-
-    bounded = True
-
-    def read(self, size: int | None = -1) -> bytes:
-        """As any file, while the directory is read at most what one may have; PackageError."""
-        if not self.bounded:
-            return super().read(-1 if size is None else size) or b""
-        if size is not None and size > _DIRECTORY_BYTES:
-            raise PackageError(f"{self.name}: its directory has more than {_DIRECTORY_BYTES} bytes; pack fewer files")
-        data = super().read(-1 if size is None else size) or b""
-        if data.count(_DIRECTORY_ENTRY) > MAX_ENTRIES:
-            raise PackageError(f"{self.name}: has more than {MAX_ENTRIES} entries, hidden ones included; remove some")
-        return data
-
-
 class Archive(Tree):
     """A package in a ZIP archive; its files are read out of it, never unpacked under their own names."""
 
@@ -100,7 +83,7 @@ class Archive(Tree):
         super().__init__(path.name)
         self._prefix = ""
         try:
-            file = _ArchiveFile(path)
+            file = path.open("rb")
         except OSError as exc:
             raise PackageError(f"{path}: cannot be read: {exc.strerror}") from None
         self._file = file
@@ -108,7 +91,6 @@ class Archive(Tree):
         links: list[tuple[str, zipfile.ZipInfo]] = []
         try:
             self._zip = _listed(file, path)
-            file.bounded = False
             for entry in self._zip.infolist():
                 self._look(entry, links)
             for name, entry in links:
@@ -205,7 +187,9 @@ class Archive(Tree):
 
 def _listed(file: IO[bytes], path: Path) -> zipfile.ZipFile:
     try:
-        return zipfile.ZipFile(file)
+        return zips.opened(file, MAX_ENTRIES, _DIRECTORY_BYTES)
+    except zips.TooManyEntriesError as exc:
+        raise PackageError(f"{path}: {exc}") from None
     except (zipfile.BadZipFile, zipfile.LargeZipFile, UnicodeDecodeError, NotImplementedError, ValueError) as exc:
         raise PackageError(f"{path}: is not a ZIP archive that can be read: {clean(str(exc))}") from None
     except OSError as exc:

@@ -179,6 +179,73 @@ def test_an_svg_that_draws_itself_over_and_over_is_refused():
         harmless_svg(SVG.format(nested).encode())
 
 
+MASKS = ["mask", "clip-path", "fill", "stroke", "filter", "marker-start"]
+
+
+def mask_nest(refer, *, levels=12, wide=10):
+    """Masks of shapes, each of which refers to the next mask; `refer(n)` are a shape's attributes for that."""
+    return "".join(f'<mask id="m{n}">' + f"<rect {refer(n - 1)}/>" * wide + "</mask>" for n in range(1, levels))
+
+
+def is_refused_or_plain(inside):
+    """Whether a picture is refused, for what it draws or refers to, or has no reference left."""
+    try:
+        made = harmless_svg(SVG.format(inside).encode())
+    except PackageError as exc:
+        return "100000" in str(exc) or "style sheet" in str(exc)
+    return b"url" not in made.lower()
+
+
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize(
+    "rule",
+    [
+        ".c{n} {{ {name}: url(#m{n}) }}",
+        ".c{n} {{ {name} : URL( '#m{n}' ) }}",
+        ".c{n}{{ fill: red; &amp; {{ {name}: url(#m{n}) }} }}",
+        "mask {{ .c{n} {{ {name}: url(#m{n}) }} }}",
+        ".c{n} {{ --x: url(#m{n}); {name}: var(--x) }}",
+    ],
+)
+def test_an_svg_whose_sheet_refers_to_parts_draws_none_of_them(name, rule):
+    sheet = "".join(rule.format(n=n, name=name) for n in range(12))
+    nest = mask_nest(lambda n: f'class="c{n}"')
+    text = f"<style>{sheet}</style>{nest}<rect class='c11'/>"
+    assert len(text) < 10_000
+    assert is_refused_or_plain(text)
+
+
+@pytest.mark.parametrize(
+    "sheet", ["@import '#a'; rect{fill:red}", "@media all{rect{fill:red}}", r"rect{mask:\75rl(#m1)}"]
+)
+def test_an_svg_s_sheet_without_sense_is_taken_out(sheet):
+    assert b"style" not in harmless_svg(SVG.format(f"<style>{sheet}</style><rect/>").encode())
+
+
+def test_an_svg_s_plain_sheet_stays():
+    sheet = ".st0{fill:#FFF;stroke:rgb(1,2,3)} .st1, rect > g { opacity: .5 }"
+    assert sheet.replace(">", "&gt;").encode() in harmless_svg(SVG.format(f"<style>{sheet}</style><rect/>").encode())
+
+
+@pytest.mark.parametrize(
+    "refer",
+    ['{name}="url(#m{n})"', "{name}=\"url('#m{n}')\"", 'style="{name}:url( #m{n} )"', 'style="{name}:URL(#m{n})"'],
+)
+@pytest.mark.parametrize("name", MASKS)
+def test_references_in_attributes_are_counted(name, refer):
+    assert is_refused_or_plain(mask_nest(lambda n: refer.format(n=n, name=name)))
+
+
+@pytest.mark.parametrize(
+    "refer",
+    ['mask="url(#%6d{n})"', "mask=\"url('#m {n}')\"", 'mask="url(#m{n}"', 'mask="url(#m{n}) url(#%6d{n})"',
+     'style="mask:url(#%6d{n})"', 'href="#%6d{n}"', 'href="#m {n}"', 'href="#m{n}&#10;"'],
+)  # fmt: skip
+def test_references_by_names_that_would_be_decoded_are_taken_out(refer):
+    made = harmless_svg(SVG.format(mask_nest(lambda n: refer.format(n=n))).encode())
+    assert b"%6d" not in made and b"url(" not in made and b"href=" not in made
+
+
 def test_an_svg_of_many_uses_is_drawn():
     text = '<defs><g id="a"><path d="M0 0"/></g></defs>' + '<use xlink:href="#a"/>' * 5000
     assert harmless_svg(SVG.format(text).encode()).count(b"<use") == 5000

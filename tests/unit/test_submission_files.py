@@ -7,6 +7,8 @@ import io
 import random
 import stat
 import struct
+import time
+import tracemalloc
 import unicodedata
 import zipfile
 from pathlib import Path
@@ -150,7 +152,23 @@ def test_a_hundred_thousand_entries_are_refused_unread() -> None:
     data = zipped(*((f"{n}", b"") for n in range(100_000)))
     assert "at most 1048576" in refusal(lambda: handed.gather([("x.zip", data)]))
     junk = zipped(*((f".{n}", b"") for n in range(10_001)))
-    assert len(junk) < MIB and "10001 entries" in refusal(lambda: handed.gather([("x.zip", junk)]))
+    assert len(junk) < MIB and "more than 10000 entries" in refusal(lambda: handed.gather([("x.zip", junk)]))
+
+
+def test_entries_are_counted_before_an_object_is_made_for_each() -> None:
+    """The largest archive that is taken, of nothing but entries without names."""
+    bounds = handed.Bounds(bytes=4 * MIB, archive=6 * MIB)
+    count = bounds.archive // 46 - 10
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\x01\x02", 20, 3, 20, *[0] * 15)
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, count % 65536, count % 65536, len(entry) * count, 0, 0)
+    data = b"PK\x03\x04" + entry * count + end
+    tracemalloc.start()
+    begin = time.process_time()
+    assert "more than 10000 entries" in refusal(lambda: handed.gather([("x.zip", data)], bounds))
+    assert handed.unpack(data, 10**9) == {}
+    spent, peak = time.process_time() - begin, tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3 * len(data) and spent < 0.5
 
 
 def test_a_file_that_is_longer_than_the_archive_says() -> None:

@@ -21,7 +21,13 @@ _MOST_PIXELS: Final = 50_000_000
 _SVG_BYTES: Final = 2 * 1024**2
 _SVG_ELEMENTS: Final = 30_000
 _SVG_SHAPES: Final = 100_000  # with those that are drawn anew by `use`, patterns, markers and the like
-_INNER = re.compile(r"""url\s*\(\s*["']?#([^"')\s]+)""", re.IGNORECASE)
+# A part of the picture by its name. Names of other characters would need to be decoded as browsers do.
+_NAME = r"[\w.:-]+"
+_PART = re.compile(f"#({_NAME})")
+_INNER = re.compile(rf"""url\s*\(\s*(["']?)#({_NAME})\1\s*\)""", re.IGNORECASE)
+_URL = re.compile(r"url\s*\(", re.IGNORECASE)
+# What a sheet refers to cannot be counted, as a rule may be for any number of elements.
+_SHEET_BAD = re.compile(r"url\s*\(|&|\{[^}]*\{", re.IGNORECASE)
 _JPEG_HEAD: Final = 1024**2
 _FILL = re.compile(rb"\xff+")
 _SVG = "http://www.w3.org/2000/svg"
@@ -160,14 +166,21 @@ def _referred(one: ET.Element) -> Iterator[str]:
         if key in {_XLINK, "href"}:
             yield value[1:]
         else:
-            yield from _INNER.findall(value)
+            yield from (name for _, name in _INNER.findall(value))
 
 
 def _drawn(element: ET.Element) -> bool:
     space, _, name = element.tag.rpartition("}") if isinstance(element.tag, str) else ("", "", "")
     if space != "{" + _SVG or name not in _SVG_TAGS:
         return False
-    return name != "style" or not _CSS_BAD.search("".join(element.itertext()))
+    if name != "style":
+        return True
+    sheet = "".join(element.itertext())
+    if _CSS_BAD.search(sheet):
+        return False
+    if _SHEET_BAD.search(sheet):
+        raise PackageError("the picture's style sheet has url(), & or nested rules; write these as attributes")
+    return True
 
 
 def _may_stay(key: str, value: str) -> bool:
@@ -175,7 +188,9 @@ def _may_stay(key: str, value: str) -> bool:
     if name.lower().startswith("on"):
         return False
     if key == _XLINK or name == "href":
-        return value.startswith("#")
+        return bool(_PART.fullmatch(value))
+    if len(_URL.findall(value)) != len(_INNER.findall(value)):
+        return False
     if name == "style":
         return not _CSS_BAD.search(value)
     return "}" not in key and not _ADDRESS.search(value)
