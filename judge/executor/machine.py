@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from judge.errors import RefusedError
+from judge.executor.slot.memory_budget import BUILT
 from judge.sandbox.check import CheckedItem, CheckLevel
 from judge.text import size
 
@@ -95,12 +96,14 @@ def machine_memory(base: Path = Path("/")) -> int:
 def plan_memory(memory: int | Literal["auto"], slots: int, total: int) -> int:
     """Bytes that each slot keeps for its runs, so that all slots together never need more than the machine has.
 
-    `total` is the machine's; `auto` leaves an eighth of it to the rest. RefusedError when it is not there.
+    `total` is the machine's; `auto` leaves an eighth of it to the rest, and BUILT beside each share for what is built.
+    RefusedError when it is not there.
     """
     if memory == "auto":
-        return total * _FOR_SLOTS // slots
-    if memory * slots > total:
-        msg = f"slot_memory: {slots} slots of {size(memory)} each want more than the {size(total)} of this machine"
+        return max(0, min(total * _FOR_SLOTS // slots, total // slots - BUILT))
+    if (memory + BUILT) * slots > total:
+        each = f"{size(memory)} each, with {size(BUILT)} beside for what they build,"
+        msg = f"slot_memory: {slots} slots of {each} want more than the {size(total)} of this machine"
         raise RefusedError(msg)
     return memory
 

@@ -65,6 +65,7 @@ struct answer {
     int32_t status, error;
     char stage[24];
     uint64_t wall_ns, maxrss, cpu_us; /* CPU of everything reaped, for hosts without cgroups */
+    uint64_t box;                     /* bytes that a writable run left in /box */
 };
 
 /* Version 1: cgroup.procs of each controller. Version 2 has no members here, its directory comes with each run. */
@@ -641,6 +642,8 @@ static void run(ssize_t size, const int *fds) {
     } else {
         supervise(pid, &answer);
     }
+    struct statfs left;
+    if (writable && statfs("/box", &left) == 0) answer.box = (left.f_blocks - left.f_bfree) * (uint64_t)left.f_bsize;
     answer.error = shared->error;
     memcpy(answer.stage, shared->stage, sizeof answer.stage);
     int output = -1; /* opened now, as nothing is alive any more */

@@ -26,12 +26,15 @@ MAX_FDS = 72
 SAW_SIGSYS = 1
 
 _REQUEST = struct.Struct("=IIIIIIQQQQ")
-_ANSWER = struct.Struct("=IIii24sQQQ")
+_ANSWER = struct.Struct("=IIii24sQQQQ")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One packet of the agent. `error` is an errno, `stage` what it was doing; `status` as of waitpid."""
+    """One packet of the agent. `error` is an errno, `stage` what it was doing; `status` as of waitpid.
+
+    `box` are the bytes in /box after a writable run.
+    """
 
     kind: int
     flags: int
@@ -41,6 +44,7 @@ class Answer:
     wall: float
     maxrss: int
     cpu: float
+    box: int
     fd: int | None = None
 
 
@@ -111,9 +115,10 @@ class Agent:
             for fd in fds:
                 os.close(fd)
             raise _gone()
-        kind, flags, status, error, stage, wall, maxrss, cpu = _ANSWER.unpack(data)
+        kind, flags, status, error, stage, wall, maxrss, cpu, box = _ANSWER.unpack(data)
         text = stage.rstrip(b"\0").decode("utf-8", "replace")
-        return Answer(kind, flags, status, error, text, wall / 1e9, maxrss, cpu / 1e6, fds[0] if fds else None)
+        made = fds[0] if fds else None
+        return Answer(kind, flags, status, error, text, wall / 1e9, maxrss, cpu / 1e6, box, made)
 
     def _send(self, head: bytes, strings: bytes, fds: Sequence[int]) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []

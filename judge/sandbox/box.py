@@ -113,6 +113,10 @@ class Sandbox:
         self._container.ready()
         return Run(command, self._container, self._cores)
 
+    def built(self) -> int:
+        """Bytes in /box after the last writable run. They are no run's: limits do not count them."""
+        return self._container.built
+
     def broken(self) -> None:
         """A run that was started here failed or was given up: end everything at once."""
         self._container.kill()
@@ -189,6 +193,8 @@ class Run:
     def finish(self, reason: Killed) -> RunOutcome:
         """The account of a run whose EXITED is there or due; `reason` is why it was killed, if it was."""
         answer = self._container.expect(EXITED, KILL_SECONDS)
+        if self._command.writable:
+            self._container.built = answer.box
         began = self._container.began() or 0.0
         limits = self._limits
         if self._extra_wall:
@@ -356,20 +362,41 @@ def _source(data: bytes | Path) -> Iterator[int]:
 
 
 def _protected(fd: int) -> int:
-    """The input itself, or a sealed copy of a file that anybody may write: /proc/self/fd/0 opens it again for that."""
+    """The input as a program may have it: nobody in a sandbox can write to it.
+
+    A regular file is opened again for reading only. Linux before 6.7 refuses `mmap(PROT_READ, MAP_SHARED)` of a sealed
+    file that is open for writing, and fast readers do that. A file that everybody may write is closed to others if it
+    is a memory file, else it is copied: /proc/self/fd/0 opens it again.
+    """
     status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o022:
+    if not stat.S_ISREG(status.st_mode):
         return fd
+    if not status.st_mode & 0o022:
+        return _read_only(fd)
     with contextlib.suppress(OSError):  # only memory files know seals
-        if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_WRITE:
-            return fd
+        seals = fcntl.fcntl(fd, fcntl.F_GET_SEALS)
+        if not seals & fcntl.F_SEAL_WRITE and os.geteuid() == 0:  # else the program is its owner
+            os.fchmod(fd, 0o444)
+            return _read_only(fd)
+        if seals & fcntl.F_SEAL_WRITE:
+            return _read_only(fd)
     copy = in_memory("stdin", seals=True)
-    offset = 0
-    while offset < status.st_size and (done := os.sendfile(copy, fd, offset, status.st_size - offset)):
-        offset += done
-    fcntl.fcntl(copy, fcntl.F_ADD_SEALS, ALL_SEALS)
-    os.lseek(copy, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
-    return copy
+    try:
+        offset = 0
+        while offset < status.st_size and (done := os.sendfile(copy, fd, offset, status.st_size - offset)):
+            offset += done
+        fcntl.fcntl(copy, fcntl.F_ADD_SEALS, ALL_SEALS)
+        os.lseek(copy, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
+        return _read_only(copy)
+    finally:
+        os.close(copy)
+
+
+def _read_only(fd: int) -> int:
+    """The same file, open for reading only, at the same place."""
+    again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    os.lseek(again, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
+    return again
 
 
 def _check_name(name: str) -> None:

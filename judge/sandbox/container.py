@@ -130,6 +130,7 @@ class Container:
         for group in (self.build, self.runs):
             group.watch(self._process.pid)
         self._is_ready = self._has_run = False
+        self.built = 0
         self._closed = False
 
     @property

@@ -114,7 +114,8 @@ def copied(boxes: SandboxPool, tree: list[list[Any]]) -> tuple[str, str | None]:
         here = python(mine, LIST, writable=False)
         if data is None:
             return here, None
-        assert builds.unpack(other.run, data) == ""
+        with os.fdopen(data):
+            assert builds.unpack(other.run, data) == ""
         return here, python(other, LIST, writable=False)
 
 

@@ -496,6 +496,32 @@ def test_links_and_special_files_in_box_are_never_followed(sandbox):
     assert text(shell(sandbox, "cat /box/sub/dir/file.txt; stat -c %a%u /box/sub/dir/file.txt")) == "deep6001000\n"
 
 
+@pytest.mark.parametrize("seals", [True, False])
+def test_an_input_is_open_for_reading_only_and_can_be_mapped(sandbox, seals):
+    """Linux before 6.7 refuses to map a sealed file that is open for writing."""
+    fd = truncation.sealed(b"12345\n") if seals else os.memfd_create("input")
+    if not seals:
+        os.write(fd, b"12345\n")
+    os.lseek(fd, 2, os.SEEK_SET)
+    script = """
+import fcntl, mmap, os
+assert fcntl.fcntl(0, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+print(mmap.mmap(0, 0, mmap.MAP_SHARED, mmap.PROT_READ)[:5].decode(), os.read(0, 9).decode(), end="")
+for how in (os.O_WRONLY, os.O_RDWR):
+    try:
+        os.write(os.open("/dev/stdin", how), b"x")
+        print("written")
+    except OSError:
+        pass
+"""
+    try:
+        with sandbox.run(Command(["/usr/bin/python3", "-c", script], Limits(cpu=20), stdin=fd)) as outcome:
+            assert (outcome.read_stdout(), outcome.read_stderr()) == (b"12345 345\n", b"")
+        assert os.pread(fd, 9, 0) == b"12345\n"
+    finally:
+        os.close(fd)
+
+
 @pytest.mark.parametrize("name", ["", "/etc/x", "../x", "a/../b", "a//b", ".", "a\0b"])
 def test_bad_names_are_refused(sandbox, name):
     with pytest.raises(UsageError):

@@ -20,7 +20,7 @@ from judge.executor.slot.cases import Case, judged_part
 from judge.executor.slot.duration import DurationEstimator
 from judge.executor.slot.ioi.manager import Manager
 from judge.executor.slot.ioi.rounds import Processes, Rounds
-from judge.executor.slot.memory_budget import JobLimits, job_limits
+from judge.executor.slot.memory_budget import JobLimits, beside_builds, job_limits
 from judge.executor.slot.packaged.built import BuildError, Workshop
 from judge.executor.slot.packaged.grading import Grader
 from judge.executor.slot.packaged.static import StaticValidator, Submitted, format_code
@@ -148,6 +148,10 @@ class PreparedJob:
     def limits(self) -> JobLimits:
         """The limits of all that is run, within the memory that this executor has for it."""
         return job_limits(self.job, self.means.memory, self.means.table)
+
+    def beside_builds(self, limits: JobLimits, box: Box) -> JobLimits:
+        """The limits beside what was built in this box; UnfitError when that is too much."""
+        return beside_builds(limits, self.job, self.means.memory, self.means.table, box.built())
 
     def program(self, limits: JobLimits) -> Program:
         """The commands that build and run the submission here."""

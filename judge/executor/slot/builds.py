@@ -2,7 +2,7 @@
 
 A build is the `/box` of a sandbox as one tar archive, made and unpacked by `tar` inside sandboxes: nothing outside ever
 looks at the names in it. The archive itself has no name there: it goes through standard output and input. The slots of
-an executor share the directory; it is emptied at the executor's start, when compilers may be new. A file begins with
+an executor share the directory; it is emptied at the executor's start, when compilers may be new. A file ends with
 the hash of the rest, so a damaged one is made again.
 """
 
@@ -74,27 +74,31 @@ class Builds:
         finally:
             os.close(handle)
 
-    def load(self, key: str) -> bytes | None:
-        """The archive of a build, intact, or None."""
+    def load(self, key: str) -> int | None:
+        """A descriptor of the archive of a build, intact, which the caller closes; None when there is none."""
         path = self._directory / f"{key}.tar"
         try:
-            data = path.read_bytes()
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
-        if hashlib.sha256(data[_HASH:]).hexdigest().encode() != data[:_HASH]:
+        size = os.fstat(fd).st_size - _HASH
+        if size < 0 or truncation.digest(fd, size).encode() != os.pread(fd, _HASH, size):
+            os.close(fd)
             path.unlink(missing_ok=True)
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
-        return data[_HASH:]
+        return fd
 
-    def save(self, key: str, data: bytes) -> None:
+    def save(self, key: str, archive: int) -> None:
         """Keep an archive, if there is room: else it is built again; the least recently used ones leave."""
+        size = os.fstat(archive).st_size
         try:
-            content = hashlib.sha256(data).hexdigest().encode() + data
-            files.replace(self._directory / f"{key}.tar", content, durable=False)
+            with files.replacing(self._directory / f"{key}.tar", durable=False) as file:
+                copy(archive, file.fileno())
+                os.write(file.fileno(), truncation.digest(archive, size).encode())
         except OSError as exc:
-            log.warning("a built validator of %d bytes is not kept: %s", len(data), exc)
+            log.warning("a built validator of %d bytes is not kept: %s", size, exc)
         total = 0
         for count, (_, size, old) in enumerate(sorted(map(_kept, self._directory.glob("*.tar")), reverse=True)):
             total += size
@@ -117,23 +121,30 @@ def packing() -> Command:
     return Command(argv=argv, limits=_LIMITS, writable=True)
 
 
-def packed(outcome: RunOutcome) -> bytes | None:
-    """The archive, or None when not all could be put into it (more than 256 MiB, sockets): it is simply not kept."""
+def packed(outcome: RunOutcome) -> int | None:
+    """A descriptor of the archive, which the caller closes.
+
+    None when not all could be put into it (more than 256 MiB, sockets): it is simply not kept.
+    """
     whole = outcome.exit_code == 0 and not outcome.killed and not outcome.read_stderr(1)
-    return outcome.read_stdout() if whole else None
+    return os.dup(outcome.stdout) if whole else None
 
 
-def unpack(run: Callable[[Command], RunOutcome], archive: bytes) -> str:
+def copy(archive: int, target: int) -> None:
+    """Append an archive to a file. The kernel copies it: a slot never has it in its memory."""
+    offset, size = 0, os.fstat(archive).st_size
+    while offset < size and (done := os.sendfile(target, archive, offset, size - offset)):
+        offset += done
+
+
+def unpack(run: Callable[[Command], RunOutcome], archive: int) -> str:
     """Make /box what it was when it was packed; `run` runs a command there. The first words of what went wrong."""
-    stdin = truncation.sealed(archive)
-    try:
-        argv = [_TAR, "-C", "/box", "--no-same-owner", "-xpf", "-"]
-        with run(Command(argv=argv, limits=_LIMITS, writable=True, stdin=stdin)) as outcome:
-            if outcome.exit_code == 0:
-                return ""
-            return truncation.text(outcome.read_stderr(200)).strip() or f"tar ended with exit code {outcome.exit_code}"
-    finally:
-        os.close(stdin)
+    os.lseek(archive, 0, os.SEEK_SET)
+    argv = [_TAR, "-C", "/box", "--no-same-owner", "-xpf", "-"]
+    with run(Command(argv=argv, limits=_LIMITS, writable=True, stdin=archive)) as outcome:
+        if outcome.exit_code == 0:
+            return ""
+        return truncation.text(outcome.read_stderr(200)).strip() or f"tar ended with exit code {outcome.exit_code}"
 
 
 def compile_limits(seconds: float | None = None, memory: int | None = None) -> Limits:

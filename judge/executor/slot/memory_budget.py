@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from judge.errors import UsageError
+from judge.errors import UnfitError, UsageError
 from judge.executor.channel import Job, limits_of
 from judge.executor.slot.builds import compile_limits
 from judge.languages.table import MIB, Language
@@ -17,6 +17,10 @@ from judge.model.messages import Limits
 from judge.model.problem import VALIDATION, IoiTask
 from judge.text import size
 
+# Bytes that what was built for one job may take in /box beside the share, in all its sandboxes together, and at most in
+# one sandbox.
+BUILT = 64 * MIB
+BUILT_MOST = 256 * MIB
 # No program gets less than so many bytes: the task is given back instead.
 LEAST = 16 * MIB
 
@@ -77,6 +81,25 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
     mine = run.within(share, validation.who, validation.least(max(LEAST, min(share // 4, left))))
     told = validation.within(share, run.who, mine.memory + run.extra)
     return JobLimits(mine, compiling.within(share), told)
+
+
+def beside_builds(
+    limits: JobLimits, job: Job, share: int | None, table: Mapping[str, Language], built: int
+) -> JobLimits:
+    """The same limits where `built` bytes in /box, in each sandbox of the submission, take their part of the share.
+
+    UnfitError when that is too much.
+    """
+    if built > BUILT_MOST:
+        raise UnfitError(f"the compiler left {size(built)} in /box, the limit is {size(BUILT_MOST)}")
+    task = job.data.manifest.task if job.data is not None else None
+    built *= task.processes if task is not None and task.kind != "batch" else 1
+    if share is None or built <= BUILT:
+        return limits
+    try:
+        return job_limits(job, share - (built - BUILT), table)
+    except UsageError as exc:
+        raise UnfitError(f"the compiler left {size(built)} in /box, which count for the slot's memory: {exc}") from exc
 
 
 def _several(

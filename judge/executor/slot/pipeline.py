@@ -122,6 +122,10 @@ class Judging:
                 self._result.limits = program.limits
                 box = stack.enter_context(attempt.create_files(program.files))
                 failed = self._compile(box, program, limits.compile)
+                if failed is None:
+                    limits = attempt.beside_builds(limits, box)
+                    program = attempt.program(limits)
+                    self._result.limits = program.limits
             except UnfitError as exc:
                 failed = unfit_verdict(str(exc))
             if failed is not None:

@@ -46,6 +46,9 @@ class Box(Protocol):
     def get(self, name: str) -> int | None:
         """A descriptor of a regular file in /box."""
 
+    def built(self) -> int:
+        """Bytes in /box after the last writable run."""
+
     def run(
         self, command: Command, cancel_fd: int | None = None, meanwhile: Callable[[], None] | None = None
     ) -> RunOutcome:

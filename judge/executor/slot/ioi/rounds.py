@@ -50,12 +50,21 @@ class Processes:
         """As many as there are processes. UnfitError when what was built is too big to be taken along."""
         if len(self._boxes) == self._count:
             return self._boxes
-        built: bytes | None = None
-        if self._program.compile is not None:
-            with self._run(self._boxes[0], builds.packing()) as outcome:
-                built = builds.packed(outcome)
-            if built is None:
-                raise UnfitError("what was built is too big to be run as several processes")
+        if self._program.compile is None:
+            self._fill(None)
+            return self._boxes
+        with self._run(self._boxes[0], builds.packing()) as outcome:
+            built = builds.packed(outcome)
+        if built is None:
+            raise UnfitError("what was built is too big to be run as several processes")
+        try:
+            self._fill(built)
+        finally:
+            os.close(built)
+        return self._boxes
+
+    def _fill(self, built: int | None) -> None:
+        """Take the other sandboxes, with what was built in them, or else the files."""
         while len(self._boxes) < self._count:
             box = self._take()
             self._boxes.append(box)
@@ -66,7 +75,6 @@ class Processes:
             else:
                 for name, data in self._program.files.items():
                     box.put(name, data, 0o755 if name in self._program.executables else 0o644)
-        return self._boxes
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,12 @@ from pathlib import Path
 from judge.executor.slot import builds, truncation
 from judge.executor.slot.file_lock import Wait
 from judge.executor.slot.made import made_fault
+from judge.executor.slot.memory_budget import BUILT_MOST
 from judge.executor.slot.program import Box, Program
 from judge.executor.verdict import compile_verdict
 from judge.model.messages import Limits
 from judge.sandbox.types import Command, RunOutcome
+from judge.text import size
 
 MESSAGE_BYTES = 4096
 
@@ -76,7 +79,10 @@ class BuiltProgram:
             if data is None:
                 self._put_files(box)
             else:
-                failed = builds.unpack(lambda command: self._workshop.run(box, command), data)
+                try:
+                    failed = builds.unpack(lambda command: self._workshop.run(box, command), data)
+                finally:
+                    os.close(data)
                 if failed:
                     raise BuildError(f"{self.what}'s build cannot be unpacked: {failed}")
         return self._box
@@ -103,12 +109,17 @@ class BuiltProgram:
                 msg = f"{self.what} does not compile: {failed.reason}: {first_line(outcome)}"
                 raise BuildError(truncation.clip(msg, MESSAGE_BYTES))
         fault = made_fault(self.program, box.get)
+        if box.built() > BUILT_MOST:
+            fault = f"left {size(box.built())} in /box, the limit is {size(BUILT_MOST)}"
         if fault:
             raise BuildError(f"{self.what} does not compile: the compiler {fault}")
         with run(box, builds.packing()) as outcome:
             data = builds.packed(outcome)
         if data is not None:
-            self._workshop.kept.save(key, data)
+            try:
+                self._workshop.kept.save(key, data)
+            finally:
+                os.close(data)
 
 
 def first_line(outcome: RunOutcome) -> str:

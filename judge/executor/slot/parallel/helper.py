@@ -59,9 +59,12 @@ class Helper:
         built = program.compile is not None
         with attempt.create_files({} if built else program.files) as box, contextlib.ExitStack() as stack:
             if built:
-                failed = unpack(lambda command: runner.run(box, command), queue.box())
+                with queue.box() as archive:
+                    failed = unpack(lambda command: runner.run(box, command), archive)
                 if failed:
                     raise UsageError(f"what was built cannot be unpacked: {failed}")
+                limits = attempt.beside_builds(limits, box)
+                program = attempt.program(limits)
             judges = stack.enter_context(contextlib.closing(attempt.judges(limits)))
             judges.build()
             rounds = attempt.rounds(limits, box, program)

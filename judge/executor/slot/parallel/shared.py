@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 
 from judge.executor.slot.attempt import PreparedJob
 from judge.executor.slot.builds import packed, packing
@@ -69,6 +70,10 @@ class SharedJudge:
         runner = Runner(means.run_lock, means.cancel_fd, self._attempt.teller.alive)
         with runner.run(self._box, packing()) as outcome:
             data = packed(outcome)
-        if data is not None:
+        if data is None:
+            return False
+        try:
             queue.keep_box(data)
-        return data is not None
+        finally:
+            os.close(data)
+        return True

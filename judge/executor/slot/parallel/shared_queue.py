@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from judge import files
+from judge.executor.slot.builds import copy
 from judge.model.messages import Message, TestResult, Verdict
 from judge.problems.scoring import Judged
 
@@ -122,9 +123,10 @@ class CoordinatorQueue(_SharedQueue):
         """Readable when the coordinator's run is to be ended: main asks for it, or a helper rang."""
         return self._both.fileno()
 
-    def keep_box(self, data: bytes) -> None:
+    def keep_box(self, archive: int) -> None:
         """Leave what the compiler made to the helpers."""
-        (self.directory / BOX).write_bytes(data)
+        with (self.directory / BOX).open("wb") as file:
+            copy(archive, file.fileno())
 
     def want(self, wanted: list[int], *, stops: bool) -> None:
         """Say which tests are to be run; those that are done may be left in."""
@@ -174,9 +176,11 @@ class HelperQueue(_SharedQueue):
             self.close()
             raise
 
-    def box(self) -> bytes:
-        """The files that the coordinator's compiler made."""
-        return (self.directory / BOX).read_bytes()
+    @contextlib.contextmanager
+    def box(self) -> Iterator[int]:
+        """The archive of the files that the coordinator's compiler made."""
+        with (self.directory / BOX).open("rb") as file:
+            yield file.fileno()
 
     def wanted(self) -> WantedTests:
         """The tests that the coordinator wants now, the most urgent first."""

@@ -1,0 +1,100 @@
+"""What a compiler leaves in /box counts for the slot's memory, and a slot never has an archive of it in its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from judge.executor.channel import Job
+from judge.executor.slot import builds
+from judge.executor.slot.memory_budget import BUILT, BUILT_MOST
+from judge.executor.slot.pipeline import Pipeline
+from judge.languages.table import load_table
+from judge.model.messages import Assignment, Limits, LimitsOverride, Submission, Verdict
+from judge.sandbox import Command, SandboxPool
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
+]
+
+MIB = 1024**2
+TABLE = load_table()
+PERL = 'BEGIN { open F, ">", "/box/$_" and print F "x" x (1 << 20) and close F for 1 .. %d } print 1;'
+HOARD = "for n in $(seq %d); do head -c 1048576 /dev/urandom > $n; done"
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with contextlib.closing(SandboxPool(f"test-built-{os.getpid()}")) as made:
+        yield made
+
+
+def judge(pool, work, share, **fields):
+    pipeline = Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=work, memory=share)
+    one = Job(assignment=Assignment(id="1" * 24, attempt=1, claim="c1", submission=Submission(**fields)))
+    done = pipeline.execute(one).completed
+    assert not done.retry, done.result.reason
+    return done
+
+
+def test_a_build_within_its_room_changes_no_limit(pool, work):
+    done = judge(pool, work, 512 * MIB, language="perl", source=PERL % 60)
+    assert done.verdict is Verdict.AC
+    assert done.result.limits.memory == 512 * MIB
+
+
+def test_a_greater_build_leaves_less_to_runs(pool, work):
+    done = judge(pool, work, 512 * MIB, language="perl", source=PERL % 164)
+    assert done.verdict is Verdict.AC
+    built = 512 * MIB + BUILT - done.result.limits.memory
+    assert 164 * MIB <= built <= 166 * MIB
+
+
+def test_a_build_that_leaves_too_little_for_the_limit_is_a_compile_error(pool, work):
+    limits = LimitsOverride(memory=500 * MIB)
+    done = judge(pool, work, 512 * MIB, language="perl", source=PERL % 164, limits=limits)
+    assert done.verdict is Verdict.CE
+    assert re.search(r"the compiler left 16[45](\.\d)? MiB in /box", done.result.reason)
+    assert "a slot of this executor has" in done.result.reason
+
+
+@pytest.mark.parametrize("share", [None, 8192 * MIB])
+@pytest.mark.parametrize(
+    "fields", [{"language": "perl", "source": PERL % 300}, {"command": "true", "compile": HOARD % 300}]
+)
+def test_a_huge_build_is_a_compile_error_on_every_host(pool, work, share, fields):
+    done = judge(pool, work, share, **fields)
+    assert done.verdict is Verdict.CE
+    assert f"the limit is {BUILT_MOST // MIB} MiB" in done.result.reason
+
+
+def high_water() -> int:
+    """The most memory that this process has had since the last `reset`."""
+    return int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) * 1024
+
+
+def test_archives_do_not_pass_through_the_memory_of_the_slot(pool, work):
+    builds.clear(work / "builds")
+    kept = builds.Builds(work / "builds")
+    with contextlib.closing(pool.take()) as box, contextlib.closing(pool.take()) as other:
+        command = Command(["/bin/sh", "-c", HOARD % 200], Limits(cpu=30), writable=True, cwd="/box")
+        with box.run(command) as outcome:
+            assert outcome.exit_code == 0
+        Path("/proc/self/clear_refs").write_text("5")  # VmHWM begins again
+        before = high_water()
+        with box.run(builds.packing()) as outcome:
+            archive = builds.packed(outcome)
+        with os.fdopen(archive):
+            kept.save("a", archive)
+        loaded = kept.load("a")
+        with os.fdopen(loaded):
+            assert builds.unpack(other.run, loaded) == ""
+        assert high_water() - before < 16 * MIB
+        with other.run(Command(["/bin/sh", "-c", "cat /box/* | wc -c"], Limits(cpu=30))) as outcome:
+            assert int(outcome.read_stdout()) == 200 * MIB
+        assert box.built() == other.built()
