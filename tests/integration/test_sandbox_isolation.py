@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from judge.errors import UnfitError, UsageError
+from judge.executor.slot.truncation import sealed
 from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox
 from tests.support.machine import fork_cost, no_32_bit_calls, program
@@ -499,7 +500,7 @@ def test_links_and_special_files_in_box_are_never_followed(sandbox):
 @pytest.mark.parametrize("seals", [True, False])
 def test_an_input_is_open_for_reading_only_and_can_be_mapped(sandbox, seals):
     """Linux before 6.7 refuses to map a sealed file that is open for writing."""
-    fd = truncation.sealed(b"12345\n") if seals else os.memfd_create("input")
+    fd = sealed(b"12345\n") if seals else os.memfd_create("input")
     if not seals:
         os.write(fd, b"12345\n")
     os.lseek(fd, 2, os.SEEK_SET)
