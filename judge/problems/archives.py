@@ -38,7 +38,7 @@ _LINK_BYTES = 4096
 _OUTSIDE = "the name leads out of the archive; pack relative names only"
 _LINK = "is a link or a special file; pack the file itself"
 # Endings of tar archives, whose names are what stands before.
-_TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
 
 def open_tree(path: Path) -> Tree:
@@ -52,7 +52,7 @@ def open_tree(path: Path) -> Tree:
 
 def stem(path: Path) -> str:
     """The name of an archive without its ending: what a problem is called that has no other name."""
-    found = next((one for one in _TAR_ENDINGS if path.name.lower().endswith(one)), path.suffix)
+    found = next((one for one in TAR_ENDINGS if path.name.lower().endswith(one)), path.suffix)
     return path.name[: len(path.name) - len(found)] if found else path.name
 
 
@@ -61,7 +61,7 @@ def _is_tar(path: Path) -> bool:
     with contextlib.suppress(OSError), path.open("rb") as file:
         head = file.read(_BLOCK)
         packed = any(head.startswith(magic) for magic, _ in _PACKERS)
-        return packed or path.name.lower().endswith(_TAR_ENDINGS) or (head[257:262] == b"ustar" and head[:2] != b"PK")
+        return packed or path.name.lower().endswith(TAR_ENDINGS) or (head[257:262] == b"ustar" and head[:2] != b"PK")
     return False
 
 

@@ -67,19 +67,23 @@ def _rule(glob: str, permitted: str, required: str, says: str, bound: str = "") 
 
 _SHARED = (
     _rule("accepted", "AC", "AC", "AC", LOWER),
-    _rule("wrong_answer", "AC WA", "WA", "WA"),
     _rule("rejected", "AC WA TLE RTE", "WA TLE RTE", "not AC"),
     _rule("brute_force", "AC RTE TLE", "RTE TLE", "TLE or RTE"),
     Rule("compile_error", whole=frozenset({Verdict.CE}), says="CE"),
     Rule("compiler_error", whole=frozenset({Verdict.CE}), says="CE"),
 )
+# What the format calls a wrong answer.
+_WRONG = frozenset(verdict for verdict in Verdict if "WA" in verdict.about.package.split())
 CURRENT = (
     *_SHARED,
+    _rule("wrong_answer", "AC WA", "WA", "WA"),
     _rule("time_limit_exceeded", "AC TLE", "TLE", "TLE", UPPER),
     _rule("run_time_error", "AC RTE", "RTE", "RTE"),
 )
 LEGACY = (
     *_SHARED,
+    # The folder names the verdict of the whole submission there; a later test may end in any way.
+    Rule("wrong_answer", whole=_WRONG, says="WA"),
     _rule("time_limit_exceeded", "AC WA TLE", "TLE", "TLE", UPPER),
     _rule("run_time_error", "AC WA TLE RTE", "RTE", "RTE"),
     _rule("memory_limit_exceeded", "AC RTE", "MLE", "MLE"),
@@ -185,8 +189,10 @@ def _demand(base: Rule, demand: _Demand) -> Rule:
         bounds_pair: tuple[float, float] | None = (bounds[0], bounds[1])
     else:
         bounds_pair = None if bounds is None else (bounds, bounds)
+    told = demand.permitted is not None or demand.required is not None
     changed = replace(
         base,
+        whole=frozenset() if told else base.whole,
         permitted=base.permitted if demand.permitted is None else frozenset(demand.permitted),
         required=base.required if demand.required is None else frozenset(demand.required),
         score=bounds_pair,

@@ -19,6 +19,10 @@ _LFS = re.compile(
 _ANNEX = re.compile(rb"/annex/objects/[A-Z0-9]+-[^\r\n]+\s*(?:/annex/[^\r\n]*\s*)*")
 
 
+class PointerError(PackageError):
+    """A package in which a file is a pointer."""
+
+
 def refuse_pointers(tree: Tree) -> None:
     """PackageError for a tree in which a file is a pointer of Git LFS or git-annex; it says how to get the files."""
     found: dict[str, list[str]] = {}
@@ -30,7 +34,7 @@ def refuse_pointers(tree: Tree) -> None:
         paths = found.get(kind)
         if paths:
             more = f" (and {len(paths) - 1} more)" if len(paths) > 1 else ""
-            raise PackageError(
+            raise PointerError(
                 f"{tree.where(paths[0])}: is a pointer of {kind}, and not the file itself{more}; run '{command}' in "
                 "the repository, and import the package then"
             )

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from judge.ctl.problem import checking
+from judge.errors import UsageError
 from judge.model import messages as m
+from judge.problems.examples import Example
+from judge.problems.expectations import Candidate
+from tests.support.gateway import make_task
 
 
 @pytest.mark.parametrize(
@@ -21,3 +25,30 @@ from judge.model import messages as m
 def test_the_validator_that_refuses_a_test_is_named(message: str, reason: str, said: str) -> None:
     test = m.TestResult(name="secret/1", verdict=m.Verdict.WA, message=message, reason=reason)
     assert checking._sentence("inputs", test) == f"test secret/1: its input is refused by {said}"
+
+
+def row(*verdicts: m.Verdict) -> checking.CheckRow:
+    tests = [
+        m.TestResult(name=f"secret/{number}", verdict=verdict, reason="ended with exit code 1")
+        for number, verdict in enumerate(verdicts, 1)
+    ]
+    worst = next((one for one in verdicts if one is not m.Verdict.AC), m.Verdict.AC)
+    task = make_task(verdict=worst, result=m.Result(tests=tests))
+    example = Example("", Candidate("check of answers", b"", "", []), m.Submission(language="c", check="answers"))
+    return checking.CheckRow(example, task, "answers")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_an_output_validator_that_fails_on_every_answer_stops_the_import(count: int) -> None:
+    done = checking.CheckOutcome()
+    checking._judge(row(*[m.Verdict.JE] * count), done)
+    assert done.warnings == [] and "fails on all" in done.broken[0]
+    with pytest.raises(UsageError, match=rf"x: is not imported: its output validator fails on all {count} answers"):
+        checking.refuse("x", done)
+
+
+@pytest.mark.parametrize("other", [m.Verdict.AC, m.Verdict.WA])
+def test_an_output_validator_that_judges_some_answer_is_warned_of(other: m.Verdict) -> None:
+    done = checking.CheckOutcome()
+    checking._judge(row(m.Verdict.JE, other), done)
+    assert done.broken == [] and len(done.warnings) == 1

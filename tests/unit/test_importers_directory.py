@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import re
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -144,9 +147,77 @@ def test_compressed_tests(tmp_path: Path, name: str) -> None:
 
 
 def test_tests_beside_compressed_ones_are_all(tmp_path: Path) -> None:
-    files = {**files_of(["1.in", "1.out"]), "2.in.gz": b"", "2.out.gz": b"", "tests.zip": b""}
+    inner = archive(
+        tmp_path, {**files_of(["1.in", "1.out"]), "4.in": b"4\n", "4.out": b"4\n"}, name="t.zip"
+    ).read_bytes()
+    packed = {"2.in.gz": gzip.compress(b"2\n"), "2.out.XZ": lzma.compress(b"2\n")}
+    packed |= {"a/3.in.bz2": bz2.compress(b"3\n"), "a/3.out": b"3\n", "more.zip": inner, "examples.zip": inner}
+    files = {**files_of(["1.in", "1.out"]), **packed}
+    for root in (folder(tmp_path, files, "sum"), archive(tmp_path, files)):
+        with read_package(root) as package:
+            assert [name for _, name in names_of(package)] == ["examples_4", "1", "2", "a_3"]
+            said = "\n".join(package.notes)
+            assert "3 compressed files of tests" in said and "1 tests of the archive examples.zip; 1 more are" in said
+            assert "more.zip: its 2 tests are those beside it" in said
+
+
+@pytest.mark.parametrize("ending", ["zip", "tar", "tar.gz", "tgz", "tar.xz", "TAR.BZ2"])
+def test_archives_beside_plain_tests(tmp_path: Path, ending: str) -> None:
+    tests = {"in/7.txt": b"7\n", "out/7.txt": b"7\n"}
+    if ending == "zip":
+        data = archive(tmp_path, tests, name="t.zip").read_bytes()
+    else:
+        kind = {"gz": "gz", "tgz": "gz", "xz": "xz", "bz2": "bz2"}.get(ending.rpartition(".")[2].lower(), "")
+        root = folder(tmp_path, tests, "packed")
+        with tarfile.open(tmp_path / "t.tar", f"w:{kind}") as file:  # type: ignore[call-overload]
+            file.add(root, "")
+        data = (tmp_path / "t.tar").read_bytes()
+    with read_package(folder(tmp_path, {**files_of(["1.in", "1.out"]), f"set2.{ending}": data}, "sum")) as package:
+        assert [name for _, name in names_of(package)] == ["1", "set2_7"]
+
+
+@pytest.mark.parametrize("name", ["2.in.zst", "2.in.Z", "tests.7z", "secret.RAR"])
+def test_compressed_tests_that_cannot_be_read_here_refuse_the_package(tmp_path: Path, name: str) -> None:
+    files = {**files_of(["1.in", "1.out", "2.out"]), name: b"x"}
+    with pytest.raises(PackageError, match=f"{re.escape(name)}: (?:is a test by its name|may hold tests)"):
+        read_package(folder(tmp_path, files, "sum"))
+
+
+@pytest.mark.parametrize("name", ["3.in.gz", "secret.zip", "secret/3.in.zst", "secret/group/tests.tar.gz"])
+def test_compressed_tests_in_the_package_format_refuse_the_package(tmp_path: Path, name: str) -> None:
+    files = {"problem.yaml": b"name: X\n", **files_of(["data/secret/x/1.in", "data/secret/x/1.ans"])}
+    files = (
+        {path.replace("secret/x/", "sample/"): data for path, data in files.items()} if "secret.zip" in name else files
+    )
+    with pytest.raises(PackageError, match=f"{re.escape(name)}: is compressed"):
+        read_package(folder(tmp_path, {**files, f"data/{name}": b"x"}, "sum"))
+
+
+def test_compressed_tests_in_tasks_of_tps(tmp_path: Path) -> None:
+    files = {
+        "problem.json": b'{"name": "x", "time_limit": 1, "memory_limit": 64}', "subtasks.json": b"",
+        "tests/0-01.in": b"1\n", "tests/0-01.out": b"1\n",
+        "tests/0-02.in.gz": gzip.compress(b"2\n"), "tests/0-02.out.gz": gzip.compress(b"2\n"),
+    }  # fmt: skip
+    del files["subtasks.json"]
     with read_package(folder(tmp_path, files, "sum")) as package:
-        assert names_of(package) == [(False, "1")], "what is beside is left alone, and not even looked at"
+        assert len(package.manifest.tests) == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["makefile.in", "arc/Makefile.in", "configure.in", "CMakeLists.txt.in", "config.h.in", "x.py.in", "MANIFEST.in"],
+)
+def test_what_builds_are_configured_by_is_no_input(tmp_path: Path, name: str) -> None:
+    with read_package(folder(tmp_path, {**files_of(["1.in", "1.out"]), name: b"x"}, "sum")) as package:
+        assert names_of(package) == [(False, "1")]
+        assert any(f"{name}: nothing says what it is for" in note for note in package.notes)
+
+
+@pytest.mark.parametrize("name", ["config", "1.c", "manifest", "a.h"])
+def test_tests_that_are_called_like_that_are_tests(tmp_path: Path, name: str) -> None:
+    with read_package(folder(tmp_path, files_of([f"{name}.in", f"{name}.out"]), "sum")) as package:
+        assert len(package.manifest.tests) == 1
 
 
 @pytest.mark.parametrize("packed", ["tests.zip", "sum_testdata.zip", "data/Cases.zip"])
@@ -243,7 +314,7 @@ REFUSED: dict[str, tuple[Files, str]] = {
         "has tests of several problems (a, b); give the folder of one of them",
     ),
     "a task of an unknown system": (
-        {"task.yaml": b"name: x\n", "tests.tgz": b""},
+        {"task.yaml": b"name: x\n", "notes.tgz": b""},
         "x/task.yaml: is of a system that is not known here: neither of CMS",
     ),
     "GEN without its task": (

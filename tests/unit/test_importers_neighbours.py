@@ -253,10 +253,10 @@ def test_samples_of_cases_beside_examples(tmp_path: Path) -> None:
 
 def test_a_solution_of_omegaup_that_nothing_is_asked_of(tmp_path: Path) -> None:
     told = json.dumps({"solutions": [{"filename": "../solutions/a.cpp", "verdict": "AC"}]}).encode()
-    sources = {f"solutions/{name}.cpp": b"int main(){}\n" for name in ("a", "sub1", "wa_b")}
+    sources = {f"solutions/{name}.cpp": b"int main(){}\n" for name in ("a", "other", "wa_b")}
     made = opened(tmp_path, omegaup(PLAN, None, {**sources, "tests/tests.json": told}))
     assert made.below("submissions") == ["submissions/accepted/a.cpp", "submissions/wrong_answer/wa_b.cpp"]
-    assert any("solutions/sub1.cpp: nothing says what it is for" in note for note in made.notes)
+    assert any("solutions/other.cpp: nothing says what it is for" in note for note in made.notes)
 
 
 def test_cases_of_omegaup_that_are_called_alike(tmp_path: Path) -> None:

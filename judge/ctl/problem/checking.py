@@ -135,6 +135,12 @@ def _judge(row: CheckRow, done: CheckOutcome) -> None:
             done.broken.append(show_line(str(why)))
         else:
             done.warnings.append(f"the {row.kind} could not be checked: {show_line(str(why))}")
+    failed = [test for test in bad if test.verdict is m.Verdict.JE]
+    if row.kind == "answers" and failed and len(failed) == len(result.tests):
+        # A validator that says yes or no to nothing judges no submission either.
+        why = show_line(failed[0].reason or failed[0].message or failed[0].error)
+        done.broken.append(f"its output validator fails on all {len(failed)} answers (test {failed[0].name}: {why})")
+        return
     sentences = {test.name: _sentence(row.kind, test) for test in bad}
     # An answer file is whatever the output validator reads, and need not be an output that it accepts.
     sure = [test.name for test in bad if row.kind == "inputs" or "the answer validator" in test.reason]

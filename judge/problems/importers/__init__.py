@@ -13,7 +13,7 @@ from types import ModuleType
 
 from judge.errors import PackageError, UsageError
 from judge.problems.archives import open_tree
-from judge.problems.importers import bapctools, cms, directory, dmoj, gensh, hydro, line_ends, polygon, tps
+from judge.problems.importers import bapctools, cms, directory, dmoj, gensh, hydro, line_ends, packed, polygon, tps
 from judge.problems.importers.draft import Draft, ImporterWords, Report
 from judge.problems.importers.hydro import syzoj, uoj
 from judge.problems.importers.making import MadeTree, UnmadeError
@@ -107,6 +107,8 @@ def _open(tree: Tree, asked: ImporterWords) -> Opened:
         return Opened(_package(tree, asked), folder, beside=beside)
     if not IMPORTERS[chosen].matches(tree):
         raise PackageError(f"{tree.label}: has not the files of format {chosen}, which --from says it is in")
+    if chosen != "directory":
+        tree = packed.unpacked(tree)
     whole = tree if asked.made is None else MadeTree(tree, asked.made)
     draft: Draft = IMPORTERS[chosen].convert(whole, asked)
     _add_left_out(draft, tree)
@@ -121,6 +123,7 @@ def _package(tree: Tree, asked: ImporterWords) -> Tree:
     """A tree in the package format, with its tests made; PackageError, UsageError."""
     if asked.memory is not None:
         raise UsageError(f"--memory: {tree.label} has its own; set limits.memory in problem.yaml")
+    packed.refuse_packed(tree)
     maker = next((one for one in (bapctools, gensh) if one.is_unmade(tree)), None)
     if maker is not None:
         if asked.made is None:

@@ -356,6 +356,12 @@ class _CmsConversion:
         halves = self._halves() if two_steps else []
         paths = halves[0] if halves else cms_gen.official(self._tree, self._draft.name)[:1]
         if not inputs and not (answers and paths):
+            alone = cms_gen.only(self._tree)
+            if answers and alone:
+                raise PackageError(
+                    f"{self._tree.label}: has no answers, and {alone[0]}, the only program, is not called as the right "
+                    "one; add output/, or call it solution"
+                )
             return
         if inputs and not gen.lines:
             self._draft.ref(f"input/input{inputs[0]}.txt")
@@ -467,6 +473,12 @@ class _CmsConversion:
         chosen = dict.fromkeys(
             [path for one in halves for path in one] or cms_gen.official(self._tree, self._draft.name), "accepted"
         )
+        if not chosen:
+            chosen = dict.fromkeys(cms_gen.only(self._tree), "accepted")
+            for path in chosen:
+                self._draft.report.took(
+                    f"solution {path} as accepted, as it is the only program; its name says nothing"
+                )
         sources = [path for path in self._tree.below(self._sol) if posixpath.splitext(path)[1] in ioi.LANGUAGES]
         named = [posixpath.splitext(posixpath.basename(path))[0] for path in sources if path not in chosen]
         others = len([stem for stem in named if stem not in cms_gen.GRADERS and not stem.endswith("lib")])

@@ -32,6 +32,11 @@ _NO_SOLUTIONS = re.compile(
     r"(?:gen|gengen|generat\w*|make_?(?:tests?|input)|rand(?:om)?_?gen|testgen|val|valid\w*|check|checker)"
     r"(?:[\W_\d].*)?"
 )
+# Names that say of a solution that it is no right one, or is for a part of the points.
+_WRONG = re.compile(
+    r"(?:.*[\W_])?(?:wrong\w*|wa|tle?|slow|brut\w*|naive|bf|partial|parcial\w*|random|greedy|bad|fail\w*|rte|mle)(?:[\W_\d].*)?"
+    r"|.*[\W_][0-9]{1,2}"
+)
 GRADERS = frozenset({"grader", "stub", "manager"})
 
 
@@ -228,18 +233,30 @@ def solutions(tree: Tree) -> str:
 
 
 def official(tree: Tree, name: str) -> list[str]:
-    """The official solutions, by their names; else one that is right by its name, called as the task, or alone."""
+    """The official solutions, by their names; else one that is right by its name, or called as the task."""
+    sources = _sources(tree)
+    found = [path for path, stem in sources.items() if SOLUTIONS.fullmatch(stem)]
+    right = [path for path, stem in sources.items() if _RIGHT.fullmatch(stem)]
+    return found or right[:1] or [path for path, stem in sources.items() if stem == name.lower()]
+
+
+def only(tree: Tree) -> list[str]:
+    """The only solution of a task, whose name says nothing; nothing where there are several, or none.
+
+    Programs that make or look at tests lie there as well. One whose name says that it is wrong is none either.
+    """
+    alone = [path for path, stem in _sources(tree).items() if not _NO_SOLUTIONS.fullmatch(stem)]
+    return alone if len(alone) == 1 and not _WRONG.fullmatch(_sources(tree)[alone[0]]) else []
+
+
+def _sources(tree: Tree) -> dict[str, str]:
+    """The programs beside graders, with their names in lower case."""
     sources: dict[str, str] = {}
     for path in tree.below(solutions(tree)):
         stem, suffix = posixpath.splitext(posixpath.basename(path))
         if suffix in ioi.LANGUAGES and path.count("/") == 1 and stem not in GRADERS and not stem.endswith("lib"):
             sources[path] = stem.lower()
-    found = [path for path, stem in sources.items() if SOLUTIONS.fullmatch(stem)]
-    right = [path for path, stem in sources.items() if _RIGHT.fullmatch(stem)]
-    named = [path for path, stem in sources.items() if stem == name.lower()]
-    # Programs that make or look at tests lie there as well.
-    alone = [path for path, stem in sources.items() if not _NO_SOLUTIONS.fullmatch(stem)]
-    return found or right[:1] or named or (alone if len(alone) == 1 else [])
+    return sources
 
 
 def in_two_files(tree: Tree, names: Sequence[str]) -> list[list[str]]:

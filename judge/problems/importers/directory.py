@@ -11,13 +11,16 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from judge.errors import PackageError
+from judge.model.verdicts import Verdict
 from judge.problems import ini, metadata
 from judge.problems.folders import known_folder
 from judge.problems.importers import ioi, line_ends, packed, testlib
 from judge.problems.importers.cases import ImportedCase, write_plain
 from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number, slug
+from judge.problems.importers.making import MakingStep, Plan, UnmadeError
 from judge.problems.importers.neighbours import boca, limits, omegaup, rime, tcframe
 from judge.problems.importers.pairs import NAMELESS, Pair, find_pairs
+from judge.problems.reading.annotations import expected
 from judge.problems.tree import Tree, clean
 
 INI = "domjudge-problem.ini"
@@ -28,7 +31,6 @@ _CHECKER = re.compile(r"(?:check|checker|[a-z]{0,8}chk|spj|special_?judge|specia
 _SIO2 = re.compile(r"prog/[A-Za-z0-9_]{1,12}chk\.(?:c|cpp|cc|py|pas)")
 _INTERACTOR = re.compile(r"(?:interactor|interactive|interact|grader_interactive)")
 _VALIDATOR = re.compile(r"(?:val|valid|validate|validator|input_validator)")
-_GENERATOR = re.compile(r"(?:gen|generator|make_?tests?|rand|testgen)[\w.-]*")
 # The kinds of programs of testlib by the function that each calls first, whatever it is called itself.
 _REGISTERED = (
     ("checker", re.compile(rb"\bregisterTestlibCmd\s*\(")),
@@ -43,20 +45,30 @@ _DECIDING = re.compile(
 _SCRIPTS = re.compile(
     r"(?:[\w-]+/)?(?:compare|comparator|checker)\.sh|scripts/(?:arbitro\.\w+|summary\.sh|[\w+]+/(?:compile|prep|run)\.sh)"
 )
-# The folder of a solution by its name; the first that fits. Names are lower case, without the ending.
+# The folder of a solution by its name; the first that fits. Names are lower case, without the ending. A word may stand
+# at the beginning, or behind others, and something may follow: `wrong`, `x-wrong`, `x-wrong-ann`.
+_BETWEEN = r"[\W_]"
+
+
+def _word(words: str, alone: str = "") -> re.Pattern[str]:
+    """The pattern of names with one of these words between separators; `alone` are other whole names."""
+    own = rf"|{alone}" if alone else ""
+    return re.compile(rf"(?:{words})(?:[\W_\d].*)?|.*{_BETWEEN}(?:{words})\d*(?:{_BETWEEN}.*)?{own}")
+
+
 _SOLUTIONS = (
-    ("time_limit_exceeded", re.compile(r"(?:tle?|slow|timeout)(?:[\W_\d].*)?|.*[_-](?:tle?|slow)\d*(?:[_-].*)?")),
-    (
-        "brute_force",
-        re.compile(r"(?:brute|naive|force|bf)(?:[\W_\d].*)?|brut\w*|.*[_-](?:brut\w*|naive|bf)\d*(?:[_-].*)?"),
-    ),
-    ("wrong_answer", re.compile(r"(?:wa|wrong)(?:[\W_\d].*)?|wrong\w*|.*[_-](?:wa|wrong)\d*")),
-    ("run_time_error", re.compile(r"(?:re|rte|mle?)(?:[\W_\d].*)?|.*[_-](?:re|rte|mle?)\d*")),
-    ("rejected", re.compile(r".*[_-](?:bad|fail|incorrect)\d*|(?:bad|fail|incorrect)(?:[\W_\d].*)?")),
-    # Those for a part of the points: `20-percent-solution`, `sol_30pts`, `partial_sub1`.
+    ("time_limit_exceeded", _word("tle?|slow|timeout|timelimit")),
+    ("brute_force", _word("brute|naive|bf", r"force(?:[\W_\d].*)?|brut\w*|.*[\W_]brut\w*")),
+    ("wrong_answer", _word("wa|wrong|wrong_?answer", r"wrong\w*|.*[\W_]wrong_?(?:ans|answer)\w*")),
+    ("run_time_error", _word("rte|mle|runtime_?error", r"(?:re|mle?)(?:[\W_\d].*)?|.*[\W_](?:re|mle?)\d*")),
+    ("rejected", _word("bad|fail|incorrect|failing")),
+    # Those for a part of the points: `20-percent-solution`, `sol_30pts`, `partial_sub1`, `sub2`.
     (
         "rejected",
-        re.compile(r"(?:.*[_-])?(?:partial|parcial|(?<!\d)[0-9]{1,2}[_-]?(?:percent|points?|pts?))(?:[\W_\d].*)?"),
+        re.compile(
+            r"(?:.*[\W_])?(?:partial|parcial|sub\d+|sub[_-]\d{1,2}(?![\W_\d])|sub(?:task|tarea)[\W_]?\d+|(?<!\d)[0-9]{1,2}[_-]?(?:percent|points?|pts?))"
+            r"(?:[\W_\d].*)?"
+        ),
     ),
     (
         "accepted",
@@ -65,8 +77,26 @@ _SOLUTIONS = (
                    r"|.*[_-](?:sol|solution|ac|ok|correct|std|main|full|100)\d*|.*[_-]solution[_-].*"),
     ),
 )  # fmt: skip
+# Programs that make tests or look at them, by words in their names.
+_GENERATOR = re.compile(
+    r"(?:gen|generator|generate|make_?tests?|rand|testgen|ingen)[\w.-]*"
+    r"|.*[\W_](?:gen|generator|generate|make_?tests?|mktests?|testgen|datagen|rand(?:om)?_?gen|ingen)\d*(?:[\W_].*)?"
+    r"|[a-z0-9]{1,20}(?:ingen|_?generator)"
+)
+_GENERATOR_FOLDERS = frozenset({"gen", "gens", "generator", "generators"})
+_NO_SOLUTION = re.compile(
+    r"(?:.*[\W_])?(?:check|checker|chk|spj|val|valid|validate|validator|verify|verifier|interactor|inwer|grader|stub)\d*"
+)
+_NO_SOLUTION_FOLDERS = frozenset({
+    "validator", "validators", "input_validators", "output_validators", "checker", "checkers", "interactor", "grader",
+    "graders", "tools", "tool", "scripts", "utils", "util",
+})  # fmt: skip
 _SOLUTION_FOLDERS = frozenset({"sol", "sols", "solution", "solutions", "std", "submissions", "src", "source", "code"})
 _FOLDERS = frozenset(folder for folder, _ in _SOLUTIONS)
+# The folder of a solution that an annotation asks one verdict of.
+_OF_VERDICT = {
+    Verdict.AC: "accepted", Verdict.WA: "wrong_answer", Verdict.TLE: "time_limit_exceeded", Verdict.CE: "compile_error",
+}  # fmt: skip
 # Folders of programs that are no solutions, although they may be the only ones.
 _TOOLS = frozenset({
     "scripts", "script", "tools", "tool", "utils", "util", "bin", "lib", "grader", "graders", "checkers",
@@ -135,13 +165,16 @@ _NO_NAMES = frozenset({"", *NAMELESS, "in", "input", "case", "sample", "example"
 
 def matches(tree: Tree) -> bool:
     """Says whether there is a test in it, a pair of files by their names, or what may hold some."""
-    return any(pair.answer is not None for pair in find_pairs(tree.files)[0]) or packed.holds_tests(tree)
+    found = any(pair.answer is not None for pair in find_pairs(tree.files)[0])
+    return found or packed.holds_tests(tree) or (omegaup.is_one(tree) and bool(find_pairs(tree.below("cases"))[0]))
 
 
 def convert(tree: Tree, asked: ImporterWords) -> Draft:
     """A package of the tests and what lies beside them; PackageError."""
     tree = packed.opened(tree)
     draft = Draft(tree, "directory")
+    for carried, line in tree.notes if isinstance(tree, packed.Packed) else ():
+        (draft.report.took if carried else draft.report.dropped)(line)
     for line in (*omegaup.leave_out(tree), *rime.leave_out(tree)):
         draft.report.dropped(line)
     if asked.memory is not None:
@@ -150,6 +183,8 @@ def convert(tree: Tree, asked: ImporterWords) -> Draft:
     boca.take_title(draft)
     programs = _programs(tree)
     pairs, alone = find_pairs(path for path in omegaup.may_be_tests(tree) if path not in programs.values())
+    if omegaup.lacks_answers(tree, pairs):
+        raise _unmade(draft, pairs)
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
     _check_alone(tree, pairs, asked)
     tree = draft.tree = _plain_line_ends(draft, pairs)
@@ -179,6 +214,27 @@ def convert(tree: Tree, asked: ImporterWords) -> Draft:
     if not draft.limits.get("time_limit"):
         draft.report.dropped("the time limit: a directory does not have one; it is inferred, or set by --time-limit")
     return draft
+
+
+def _unmade(draft: Draft, pairs: Sequence[Pair]) -> UnmadeError:
+    """The error to raise for a problem of omegaUp without outputs, which the right solution makes there as well."""
+    told = {path: folder for path, folder in omegaup.solutions(draft).items() if folder}
+    right = [path for path, folder in told.items() if folder == "accepted"]
+    named = [path for path, stem in _named(draft.tree, _SOURCES) if path not in told and _by_name(path) == "accepted"]
+    named = [path for path in named if path.startswith("solutions/")]
+    chosen = next(iter(right or sorted(named, key=lambda path: (_parted(path) != "solution", path))), None)
+    if chosen is None:
+        raise PackageError(
+            f"{draft.tree.label}: cases/ has no outputs, and no program is the right solution by its name, which makes "
+            "them; add the outputs, or solutions/solution.cpp"
+        )
+    plan = Plan(draft.tree)
+    program = plan.solution(draft, testlib.ProgramSource(Ref(draft.tree, chosen)))
+    for pair in pairs:
+        if pair.answer is None:
+            target = posixpath.splitext(pair.input)[0] + ".out"
+            plan.add(MakingStep(program, target, (), pair.input))
+    return plan.refuse(f"{draft.tree.label}: cases/ has no outputs; {clean(chosen, 60)} is to make {len(plan.tests)}")
 
 
 def _plain_line_ends(draft: Draft, pairs: Sequence[Pair]) -> Tree:
@@ -409,7 +465,19 @@ def _put_statement(draft: Draft, taken: Collection[str | None], called: Collecti
         ending = {"markdown": "md"}.get(found[2], found[2])
         draft.put(f"statement/problem.{language}.{ending}", Ref(draft.tree, path))
         draft.report.took(f"statement {path} ({language})")
+        used |= _put_pictures(draft, posixpath.dirname(path)) if ending != "pdf" else set()
     return used
+
+
+def _put_pictures(draft: Draft, folder: str) -> set[str]:
+    """The pictures beside a statement and in folders below, by the names that it has for them; at the root, all."""
+    found = set()
+    for path in draft.tree.below(folder) if folder else sorted(draft.tree.files):
+        target = f"statement/{path.removeprefix(folder).lstrip('/')}"
+        if path.lower().endswith(ioi.PICTURES) and target not in draft.files:
+            draft.put(target, Ref(draft.tree, path))
+            found.add(path)
+    return found
 
 
 def _is_readme(path: str) -> bool:
@@ -424,16 +492,25 @@ def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str])
         folders = path.split("/")[:-1]
         if path in used:
             continue
-        if path not in told and (_GENERATOR.fullmatch(stem) or "generators" in folders):
+        names = (stem, _parted(path))
+        below = {one.lower() for one in folders}
+        if path not in told and (any(map(_GENERATOR.fullmatch, names)) or below & _GENERATOR_FOLDERS):
             draft.put(_free(draft, "generators", path.replace("/", "_")), Ref(draft.tree, path))
             taken.add(path)
             continue
-        said = told.get(path) or next((one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None)
+        annotated = "" if path in told else _annotated(draft, path)
+        said = (
+            told.get(path)
+            or annotated
+            or next((one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None)
+        )
         place = next((at for at, one in enumerate(folders) if one.lower() in _SOLUTION_FOLDERS), len(folders))
         said = said or next(
             (_NOW.get(word, word) for word in map(known_folder, reversed(folders[place:])) if word), None
         )
-        said = said or next((folder for folder, pattern in _SOLUTIONS if pattern.fullmatch(stem)), None)
+        if said is None and (any(map(_NO_SOLUTION.fullmatch, names)) or below & _NO_SOLUTION_FOLDERS):
+            continue
+        said = said or _by_name(path)
         # Solutions that something lists are the only ones of their folder that are said to be right.
         listed = not told or path in told
         if said is None and (stem in called or (listed and any(one.lower() in _SOLUTION_FOLDERS for one in folders))):
@@ -442,6 +519,23 @@ def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str])
             _put_solution(draft, said, path)
             taken.add(path)
     return taken
+
+
+def _by_name(path: str) -> str | None:
+    """The folder of a solution by its name; None where it says nothing."""
+    names = (posixpath.splitext(posixpath.basename(path))[0].lower(), _parted(path))
+    return next((folder for folder, pattern in _SOLUTIONS for name in names if pattern.fullmatch(name)), None)
+
+
+def _parted(path: str) -> str:
+    """A source's name in lower case, with separators where capitals begin its words: `twin_gen` of `TwinGen.cpp`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", posixpath.splitext(posixpath.basename(path))[0]).lower()
+
+
+def _annotated(draft: Draft, path: str) -> str:
+    """The folder by DOMjudge's annotation in a source; `mixed` has the package's reader look at it. "" for none."""
+    verdicts = expected([next(draft.tree.chunks(path), b"")])
+    return (_OF_VERDICT.get(min(verdicts), "mixed") if len(verdicts) == 1 else "mixed") if verdicts else ""
 
 
 def _put_only(draft: Draft, used: set[str | None], pairs: Sequence[Pair]) -> set[str]:
@@ -453,7 +547,9 @@ def _put_only(draft: Draft, used: set[str | None], pairs: Sequence[Pair]) -> set
     if not pairs or len(sources) != 1 or any(path.startswith("submissions/") for path in draft.files):
         return set()
     path, stem = sources[0]
-    if _TOOLS & {*path.lower().split("/")[:-1]} or _SCRIPTS.fullmatch(path.lower()):
+    if _NO_SOLUTION.fullmatch(stem) or _NO_SOLUTION.fullmatch(_parted(path)):
+        return set()
+    if (_TOOLS | _NO_SOLUTION_FOLDERS) & {*path.lower().split("/")[:-1]} or _SCRIPTS.fullmatch(path.lower()):
         return set()
     if stem in _NO_NAMES | {_stem(pair) for pair in pairs} or _DECIDES.fullmatch(stem) or _DECIDING.fullmatch(stem):
         return set()

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from judge.errors import PackageError
-from judge.problems.archives import Archive
+from judge.problems.archives import open_tree
 from judge.problems.pointers import refuse_pointers
 from judge.problems.tree import CHUNK, Tree, clean
 from judge.yamltext import Fields, Items, SpelledFloat, SpelledInt, StrangersLoader, text_of
@@ -175,7 +175,7 @@ class Draft:
                 raise PackageError(f"{self.tree.where(path)}: cannot be unpacked: {exc.strerror}") from None
             local = Path(file.name)
         try:
-            archive = Archive(local)
+            archive = open_tree(local)
         except PackageError as exc:
             said = str(exc).removeprefix(f"{local}: ").removeprefix(f"{local.name}/")
             raise PackageError(f"{self.tree.where(path)}: {said}") from None

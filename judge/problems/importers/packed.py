@@ -1,101 +1,218 @@
-"""Tests that people keep compressed: `1.in.gz` is `1.in`, and `tests.zip` a folder, where nothing else is a test.
+"""Tests that people keep compressed: `1.in.gz` is `1.in`, and `tests.zip` a folder, also where other tests are plain.
 
-What is compressed is unpacked into a temporary directory, under names of our own, within a tree's bounds.
+What is compressed is unpacked into a temporary directory, under names of our own, within a tree's bounds. What cannot
+be unpacked here, and looks like a test, refuses the package: it would be lost.
 """
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import hashlib
 import io
+import lzma
 import posixpath
 import re
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from judge.errors import PackageError
 from judge.problems import tree as trees
+from judge.problems.archives import TAR_ENDINGS
 from judge.problems.importers.draft import Draft, Ref
-from judge.problems.importers.pairs import find_pairs
+from judge.problems.importers.pairs import Pair, find_pairs, is_data
+from judge.problems.pointers import PointerError, refuse_pointers
 from judge.problems.tree import CHUNK, Tree, clean, within
 
-_GZIP = ".gz"
-# Names of archives of tests; another archive is whatever it is.
+# Endings of one compressed file, and of those that nothing here unpacks.
+_SINGLE: dict[str, Callable[[Any], Any]] = {
+    ".gz": lambda file: gzip.GzipFile(fileobj=file),
+    ".xz": lzma.LZMAFile,
+    ".lzma": lzma.LZMAFile,
+    ".bz2": bz2.BZ2File,
+}
+_UNREAD = (".zst", ".zstd", ".z", ".lz", ".lz4", ".br")
+_ARCHIVES = (".zip", *TAR_ENDINGS)
+_UNREAD_ARCHIVES = (".7z", ".rar", ".tar.zst", ".tzst", ".tar.z")
+# Names of archives of tests, without their endings; another archive is looked into.
 _TESTS = re.compile(
-    r"(?:.*[_-])?(?:tests?|testcases?|test[_-]?(?:data|cases)|data|cases|in|inputs?|out|outputs?|ans|answers?)"
-    r"(?:[_-].*)?\.zip"
+    r"(?:.*[_-])?(?:tests?|testcases?|test[_-]?(?:data|cases)|data|cases|in|inputs?|out|outputs?|ans|answers?|secret)"
+    r"(?:[_-].*)?"
+)
+# Folders and archives of what contestants get, or of programs: no tests are looked for there.
+_NO_TESTS = re.compile(
+    r"att|attachments?|public|downloads?|additional_file|statements?|docs?|templates?|starter|sources?|src|solutions?"
 )
 _MOST_ARCHIVES = 20
 
 
 def holds_tests(tree: Tree) -> bool:
-    """Says whether there seem to be tests in what is compressed, and none beside it."""
-    return not _has_pairs(list(tree.files)) and bool(_archives(tree) or _has_pairs(_unzipped_names(tree)))
+    """Says whether there seem to be tests in what is compressed."""
+    return bool(_named_archives(tree)) or any(
+        pair.answer is not None for pair in find_pairs(_singles(tree).values())[0]
+    )
 
 
 def opened(tree: Tree) -> Tree:
-    """The tree with what holds its tests unpacked; the tree itself where some are there as they are. PackageError."""
-    return Packed(tree) if holds_tests(tree) else tree
+    """The tree with what holds tests unpacked, archives as well; the tree itself where nothing does. PackageError."""
+    singles = _singles(tree)
+    archives = _archives(tree)
+    if not singles and not archives:
+        return tree
+    return Packed(tree, singles, archives)
 
 
-def _has_pairs(paths: list[str]) -> bool:
-    return any(pair.answer is not None for pair in find_pairs(paths)[0])
+def unpacked(tree: Tree) -> Tree:
+    """The tree with compressed files of tests unpacked, and archives as they are. PackageError."""
+    singles = _singles(tree)
+    return Packed(tree, singles, []) if singles else tree
 
 
-def _unzipped_names(tree: Tree) -> list[str]:
-    return [path.removesuffix(_GZIP) for path in tree.files if path.endswith(_GZIP)]
+def refuse_packed(tree: Tree) -> None:
+    """PackageError for compressed tests in the data of a package, whose format has none."""
+    for path in tree.below("data"):
+        stem, ending = _split(path, (*_ARCHIVES, *_UNREAD_ARCHIVES))
+        name = posixpath.basename(stem).lower()
+        lost = ending and (name in {"secret", "sample"} or _TESTS.fullmatch(name)) and not tree.below(stem)
+        if not lost:
+            stem, ending = _split(path, (*_SINGLE, *_UNREAD))
+            lost = ending and re.search(r"\.(?:in|ans|out|files)$", stem.lower()) and stem not in tree.files
+        if lost:
+            raise PackageError(
+                f"{tree.where(path)}: is compressed, and the package format has only plain files of tests; unpack it"
+            )
+
+
+def _split(path: str, endings: Collection[str]) -> tuple[str, str]:
+    """A path without the longest of these endings that it has, and that ending; "" for none."""
+    lower = path.lower()
+    found = max((ending for ending in endings if lower.endswith(ending)), key=len, default="")
+    return path[: len(path) - len(found)], found
+
+
+def _elsewhere(path: str) -> bool:
+    return any(_NO_TESTS.fullmatch(part.lower()) for part in path.split("/")[:-1])
+
+
+def _singles(tree: Tree) -> dict[str, str]:
+    """Compressed files that are tests by their names, with their plain names; PackageError for those of other kinds."""
+    plain: dict[str, str] = {}
+    unread: dict[str, str] = {}
+    for path in sorted(tree.files):
+        stem, ending = _split(path, (*_SINGLE, *_UNREAD, *_ARCHIVES, *_UNREAD_ARCHIVES))
+        if ending in (*_SINGLE, *_UNREAD) and stem not in tree.files and is_data(stem) and not _elsewhere(path):
+            (plain if ending in _SINGLE else unread)[path] = stem
+    if not plain and not unread:
+        return {}
+    pairs, alone = find_pairs([*tree.files, *plain.values(), *unread.values()])
+    tests = {path for pair in pairs for path in (pair.input, pair.answer)} | {*alone}
+    lost = next((path for path, stem in unread.items() if stem in tests), None)
+    if lost is not None:
+        raise PackageError(
+            f"{tree.where(lost)}: is a test by its name, and compressed in a way that is not read here; unpack it"
+        )
+    return {path: stem for path, stem in plain.items() if stem in tests}
+
+
+def _named_archives(tree: Tree) -> list[str]:
+    """Archives that hold tests by their names."""
+    return [
+        path
+        for path in sorted(tree.files)
+        if (found := _split(path, _ARCHIVES))[1] and _TESTS.fullmatch(posixpath.basename(found[0]).lower())
+    ]
 
 
 def _archives(tree: Tree) -> list[str]:
-    found = [path for path in sorted(tree.files) if _TESTS.fullmatch(posixpath.basename(path).lower())]
-    return found if len(found) <= _MOST_ARCHIVES else []
+    """Archives that may hold tests; PackageError for those of tests that are not read here, without their tests."""
+    found = []
+    for path in sorted(tree.files):
+        stem, ending = _split(path, (*_ARCHIVES, *_UNREAD_ARCHIVES))
+        name = posixpath.basename(stem).lower()
+        if not ending or _elsewhere(path) or _NO_TESTS.fullmatch(name):
+            continue
+        if ending in _ARCHIVES:
+            found.append(path)
+        elif _TESTS.fullmatch(name) and not tree.below(stem):
+            raise PackageError(
+                f"{tree.where(path)}: may hold tests by its name, and is an archive of a kind that is not read here; "
+                "unpack it, or remove it"
+            )
+    if len(found) > _MOST_ARCHIVES:
+        raise PackageError(f"{tree.label}: has more than {_MOST_ARCHIVES} archives; unpack those with tests")
+    return found
 
 
 class Packed(Tree):
-    """A tree whose compressed files are seen as what is in them."""
+    """A tree whose compressed files are seen as what is in them. `notes`: what became of them, for people."""
 
-    def __init__(self, base: Tree) -> None:
+    def __init__(self, base: Tree, singles: dict[str, str], archives: Collection[str]) -> None:
         """Unpack; PackageError for what is damaged, or passes a tree's limits."""
         super().__init__(base.label)
         self._base = base
-        self.held = base.held
+        self.held, self.links = base.held, base.links
+        self.notes: list[tuple[bool, str]] = []
         self._unpacked: dict[str, Path] = {}
         self._inner: dict[str, Ref] = {}
-        archives = _archives(base)
         folder = Path(self.held.enter_context(tempfile.TemporaryDirectory(prefix="judge-archive-")))
         for path, size in base.files.items():
-            if path in archives:
-                self._open(path)
-            elif path.endswith(_GZIP) and path.removesuffix(_GZIP) not in base.files:
-                self._gunzip(path, folder / str(len(self._unpacked)))
-            else:
+            if path in singles:
+                self._unpack(path, singles[path], folder / str(len(self._unpacked)))
+            elif path not in archives:
                 self._take(path, size)
+        if singles:
+            self.notes.append((True, f"{len(singles)} compressed files of tests, such as {next(iter(singles))}"))
+        for path in archives:
+            self._open(path)
+        refuse_pointers(self)
 
     def _open(self, path: str) -> None:
-        archive = Draft(self._base, "directory").nested(path)
-        folder = path[: -len(".zip")]
+        """See an archive as a folder, where it has tests that are not beside it; else it stays a file."""
+        folder = _split(path, _ARCHIVES)[0]
+        named = bool(_TESTS.fullmatch(posixpath.basename(folder).lower()))
+        try:
+            archive = Draft(self._base, "directory").nested(path)
+        except PackageError as exc:
+            if named or isinstance(exc, PointerError):
+                raise
+            self._take(path, self._base.files[path])
+            self.notes.append((False, f"{path}: is not looked into: {exc}"))
+            return
+        pairs = [pair for pair in find_pairs(archive.files)[0] if pair.answer is not None]
+        known = {_digest(self, pair) for pair in find_pairs(self.files)[0] if pairs and pair.answer is not None}
+        again = [pair for pair in pairs if _digest(archive, pair) in known]
+        if (pairs and len(again) == len(pairs)) or not (pairs or named):
+            self._take(path, self._base.files[path])
+            if pairs:
+                self.notes.append((False, f"{path}: its {len(pairs)} tests are those beside it"))
+            return
+        left = {name for pair in again for name in (pair.input, pair.answer)}
         for name, size in archive.files.items():
-            self._take(f"{folder}/{name}", size)
-            self._inner[f"{folder}/{name}"] = Ref(archive, name)
+            if name not in left:
+                self._take(f"{folder}/{name}", size)
+                self._inner[f"{folder}/{name}"] = Ref(archive, name)
+        more = f"; {len(again)} more are those beside it" if again else ""
+        self.notes.append((True, f"{len(pairs) - len(again)} tests of the archive {path}{more}"))
 
-    def _gunzip(self, path: str, target: Path) -> None:
+    def _unpack(self, path: str, name: str, target: Path) -> None:
         size = 0
         try:
             source = io.BufferedReader(_TreeFile(self._base.chunks(path)))
-            with gzip.GzipFile(fileobj=source) as packed, target.open("wb") as file:
+            with _SINGLE[_split(path, _SINGLE)[1]](source) as packed, target.open("wb") as file:
                 while piece := packed.read(CHUNK):
                     size += len(piece)
                     if size > trees.MAX_FILE_BYTES:
                         msg = f"has more than {trees.MAX_FILE_BYTES} bytes when unpacked; a file may have so many"
                         raise PackageError(f"{self._base.where(path)}: {msg}")
                     file.write(piece)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as exc:
+        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError) as exc:
             raise PackageError(f"{self._base.where(path)}: is damaged: {clean(str(exc))}") from None
         except OSError as exc:
-            raise PackageError(f"{self._base.where(path)}: cannot be unpacked: {exc.strerror}") from None
-        name = path.removesuffix(_GZIP)
+            why = exc.strerror or clean(str(exc))
+            raise PackageError(f"{self._base.where(path)}: cannot be unpacked: {why}") from None
         self._take(name, size)
         self._unpacked[name] = target
 
@@ -122,6 +239,17 @@ class Packed(Tree):
         self._unpacked = within(self._unpacked, top)
         self._inner = within(self._inner, top)
         self._base.enter(top)
+
+
+def _digest(tree: Tree, pair: Pair) -> tuple[bytes, bytes]:
+    """The content of a test, by its digests."""
+    found = []
+    for path in (pair.input, pair.answer or pair.input):
+        digest = hashlib.blake2b()
+        for chunk in tree.chunks(path):
+            digest.update(chunk)
+        found.append(digest.digest())
+    return found[0], found[1]
 
 
 class _TreeFile(io.RawIOBase):

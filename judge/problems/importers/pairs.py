@@ -50,9 +50,17 @@ _OTHERS = frozenset([
     "ini", "cfg", "conf", "log", "toml", "lock", "bak", "pyc", "makefile", "markdown",
     "rst", "rtf", "odt", "ps", "ppt", "pptx", "ipynb", "mjs", "cjs", "php", "pl", "lua", "hs",
     "swift", "scala", "kts", "nim", "f90", "vb", "fs", "ml", "clj", "erl", "dart", "zig",
-    "jl", "idl",
+    "jl", "idl", "xz", "bz2", "lzma", "zst", "zstd", "z", "lz", "lz4", "br", "tgz", "tbz2", "txz", "tzst",
 ])
 # fmt: on
+
+
+# What build systems make of `NAME.in`: by the whole name, and by its ending. Letters alone (`1.c.in`) are tests.
+_BUILD = frozenset({
+    "makefile", "gnumakefile", "makefile.am", "configure", "cmakelists", "cmakelists.txt", "config", "doxyfile",
+    "manifest", "requirements", "requirements-dev", "dev-requirements", "meson.build", "build", "version", "aclocal",
+})  # fmt: skip
+_TEMPLATES = (_OTHERS - {"c", "h", "o", "d"}) | {"cmake", "am", "ac", "mk", "pc", "m4", "env", "service", "desktop"}
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,17 @@ def find_pairs(paths: Iterable[str]) -> tuple[list[Pair], list[str]]:
         found = next((plain.pop(name) for name in (stem, *(stem + end for end in _SUFFIXES)) if name in plain), None)
         if stem and found is not None:
             pairs.append(_pair(stem, found, answers.pop(key)))
+    pairs = [pair for pair in pairs if pair.answer is not None or not _is_template(pair.input)]
     return sorted(pairs, key=lambda one: natural(one.name)), sorted(answers.values())
+
+
+def _is_template(path: str) -> bool:
+    """Says whether a file is what a build is configured by: `makefile.in`, `CMakeLists.txt.in`, `config.h.in`."""
+    name = path.rpartition("/")[2].lower()
+    stem = name.removesuffix(".in")
+    ending = stem.rpartition(".")[2] if "." in stem else ""
+    source = ending in {"c", "h"} and re.fullmatch(r"[a-z_-]{2,}\.[ch]", stem) is not None
+    return stem != name and (stem in _BUILD or ending in _TEMPLATES or source)
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:

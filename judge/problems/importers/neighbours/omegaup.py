@@ -53,6 +53,12 @@ def leave_out(tree: Tree) -> list[str]:
     return ["tests/: is what omegaUp tries the problem itself with"] if dropped else []
 
 
+def lacks_answers(tree: Tree, pairs: Sequence[Pair]) -> bool:
+    """Says whether it is such a problem, and none of the inputs in cases/ has an output."""
+    cases = [pair for pair in pairs if pair.input.startswith("cases/")]
+    return is_one(tree) and bool(cases) and all(pair.answer is None for pair in cases)
+
+
 def may_be_tests(tree: Tree) -> list[str]:
     """The files that may be of a test: in problems of omegaUp those of its folders, elsewhere all."""
     return [path for path in tree.files if path.startswith(_TESTS)] if is_one(tree) else list(tree.files)

@@ -1,0 +1,195 @@
+"""What programs of packages are by their names and annotations: solutions of each kind, generators, and neither."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from judge.errors import PackageError
+from judge.languages.table import load_table
+from judge.model.messages import Result, TestResult, Verdict
+from judge.problems.expectations import candidates, check, read_rules
+from judge.problems.importers.making import UnmadeError
+from judge.problems.package import Package, read_package
+from tests.support.trees import Files, archive, folder
+
+CPP = b"int main() {}\n"
+TESTS: Files = {"tests/1.in": b"1\n", "tests/1.out": b"1\n", "Code/twin.py": b""}
+
+
+def read(tmp_path: Path, files: Files) -> Package:
+    return read_package(folder(tmp_path, files, "twin"), time_limit=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("Code/x-wrong-ann.py", "wrong_answer"),
+        ("Code/twin-wa-2.cpp", "wrong_answer"),
+        ("Code/twin.wrong.py", "wrong_answer"),
+        ("Code/twin wrong (1).py", "wrong_answer"),
+        ("Code/TwinWrong.java", "wrong_answer"),
+        ("Code/ann_wrongAnswer.cpp", "wrong_answer"),
+        ("src/twin_slow_bob.cpp", "time_limit_exceeded"),
+        ("src/twinTLE.cpp", "time_limit_exceeded"),
+        ("src/twin-brute-force-2.cpp", "brute_force"),
+        ("solutions/twin_rte_ann.c", "run_time_error"),
+        ("solutions/twin-incorrect-x.c", "rejected"),
+        ("solutions/sub1.cpp", "rejected"),
+        ("solutions/sub2-small.cpp", "rejected"),
+        ("Code/other.py", "accepted"),
+    ],
+)
+def test_solutions_by_words_anywhere_in_their_names(name: str, where: str, tmp_path: Path) -> None:
+    with read(tmp_path, {**TESTS, name: CPP}) as package:
+        found = [path for path in package.submissions if path != "submissions/accepted/twin.py"]
+        assert [path.split("/")[1] for path in found] == [where]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Code/twin_gen.py",
+        "Code/sort_gen.cpp",
+        "code/Testcase Generator.cpp",
+        "src/TwinGen.java",
+        "src/twin-generator-2.cpp",
+        "src/case-generator.cpp",
+        "solutions/gen/random.py",
+        "Code/twiningen.cpp",
+        "src/twin_val.py",
+        "src/twin_checker.py",
+        "Code/validators/twin.py",
+        "Code/tools/convert.py",
+    ],
+)
+def test_programs_that_are_no_solutions(name: str, tmp_path: Path) -> None:
+    with read(tmp_path, {**TESTS, name: CPP}) as package:
+        assert list(package.submissions) == ["submissions/accepted/twin.py"]
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        ("CORRECT", "accepted"),
+        ("wrong-answer", "wrong_answer"),
+        ("TIMELIMIT", "time_limit_exceeded"),
+        ("RUN-ERROR", "mixed"),
+        ("CORRECT, TIMELIMIT", "mixed"),
+    ],
+)
+@pytest.mark.parametrize("name", ["ann.java", "Code/ann.cpp", "wrong_ann.py"])
+def test_annotations_in_directories(words: str, where: str, name: str, tmp_path: Path) -> None:
+    source = f"// @EXPECTED_RESULTS@: {words}\n".encode()
+    files = {**TESTS, "domjudge-problem.ini": b"timelimit='2'\n", name: source}
+    for root in (folder(tmp_path, files, "twin"), archive(tmp_path, files)):
+        with read_package(root) as package:
+            found = [path for path in package.submissions if path != "submissions/accepted/twin.py"]
+            assert [path.split("/")[1] for path in found] == [where]
+            assert all(one.rules for one in candidates(package, load_table()))
+
+
+# --- what legacy folders ask for ----------------------------------------------------------------------------------
+
+LEGACY: Files = {
+    "problem.yaml": b"name: X\nlimits: {time_limit: 1}\n",
+    "data/secret/1.in": b"1\n",
+    "data/secret/1.ans": b"1\n",
+    "submissions/wrong_answer/a.py": b"",
+}
+
+
+def judged(package: Package, verdict: Verdict, *tests: Verdict) -> str:
+    (rule,) = candidates(package, load_table())[0].rules
+    results = [TestResult(name=f"secret/{number}", verdict=one) for number, one in enumerate(tests)]
+    return check(rule, verdict, Result(tests=results))
+
+
+@pytest.mark.parametrize("version", ["", "problem_format_version: legacy\n", "problem_format_version: legacy-icpc\n"])
+def test_a_wrong_answer_of_legacy_is_the_verdict_of_the_whole(version: str, tmp_path: Path) -> None:
+    with read(tmp_path, {**LEGACY, "problem.yaml": version.encode() + LEGACY["problem.yaml"]}) as package:
+        assert judged(package, Verdict.WA, Verdict.WA, Verdict.TLE, Verdict.RTE) == ""
+        assert judged(package, Verdict.TLE, Verdict.TLE, Verdict.WA) == "the verdict is TLE, not OLE or WA"
+        assert judged(package, Verdict.AC, Verdict.AC) == "the verdict is AC, not OLE or WA"
+
+
+def test_a_wrong_answer_of_2025_09_is_one_of_each_test(tmp_path: Path) -> None:
+    yaml = b"problem_format_version: 2025-09\n" + LEGACY["problem.yaml"] + b"uuid: 0\n"
+    with read(tmp_path, {**LEGACY, "problem.yaml": yaml}) as package:
+        assert "test secret/1 is TLE" in judged(package, Verdict.WA, Verdict.WA, Verdict.TLE)
+
+
+def test_submissions_yaml_says_otherwise_of_legacy(tmp_path: Path) -> None:
+    yaml = b"wrong_answer: {permitted: [AC, WA], required: [WA]}\n"
+    with read(tmp_path, {**LEGACY, "submissions/submissions.yaml": yaml}) as package:
+        assert not next(rule for rule in read_rules(package) if rule.glob == "wrong_answer").whole
+        assert "test secret/1 is TLE" in judged(package, Verdict.WA, Verdict.WA, Verdict.TLE)
+
+
+# --- the only program of a task -----------------------------------------------------------------------------------
+
+CMS: Files = {
+    "task.yaml": b"name: t\ntime_limit: 1\nmemory_limit: 64\nn_input: 1\n",
+    "input/input0.txt": b"1\n",
+    "output/output0.txt": b"1\n",
+}
+
+
+def test_the_only_program_of_a_task_is_said_to_be_that(tmp_path: Path) -> None:
+    with read(tmp_path, {**CMS, "sol/ann.cpp": CPP}) as package:
+        assert list(package.submissions) == ["submissions/accepted/ann.cpp"]
+        assert any("as it is the only program; its name says nothing" in note for note in package.notes)
+    with read(tmp_path / "2", {**CMS, "sol/solution.cpp": CPP}) as package:
+        assert not any("the only program" in note for note in package.notes)
+
+
+@pytest.mark.parametrize("name", ["random_placement", "wrong", "sol_40", "greedy-2", "bruteforce", "t_tle"])
+def test_the_only_program_whose_name_says_that_it_is_not_right(name: str, tmp_path: Path) -> None:
+    with read(tmp_path, {**CMS, f"sol/{name}.cpp": CPP}) as package:
+        assert not package.submissions
+
+
+def test_the_only_program_of_a_task_makes_no_answers(tmp_path: Path) -> None:
+    files = {path: data for path, data in CMS.items() if not path.startswith("output/")}
+    with pytest.raises(PackageError, match=r"has no answers, and sol/ann.cpp, the only program, is not called as"):
+        read(tmp_path, {**files, "sol/ann.cpp": CPP})
+    with pytest.raises(UnmadeError):
+        read(tmp_path / "2", {**files, "sol/solution.cpp": CPP})
+
+
+# --- outputs of omegaUp -------------------------------------------------------------------------------------------
+
+OMEGAUP: Files = {
+    "settings.json": b'{"limits": {"TimeLimit": 1000}, "validator": {"name": "token"}}',
+    "statements/es.markdown": b"# X\n![a](a.jpeg)\n",
+    "statements/a.jpeg": b"\xff\xd8\xff",
+    "cases/1.a.in": b"1\n",
+    "cases/1.b.in": b"2\n",
+    "testplan": b"1.a 50\n1.b 50\n",
+    "solutions/solution.cpp": CPP,
+    "solutions/sub1.cpp": CPP,
+}
+
+
+@pytest.mark.parametrize("more", [{}, {"examples/s.in": b"3\n"}, {"examples/s.in": b"3\n", "examples/s.out": b"3\n"}])
+@pytest.mark.parametrize("kind", [folder, archive])
+def test_outputs_of_omegaup_are_made(more: Files, kind: object, tmp_path: Path) -> None:
+    with pytest.raises(UnmadeError) as caught:
+        read_package(kind(tmp_path, {**OMEGAUP, **more}))  # type: ignore[operator]
+    plan = caught.value.plan
+    made = {step.output for test in plan.tests for step in test}
+    assert {"cases/1.a.out", "cases/1.b.out"} <= made and len(made) == 2 + (len(more) == 1)
+    assert plan.programs["solution"].name == "solutions/solution.cpp"
+    plan.close()
+
+
+def test_outputs_of_omegaup_without_a_right_solution_are_asked_for(tmp_path: Path) -> None:
+    files = {path: data for path, data in OMEGAUP.items() if path != "solutions/solution.cpp"}
+    with pytest.raises(PackageError, match="cases/ has no outputs, and no program is the right solution by its name"):
+        read(tmp_path, files)
+
+
+def test_a_lost_output_of_omegaup_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(PackageError, match="has no answer, as 1 of 2 inputs"):
+        read(tmp_path, {**OMEGAUP, "cases/1.a.out": b"1\n"})
