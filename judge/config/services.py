@@ -167,10 +167,17 @@ class WebhookSettings(Model):
     """Calls to receivers of webhooks, which the leading judicator makes."""
 
     networks: list[str] = Field(
-        default_factory=list, max_length=100, description="private networks that may be called, such as 10.1.0.0/16"
+        default_factory=list,
+        max_length=100,
+        description="private networks that webhooks, which admins add, may call, such as 10.1.0.0/16",
+    )
+    callback_networks: list[str] = Field(
+        default_factory=list,
+        max_length=100,
+        description="private networks that callbacks may call: every user who hands in names their addresses",
     )
 
-    @field_validator("networks")
+    @field_validator("networks", "callback_networks")
     @classmethod
     def _networks(cls, given: list[str]) -> list[str]:
         addresses.networks(given)

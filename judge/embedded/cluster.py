@@ -278,7 +278,7 @@ def configs(
             ),
             task_expiry=8.0,
             executor_expiry=8.0,
-            # A receiver that somebody tries is on this machine, too.
+            # An admin tries receivers on this machine. No user may have this machine's other servers called.
             webhooks=settings.WebhookSettings(networks=["127.0.0.0/8", "::1/128"]),
         ),
         "executor": settings.ExecutorConfig(

@@ -47,9 +47,10 @@ def may_go_to(address: str, allowed: Iterable[Network] = ()) -> bool:
     return found.is_global
 
 
-def url_fault(url: str, allowed: Iterable[Network] = ()) -> str:
+def url_fault(url: str, allowed: Iterable[Network] = (), setting: str = "webhooks.networks") -> str:
     """The reason why nothing can be sent to this URL, to end a sentence about it; empty when it may.
 
+    `setting` names the networks that are allowed.
     A name may stand for another address when it is asked for; that is looked at when a call is made.
     """
     if len(url) > MOST:
@@ -68,7 +69,7 @@ def url_fault(url: str, allowed: Iterable[Network] = ()) -> str:
         ("@" in parts.netloc, "has a name or password in it; leave them out"),
         (
             _is_address(host) and not may_go_to(host, allowed),
-            f"leads to {host}, which is no public address and in no network of webhooks.networks",
+            f"leads to {host}, which is no public address and in no network of {setting}",
         ),
     )
     return next((text for wrong, text in faults if wrong), "")

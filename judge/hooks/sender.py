@@ -41,9 +41,17 @@ class ForbiddenAddressError(OSError):
 class Sender:
     """Makes calls, at most `limit` at once. One event loop uses it, by `async with`."""
 
-    def __init__(self, allowed: Iterable[Network] = (), *, seconds: float = SECONDS, limit: int = 64) -> None:
-        """`allowed` are private networks that may be reached; a call takes `seconds` at most."""
+    def __init__(
+        self,
+        allowed: Iterable[Network] = (),
+        *,
+        seconds: float = SECONDS,
+        limit: int = 64,
+        setting: str = "webhooks.networks",
+    ) -> None:
+        """`allowed`, by the setting of this name, are private networks that may be reached; a call takes `seconds`."""
         self._allowed = tuple(allowed)
+        self._setting = setting
         self._seconds = seconds
         self._limit = limit
         self._session: aiohttp.ClientSession | None = None
@@ -79,7 +87,7 @@ class Sender:
         if session is None:
             raise RuntimeError("outside of `async with`")
         began = clock.monotonic()
-        fault = url_fault(url, self._allowed)
+        fault = url_fault(url, self._allowed, self._setting)
         if fault:
             return CallOutcome(0, f"the address {fault}", 0.0)
         told = {"User-Agent": _AGENT, "Content-Type": "application/json", **headers}
@@ -98,7 +106,7 @@ class Sender:
         family, kind, protocol, _, address = info
         if not may_go_to(str(address[0]), self._allowed):
             raise ForbiddenAddressError(
-                errno.EACCES, f"{address[0]} is no public address and in no network of webhooks.networks"
+                errno.EACCES, f"{address[0]} is no public address and in no network of {self._setting}"
             )
         return socket.socket(family, kind, protocol)
 

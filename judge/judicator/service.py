@@ -224,7 +224,7 @@ class Service:
         await aside(len(submission.tests), checked)
         if problem is not None and answers and submission.check is None:
             await self._check_outputs(submission, problem)
-        intake.check_callback(submission, networks(self._config.webhooks.networks))
+        intake.check_callback(submission, networks(self._config.webhooks.callback_networks))
         stored, texts = await aside(len(submission.tests), lambda: intake.name_texts(submission))
         named = set(forms.blobs_of(stored)) - set(texts)
         cap = allowance.waiting

@@ -14,6 +14,7 @@ import pytest
 from judge.errors import FieldError
 from judge.judge0.tokens import token_of
 from judge.model import messages as m
+from judge.model.webhooks import Delivery, WebhookAdd, WebhookAdded, WebhookRef
 from tests.support.judicators import FAST, World, accepted, source
 from tests.support.receiver import HOOKS, telling
 from tests.support.rejudging import act, judge, rejudge, show, start
@@ -158,6 +159,34 @@ def test_nobody_is_told_at_a_private_address(world, people, executor, receiver):
     (task,) = judge(people, executor, "AC", **told(f"http://localhost:{receiver.port}/"))
     wait_for(lambda: not due(world), what="a name of an allowed network")
     assert json.loads(receiver.got[0].body)["token"] == token_of(task)
+
+
+SPELLINGS = [
+    *("127.0.0.1", "localhost", "localhost.", "127.1", "0", "0.0.0.0", "2130706433", "0x7f000001", "0177.0.0.1"),
+    *("0x7f.1", "[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]", "[0:0:0:0:0:ffff:7f00:1]"),
+]  # fmt: skip
+
+
+def test_networks_of_webhooks_are_not_those_of_callbacks(tmp_path, etcd_endpoint, mongod_address, receiver):
+    """An admin's webhook may call this machine, as in `judge up`; no user has it called, however they write it."""
+    world = World(tmp_path, etcd_endpoint, mongod_address)
+    try:
+        world.judicator(**FAST, webhooks={"networks": ["127.0.0.0/8", "::1/128"]})
+        people, executor = world.client(timeout=30.0), world.executor(slots=1)
+        executor.report(vacant=0)
+        taken = 0
+        for host in SPELLINGS:
+            with contextlib.suppress(FieldError):
+                judge(people, executor, "AC", **told(f"http://{host}:{receiver.port}/"))
+                taken += 1  # a name, or a spelling that the resolver reads: it is looked at when it is called
+        people.call("webhook_add", WebhookAdd(name="mine", url=receiver.url), WebhookAdded)
+        people.call("webhook_ping", WebhookRef(name="mine"), Delivery)
+        wait_for(lambda: receiver.got, what="the admin's call")
+        assert taken
+        wait_for(lambda: all(doc.get("callback_tries") for doc in due(world)), what="a try of each")
+        assert {one.told["type"] for one in receiver.got} == {"ping"}
+    finally:
+        world.close()
 
 
 def test_what_a_name_stands_for_is_looked_at_when_it_is_called(tmp_path, etcd_endpoint, mongod_address, receiver):

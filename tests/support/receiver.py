@@ -18,7 +18,7 @@ from tests.support.judicators import FAST, World
 from tests.support.servers import wait_for
 
 # A judicator may tell receivers on this host.
-HOOKS: dict[str, Any] = {**FAST, "webhooks": {"networks": ["127.0.0.0/8"]}}
+HOOKS: dict[str, Any] = {**FAST, "webhooks": {"networks": ["127.0.0.0/8"], "callback_networks": ["127.0.0.0/8"]}}
 
 
 def is_genuine(secret: str, given: Mapping[str, str], body: bytes, now: float) -> bool:

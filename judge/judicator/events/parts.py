@@ -31,7 +31,8 @@ class Events:
         self.post = Post(database, Sender(allowed))
         self.outbox = Outbox(database, reader, self.post.wake)
         self.changes = Changes(database)
-        self._callbacks = Callbacks(database, blobs, Sender(allowed))
+        callback_networks = addresses.networks(config.webhooks.callback_networks)
+        self._callbacks = Callbacks(database, blobs, Sender(callback_networks, setting="webhooks.callback_networks"))
         self._calls = WebhookCalls(database, allowed, self.post.wake)
 
     def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:

@@ -81,7 +81,7 @@ def check(
 def check_callback(submission: Submission, allowed: Iterable[Network]) -> None:
     """FieldError for an address to which no result may be sent; `allowed` are private networks that may be called."""
     url = callbacks.url_of(submission)
-    if url and (fault := url_fault(url, allowed)):
+    if url and (fault := url_fault(url, allowed, "webhooks.callback_networks")):
         raise FieldError("callback_url", fault)
 
 
