@@ -12,10 +12,9 @@ from typing import Annotated, Any
 import typer
 
 import judge
+from judge import terminal
 from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.kinds import KINDS
-
-EXIT_INTERRUPTED = 130  # as shells report SIGINT
 
 app = typer.Typer(
     name="judge",
@@ -40,7 +39,7 @@ KindOption = Annotated[
 
 def main() -> None:
     """Entry point of `judge`: one sentence for every error that a person can cause, and its exit code."""
-    sys.exit(guarded(app))
+    sys.exit(terminal.guard("judge", lambda: guarded(app), say))
 
 
 def guarded(command: Callable[..., Any]) -> int:
@@ -49,19 +48,18 @@ def guarded(command: Callable[..., Any]) -> int:
     try:
         result = command(standalone_mode=False)
         code = result if isinstance(result, int) else 0
+    except terminal.OutputError:
+        raise
     except JudgeError as exc:
         say(str(exc))
         code = exc.exit_code
     except typer.Exit as exc:
         code = exc.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        code = EXIT_INTERRUPTED
+        code = terminal.EXIT_INTERRUPTED
     except typer.TyperException as exc:
         say(exc.format_message())
         code = exc.exit_code
-    except BrokenPipeError:
-        # The reader of our output has had enough; the interpreter must not complain about it at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as exc:
         # The last place to catch: a traceback is for the log, not for people.
         log.debug("unexpected error", exc_info=True)

@@ -13,6 +13,8 @@ EXIT_USAGE = 2
 EXIT_REFUSED = 3
 # All that was judged is as expected, and something could not be judged for want of an executor.
 EXIT_LEFT_OUT = 4
+# Standard output cannot be written, as on a full disk.
+EXIT_OUTPUT = 5
 
 
 class JudgeError(Exception):

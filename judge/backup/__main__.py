@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import judge
-from judge import clock, files
+from judge import clock, files, terminal
 from judge import log as logs
 from judge.backup import secrets
 from judge.backup.keys import HostKey, OperatorKey
@@ -277,4 +277,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(terminal.guard("judge.backup", main))

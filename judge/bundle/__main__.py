@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from judge import terminal
 from judge.bundle import debs, manifest, program, wheels
 from judge.bundle.files import BundleError
 
@@ -101,4 +102,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(terminal.guard("judge.bundle", main))

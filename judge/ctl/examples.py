@@ -71,7 +71,9 @@ def with_problems(api: Api, handed: Sequence[m.Submission], files: Sequence[Path
     Problems that the cluster does not have are imported. `files`: where the submissions are from; none for commands.
     """
     packages = [
-        None if one.problem or one.stdin or one.limits.cpu or one.limits.memory else submit.package_of(path)
+        None
+        if one.problem or one.stdin is not None or one.tests or one.limits != m.LimitsOverride()
+        else submit.package_of(path)
         for one, path in zip(handed, files, strict=False)
     ]
     if not any(packages):

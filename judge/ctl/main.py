@@ -5,13 +5,14 @@ from __future__ import annotations
 import datetime
 import getpass
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import typer
 
-from judge import __version__
+from judge import __version__, terminal
 from judge.boot import holds
 from judge.ctl import context as contexts
 from judge.ctl import show, sources, submit, text, trail
@@ -140,7 +141,6 @@ def submit_command(
         "problem": problem,
         "mode": mode,
         "priority": priority,
-        "stdin": submit.read_text(stdin) if stdin else None,
         "limits": m.LimitsOverride(cpu=cpu, memory=parse_size(memory)),
     }
     paths = files or []
@@ -158,6 +158,9 @@ def submit_command(
             for index, (_, program) in enumerate(read)
         ]
     with connect() as api:
+        if stdin is not None:
+            given = submit.input_of(api, stdin)
+            handed = [one.model_copy(update=given) for one in handed]
         if any(submit.package_of(path) for path in paths):
             from judge.ctl.examples import with_problems  # noqa: PLC0415 - reading packages takes half of a start
 
@@ -165,8 +168,10 @@ def submit_command(
         tasks = [api.submit(submit.keyed(one)) for one in handed]
         if wait:
             tasks = submit.follow_handed(api, tasks, quiet=output == show.OutputFormat.JSON)
+    code = max(submit.exit_code(task) for task in tasks) if wait else 0
+    terminal.settle(code)
     show.tell(output, tasks[0] if len(tasks) == 1 else tasks, lambda: _print_tasks(tasks, full=full))
-    raise typer.Exit(max(submit.exit_code(task) for task in tasks) if wait else 0)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -366,12 +371,8 @@ fleet_operations.add_to(app)
 
 
 def main() -> None:
-    """Entry point: run a command; a JudgeError becomes one sentence and its exit code."""
-    try:
-        app()
-    except JudgeError as exc:
-        show.err.verbatim(f"judgectl: {exc}", "red")
-        raise SystemExit(exc.exit_code) from None
+    """Entry point: run a command; an error becomes one sentence and its exit code."""
+    sys.exit(terminal.guard("judgectl", app, lambda sentence: show.err.verbatim(f"judgectl: {sentence}", "red")))
 
 
 if __name__ == "__main__":

@@ -187,7 +187,7 @@ def diff(
     if output == show.OutputFormat.JSON:
         show.print_json(diff)
         return
-    show.out.print(rejudge_show.table_of([diff.rejudging]))
+    rejudge_show.print_words(diff.rejudging)
     show.out.print()
     show.out.print(rejudge_show.matrix_table(diff.matrix))
     if diff.changes:

@@ -102,4 +102,16 @@ def print_preview(found: RejudgePreview) -> None:
 
 def print_one(one: Rejudging, output: show.OutputFormat) -> None:
     """One rejudging, as it was asked for."""
-    show.tell(output, one, lambda: show.out.print(table_of([one])))
+    show.tell(output, one, lambda: print_words(one))
+
+
+def print_words(one: Rejudging) -> None:
+    """Print one rejudging, and how many submissions it left out."""
+    show.out.print(table_of([one]))
+    if one.skipped:
+        are = "matches, but is" if one.skipped == 1 else "match, but are"
+        show.out.say(
+            f"{one.skipped} more {are} left out: part of another rejudging that is open (judgectl rejudge list); "
+            "apply or cancel that, and start one for what is left",
+            "yellow",
+        )

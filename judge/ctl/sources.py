@@ -52,6 +52,10 @@ def _single(path: Path, language: str | None, entry: str | None, *, answers: boo
     """A file that is a whole program."""
     data = read_bytes(path)
     name = None if str(path) == _STDIN else path.name
+    try:
+        (name or "").encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"{path}: the file name is not UTF-8; rename the file") from None
     if language is None and answers and name is not None and not languages.guess(name, languages.load_table(None)):
         return handed.program({name: data}, languages.load_table(None), entry=entry, answers=True)
     found = submit.language_of(path, language)

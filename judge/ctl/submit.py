@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import io
 import sys
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.live import Live
 from rich.table import Table
@@ -15,11 +19,14 @@ from judge.ctl import show
 from judge.ctl.api import Api
 from judge.errors import FieldError, UsageError
 from judge.languages import table as languages
-from judge.model.messages import Submission, Task, Verdict
+from judge.model.messages import Submission, Task, Test, Verdict
 
 # The exit codes of `judgectl submit` where there is no verdict; beside the exit codes of `judge.model.verdicts`.
 EXIT_CANCELLED = 18
 POLL = 0.4
+# The name that executors give to a run that has no tests; and the bytes of input that a submission may bring along.
+RUN_NAME = "run"
+STDIN_BYTES = 1024**2
 
 
 def exit_code(task: Task) -> int:
@@ -34,16 +41,22 @@ def exit_codes() -> str:
     return f"Exit code: 0 AC (or not waited for), {told}; with --each the largest. 1 the cluster failed, 2 bad input."
 
 
-def read_text(path: Path) -> str:
-    """A file (or `-`, standard input) as text; UsageError when it is none, or empty."""
+def input_of(api: Api, path: Path) -> dict[str, Any]:
+    """The fields of a Submission that runs on a file (or `-`, standard input), whatever is in it; UsageError.
+
+    What is no text, or long, is uploaded first, which takes a token of role judge.
+    """
     try:
         data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as exc:
         raise UsageError(f"{path}: cannot be read: {exc.strerror}") from None
-    try:
-        return checked(path, data.decode("utf-8"))
-    except UnicodeDecodeError:
-        raise not_text(path, data) from None
+    with contextlib.suppress(UnicodeDecodeError):
+        text = data.decode("utf-8")
+        if len(data) <= STDIN_BYTES:
+            return {"stdin": text}
+    sha = hashlib.sha256(data).hexdigest()
+    api.put_blob(sha, lambda: io.BytesIO(data))
+    return {"tests": [Test(name=RUN_NAME, input_blob=sha)]}
 
 
 def not_text(path: Path, data: bytes) -> UsageError:

@@ -6,6 +6,7 @@ import argparse
 import platform
 import sys
 
+from judge import terminal
 from judge.languages.table import load_table
 
 
@@ -20,4 +21,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(terminal.guard("judge.languages", lambda: main(sys.argv[1:])))

@@ -9,6 +9,7 @@ import logging
 import sys
 from pathlib import Path
 
+from judge import terminal
 from judge.errors import JudgeError
 from judge.recovery.deciding import decide
 
@@ -59,4 +60,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(terminal.guard("judge.recovery", main))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import subprocess
 import sys
@@ -219,7 +218,6 @@ def raises(error: BaseException):
     [
         (RefusedError("another cluster's data"), 3, "judge: another cluster's data\n"),
         (KeyboardInterrupt(), 130, ""),
-        (BrokenPipeError(), 1, ""),
         (
             ZeroDivisionError("oops"),
             1,
@@ -227,9 +225,7 @@ def raises(error: BaseException):
         ),
     ],
 )
-def test_every_exception_ends_well(capsys, monkeypatch, error, code, text):
-    monkeypatch.setattr(cli.os, "dup2", lambda *_: None)
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.FileIO(0, closefd=False)))
+def test_every_exception_ends_well(capsys, error, code, text):
     assert cli.guarded(raises(error)) == code
     assert capsys.readouterr().err == text
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from judge.ctl import rejudge as ctl
-from judge.ctl import rejudge_show
+from judge.ctl import rejudge_show, show
 from judge.errors import FieldError, NotFoundError, UsageError
 from judge.gateway.api.rejudge import number_of
 from judge.gateway.pages import rejudge as rejudge_pages
@@ -23,7 +23,7 @@ from judge.judicator.rejudging import views as rejudge_views
 from judge.judicator.tasks import forms
 from judge.judicator.tasks.reading import search_query
 from judge.model import messages as m
-from judge.model.rejudging import RejudgeFilter
+from judge.model.rejudging import RejudgeFilter, RejudgeState, Rejudging
 
 NOW = datetime.datetime(2026, 1, 31, 12, tzinfo=datetime.UTC)
 LIVE = st.sampled_from(["high", "normal", "low"])
@@ -274,3 +274,14 @@ def test_nothing_but_a_plain_word_gets_into_the_logs(request_id: str, traceparen
     found = trace_of(request_id, traceparent)
     assert m.Submission(command="true", trace=found).trace == found
     assert found
+
+
+def test_what_is_left_out_is_said(capsys):
+    one = Rejudging(
+        id=3, filter=RejudgeFilter(), reason="x", user="ada", created="2026-01-01T00:00:00Z",
+        state=RejudgeState.RUNNING, settled=False, total=2, skipped=1,
+    )  # fmt: skip
+    rejudge_show.print_one(one, show.OutputFormat.TABLE)
+    assert "1 more matches, but is left out: part of another rejudging" in capsys.readouterr().out
+    rejudge_show.print_one(one.model_copy(update={"skipped": 0}), show.OutputFormat.TABLE)
+    assert "left out" not in capsys.readouterr().out

@@ -1,0 +1,144 @@
+"""Commands in terminals, pipes and files of all kinds: no traceback, and the exit code is that of the answer."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import sys
+from judge import terminal
+from judge.ctl import show
+from judge.errors import UsageError
+
+def command():
+    terminal.settle(14)
+    what = sys.argv[1]
+    if what == "words":
+        show.out.say("naïve · é \\u4e2d")
+    elif what == "much":
+        for _ in range(20000):
+            show.out.say("x" * 100)
+    elif what == "json":
+        show.print_json({"a": "é" * 100000})
+    elif what == "error":
+        raise UsageError("näive · is wrong")
+    elif what == "name":
+        show.out.say(sys.argv[2])
+    elif what == "unforeseen":
+        raise ZeroDivisionError("ouch")
+    raise SystemExit(14)
+
+sys.exit(terminal.guard("test", command))
+"""
+PLAIN = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parents[2])}
+LOCALES = [
+    {},
+    {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"},
+    {"PYTHONIOENCODING": "latin-1"},
+    {"PYTHONIOENCODING": "cp1252:strict"},
+]
+
+
+@functools.cache
+def _program() -> str:
+    with tempfile.NamedTemporaryFile("w", suffix=".py", encoding="utf-8", delete=False) as file:
+        file.write(PROGRAM)
+    atexit.register(os.unlink, file.name)
+    return file.name
+
+
+def run(*words: str | bytes, env: dict[str, str] | None = None, **streams) -> subprocess.CompletedProcess[bytes]:
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+    return subprocess.run(
+        [sys.executable, _program(), *words], env={**PLAIN, **(env or {})}, timeout=60, check=False, **streams
+    )
+
+
+@pytest.mark.parametrize("env", LOCALES, ids=str)
+@pytest.mark.parametrize(("what", "code"), [("words", 14), ("json", 14), ("error", 2), ("unforeseen", 1)])
+def test_any_encoding(env, what, code):
+    done = run(what, env=env)
+    assert done.returncode == code, done
+    assert b"Traceback" not in done.stderr
+    assert (code == 14) == (not done.stderr)
+
+
+@pytest.mark.parametrize("env", LOCALES, ids=str)
+def test_a_name_that_is_no_utf_8(env):
+    done = run("name", b"a\xff.py", env=env)
+    assert (done.returncode, done.stderr) == (14, b"")
+    assert done.stdout.startswith(b"a") and done.stdout.rstrip().endswith(b".py")
+
+
+@pytest.mark.parametrize("what", ["words", "much", "json"])
+def test_a_full_disk_is_one_sentence_and_an_exit_code_of_its_own(what):
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        done = run(what, stdout=full)
+    assert done.returncode == 5
+    assert done.stderr.count(b"\n") == 1 and b"No space left on device" in done.stderr, done.stderr
+
+
+def test_a_full_disk_for_errors_changes_nothing():
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        assert run("error", stderr=full).returncode == 2
+        assert run("words", stderr=full).returncode == 14
+
+
+@pytest.mark.parametrize("what", ["words", "much", "json"])
+def test_a_pipe_that_nobody_reads_keeps_the_verdicts_exit_code(what):
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = run(what, stdout=writing)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (14, b"")
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+@pytest.mark.parametrize(("what", "code"), [("words", 14), ("error", 2)])
+def test_a_stream_that_is_closed_from_the_start(closed, what, code):
+    shell = f'exec {closed}>&-; exec "$@"'
+    done = subprocess.run(
+        ["/bin/bash", "-c", shell, "sh", sys.executable, _program(), what],
+        env=PLAIN, capture_output=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == code
+    assert b"Traceback" not in done.stderr
+
+
+COMMANDS = [
+    ["-m", "judge.ctl.main", "--help"],
+    ["-m", "judge.ctl.main", "contexts"],
+    ["-m", "judge.cli", "--help"],
+    ["-m", "judge.languages", "--release", "bookworm"],
+    ["-m", "judge.backup", "--help"],
+    ["-m", "judge.bundle", "--help"],
+    ["-m", "judge.recovery", "--help"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[1])
+def test_every_command(command, tmp_path):
+    env = {**PLAIN, "HOME": str(tmp_path), "PYTHONIOENCODING": "ascii"}
+    run = functools.partial(
+        subprocess.run, [sys.executable, *command], stderr=subprocess.PIPE, env=env, timeout=60, check=False
+    )
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        done = run(stdout=full)
+    assert b"Traceback" not in done.stderr, done.stderr
+    if "--help" in command or "judge.languages" in command:
+        assert done.returncode == 5 and b"No space left on device" in done.stderr, done
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = run(stdout=writing)
+    os.close(writing)
+    assert b"Traceback" not in done.stderr and b"BrokenPipe" not in done.stderr, done.stderr
