@@ -14,6 +14,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
+from judge import clock
 from judge.judicator import documents
 from judge.mongodb.store import DUPLICATE, Bson, unconfirmed
 
@@ -22,6 +23,8 @@ D = TypeVar("D", bound=Mapping[str, Any])
 MAJORITY: Final = WriteConcern(w="majority", j=True)
 # Documents of one command: a few of these pass within any deadline, however big the documents are.
 BATCH: Final = 200
+# Seconds from the first look at a new primary; it confirms a write of its own within moments.
+_NEW_PRIMARY: Final = 60.0
 # The server stopped being the primary, or is stopping: it cannot say what became of the write.
 _CHANGING: Final = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})
 
@@ -62,6 +65,8 @@ class Database:
         """
         self.client = client
         self.batch = batch
+        self._election: object = None
+        self._elected = clock.monotonic()
         # The newest number of the switch of verdicts that was read here (rejudging/verdicts.py).
         self.switched = 0
         self.raw: AsyncDatabase[Any] = client.get_database(
@@ -118,6 +123,20 @@ class Database:
         return (
             "" if found is None else f"backup {found['backup']} is being restored; run playbooks/restore.yml to its end"
         )
+
+    async def newest(self, collection: AsyncCollection[D], query: Bson) -> D | None:
+        """The same as `latest`, without its write for what is not there, if the primary has been one for a minute.
+
+        Such a primary has itself all that was acknowledged. For what people can ask for without limit.
+        """
+        election = self.client.topology_description.max_election_id
+        if election != self._election:
+            self._election, self._elected = election, clock.monotonic()
+        if clock.monotonic() - self._elected >= _NEW_PRIMARY:
+            local: AsyncCollection[D] = collection.with_options(read_concern=ReadConcern("local"))
+            if await local.find_one(query, {"_id": 1}) is None:
+                return None
+        return await self.latest(collection, query)
 
     async def latest(self, collection: AsyncCollection[D], query: Bson, projection: Bson | None = None) -> D | None:
         """One document as the newest acknowledged write left it (linearizable; `query` must name it uniquely).

@@ -274,6 +274,7 @@ class TokenDocument(TypedDict):
     scopes: list[str]
     created: datetime.datetime
     expires: datetime.datetime | None
+    arrival: NotRequired[Timestamp]  # of its account
     line: NotRequired[list[str]]  # the tokens it was made with, the first one first; it ends with any of them
     used: NotRequired[datetime.datetime]
     used_from: NotRequired[str]

@@ -33,6 +33,8 @@ _MOST: Final = 60.0
 # A fault that has not been told again for so long is over.
 _FRESH: Final = datetime.timedelta(seconds=3 * _MOST)
 _KEY: Final = "fault:"
+_FAULTS: Final = {"_id": {"$gte": _KEY, "$lt": _KEY + "\uffff"}}
+_OLD: Final = datetime.timedelta(days=1)
 
 
 def pause(tries: int) -> float:
@@ -143,7 +145,13 @@ class Loops:
         return f"{_KEY}{self._judicator}:{loop}:{item}"
 
 
+async def forget_old_faults(database: Database, _: Any) -> tuple[Any, int]:
+    """A phase of retention: faults that nobody tells any more, as their judicator was stopped."""
+    old = {**_FAULTS, "at": {"$lt": clock.wall() - _OLD}}
+    return None, (await database.meta.delete_many(old)).deleted_count
+
+
 async def known_faults(database: Database) -> list[str]:
     """The faults in the loops of all judicators now, one sentence each; for the status."""
-    told = {"_id": {"$gte": _KEY, "$lt": _KEY + "\uffff"}, "at": {"$gt": clock.wall() - _FRESH}}
+    told = {**_FAULTS, "at": {"$gt": clock.wall() - _FRESH}}
     return [doc["text"] for doc in await database.meta.find(told, limit=50).to_list()]

@@ -31,7 +31,7 @@ from judge.judicator.figures.minutes import Figures
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.leader.retention import Retention
-from judge.judicator.loops import Loops, put_off
+from judge.judicator.loops import Loops, forget_old_faults, put_off
 from judge.judicator.people.entry import People
 from judge.judicator.problems import Problems
 from judge.judicator.queue.tally import Tally
@@ -90,6 +90,7 @@ class Judicator:
             config.retention_days,
             more=[
                 ("counter", self.tasks.usage.recount),
+                ("fault", functools.partial(forget_old_faults, self.database)),
                 ("audit", functools.partial(self.audit.remove, config.audit_days)),
             ],
         )

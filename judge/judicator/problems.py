@@ -184,7 +184,7 @@ def _parse(data: bytes) -> tuple[ProblemManifest, set[str]]:
         raise PackageError(f"problem '{manifest.name}' has no tests; put some under data/sample or data/secret")
     name, times = Counter(test.name for test in manifest.tests).most_common(1)[0]
     if times > 1:
-        raise PackageError(f"problem '{manifest.name}' has {times} tests named '{name[:200]}'; give each its own name")
+        raise PackageError(f"problem '{manifest.name}' has two tests named '{name[:200]}'; give each its own name")
     return manifest, manifest.blobs() | manifest.shown()
 
 

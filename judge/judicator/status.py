@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ log = logging.getLogger(__name__)
 
 # One silent etcd member must not hold up the answer.
 _PROBE: Final = 1.0
+_CLOCKS: Final = 60.0
 # From so many seconds on people are told why a submission waits.
 WAITS_SECONDS: Final = 5.0
 # The languages with most waiting submissions, and submissions that came back, of which the status gives reasons.
@@ -121,6 +123,7 @@ class StatusReader:
             versions={name: version for name, version in versions.items() if version},
             warnings=[
                 *of_loops,
+                *await self._clock(),
                 *([building] if building else []),
                 *warnings(etcd.services, docs, work, following=self.following()),
                 *backup_age.warnings(self._config.name, self._config.backups, self._config.backup_hours, clock.wall()),
@@ -152,6 +155,17 @@ class StatusReader:
             why = waiting_reason(doc["needs"], doc.get("wants", ()), doc["failed"], executors)
             found.append(f"{what} has waited for {waited:.0f} s: {why}")
         return found
+
+    async def _clock(self) -> list[str]:
+        """A warning if this host's clock and the database's differ by more than a minute."""
+        hello = await self._db.client.admin.command("hello")
+        ahead = (clock.wall() - hello["localTime"].replace(tzinfo=datetime.UTC)).total_seconds()
+        if abs(ahead) < _CLOCKS:
+            return []
+        way = "ahead of" if ahead > 0 else "behind"
+        return [
+            f"the clock of judicator '{self._config.name}' is {abs(ahead):.0f} s {way} the database's; set the clocks"
+        ]
 
     async def _read_mongodb(self) -> tuple[list[MemberState], str]:
         """The replica set's members as its primary sees them, and the version."""

@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 M = TypeVar("M", bound=Message)
 
 _PAUSE = 0.1
+# Seconds for which a client stays with one judicator.
+_STAYS = (120.0, 360.0)
 _MIN_TRY = 0.2
 _PIECE = 256 * 1024
 # Blobs may take this long beside the deadline: a second per so many bytes, each way.
@@ -146,6 +148,8 @@ class RpcClient:
         self._endpoints = endpoints
         self._timeout = timeout
         self.first = first
+        # From then on another endpoint may become the first: else a judicator that has come since would have no client.
+        self._stays = 0.0
         self._shuffle = random.Random()  # noqa: S311 - spreads clients over judicators, guards nothing
         self._connections = Connections(client_context(tls))
 
@@ -170,6 +174,10 @@ class RpcClient:
             known = self._endpoints()
         endpoints = list(dict.fromkeys(known))
         self._shuffle.shuffle(endpoints)
+        if clock.monotonic() > self._stays:
+            if self._stays:
+                self.first = None
+            self._stays = clock.monotonic() + self._shuffle.uniform(*_STAYS)
         if self.first in endpoints:
             endpoints.remove(self.first)
             endpoints.insert(0, self.first)

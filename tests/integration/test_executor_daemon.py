@@ -78,6 +78,17 @@ def test_judges_and_stays_clean(cluster, name):
     assert not list(Path(executor.config["work_dir"], "spool").iterdir())
 
 
+def test_an_executor_that_starts_without_etcd_judges(cluster, name):
+    executor = cluster.executor(name)
+    with vacant(cluster, executor):
+        wait_for(Path(executor.config["work_dir"], "judicators").exists, what="the file of judicators")
+    etcd = {**executor.config["etcd"], "endpoints": [f"127.0.0.1:{free_port()}"]}
+    executor.config["etcd"] = etcd
+    with started(executor):
+        task = cluster.done(cluster.add(command="cat", stdin="hello").id)
+        assert task.result.stdout == "hello"
+
+
 def test_a_problem_and_a_big_output(cluster, name):
     blobs = {text: cluster.rpc.put_blob(text.encode()) for text in ("1 2\n", "3\n", "5 5\n", "10\n")}
     tests = [

@@ -113,6 +113,23 @@ def test_workers_write_into_the_daemons_log(settings, work, form):
         assert "Z INFO judge.uwsgi.server: " in spawned
 
 
+def test_a_gateway_that_starts_without_etcd_asks_the_judicators_that_it_knew(settings, work):
+    file = settings.run_dir / f"{settings.name}-judicators"
+    file.unlink(missing_ok=True)
+
+    def ask(base):
+        path = f"{base}/api/v1/submissions/{make_task().id}/cancel"
+        return httpx.post(path, headers={"Authorization": f"Bearer {ADMIN}"}, trust_env=False, timeout=30)
+
+    with running_gateway(settings, work) as base:
+        assert ask(base).status_code == 200
+        wait_for(file.exists, what="the file of judicators")
+    gone = settings.etcd.model_copy(update={"endpoints": [f"127.0.0.1:{free_port()}"]})
+    with running_gateway(settings.model_copy(update={"etcd": gone}), work) as base:
+        answer = ask(base)
+        assert answer.status_code == 200, answer.text
+
+
 def test_run_serves_and_leaves_nothing(settings, work):
     metrics = free_port()
     settings = settings.model_copy(update={"metrics": f"127.0.0.1:{metrics}"})
@@ -150,7 +167,8 @@ def test_run_serves_and_leaves_nothing(settings, work):
     assert 'judge_gateway_requests_total{route="api.status",status="200"} 2.0' in counted
     assert "judge_gateway_serving 1.0" in counted
     assert set(children_of(os.getpid())) <= before
-    assert list(settings.run_dir.iterdir()) == []
+    # What it keeps: the judicators, for a start while etcd is away.
+    assert [one.name for one in settings.run_dir.iterdir()] == [f"{settings.name}-judicators"]
     assert not alive(f"http://{settings.listen}")
     for collector in list(REGISTRY._collector_to_names):
         if type(collector).__name__ == "MultiProcessCollector":

@@ -56,8 +56,8 @@ def a_manifest(people: RpcClient, count: int, name: str, **more: Any) -> Problem
     [
         (10_000, "{}" + "n" * 600, ""),
         (10_000, "t{}", ""),
-        (10_000, "double" + "n" * 600, "has 10000 tests named 'double"),
-        (9_999, "double", "has 9999 tests named 'double'; give each its own name"),
+        (10_000, "double" + "n" * 600, "has two tests named 'double"),
+        (9_999, "double", "has two tests named 'double'; give each its own name"),
         (48_000, "double", "tests: List should have at most 10000 items"),
         (48_000, "{}", "tests: List should have at most 10000 items"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,35 @@ def test_bad_submissions_change_nothing(
         add(world.client(), **fields)
     assert type(caught.value) is error
     assert world.db.tasks.count_documents({}) == 0
+
+
+@pytest.mark.parametrize(("again", "strict"), [(False, 0), (True, 1)])
+def test_a_refusal_costs_the_database_no_write(
+    world: World, monkeypatch: pytest.MonkeyPatch, again: bool, strict: int
+) -> None:
+    """A linearizable read is a write that a majority syncs; only a key that is there is worth one."""
+    running = world.judicator()
+    people = world.client()
+    database = running.judicator.database
+    monkeypatch.setattr("judge.judicator.database._NEW_PRIMARY", 0.0)
+    if again:
+        # Stored by an earlier try, with another content.
+        add(people, idempotency_key="k")
+        world.db.tasks.update_many({}, {"$set": {"key": "ann\0other"}})
+    looks: list[Any] = []
+    real = database.latest
+
+    async def latest(collection: Any, query: Any, projection: Any = None) -> Any:
+        if "key" in query:
+            looks.append(query)
+        return await real(collection, query, projection)
+
+    monkeypatch.setattr(database, "latest", latest)
+    for number in range(3):
+        key = "other" if again and number == 0 else f"new{number}"
+        with pytest.raises(JudgeError):
+            add(people, language="klingon", idempotency_key=key)
+    assert len(looks) == strict
 
 
 def test_a_language_that_only_a_sites_executor_knows(world: World) -> None:

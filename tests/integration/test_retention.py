@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 from bson import ObjectId
 
+from judge import clock
 from judge.errors import FieldError, ForbiddenError, NotFoundError
 from judge.judicator.leader import retention
 from judge.model import messages as m
-from judge.model.overview import ExecutorsReply
+from judge.model.overview import ExecutorsReply, StatusReply
 from judge.model.problem import ProblemInfo, ProblemsReply
 from judge.rpc.client import RpcClient
 from tests.support.judicators import FAST, Running, World, accepted, source
@@ -189,6 +191,100 @@ def test_retention_is_idle_when_clocks_disagree(world: World, monkeypatch: pytes
     monkeypatch.setattr("judge.judicator.leader.retention.clock.wall", lambda: skewed)
     assert not running.do(running.judicator.retention.once(lambda: True))
     assert world.db.tasks.count_documents({}) == 1
+
+
+def test_a_judicator_whose_clock_is_behind_ends_no_submission_in_the_past(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = world.judicator(retention_days=7)
+    people, executor = world.client(), world.executor()
+    judged, cancelled = add(people), add(people, source="int x;")
+    executor.report(vacant=1)
+    real = clock.wall
+    with monkeypatch.context() as patch:
+        patch.setattr(clock, "wall", lambda: real() - datetime.timedelta(days=8))
+        executor.report(*[accepted(one) for one in executor.work.values()], vacant=0)
+        (other,) = {judged, cancelled} - {str(one["_id"]) for one in world.db.tasks.find({"done": True})}
+        people.call("cancel", m.TaskRef(id=other), m.Task)
+        warnings = people.call("status", m.Empty(), StatusReply).warnings
+        assert any("the clock of judicator 'j1' is 691200 s behind the database's" in one for one in warnings)
+    ends = [doc["finished"] for doc in world.db.tasks.find()]
+    assert len(ends) == 2
+    assert all(abs(real() - one) < datetime.timedelta(minutes=1) for one in ends)
+    cleaned(world, running)
+    assert world.db.tasks.count_documents({}) == 2
+    assert not any("clock" in one for one in people.call("status", m.Empty(), StatusReply).warnings)
+
+
+def test_a_blob_that_was_stored_twice_is_kept_once(world: World) -> None:
+    running = world.judicator()
+    people = world.client()
+    blobs_of = running.judicator.blobs
+
+    async def both(data: bytes) -> None:
+        sha = hashlib.sha256(data).hexdigest()
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield data
+
+        await asyncio.gather(blobs_of.write(sha, pieces()), blobs_of.write(sha, pieces()))
+
+    contents = [bytes([n]) * 600_000 for n in range(3)]
+    for one in contents:
+        running.do(both(one))
+    shas = [hashlib.sha256(one).hexdigest() for one in contents]
+    add(people, tests=[m.Test(name=str(n), input_blob=sha) for n, sha in enumerate(shas)])
+    files = world.db["fs.files"]
+    assert files.count_documents({}) == 6
+    once(running)
+    assert files.count_documents({}) == 6, "a reader may have begun with the older one"
+    age(world, "fs.files", {}, "uploadDate", 3)
+    newest = files.find_one({"filename": shas[0]}, sort=[("_id", -1)])
+    age(world, "fs.files", {"_id": newest["_id"]}, "uploadDate", 2)
+    # The newest copy of another one has lost a piece.
+    damaged = files.find_one({"filename": shas[1]}, sort=[("_id", -1)])
+    age(world, "fs.files", {"_id": damaged["_id"]}, "uploadDate", 2)
+    world.db["fs.chunks"].delete_one({"files_id": damaged["_id"], "n": 0})
+    once(running)
+    assert files.find_one({"filename": shas[0]})["_id"] == newest["_id"]
+    counts = [files.count_documents({"filename": sha}) for sha in shas]
+    assert counts == [1, 2, 1]
+    assert whole(world)
+    for sha, content in ((shas[0], contents[0]), (shas[2], contents[2])):
+        assert running.do(blobs_of.get(sha)) == content
+
+
+@pytest.mark.parametrize("batch", [2, 3, 5])
+def test_doubles_are_found_whatever_the_step(world: World, batch: int) -> None:
+    running = world.judicator(batch=batch)
+    moment = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=3)
+    names = [hashlib.sha256(bytes([n])).hexdigest() for n in range(5)]
+    world.db["fs.files"].insert_many(
+        {
+            "filename": name,
+            "length": 0,
+            "chunkSize": 1,
+            "uploadDate": moment + datetime.timedelta(seconds=copy),
+        }
+        for name, copies in zip(names, (1, 2, 1, 3, 2), strict=True)
+        for copy in range(copies)
+    )
+    world.db.tasks.insert_one({"blobs": names, "done": True, "user": "ann", "bytes": 0})
+    for _ in range(3):
+        once(running)
+    assert sorted(doc["filename"] for doc in world.db["fs.files"].find()) == sorted(names)
+    world.db.tasks.delete_many({})
+
+
+def test_faults_of_judicators_that_are_gone_are_forgotten(world: World) -> None:
+    running = world.judicator()
+    now = datetime.datetime.now(datetime.UTC)
+    for name, days in (("j0:sweep:x", 2), ("j1:sweep:y", 0)):
+        at = now - datetime.timedelta(days=days)
+        world.db.meta.insert_one({"_id": f"fault:{name}", "text": name, "at": at})
+    once(running)
+    assert [doc["_id"] for doc in world.db.meta.find({"text": {"$exists": True}})] == ["fault:j1:sweep:y"]
+    world.db.meta.delete_many({"text": {"$exists": True}})
 
 
 # --- beside the sweep ------------------------------------------------------------------------------------------

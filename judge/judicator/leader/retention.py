@@ -22,6 +22,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from judge import clock, failpoint
 from judge.judicator.blobs import SOON, due, mark, unmark
 from judge.judicator.database import Database, aggregate
+from judge.judicator.documents import FileDocument
 from judge.judicator.loops import put_off
 from judge.judicator.tasks.lifecycle import Tasks
 from judge.mongodb.store import Bson
@@ -110,6 +111,7 @@ class Retention:
             ("task", self._old_tasks),
             ("manifest", self._unused_manifests),
             ("blob", self._unused_blobs),
+            ("double", self._doubles),
             ("upload", self._broken_uploads),
             *more,
         ]
@@ -224,6 +226,36 @@ class Retention:
                 await self._chunks.delete_many({"files_id": one})
             count = len(gone)
         return self._next_of(rows), count
+
+    async def _doubles(self, after: Any) -> tuple[Any, int]:
+        """All but the newest copy of blobs that were stored twice, as by two tries of one upload at two judicators.
+
+        Readers take the newest copy. A copy that has been older than another one for the grace has no reader left.
+        """
+        beyond: Bson = {} if after is None else {"filename": {"$gt": after}}
+        fields = {"filename": 1, "uploadDate": 1, "length": 1, "unused": 1, "chunkSize": 1}
+        order = [("filename", 1), ("uploadDate", 1)]
+        docs = await self._files.find(beyond, fields, sort=order, limit=self._batch).to_list()
+        copies: dict[str, list[FileDocument]] = {}
+        for doc in docs:
+            copies.setdefault(doc["filename"], []).append(doc)
+        if len(docs) == self._batch and len(copies) > 1:
+            copies.popitem()  # it may have more copies than were read
+        before, count = clock.wall() - _GRACE, 0
+        for *older, newest in copies.values():
+            if not older or newest["uploadDate"] > before or "unused" in newest or not await self._whole(newest):
+                continue
+            for one in older:
+                await self._files.delete_one({"_id": one["_id"]})
+                failpoint.hit("retention-double-deleted")
+                await self._chunks.delete_many({"files_id": one["_id"]})
+                count += 1
+        return (max(copies) if len(docs) == self._batch else None), count
+
+    async def _whole(self, file: FileDocument) -> bool:
+        """Says whether all pieces of a blob are there."""
+        pieces = -(-int(file["length"]) // file["chunkSize"]) if file["length"] else 0
+        return await self._chunks.count_documents({"files_id": file["_id"]}) == pieces
 
     async def _broken_uploads(self, after: Any) -> tuple[Any, int]:
         """Pieces of uploads that never came to their end, and of blobs whose removal did not."""

@@ -41,7 +41,8 @@ class Tokens:
         """
         if request.expires is not None and request.expires <= clock.wall():
             raise FieldError("expires", "is over already; give a time to come")
-        if await self._db.find(self._db.users, {"_id": request.user}, {"_id": 1}) is None:
+        user = await self._db.find(self._db.users, {"_id": request.user}, {"arrival": 1})
+        if user is None:
             raise NotFoundError(
                 f"there is no user '{request.user}' in the database to give a token to; "
                 f"`judgectl user add {request.user}` makes one"
@@ -55,6 +56,8 @@ class Tokens:
             "created": clock.wall(),
             "expires": request.expires,
         }
+        if "arrival" in user:
+            doc["arrival"] = user["arrival"]
         if request.maker is not None:
             doc |= await self._bound(request.maker, request)
         if await self._col.count_documents({"user": request.user}, limit=MOST) >= MOST:
@@ -152,7 +155,10 @@ class Tokens:
         if line and await self._col.count_documents({"_id": {"$in": line}}) < len(line):  # one has just been revoked
             return None
         user = await self._db.users.find_one({"_id": doc["user"]})
-        return None if user is None or user["disabled"] else user
+        if user is None or user["disabled"]:
+            return None
+        # An account that was deleted and made anew has another arrival: a token of the one before is none of it.
+        return user if doc.get("arrival", user.get("arrival")) == user.get("arrival") else None
 
     async def used(self, request: p.TokenUsed) -> Empty:
         """Note a use; a hint for people, so no majority is waited for."""

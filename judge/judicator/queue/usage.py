@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import bson
+import pymongo
 from pymongo import ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
@@ -41,6 +42,8 @@ _PAUSE: Final = 0.2
 _WAIT: Final = 64 * 1024
 # Bytes by which a look may be off while several judicators have something to count.
 _UNDER_WAY: Final = 8 * _WAIT
+# Seconds for the sum of one user's tasks.
+_RECOUNT: Final = 3600.0
 # Reservations that are made by one command.
 _RESERVED: Final = 100
 
@@ -240,7 +243,8 @@ class Usage:
             {"$match": {"user": user}},
             {"$group": {"_id": None, "bytes": {"$sum": "$bytes"}, "tasks": {"$sum": 1}}},
         ]
-        rows = await aggregate(self._tasks, sums, hint="stored", comment="recount")
+        with pymongo.timeout(_RECOUNT):  # somebody may have millions of tasks
+            rows = await aggregate(self._tasks, sums, hint="stored", comment="recount")
         real, tasks = (rows[0]["bytes"], rows[0]["tasks"]) if rows else (0, 0)
         off = int(real - counter["bytes"])
         if not tasks and not counter["bytes"]:

@@ -103,7 +103,7 @@ class Tasks:
         key = forms.key_of(submission)
         if key is None:
             return None
-        doc = await self._db.latest(self._tasks, {"key": key})
+        doc = await self._db.newest(self._tasks, {"key": key})
         if doc is not None and doc["digest"] != digest:
             raise ConflictError(
                 f"the idempotency key '{submission.idempotency_key}' was used for another submission "
@@ -381,13 +381,14 @@ class Tasks:
             "done": True,
             "executor": None,
             "progress": "",
-            "finished": now,
             # Two judicators' clocks may differ: a figure to look at, never below zero, in no decision.
             "latency": max(0.0, (now - held.created).total_seconds()),
         }
         added = more - held.reserved
         update: Bson = {
             "$set": fields,
+            # By the database's clock: retention deletes by it, and a judicator's own may be days behind.
+            "$currentDate": {"finished": True},
             "$unset": {"waits": "", "seat": "", "reserved": ""},
             "$inc": {"version": 1, **({"bytes": added} if added else {})},
             **({} if entry is None else _remember(entry)),
