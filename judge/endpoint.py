@@ -9,13 +9,24 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+CLUSTER_CERTIFICATE = "/etc/judge/tls/https.crt"  # the default of judge_gateway_certificate, by the cluster's authority
 _SIX = "an IPv6 address cannot stand here; give its host a name that resolves to it"
 _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,252})\Z")
 _HOST_PORT = "expected HOST:PORT, as in 127.0.0.1:2379"
 _BARE = "expected a URL without a path, as in http://127.0.0.1:2379"
 _PAGE = "expected a URL, as in http://127.0.0.1:8080/api/v1/alive"
+
+
+class PublicAddress(NamedTuple):
+    """The `name` in a gateway's certificate, the URL of people, and whether another authority signed it (`own`)."""
+
+    name: str
+    server: str
+    own: bool
 
 
 def split(address: str) -> tuple[str, int]:
@@ -53,6 +64,22 @@ def member_url(text: str) -> str | None:
 def page_url(text: str) -> str | None:
     """The fault of the URL of a page; None when it has none."""
     return _url(text, _PAGE)
+
+
+def public_address(variables: Mapping[str, Any], address: str) -> PublicAddress:
+    """The way by which people reach a gateway, from its host's variables of the roles judge_gateway and judge_pki."""
+    own = str(variables.get("judge_gateway_certificate") or CLUSTER_CERTIFICATE) != CLUSTER_CERTIFICATE
+    judge0 = (variables.get("judge_gateway_judge0") or {}).get("hosts") or []
+    # Under these the gateway is Judge0's API and nothing else.
+    names = [str(name) for name in variables.get("judge_pki_https_sans") or [] if name not in judge0]
+    public_url = str(variables.get("judge_gateway_public_url") or "").rstrip("/")
+    host = urlsplit(public_url).hostname or ""
+    if host and (own or host in names):
+        return PublicAddress(host, public_url, own)
+    name = next((name for name in names if "*" not in name), address) if own else address
+    port = int(variables.get("judge_https_port") or 443)
+    server = f"https://{f'[{name}]' if ':' in name else name}" + (f":{port}" if port != 443 else "")
+    return PublicAddress(name, server, own)
 
 
 def _url(text: str, expected: str) -> str | None:

@@ -71,8 +71,12 @@ class Api:
         while True:
             server = self._servers[0]
             url = f"{server}/api/v1{path}"
+            by_address = self.context.name and server in self.context.others
+            named = {"extensions": {"sni_hostname": self.context.name}} if by_address else {}
             try:
-                response = self._once(method, url, into, json=json, params=params, **_sent(content, headers, sent))
+                response = self._once(
+                    method, url, into, json=json, params=params, **_sent(content, headers, sent), **named
+                )
             except httpx.TransportError as exc:
                 silent.add(server)
                 error: JudgeError = UnavailableError(
@@ -224,16 +228,17 @@ def _trusted(context: Context) -> bytes:
 
 
 def _client(context: Context) -> httpx.Client:
-    """The connections of a person who trusts what the CA's file says now; ConfigError."""
-    verify: ssl.SSLContext | bool = True
-    if context.ca is not None:
-        try:
-            verify = ssl.create_default_context(cafile=str(context.ca))
-        except OSError:  # ssl.SSLError is one
-            raise _unreadable(context, "is no certificate in PEM") from None
+    """The connections of a person who trusts what the CA's file says now; ConfigError.
+
+    Without such a file the authorities of this system are trusted, or those that SSL_CERT_FILE and SSL_CERT_DIR name.
+    """
+    try:
+        trusted = ssl.create_default_context(cafile=str(context.ca) if context.ca else None)
+    except OSError:  # ssl.SSLError is one
+        raise _unreadable(context, "is no certificate in PEM") from None
     return httpx.Client(
         headers={"Authorization": f"Bearer {context.token}"},
-        verify=verify,
+        verify=trusted,
         timeout=httpx.Timeout(40.0, connect=3.0),
         trust_env=False,
     )

@@ -23,9 +23,9 @@ PLACES = (Path(".judge/client.yml"), Path("~/.config/judge/client.yml"), Path("/
 # The variables that are read here; the roles' defaults are the ones that stand beside them below.
 _OF_GATEWAYS = (
     "judge_secrets_dir", "judge_pki_directory", "judge_gateway_certificate", "judge_address",
-    "ansible_host", "ansible_ssh_host", "judge_https_port",
+    "ansible_host", "ansible_ssh_host", "judge_https_port", "judge_gateway_public_url", "judge_pki_https_sans",
+    "judge_gateway_judge0",
 )  # fmt: skip
-_OWN_CERTIFICATE = "/etc/judge/tls/https.crt"  # the default of role judge_gateway, signed by the cluster's CA
 
 
 class ClientConfig(Model):
@@ -47,6 +47,7 @@ class Context:
     run_dir: Path | None = None
     source: str = "environment"
     others: tuple[str, ...] = ()  # more gateways of the same cluster, for when the first does not answer
+    name: str = ""  # in the certificates of `others`, if it is not the host of their URL
 
 
 def _read(path: Path, what: str) -> str:
@@ -87,9 +88,9 @@ def from_inventory(named: Sources, token: str | None = None) -> Context:
     path = str(named)
     first = gateways[0]
     secrets = _path(first.text("judge_secrets_dir") or str(files.beside(named.inventories, "secrets") or "secrets"))
-    authority: Path | None = _path(first.text("judge_pki_directory") or str(secrets / "pki")) / "ca.crt"
-    if (first.text("judge_gateway_certificate") or _OWN_CERTIFICATE) != _OWN_CERTIFICATE:
-        authority = None  # a certificate of the operator's own, which this machine trusts already
+    public = endpoint.public_address(first.variables, first.text("judge_address") or first.address)
+    # A certificate of another authority is one that this machine trusts already.
+    authority = None if public.own else _path(first.text("judge_pki_directory") or str(secrets / "pki")) / "ca.crt"
     if authority and not authority.exists():
         raise ConfigError(_undeployed(path, authority))
     if token is None:
@@ -99,8 +100,11 @@ def from_inventory(named: Sources, token: str | None = None) -> Context:
         if token.startswith("$ANSIBLE_VAULT"):
             msg = f"{secrets / 'admin.token'}: is encrypted; set JUDGE_TOKEN to what 'ansible-vault view' shows of it"
             raise ConfigError(msg)
-    server, *others = [_url(host) for host in gateways]
-    return Context(server, token, authority, source=path, others=tuple(others))
+    urls = [_url(host) for host in gateways]
+    others = tuple(url for url in urls if url != public.server)
+    # Gateways are asked by their addresses, too: the name may lead nowhere from here, or to one of them only.
+    name = public.name if public.server not in urls else ""
+    return Context(public.server, token, authority, source=path, others=others, name=name)
 
 
 def _path(text: str) -> Path:

@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 class ActionModule(ActionBase):
     """Asks for the host's time first, by a bare command: the shortest way, so the least uncertainty."""
 
-    _VALID_ARGS = frozenset({"address", "ports", "paths", "etcd_path", "mongodb_path", "peers"})
+    _VALID_ARGS = frozenset({"address", "ports", "paths", "etcd_path", "mongodb_path", "peers", "https"})
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point; the result is never a failure."""

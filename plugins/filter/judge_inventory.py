@@ -11,7 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
-from judge import files
+from judge import endpoint, files
 
 _IPV4 = re.compile(r"^\d{1,3}(\.\d{1,3}){3}$")
 
@@ -43,6 +43,11 @@ def judge_beside(sources: Iterable[str], what: str) -> str:
         name = {"secrets": "judge_secrets_dir", "bundle": "judge_bundle"}[what]
         raise AnsibleFilterError(f"this inventory is no file or directory, so there is no place beside it; set {name}")
     return str(found)
+
+
+def judge_public(host: Mapping[str, Any], address: str) -> dict[str, Any]:
+    """The way by which people reach a gateway (judge.endpoint.public_address), from its variables."""
+    return endpoint.public_address(host, str(address))._asdict()
 
 
 def judge_unit_item(unit: str, sources: str) -> dict[str, str]:
@@ -79,6 +84,7 @@ class FilterModule:
             "judge_endpoints": judge_endpoints,
             "judge_faults_without": judge_faults_without,
             "judge_listen": judge_listen,
+            "judge_public": judge_public,
             "judge_unit_item": judge_unit_item,
             "judge_unread": judge_unread,
         }

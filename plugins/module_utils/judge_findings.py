@@ -126,6 +126,8 @@ def _ability(seen: dict[str, Any], host: dict[str, Any], away: set[str]) -> Iter
             yield f"the sandbox needs {lack}; boot with another kernel or other parameters, or correct the setting"
     if host.get("gateway") and host.get("ipv6") and not seen.get("ipv6", True):
         yield "its kernel has no IPv6, so nginx could not start; set judge_gateway_ipv6: false for this host"
+    if fault := seen.get("https", {}).get("fault"):
+        yield fault
     for peer in seen.get("unreachable", []):
         if peer.rpartition(":")[0] not in away:
             yield f"it cannot reach {peer}: nothing comes back; open this port between them (docs/deploy.md, Ports)"
@@ -290,6 +292,7 @@ def findings(state: dict[str, Any]) -> list[HostFinding]:
             told += [*_system(seen, host), *_ports(seen, host), *_disks(seen, host)]
             told += [*_ability(seen, host, away), *_series(seen, host)]
             told += _old_data(name, seen, host, state.get("token") or "")
+            found += [HostFinding(name, text, fatal=False) for text in seen.get("https", {}).get("warnings", [])]
             if seen["address"] is False:
                 told.append(f"{where} is not an address of this host; correct ansible_host (or set judge_address)")
             elif seen["address"] is None and host.get("address"):

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from .judge_https import verdict
+
 _LISTEN = "0A"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _CONTROLLERS = {"memory", "pids", "cpu"}  # the sandbox bounds runs with these
@@ -231,7 +233,14 @@ def _text(path: str) -> str:
 
 
 def observe(
-    *, address: str, ports: list[int], paths: list[str], etcd_path: str, mongodb_path: str, peers: list[str]
+    *,
+    address: str,
+    ports: list[int],
+    paths: list[str],
+    etcd_path: str,
+    mongodb_path: str,
+    peers: list[str],
+    https: dict[str, str],
 ) -> dict[str, Any]:
     """Everything that a precheck wants to know of this host."""
     system = Path("/etc/os-release")
@@ -256,4 +265,5 @@ def observe(
         ),
         "ipv6": Path("/proc/net/if_inet6").exists(),
         "unreachable": unreachable(reached),
+        "https": verdict(**https)._asdict() if https else {},
     }

@@ -23,6 +23,10 @@ options:
     type: list
     elements: str
     default: []
+  https:
+    description: C(certificate), C(key) and C(name) of a gateway with a certificate of another authority.
+    type: dict
+    default: {}
 author: [Judge]
 """
 
@@ -43,6 +47,7 @@ def main() -> None:
             "etcd_path": {"type": "path", "required": True},
             "mongodb_path": {"type": "path", "required": True},
             "peers": {"type": "list", "elements": "str", "default": []},
+            "https": {"type": "dict", "default": {}},
         },
         supports_check_mode=True,
     )

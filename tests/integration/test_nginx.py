@@ -12,6 +12,7 @@ import json
 import re
 import socket
 import struct
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,15 +23,19 @@ from typing import Any
 import httpx
 import pytest
 
+from judge.ctl.api import Api
+from judge.ctl.context import Context
+from judge.errors import UnavailableError
 from judge.model import people as p
 from judge.model.audit import By
 from judge.rpc.client import RpcClient
 from tests.support import nginx
-from tests.support.certificates import public
+from tests.support.ansible_plugins import module_utils
+from tests.support.certificates import issue, public
 from tests.support.gateway import make_config, running_gateway
 from tests.support.judicators import World
 from tests.support.nginx import Nginx, needs_nginx
-from tests.support.servers import Acceptor
+from tests.support.servers import Acceptor, free_port
 from tests.support.strangers import TLS
 
 pytestmark = needs_nginx
@@ -326,3 +331,79 @@ def test_http_may_be_off(start: Start) -> None:
     server = start(judge_gateway_http_port=0)
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", server.http), 2):
         pass
+
+
+# --- a certificate of another authority --------------------------------------------------------------------------
+
+NAME = "judge.example.org"
+https = module_utils("judge_https")
+
+
+@pytest.fixture
+def own(tmp_path: Path, behind: int) -> Iterator[tuple[Nginx, Path]]:
+    """An nginx with a certificate of another authority for NAME, and the directory of its files."""
+    directory = tmp_path / "own"
+    chain, key = public(NAME).write(directory)
+    with nginx.serving(tmp_path / "nginx", behind, chain, key) as server:
+        yield server, directory
+
+
+def test_nginx_is_asked_by_the_name_that_people_use(own: tuple[Nginx, Path]) -> None:
+    server, directory = own
+    chain = str(directory / "fullchain.pem")
+    https.ask(chain, NAME, server.https)
+    with pytest.raises(https.HttpsError, match=r"a browser refuses for www.example.org: Hostname mismatch"):
+        https.ask(chain, "www.example.org", server.https)
+    with pytest.raises(https.HttpsError, match=r"refuses for judge.example.org: unable to get local issuer"):
+        https.ask(chain, NAME, server.https, str(public(NAME).write(directory / "other")[0]))
+    with pytest.raises(https.HttpsError, match=r"nginx does not answer on port \d+: .*refused"):
+        https.ask(chain, NAME, free_port())
+
+
+def test_a_renewed_certificate_that_nginx_does_not_serve_yet_is_told(own: tuple[Nginx, Path]) -> None:
+    server, directory = own
+    chain = directory / "fullchain.pem"
+    authority = public(NAME)
+    before = chain.read_bytes()
+    for path, text in zip((chain, directory / "privkey.pem"), authority.write(directory / "new"), strict=True):
+        path.write_bytes(text.read_bytes())
+    with pytest.raises(https.HttpsError, match=r"refuses for judge\.example\.org"):
+        https.ask(str(chain), NAME, server.https)
+    chain.write_bytes(issue(NAME, sans=(NAME,)).pem + before)  # the former issuer stands in it, too
+    with pytest.raises(https.HttpsError, match=r"nginx serves another certificate .*systemctl reload nginx"):
+        https.ask(str(chain), NAME, server.https)
+
+
+def test_what_the_gateway_behind_answers_counts(start: Start) -> None:
+    def broken(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.close()
+
+    acceptor = Acceptor(broken)
+    server = start(acceptor.port)
+    with pytest.raises(https.HttpsError, match=r"nginx answers 502 to GET https://127\.0\.0\.1/api/v1/alive"):
+        https.ask(server.settings["judge_gateway_certificate"], "127.0.0.1", server.https)
+    acceptor.close()
+
+
+@pytest.mark.parametrize("variable", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
+def test_judgectl_trusts_the_authorities_of_the_system(
+    own: tuple[Nginx, Path], monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """The name leads nowhere from here, so gateways are asked at their addresses, by that name."""
+    server, directory = own
+    where = Context(f"https://{NAME}.invalid", "t", others=(server.url,), name=NAME, source="mine")
+    with Api(where, timeout=3) as api, pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
+        api.request("GET", "/alive")
+    (directory / "trusted").mkdir()
+    hashed = subprocess.run(
+        ["openssl", "x509", "-hash", "-noout", "-in", str(directory / "root.crt")],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    (directory / "trusted" / f"{hashed}.0").write_bytes((directory / "root.crt").read_bytes())
+    monkeypatch.setenv(variable, str(directory / ("root.crt" if variable == "SSL_CERT_FILE" else "trusted")))
+    with Api(where, timeout=5) as api:
+        assert api.request("GET", "/alive").status_code == 200
+    nameless = Context(server.url, "t", source="mine")
+    with Api(nameless, timeout=1) as api, pytest.raises(UnavailableError, match="IP address mismatch"):
+        api.request("GET", "/alive")

@@ -266,6 +266,40 @@ def test_secrets_may_be_elsewhere_and_certificates_the_operators_own(
     assert context.find(None, None, Sources((str(deployed),))).ca is None
 
 
+OWN = "judge_gateway_certificate: /etc/public.crt\n"
+PUBLIC = "judge_gateway_public_url: https://judge.example.edu:8443/\n"
+SANS = "judge_pki_https_sans: ['*.x', only.judge0, judge.example.edu]\n"
+JUDGE0 = "judge_gateway_judge0: {hosts: [only.judge0]}\n"
+TEMPLATES = """where: judge.example.edu
+judge_gateway_certificate: '/etc/{{ where }}.crt'
+judge_gateway_public_url: 'https://{{ where }}'
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "server", "name", "ca"),
+    [
+        (OWN + PUBLIC, "https://judge.example.edu:8443", True, False),
+        # The cluster's authority has put the name into its certificate, or somebody else ends TLS under it.
+        (SANS + PUBLIC, "https://judge.example.edu:8443", True, True),
+        (PUBLIC, "https://judge.example.org:8443", False, True),
+        (OWN + SANS + JUDGE0, "https://judge.example.edu:8443", True, False),
+        (OWN, "https://judge.example.org:8443", False, False),
+        (TEMPLATES, "https://judge.example.edu", True, False),
+    ],
+)
+def test_gateways_are_asked_by_the_name_that_people_use(
+    deployed: Path, settings: str, server: str, name: bool, ca: bool
+) -> None:
+    """Their addresses follow, by the same name: it may lead nowhere from here."""
+    (deployed / "group_vars").mkdir()
+    (deployed / "group_vars/gateways.yml").write_text(settings)
+    found = context.find(None, None, Sources((str(deployed),)))
+    addresses = ("https://judge.example.org:8443", "https://192.0.2.2", "https://[2001:db8::1]:8443")
+    assert (found.server, found.ca is not None) == (server, ca)
+    assert (found.others, found.name) == ((addresses, "judge.example.edu") if name else (addresses[1:], ""))
+
+
 @pytest.mark.parametrize("missing", ["admin.token", "pki/ca.crt"])
 def test_before_the_deployment_it_is_said_what_to_do(deployed: Path, missing: str) -> None:
     (deployed / "secrets" / missing).unlink()

@@ -307,6 +307,17 @@ def test_what_a_machine_or_the_network_cannot_do(damage: Any, told: str) -> None
     assert cluster.line().startswith(f"FAULT: {told}")
 
 
+def test_a_certificate_that_browsers_refuse_is_a_fault_and_one_that_ends_soon_a_warning() -> None:
+    cluster = Cluster()
+    cluster.seen("g1").update(https={"fault": "/x.pem: the certificate expired on May 1", "warnings": []})
+    assert cluster.line().startswith("FAULT: g1: /x.pem: the certificate expired on May 1")
+    cluster = Cluster()
+    cluster.seen("g1").update(https={"fault": "", "warnings": ["/x.pem: the certificate expires in 3 days; renew it"]})
+    report = precheck.report(cluster.hostvars, cluster.groups, {"/bundle": BUNDLE}, [], "", 2.0)
+    assert report["faults"] == 0
+    assert "warning: g1: /x.pem: the certificate expires in 3 days; renew it" in report["lines"]
+
+
 @pytest.mark.parametrize(("days", "warned"), [(None, False), (30, False), (29, True), (0, True)])
 def test_an_authority_that_ends_soon_is_a_warning(days: int | None, warned: bool) -> None:
     cluster = Cluster()
