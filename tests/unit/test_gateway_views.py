@@ -104,3 +104,15 @@ def test_a_task_looks_like_its_verdict_once_it_is_done():
 )
 def test_ending(fields, text):
     assert views.ending(TestResult(name="1", verdict=Verdict.RTE, **fields)) == text
+
+
+@pytest.mark.parametrize(
+    ("language", "direction"),
+    [
+        ("fa", "rtl"), ("ar", "rtl"), ("he", "rtl"), ("ur-PK", "rtl"), ("yi", "rtl"), ("ar_EG", "rtl"), ("ckb", "rtl"),
+        ("az-Arab", "rtl"), ("pa-Arab-PK", "rtl"), ("ku-Latn", "ltr"), ("ar-Latn", "ltr"), ("en", "ltr"), ("", "ltr"),
+        ("en-GB", "ltr"), ("zh-Hant", "ltr"), ("FA", "rtl"), ("arn", "ltr"), ("fr", "ltr"),
+    ],
+)  # fmt: skip
+def test_the_direction_of_a_language(language, direction):
+    assert views.direction(language) == direction

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from markupsafe import Markup, escape
 
@@ -156,7 +157,46 @@ def beginning(text: str) -> tuple[list[str], bool]:
 _SHOWN_CHARS = 64 * 1024
 _SHOWN_LINES = 2000
 
+# Languages that are written from the right to the left, and scripts that are.
+_RTL: Final = frozenset(
+    [
+        "ar",
+        "arc",
+        "ckb",
+        "dv",
+        "fa",
+        "glk",
+        "he",
+        "iw",
+        "ji",
+        "ks",
+        "lrc",
+        "mzn",
+        "nqo",
+        "pnb",
+        "prs",
+        "ps",
+        "sd",
+        "sdh",
+        "syc",
+        "syr",
+        "ug",
+        "ur",
+        "yi",
+    ]
+)
+_RTL_SCRIPTS: Final = frozenset(["adlm", "arab", "aran", "hebr", "mand", "nkoo", "rohg", "samr", "syrc", "thaa"])
+
+
+def direction(language: str) -> str:
+    """The direction of a language's text, as HTML says it: `rtl` or `ltr`. A script in its name decides."""
+    first, *rest = language.lower().replace("_", "-").split("-")
+    script = next((part for part in rest if len(part) == 4 and part.isalpha()), None)
+    return "rtl" if (script in _RTL_SCRIPTS if script else first in _RTL) else "ltr"
+
+
 FILTERS = {
+    "direction": direction,
     "decimal": decimal,
     "beginning": beginning,
     "verbatim": verbatim,
