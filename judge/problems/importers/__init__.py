@@ -13,7 +13,19 @@ from types import ModuleType
 
 from judge.errors import PackageError, UsageError
 from judge.problems.archives import open_tree
-from judge.problems.importers import bapctools, cms, directory, dmoj, gensh, hydro, line_ends, packed, polygon, tps
+from judge.problems.importers import (
+    bapctools,
+    cms,
+    directory,
+    dmoj,
+    gensh,
+    hydro,
+    line_ends,
+    packed,
+    polygon,
+    sio2,
+    tps,
+)
 from judge.problems.importers.draft import Draft, ImporterWords, Report
 from judge.problems.importers.hydro import syzoj, uoj
 from judge.problems.importers.making import MadeTree, UnmadeError
@@ -25,7 +37,7 @@ from judge.problems.tree import Tree, clean
 PACKAGE = "package"
 # In the order in which they are tried.
 IMPORTERS: dict[str, ModuleType] = {
-    "polygon": polygon, "dmoj": dmoj, "cms": cms, "tps": tps, "hydro": hydro, "uoj": uoj, "syzoj": syzoj,
+    "polygon": polygon, "dmoj": dmoj, "cms": cms, "tps": tps, "sio2": sio2, "hydro": hydro, "uoj": uoj, "syzoj": syzoj,
     "directory": directory,
 }  # fmt: skip
 FORMATS = (PACKAGE, *IMPORTERS)

@@ -136,11 +136,15 @@ def put_checker(draft: Draft, source: Ref) -> None:
     draft.report.took(f"checker: {draft.tree.where(source.path)}, asked as the Contest Management System does")
 
 
-def put_asked(draft: Draft, source: Ref, wrapper: str) -> None:
-    """Have a program as the output validator that one of our scripts asks, as `checker`."""
+def put_asked(draft: Draft, source: Ref, wrapper: str, *, parts: bool = False) -> None:
+    """Have a program as the output validator that one of our scripts asks, as `checker`.
+
+    `parts`: it may give a part of the points, where the script can tell both (`parts=no`).
+    """
     folder = "output_validator"
     build = _put_program(draft, folder, "checker", source)
-    draft.put(f"{folder}/run", resources.files(__package__).joinpath(wrapper).read_bytes())
+    script = resources.files(__package__).joinpath(wrapper).read_bytes()
+    draft.put(f"{folder}/run", script.replace(b"parts=no\n", b"parts=yes\n") if parts else script)
     draft.put(f"{folder}/build", f"#!/bin/sh\nset -e\n{build}\n")
 
 
