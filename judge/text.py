@@ -12,6 +12,8 @@ _HIDDEN = re.compile(
 )
 
 
+# Embeddings, overrides and isolates of direction.
+_DIRECTING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 # Longer numbers are shown with an exponent.
 _LONG = 1e16
 
@@ -42,6 +44,14 @@ def lines(text: str) -> str:
         line if shows(line) else "".join(char if shows(char) else _marked(char) for char in line)
         for line in text.replace("\r\n", "\n").split("\n")
     )
+
+
+def undirected(text: str) -> str:
+    """A text whose words stand in the order of its characters: `⟨U+202E⟩` stands for what would turn it.
+
+    Marks of direction (U+200E, U+200F, U+061C), which Arabic and Hebrew texts need, turn no letters and stay.
+    """
+    return _DIRECTING.sub(lambda match: _marked(match[0]), text)
 
 
 def size(count: int) -> str:

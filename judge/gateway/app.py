@@ -26,7 +26,7 @@ from judge.gateway.notes import Notes
 from judge.gateway.pacing import paced
 from judge.gateway.pages import people as pages
 from judge.gateway.pages import views
-from judge.gateway.policy import HEADERS
+from judge.gateway.policy import HEADERS, SECURE_HEADERS
 from judge.gateway.providers import Providers
 from judge.gateway.sessions import LiveSessions
 from judge.gateway.statements.shown import Shown
@@ -90,7 +90,7 @@ def _begin() -> None:
 
 def _finish(response: Response) -> Response:
     given = {name.lower() for name, _ in response.headers}
-    for name, value in HEADERS.items():
+    for name, value in (HEADERS | SECURE_HEADERS if request.is_secure else HEADERS).items():
         if name.lower() not in given:
             response.headers.add(name, value)
     response.headers[trace.HEADER] = trace.current()

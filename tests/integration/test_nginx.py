@@ -311,6 +311,20 @@ def test_failures_behind_a_proxy_count_for_the_client_that_made_them(start: Star
 # --- HTTP --------------------------------------------------------------------------------------------------------
 
 
+def test_answers_over_https_say_once_that_browsers_come_by_nothing_else(start: Start, judge: Judge) -> None:
+    """Those of the gateway behind, those of nginx itself, and none over HTTP."""
+    wanted = ["max-age=31536000"]
+    server = start(judge.port)
+    with client(server) as browser:
+        for path in ("/login", "/api/v1/health", "/none"):
+            assert browser.get(path).headers.get_list("Strict-Transport-Security") == wanted
+        with httpx.Client(base_url=server.plain_url, trust_env=False) as plain:
+            assert "Strict-Transport-Security" not in plain.get("/login").headers
+    with client(start(1)) as browser:
+        answer = browser.get("/login")
+        assert answer.status_code == 502 and answer.headers.get_list("Strict-Transport-Security") == wanted
+
+
 def test_http_leads_to_https(start: Start) -> None:
     server = start()
     with httpx.Client(base_url=server.plain_url, trust_env=False) as browser:

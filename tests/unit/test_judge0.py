@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import concurrent.futures
 import datetime
 import functools
 import json
@@ -18,11 +19,13 @@ from hypothesis import strategies as st
 from judge0.data import LANGUAGE_TO_LANGUAGE_ID
 from pydantic import ValidationError
 
+from judge import clock
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, TooLargeError
 from judge.executor.slot.program import plan
 from judge.gateway.api import handing
 from judge.gateway.judge0 import info, wire
+from judge.gateway.judge0.calls import Counted
 from judge.judge0 import answers, base64s, callbacks, fields, languages, program
 from judge.judge0.tokens import task_of, token_of
 from judge.judicator.tasks.intake import check
@@ -402,3 +405,20 @@ def test_fields_by_name() -> None:
     from judge0.submission import FIELDS, SKIP_FIELDS
 
     assert set(answers.ALL) <= FIELDS | SKIP_FIELDS | {"post_execution_filesystem"}
+
+
+def test_statistics_are_counted_once_in_some_seconds_for_each_caller(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    counted, calls = Counted(), []
+
+    def count(name):
+        calls.append(name)
+        time.sleep(0.1)
+        return {"name": name}
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda n: counted.of(f"u{n % 2}", lambda: count(n % 2)), range(16)))
+    assert [one["name"] for one in found] == [n % 2 for n in range(16)] and sorted(calls) == [0, 1]
+    now[0] = 5.1
+    assert counted.of("u0", lambda: count("again")) == {"name": "again"} and len(calls) == 3

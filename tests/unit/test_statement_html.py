@@ -600,3 +600,37 @@ def test_a_picture_without_words_gets_some():
         found = sanitize.clean(f'<img src="cave.png" alt="{words}">', FILES.get)
         assert found.count("alt=") == 1
         assert f'alt="{words}"' in found
+
+
+TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+
+@pytest.mark.parametrize("turn", TURNS)
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("txt", "a {} b"),
+        ("md", 'a {} b\n\n## c {}\n\n![{}](cave.png "{}") `{}`\n\n    {}\n\n$x \\text{{ {} }}$'),
+        ("md", "a {} [b {}](cave.png)\n\n| {} |\n|---|\n| {} |"),
+        ("html", "<p title='{}' dir='rtl'>{}</p><img src='cave.png' alt='{}'><a href='https://e.example/{}'>x{}</a>"),
+    ],
+)
+def test_no_character_turns_the_words_of_a_statement(kind, text, turn):
+    """Neither as itself nor as a reference to it; what would turn them is shown by its number."""
+    for written in (turn, f"&#{ord(turn)};", f"&#x{ord(turn):X};"):
+        made = html.unescape(
+            "".join(
+                render(
+                    StatementText(
+                        kind=kind, text=text.replace("{}", written).replace("{{", "{").replace("}}", "}"), files=FILES
+                    )
+                ).pieces
+            )
+        )
+        assert not set(made) & set(TURNS)
+        assert f"\u27e8U+{ord(turn):04X}\u27e9" in made or kind == "txt"
+
+
+def test_marks_that_arabic_and_hebrew_need_stay():
+    text = "\u05d0\u200f, \u0627\u061c \u200e(x)"
+    assert text in "".join(render(StatementText(kind="md", text=text, files=FILES)).pieces)

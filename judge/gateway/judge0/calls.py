@@ -7,7 +7,7 @@ import logging
 import threading
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -46,6 +46,7 @@ log = logging.getLogger(__name__)
 
 _POLL: Final = 30.0
 _OFFERED_AGE: Final = 5.0
+_COUNTED_AGE: Final = 5.0
 _PAGE, _MOST_EACH = 20, 100
 # Of a list no more are shown, the newest: a search leaves out no more, and counts no further.
 _LISTED: Final = 10_000
@@ -97,6 +98,31 @@ class Offered:
             return self._names
 
 
+class Counted:
+    """The statistics of each caller, counted at most once in some seconds: each takes some twenty searches."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, tuple[float, dict[str, Any]]] = {}
+        self._making: dict[str, threading.Lock] = {}
+
+    def of(self, caller: str, count: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The statistics of a caller. Further calls of theirs wait for the one that counts."""
+        with self._lock:
+            making = self._making.setdefault(caller, threading.Lock())
+        with making:
+            with self._lock:
+                now = clock.monotonic()
+                self._known = {key: one for key, one in self._known.items() if now - one[0] < _COUNTED_AGE}
+                self._making = {key: one for key, one in self._making.items() if one.locked()}
+                if caller in self._known:
+                    return self._known[caller][1]
+            made = count()
+            with self._lock:
+                self._known[caller] = clock.monotonic(), made
+            return made
+
+
 @dataclass(frozen=True)
 class Judge0Api:
     """Judge0's API of one flavour, for one worker process."""
@@ -104,6 +130,7 @@ class Judge0Api:
     services: Services
     flavour: Flavour
     offered: Offered
+    counted: Counted
 
     @functools.cached_property
     def rows(self) -> dict[int, Judge0Language]:
@@ -379,20 +406,22 @@ class Judge0Api:
     def statistics(self) -> tuple[Any, int]:
         """The numbers of submissions, as far as the caller may know them."""
         who = self.caller()
+        return self.counted.of(f"{who.role} {who.user}", lambda: info.statistics(self._counts(who), clock.wall())), 200
+
+    def _counts(self, who: Principal) -> info.SubmissionCounts:
         cluster = self.services.cluster
         statuses: Counter[int] = Counter()
         for query, number in _COUNTED:
             statuses[number] += seen.search(cluster, who, query).total or 0
         found = seen.search(cluster, who, m.SearchRequest(limit=500, total=True))
         rows = Counter(answers.row_of(task, self.rows, self.flavour) for task in found.tasks)
-        counts = info.SubmissionCounts(
+        return info.SubmissionCounts(
             total=found.total or 0,
             statuses=+statuses,
             languages={row: count for row, count in rows.items() if row is not None},
             days=Counter(task.created[:10] for task in found.tasks),
             stored_bytes=self._usage(who).stored_bytes,
         )
-        return info.statistics(counts, clock.wall()), 200
 
     def about(self) -> tuple[Any, int]:
         """The version of Judge0 and the maintainer."""

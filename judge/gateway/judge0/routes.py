@@ -14,7 +14,7 @@ from judge.errors import JudgeError
 from judge.gateway import asking
 from judge.gateway.api.routes import Services
 from judge.gateway.auth import NOBODY, below
-from judge.gateway.judge0.calls import Judge0Api, Offered
+from judge.gateway.judge0.calls import Counted, Judge0Api, Offered
 from judge.gateway.judge0.contents import Contents
 from judge.gateway.judge0.wire import answer, error_answer
 from judge.judge0.languages import Flavour
@@ -57,7 +57,7 @@ def register(app: Flask, services: Services) -> None:
     offered = Offered()
     flavours: dict[Flavour, str] = {"ce": settings.prefix, "extra": f"{settings.prefix}/extra"}
     for flavour, prefix in flavours.items():
-        api = Judge0Api(services, flavour, offered)
+        api = Judge0Api(services, flavour, offered, Counted())
         for method, path, call in _ROUTES:
             view = functools.partial(_answer, api, call)
             # Rails takes the name of the format behind a path, too; where an id ends the path, the calls do.

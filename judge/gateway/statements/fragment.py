@@ -20,6 +20,7 @@ from pydantic import Field
 from judge.errors import PackageError
 from judge.gateway.statements import formulas, markdown, sanitize
 from judge.model import messages as m
+from judge.text import undirected
 
 MOST_ELEMENTS: Final = 30_000
 # More of a sign than anybody writes; it takes a parser long before it is anything.
@@ -73,7 +74,7 @@ def render(statement: StatementText) -> Fragment:
     Time and memory are bounded by whoever calls it (judge.gateway.statements.child).
     """
     if statement.kind == "txt":
-        return Fragment(pieces=[f'<pre class="box">{html.escape(statement.text)}</pre>'])
+        return Fragment(pieces=[f'<pre class="box">{html.escape(undirected(statement.text))}</pre>'])
     for sign, most in _MOST_SIGNS.items():
         if statement.text.count(sign) > most:
             raise PackageError(f"the statement has '{sign}' more than {most} times; read its source")
@@ -87,7 +88,7 @@ def render(statement: StatementText) -> Fragment:
     cleaned = _without_title(_HEADING.sub(r"<\1h2", cleaned), statement.title)
     pieces, wanted = marks.cut(cleaned)
     _check_amount(pieces)
-    return Fragment(pieces=pieces, samples=wanted, missing=missing[:20])
+    return Fragment(pieces=[undirected(piece) for piece in pieces], samples=wanted, missing=missing[:20])
 
 
 class _Marks:
