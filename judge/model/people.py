@@ -128,11 +128,12 @@ class PasswordSet(Message):
 
 
 class Login(Message):
-    """A try to log in with a password, from an address."""
+    """A try to log in with a password, from an address. `device`: a browser by which this person has come in before."""
 
     name: str = Field(min_length=1, max_length=64)
     password: Password
     origin: str = Field(default="", max_length=64)
+    device: str = Field(default="", max_length=64)
 
 
 class IdentityLogin(Message):

@@ -316,6 +316,36 @@ def test_guesses_are_stopped_at_all_gateways_with_when_to_come_back(gateways, ap
     assert guesses == {429}, "the same throttle for the present password"
 
 
+def test_strangers_wrong_passwords_do_not_keep_out_a_browser_that_was_in(gateways, app, root) -> None:
+    """Neither from the same address, nor at another gateway; the cookie alone lets nobody in, and is for one name."""
+    add(root, "victim", password=PASSWORD)
+    add(root, "mallory", password=PASSWORD)
+    mine = Browser(gateways[0].test_client())
+    assert mine.post("/login", "/login", user="Victim", password=PASSWORD).status_code == 303
+    (cookie,) = [one for one in mine.client._cookies.values() if one.key.endswith("-device")]
+    assert cookie.http_only and cookie.same_site == "Lax" and "victim" not in cookie.value
+    mine.client.delete_cookie("judge")
+
+    def guess(client, **fields):
+        return Browser(client).post("/login", "/login", user="victim", **fields).status_code
+
+    strangers = [guess(gateways[n % 2].test_client(), password=f"guess {n}") for n in range(throttle.EACH + 1)]
+    assert strangers[-1] == 429 and guess(gateways[0].test_client(), password=PASSWORD) == 429
+    other = gateways[1].test_client()
+    for forged in (cookie.value[:-1], cookie.value.split(".")[0], "x", ""):
+        other.set_cookie(cookie.key, forged)
+        assert guess(other, password=PASSWORD) == 429
+    hers = Browser(gateways[0].test_client())
+    assert hers.post("/login", "/login", user="mallory", password=PASSWORD).status_code == 303
+    hers.client.delete_cookie("judge")
+    assert hers.post("/login", "/login", user="victim", password=PASSWORD).status_code == 429
+    other.set_cookie(cookie.key, cookie.value)
+    assert guess(other, password="wrong") == 401, "known at every gateway, and no password"
+    assert mine.post("/login", "/login", user="victim", password=PASSWORD).status_code == 303
+    tries = [guess(other, password=f"guess {n}") for n in range(throttle.EACH + 1)]
+    assert tries[-1] == 429, "it has as many tries as others"
+
+
 @pytest.mark.parametrize("scopes", [["read"], ["admin"], ["account"]], ids=lambda scopes: scopes[0])
 def test_a_session_by_token_ends_all_sessions_with_scope_account_alone(app, root, scopes) -> None:
     """As the API has it; it may always end itself."""

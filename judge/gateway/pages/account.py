@@ -10,7 +10,7 @@ from flask import Response, flash, g, redirect, render_template, request, url_fo
 from pydantic import ValidationError
 
 from judge.errors import JudgeError, LimitError, NotFoundError, UnauthorizedError, UnavailableError
-from judge.gateway import asking, auth
+from judge.gateway import asking, auth, devices
 from judge.gateway.api import handlers as api
 from judge.gateway.api import people
 from judge.gateway.api.routes import Services, field_error
@@ -55,7 +55,10 @@ class Doors:
             answer = Response(*self._page(target, f"{exc}.", 429))
             answer.headers.update(paced(rate_of(exc), refused=True))
             return answer
-        return self._enter(principal, target, how)
+        response = self._enter(principal, target, how)
+        if how == "password":
+            devices.remember(request, response, principal.user)
+        return response
 
     def _proved(self) -> tuple[Principal, str]:
         """(who this is, by what); UnauthorizedError says what is wrong, LimitError that it was too often."""
@@ -66,7 +69,9 @@ class Doors:
             if not name or len(name) > 64 or len(password) > _PASSWORD_CHARS:
                 raise UnauthorizedError("This name and password do not belong together. Check both.")
             try:
-                person = self._cluster.call("login", p.Login(name=name, password=password, origin=origin), p.Person)
+                device = devices.device_of(request, name)
+                wanted = p.Login(name=name, password=password, origin=origin, device=device)
+                person = self._cluster.call("login", wanted, p.Person)
             except UnauthorizedError:
                 raise UnauthorizedError("This name and password do not belong together. Check both.") from None
             return auth.principal_of(person), "password"

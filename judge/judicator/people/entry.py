@@ -72,7 +72,7 @@ class People:
 
         It takes as long for a name that nobody has, and for one without a password.
         """
-        async with self._throttle.trying(request.name, request.origin) as attempt:
+        async with self._throttle.trying(request.name, request.origin, request.device) as attempt:
             doc = await self._db.users.find_one({"fold": request.name.lower()})
             stored = None if doc is None or doc["disabled"] else doc.get("password")
             attempt.right = await self._passwords.verify(stored, request.password)

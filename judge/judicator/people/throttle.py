@@ -36,10 +36,16 @@ class Throttle:
         self._rates = rates
 
     @contextlib.asynccontextmanager
-    async def trying(self, name: str, origin: str) -> AsyncIterator[LoginTry]:
-        """One try to log in under this name; LimitError when there were too many. Unknown names count like others."""
+    async def trying(self, name: str, origin: str, device: str = "") -> AsyncIterator[LoginTry]:
+        """One try to log in under this name; LimitError when there were too many. Unknown names count like others.
+
+        `device` is a browser by which this person has come in before: it has tries of its own, and no stranger's wrong
+        passwords, from the same address or under the same name, keep it out.
+        """
         user, address = name.lower(), group(origin)
         limits = {_key(user, address): EACH, _key("", address): OF_ADDRESS, _key(user, ""): OF_USER}
+        if device:
+            limits = {_key(user, f"device {device}"): EACH}
         taken: dict[str, int] = {}
         for key, limit in limits.items():
             count = await self._rates.take(key, limit, WINDOW)
