@@ -470,7 +470,9 @@ class Service:
                     self.tasks.give_back(hand_out, "lost", "the hand-out did not reach it", penalty=NO_PENALTY)
                 )
             else:
-                backs.append(self.tasks.give_back(hand_out, "unlisted", "the executor no longer has it"))
+                # The process that had it lives on, so the task did it no harm.
+                reason = "the executor no longer has it"
+                backs.append(self.tasks.give_back(hand_out, "unlisted", reason, penalty=LIGHT_PENALTY))
         await asyncio.gather(*backs)
         return again
 

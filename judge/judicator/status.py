@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 # One silent etcd member must not hold up the answer.
 _PROBE: Final = 1.0
 _CLOCKS: Final = 60.0
+# Seconds for which etcd's answers are taken for new.
+_FRESH: Final = 1.0
 # From so many seconds on people are told why a submission waits.
 WAITS_SECONDS: Final = 5.0
 # The languages with most waiting submissions, and submissions that came back, of which the status gives reasons.
@@ -76,6 +78,8 @@ class StatusReader:
         self._tally = tally
         self.following = following
         self._building = building
+        self._looking = asyncio.Lock()
+        self._looked: tuple[float, _EtcdState] | None = None
 
     async def executors(self) -> list[ExecutorState]:
         """Every known executor."""
@@ -85,7 +89,7 @@ class StatusReader:
     async def read(self) -> StatusReply:
         """Everything, side by side; raises PyMongoError when the database does not answer."""
         etcd, mongodb, work, docs, meta = await asyncio.gather(
-            asyncio.to_thread(self._read_etcd),
+            self._etcd_state(),
             self._read_mongodb(),
             self._tally.work(),
             self._executors.all(),
@@ -185,6 +189,14 @@ class StatusReader:
             for one in reply["members"]
         ]
         return members, str(build["version"])
+
+    async def _etcd_state(self) -> _EtcdState:
+        """Etcd's answers, up to a second old: each look opens a TLS channel to each member."""
+        async with self._looking:
+            if self._looked is None or clock.monotonic() - self._looked[0] > _FRESH:
+                state = await asyncio.to_thread(self._read_etcd)
+                self._looked = clock.monotonic(), state
+            return self._looked[1]
 
     def _read_etcd(self) -> _EtcdState:
         """Leader, services and members; in a thread."""

@@ -141,6 +141,18 @@ def test_every_page_asks_who_you_are(app, page):
     assert answer.headers["Location"].startswith("/login?next=%2F")
 
 
+def test_the_pages_say_why_a_submission_waits(ada, prepared):
+    reason = "no live executor has language 'ada' <b>"
+    waiting = make_task(done=False, status="pending", verdict=None, result=None, executor=None)
+    waiting.waits = m.Waits(reason=reason, seconds=73.4)
+    prepared.tasks(waiting)
+    prepared.answers["status"] = healthy(waits=[f"the next of 3 waiting submissions has waited for 73 s: {reason}"])
+    page = ada.get(f"/submissions/{waiting.id}").text
+    assert "It has waited for 73 s: no live executor has language &#39;ada&#39; &lt;b&gt;." in page
+    page = ada.get("/").text
+    assert "The next of 3 waiting submissions has waited for 73 s: no live executor has" in page
+
+
 def test_a_login_leads_to_where_one_wanted_to_go(app, prepared):
     browser = Browser(app.test_client())
     answer = browser.post("/login?next=/executors", "/login", token=USER, next="/executors")

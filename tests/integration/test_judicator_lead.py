@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from judge.config import EtcdClient
 from judge.etcd.client import Etcd
@@ -238,6 +241,20 @@ def test_a_client_that_starts_without_etcd_has_the_last_known_judicators(world: 
     file.write_bytes(b"\xff\xfe")
     assert EtcdEndpoints(gone, file)() == []
     assert EtcdEndpoints(gone, tmp_path / "none")() == []
+
+
+def test_many_looks_at_the_status_ask_etcd_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = world.judicator("j1", **FAST)
+    reader, looks = running.judicator._status, []
+    real = reader._read_etcd
+    monkeypatch.setattr("judge.judicator.status._FRESH", 60.0)
+    monkeypatch.setattr(reader, "_read_etcd", lambda: (looks.append(1), real())[1])
+
+    async def several() -> None:
+        await asyncio.gather(*(reader.read() for _ in range(10)))
+
+    running.do(several())
+    assert len(looks) == 1
 
 
 def test_a_warned_status_with_two_judicators(world: World) -> None:

@@ -246,6 +246,7 @@ def test_what_an_executor_no_longer_has_is_given_back(world: World) -> None:
     executor.report(vacant=0)
     found = get(people, task)
     assert (found.status, found.history[0].reason) == ("retrying", "the executor no longer has it")
+    assert world.db.tasks.find_one()["penalty"] == 1, "the process lives, so the task is not to blame"
 
 
 def test_an_executor_is_told_to_drop_what_is_not_its(world: World) -> None:
