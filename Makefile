@@ -25,7 +25,7 @@ help:  ## this list
 setup: $(VENV)/.run  ## what running needs: packages of the system and of Python
 setup-test: $(VENV)/.test  ## what testing needs, too
 
-$(VENV)/.run: pyproject.toml constraints.txt setup.py judge/sandbox/agent.c judge/sandbox/agent.h judge/sandbox/launcher.c judge/sandbox/network.c judge/sandbox/walls.c scripts/install-packages
+$(VENV)/.run: pyproject.toml constraints.txt setup.py judge/sandbox/agent.c judge/sandbox/agent.h judge/sandbox/calls.c judge/sandbox/launcher.c judge/sandbox/network.c judge/sandbox/walls.c scripts/install-packages
 	@scripts/install-packages run
 	@echo "installing the Python packages into $(VENV)"
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)

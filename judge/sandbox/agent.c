@@ -105,6 +105,7 @@ static struct call call;
 static const char *const scratch[] = {"/scratch", "/tmp", "/dev/shm"};
 static struct shared *shared;
 static const char *tmp_options;
+static off_t empty_size; /* of a directory of tmpfs, which grows with each name in it */
 static uid_t run_uid;
 static int channel, signals, box_writable = 1;
 /* Of up to 8192 CPUs, which is as many as x86 kernels are built for; one cpu_set_t has 1024. */
@@ -123,22 +124,32 @@ static void mark_unused(const char *path) {
     if (utimensat(AT_FDCWD, path, times, 0) < 0) die(path);
 }
 
+/* A directory that was kept gets the time of change that a new one would have. Files of the slot make it a used one. */
+static void touch_unused(const char *path) {
+    struct stat st;
+    if (stat(path, &st) == 0 && st.st_mtim.tv_sec == 0 && st.st_mtim.tv_nsec == 0) mark_unused(path);
+}
+
 /* Without times of access: reading a directory would leave one. */
 static void mount_scratch(const char *path) {
     if (mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOATIME, tmp_options) < 0) die(path);
     mark_unused(path);
+    struct stat st;
+    if (stat(path, &st) < 0) die(path);
+    empty_size = st.st_size;
 }
 
 /*
  * A scratch directory in which nothing was ever made is as good as a new one, and much cheaper: the kernel takes 10 ms
  * to unmount. After a writable run, an empty one will do as well: its time stamps and its count of files tell the runs
  * nothing that the compiler could not have told them in /box. Files that never have a name would be counted and change
- * no directory: the filter refuses them.
+ * no directory: the filter refuses them. A directory whose file system somebody still holds is always replaced: another
+ * one has another device number then, which would tell whether the run had used it. Else the number is free again, and
+ * the new one gets it.
  */
-static void renew_scratch(const char *path, int writable) {
+static void renew_scratch(const char *path, int writable, int held) {
     struct stat st;
-    struct statfs fs;
-    if (stat(path, &st) == 0 && statfs(path, &fs) == 0 && fs.f_files - fs.f_ffree == 1 && st.st_uid == 0) {
+    if (!held && stat(path, &st) == 0 && st.st_size == empty_size && st.st_nlink == 2 && st.st_uid == 0) {
         if (st.st_mtim.tv_sec == 0 && st.st_mtim.tv_nsec == 0) return;
         if (writable) {
             mark_unused(path);
@@ -402,6 +413,8 @@ static __attribute__((noinline)) _Noreturn void become(void) {
     if (unshare(CLONE_NEWIPC) < 0) fail("ipc namespace");
     /* Opened for this run: flags and owner of an open file would be there for the next one. */
     if (call.stdio[0] < 0) call.stdio[0] = open("/dev/null", O_RDONLY);
+    /* Before descriptors of process 1 are replaced by the run's. */
+    if (restrict_reading(call.stdio[0], call.pipes, (int)request->pipes) < 0) fail("what can be read");
     /* Received descriptors are all above 2: 0, 1 and 2 of process 1 are never closed. */
     for (int i = 0; i < 3; i++)
         if (dup2(call.stdio[i], i) < 0) fail("dup2");
@@ -600,11 +613,15 @@ static pid_t start_by(struct parent *parent, ssize_t size, const int *fds) {
 
 /* Until the main process has ended or the slot says KILL; then nothing but process 1 is left. */
 static void supervise(pid_t main_pid, struct answer *answer) {
-    struct pollfd sources[2] = {{signals, POLLIN, 0}, {channel, POLLIN, 0}};
+    struct pollfd sources[3] = {{signals, POLLIN, 0}, {channel, POLLIN, 0}};
     struct signalfd_siginfo info;
+    struct timespec pause;
     int fds[MAX_FDS], ended = 0, killed = 0;
+    forget_calls();
     while (!ended && !killed) {
-        if (poll(sources, 2, -1) < 0 && errno != EINTR) die("poll");
+        wait_for_calls(&sources[2]);
+        if (ppoll(sources, 3, pause_of_calls(&pause) ? &pause : NULL, NULL) < 0 && errno != EINTR) die("poll");
+        serve_calls(&sources[2]);
         if (sources[0].revents) {
             if (read(signals, &info, sizeof info) < 0) die("signalfd");
             ended = reap(main_pid, answer, WNOHANG);
@@ -625,6 +642,7 @@ static void run(ssize_t size, const int *fds) {
     int writable = (call.request->flags & WRITABLE) != 0;
     pid_t pid;
     set_box_writable(writable);
+    for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) touch_unused(scratch[i]);
     rewind_pids(LAST_HELPER);
     shared->network = network();
     shared->error = 0;
@@ -643,7 +661,7 @@ static void run(ssize_t size, const int *fds) {
         supervise(pid, &answer);
     }
     struct statfs left;
-    if (writable && statfs("/box", &left) == 0) answer.box = (left.f_blocks - left.f_bfree) * (uint64_t)left.f_bsize;
+    if (writable && own_statfs("/box", &left) == 0) answer.box = (left.f_blocks - left.f_bfree) * (uint64_t)left.f_bsize;
     answer.error = shared->error;
     memcpy(answer.stage, shared->stage, sizeof answer.stage);
     int output = -1; /* opened now, as nothing is alive any more */
@@ -653,8 +671,9 @@ static void run(ssize_t size, const int *fds) {
         output = open_regular("/scratch", call.output);
     }
     reply(&answer, output);
+    int held = output >= 0 && !call.output;
     if (output >= 0) close(output);
-    for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) renew_scratch(scratch[i], writable);
+    for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) renew_scratch(scratch[i], writable, i == 0 && held);
     renew_network();
     reply(&ready, -1);
 }
@@ -702,7 +721,9 @@ static _Noreturn void serve(char **argv) {
     close_devices();
     if (mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0) die("remount /");
     cover_proc();
+    choose_readable();
     first_network();
+    answer_calls();
     make_parent(&build_cgroup, &build_parent);
     make_parent(&run_cgroup, &run_parent);
     settle(argv[8]);

@@ -25,6 +25,29 @@ int open_proc(const char *path, int flags);
 /* The next process gets the first free pid above `last`, a digit. */
 void rewind_pids(char last);
 
+/* What runs may read: all but the files of /proc. Call when the directories of the container are complete. */
+void choose_readable(void);
+
+/* In the child: from now on it can open only these to be read, and its input and its pipes again. 0, or -1. */
+int restrict_reading(int input, const int *pipes, int count);
+
+/* calls.c: system calls of runs that process 1 answers. Call before the processes that start runs are made. */
+void answer_calls(void);
+
+/* statfs for process 1, for whom nobody would answer. */
+struct statfs;
+int own_statfs(const char *path, struct statfs *into);
+
+/* At a run's start: no call is waited for. */
+void forget_calls(void);
+
+/* For poll: its entry, and the time until serve_calls has something to do (0: none is waited for). */
+struct pollfd;
+struct timespec;
+void wait_for_calls(struct pollfd *entry);
+int pause_of_calls(struct timespec *pause);
+void serve_calls(const struct pollfd *entry);
+
 /* network.c: the runs' network namespace. Call cover_proc first. */
 
 /* The first run's; processes that are cloned later are in it. */

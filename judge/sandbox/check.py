@@ -8,7 +8,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,7 @@ _OLDEST_KERNEL = (5, 14)
 # Its own pages, so that no system call is killed within the kernel: kernels of user-mode Linux do not survive that.
 _KILLED_BY_MEMORY = ["/bin/sh", "-c", "a=xxxxxxxxxxxxxxxx; while :; do a=$a$a; done"]
 _STOPPED_BY_PROCESSES = ["/bin/sh", "-c", "sleep 0 & sleep 0 & sleep 0 & sleep 0 & wait"]
+_READS_PROC = ["/bin/cat", "/proc/self/mountinfo"]
 _BURNS_CPU = ["/bin/sh", "-c", "while :; do :; done"]
 
 
@@ -113,6 +114,7 @@ def _probe(root: str, name: str) -> list[CheckedItem]:
             memory, _ = run(_KILLED_BY_MEMORY, Limits(cpu=5, memory=32 * MIB))
             _, refused = run(_STOPPED_BY_PROCESSES, Limits(cpu=5, processes=2))
             cpu, _ = run(_BURNS_CPU, Limits(cpu=0.05, wall=10))
+            _, hidden = run(_READS_PROC, Limits(cpu=5))
     finally:
         pool.close()
     tried = {
@@ -120,6 +122,20 @@ def _probe(root: str, name: str) -> list[CheckedItem]:
         "process limit": b"fork" in refused.lower(),
         "CPU limit": Killed.CPU in cpu,
     }
+    files = _rate(
+        "files of /proc",
+        b"denied" in hidden,
+        "cannot be read by programs",
+        "show programs what others on this host do: the kernel has no Landlock; boot with lsm=landlock,... "
+        "(docs/sandbox.md)",
+    )
+    return [
+        files,
+        *_enforced(tried),
+    ]
+
+
+def _enforced(tried: Mapping[str, bool]) -> list[CheckedItem]:
     return [
         CheckedItem(CheckLevel.PASS, item, "enforced (a program over it was tried)")
         if enforced

@@ -29,7 +29,7 @@ KILL_SECONDS = 60.0
 # Every live container has two users of the host to itself: 1.9e9 + 2 * (pid of its bwrap), far from everybody's.
 _FIRST_UID = 1_900_000_000
 _UID_PAIRS = 4_194_304  # the kernel's highest pid
-_CAPABILITIES = ("SYS_ADMIN", "SETUID", "SETGID", "SETPCAP", "CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL")
+_CAPABILITIES = ("SYS_ADMIN", "SETUID", "SETGID", "SETPCAP", "CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SYS_PTRACE")
 # Files that runtimes look up in /etc: the linker's cache, Debian's alternatives, Java's and Python's settings.
 _ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/java-*", "/etc/python3*")
 NICE = 5

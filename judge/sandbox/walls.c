@@ -1,15 +1,18 @@
 /*
  * What the container's process 1 puts between runs and what they would share, with the host or with one another:
- * devices, /proc, the counter of process ids. agent.c calls it.
+ * devices, /proc, what can be read, the counter of process ids. agent.c calls it.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/landlock.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent.h"
@@ -58,4 +61,67 @@ int open_proc(const char *path, int flags) { return openat(proc_fd, path, flags 
 
 void rewind_pids(char last) {
     if (pid_fd >= 0 && pwrite(pid_fd, &last, 1, 0) < 0) die("ns_last_pid");
+}
+
+/*
+ * Files of /proc tell a process of itself what it shares with others: smaps and pagemap whether somebody else has a page
+ * of /usr in use, mountinfo in which order things were mounted, fdinfo, autogroup and sched what the host has counted.
+ * No option of the mount hides them, so files there cannot be read (Landlock), but for some that the first process of a
+ * run has of itself: runtimes look for the bounds of their stack in maps. Links and lists of names can be read as ever.
+ * A rule holds for a file, or for a directory and all below it; there is none for "/" and /proc.
+ */
+enum { MAX_READABLE = 64 };
+static int readable[MAX_READABLE], readables;
+/* Others for each run; /dev/shm is below /dev. */
+static const char *const renewed[] = {"/scratch", "/tmp", "/proc/self/maps", "/proc/self/stat", "/proc/self/statm",
+                                      "/proc/self/status", "/proc/self/cmdline"};
+
+static int new_ruleset(void) {
+    const struct landlock_ruleset_attr attributes = {.handled_access_fs = LANDLOCK_ACCESS_FS_READ_FILE};
+    return (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0);
+}
+
+void choose_readable(void) {
+    struct dirent *entry;
+    int ruleset = new_ruleset();
+    if (ruleset < 0) return; /* a kernel without Landlock; judge.sandbox.check tells */
+    close(ruleset);
+    DIR *root = opendir("/");
+    if (!root) die("/");
+    while ((entry = readdir(root))) {
+        const char *name = entry->d_name;
+        if (name[0] == '.' || strcmp(name, "proc") == 0 || strcmp(name, "scratch") == 0 || strcmp(name, "tmp") == 0)
+            continue;
+        if (readables == MAX_READABLE) {
+            errno = E2BIG;
+            die("/");
+        }
+        readable[readables] = openat(dirfd(root), name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        if (readable[readables++] < 0) die(name);
+    }
+    closedir(root);
+}
+
+/* Descriptors of what has no name in any mounted file system need no rule, and get none (EBADFD). */
+static int allow_reading(int ruleset, int fd) {
+    const struct landlock_path_beneath_attr rule = {.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE, .parent_fd = fd};
+    return syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0 && errno != EBADFD ? -1 : 0;
+}
+
+int restrict_reading(int input, const int *pipes, int count) {
+    if (readables == 0) return 0;
+    int ruleset = new_ruleset();
+    if (ruleset < 0) return -1;
+    for (int i = 0; i < readables; i++)
+        if (allow_reading(ruleset, readable[i]) < 0) return -1;
+    for (size_t i = 0; i < sizeof renewed / sizeof *renewed; i++) {
+        int fd = open(renewed[i], O_PATH | O_CLOEXEC);
+        if (fd < 0 || allow_reading(ruleset, fd) < 0) return -1;
+        close(fd);
+    }
+    if (allow_reading(ruleset, input) < 0) return -1;
+    for (int i = 0; i < count; i++)
+        if (allow_reading(ruleset, pipes[i]) < 0) return -1;
+    if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0) return -1;
+    return close(ruleset);
 }

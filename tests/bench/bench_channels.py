@@ -1,11 +1,13 @@
-"""How fast two submissions that run side by side could talk to each other, by the fastest channel that stays open.
+"""How fast two programs in containers that live at the same time can talk to each other.
 
-A page of a file of /usr is the same page in all sandboxes, and so is a futex on it: one side waits on one of two words
-for each bit, and wakes a third for "go on". docs/sandbox.md says what else is open.
+Three ways: a futex on a page of a file of /usr, which the sandbox answers itself (docs/decisions/053); the processor's
+caches, as that page is the same memory in all containers; and the core that the processes of one submission share.
+docs/sandbox.md says what else is open.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import tempfile
@@ -17,23 +19,44 @@ from judge.model.messages import Limits
 from judge.sandbox import Command, Sandbox, SandboxPool
 from tests.bench.ledger import Ledger
 
-BITS = 4000
-TALK = r"""
+BITS = 2000
+# Nanoseconds for a bit.
+CACHE_SLOT, CORE_SLOT = 20_000, 10_000_000
+LIMITS = Limits(cpu=20, wall=40, output=1 << 16)
+SHARED = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
-static int *words, count, got;
-static char said[1 << 16];
+static int count;
 static int bit(int k) { return (int)((k * 2654435761u) >> 13 & 1); }
+static uint64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+static char *page(void) { return mmap(NULL, 4096, PROT_READ, MAP_SHARED, open("/usr/bin/env", O_RDONLY), 4096); }
+"""
+FUTEX = (
+    SHARED
+    + r"""
+static int *words, got;
+static char said[1 << 16];
+static uint64_t end;
 static void wake(int word) {
-    while (syscall(SYS_futex, words + word, FUTEX_WAKE, 1, NULL, NULL, 0) != 1) sched_yield();
+    while (syscall(SYS_futex, words + word, FUTEX_WAKE, 1, NULL, NULL, 0) != 1) {
+        if (now() > end) exit(0);
+        sched_yield();
+    }
 }
 static int wait_for(int word) { return syscall(SYS_futex, words + word, FUTEX_WAIT, words[word], NULL, NULL, 0) == 0; }
 static void *listen(void *which) {
@@ -46,51 +69,145 @@ static void *listen(void *which) {
         }
     return NULL;
 }
+static void *stop(void *unused) {
+    while (now() < end) usleep(1000);
+    write(1, said, (size_t)got);
+    _exit(0);
+    return unused;
+}
 int main(int argc, char **argv) {
     pthread_t thread;
     count = atoi(argv[2]);
-    words = mmap(NULL, 4096, PROT_READ, MAP_SHARED, open("/usr/bin/env", O_RDONLY), 4096);
+    end = now() + 5000000000u;
+    words = (int *)page();
+    pthread_create(&thread, NULL, stop, NULL);
     if (argv[1][0] == 'r') { pthread_create(&thread, NULL, listen, (void *)1); listen(NULL); }
     for (int k = 0; k < count; k++) { wake(bit(k)); while (!wait_for(2)) { } }
     return 0;
 }
 """
+)
+# One loads a line of the page, or does not; the other has flushed it and times its own load.
+CACHE = (
+    SHARED
+    + r"""
+#include <x86intrin.h>
+int main(int argc, char **argv) {
+    uint64_t slot = strtoull(argv[3], NULL, 10), start = strtoull(argv[4], NULL, 10), sum[2] = {0}, limit;
+    volatile char *line = page() + 192;
+    char *said = malloc((size_t)(count = atoi(argv[2])));
+    unsigned unused;
+    for (int i = 0; i < 400; i++) {
+        uint64_t began = __rdtscp(&unused);
+        (void)*line;
+        sum[i & 1] += __rdtscp(&unused) - began;
+        if ((i & 1) == 0) _mm_clflush((void *)line);
+        _mm_mfence();
+    }
+    limit = (sum[0] + sum[1]) / 400;
+    for (int k = 0; k < count; k++) {
+        uint64_t begin = start + (uint64_t)k * slot, fast = 0, all = 0;
+        while (now() < begin + slot / 8) { }
+        while (now() < begin + slot - slot / 8) {
+            if (argv[1][0] == 's') {
+                if (bit(k)) (void)*line;
+                continue;
+            }
+            _mm_clflush((void *)line);
+            _mm_mfence();
+            for (uint64_t until = __rdtscp(&unused) + 600; __rdtscp(&unused) < until;) { }
+            uint64_t began = __rdtscp(&unused);
+            (void)*line;
+            fast += __rdtscp(&unused) - began < limit;
+            all++;
+        }
+        said[k] = fast * 2 > all ? '1' : '0';
+    }
+    return argv[1][0] == 's' ? 0 : (int)write(1, said, (size_t)count) < 0;
+}
+"""
+)
+# One computes, or sleeps; the other counts for how much of the time it had the core: more than usual, or less.
+CORE = (
+    SHARED
+    + r"""
+static int by_size(const void *one, const void *other) {
+    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+    return (a > b) - (a < b);
+}
+int main(int argc, char **argv) {
+    uint64_t slot = strtoull(argv[3], NULL, 10), start = strtoull(argv[4], NULL, 10);
+    char *said = malloc((size_t)(count = atoi(argv[2])));
+    uint64_t *had = calloc((size_t)count, sizeof *had), *sorted = calloc((size_t)count, sizeof *had);
+    for (int k = 0; k < count; k++) {
+        uint64_t begin = start + (uint64_t)k * slot, end = begin + slot, last, at;
+        if (argv[1][0] == 's' && !bit(k)) {
+            if (now() < end) usleep((unsigned)((end - now()) / 1000));
+            continue;
+        }
+        while (now() < begin) { }
+        for (last = now(); last < end; last = at)
+            if ((at = now()) - last < 100000) had[k] += at - last;
+    }
+    memcpy(sorted, had, (size_t)count * sizeof *had);
+    qsort(sorted, (size_t)count, sizeof *had, by_size);
+    for (int k = 0; k < count; k++) said[k] = had[k] < sorted[count / 2] ? '1' : '0';
+    return argv[1][0] == 's' ? 0 : (int)write(1, said, (size_t)count) < 0;
+}
+"""
+)
 
 
-def talk(sender: Sandbox, receiver: Sandbox) -> tuple[float, int]:
-    """Bits per second, and how many of the bits were right."""
-    said: list[bytes] = []
+def _talk(sender: Sandbox, receiver: Sandbox, bits: int, *words: str) -> tuple[float, bytes]:
+    """The seconds that it took, and what was heard."""
+    heard: list[bytes] = []
+    start = str(time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 500_000_000)
 
     def listen() -> None:
-        command = Command(["/box/talk", "r", str(BITS)], Limits(cpu=30, wall=60, output=1 << 16))
-        with receiver.run(command) as outcome:
-            said.append(outcome.read_stdout())
+        with receiver.run(Command(["/box/talk", "r", str(bits), *words, start], LIMITS)) as outcome:
+            heard.append(outcome.read_stdout())
 
     thread = threading.Thread(target=listen)
     thread.start()
     began = time.monotonic()
-    sender.run(Command(["/box/talk", "s", str(BITS)], Limits(cpu=30, wall=60))).close()
+    sender.run(Command(["/box/talk", "s", str(bits), *words, start], LIMITS)).close()
     thread.join()
-    sent = b"".join(b"%d" % ((k * 2654435761 & 0xFFFFFFFF) >> 13 & 1) for k in range(BITS))
-    right = sum(one == other for one, other in zip(said[0], sent, strict=False))
-    return right / (time.monotonic() - began), right
+    return time.monotonic() - began, heard[0]
+
+
+def _figures(seconds: float, heard: bytes, bits: int) -> str:
+    """Bits per second, less what errors take (a binary symmetric channel)."""
+    sent = b"".join(b"%d" % ((k * 2654435761 & 0xFFFFFFFF) >> 13 & 1) for k in range(bits))
+    if not heard:
+        return "nothing came through"
+    right = sum(one == other for one, other in zip(heard, sent, strict=False))
+    wrong = min(max(1 - right / len(heard), 1e-9), 1 - 1e-9)
+    capacity = 1 + wrong * math.log2(wrong) + (1 - wrong) * math.log2(1 - wrong)
+    return f"{capacity * len(heard) / seconds:,.0f} bits/s, {right} of {len(heard)} right"
 
 
 def measure(ledger: Ledger) -> None:
-    """Print what the channel carried; needs root."""
+    """Print what each channel carried; needs root."""
     cores = sorted(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "talk"
-        subprocess.run(["gcc", "-O1", "-w", "-x", "c", "-", "-o", path], input=TALK.encode(), check=True)
+    ways = (
+        ("a shared futex on a page of /usr, two cores", FUTEX, cores[-1], BITS, 0),
+        ("the caches, by a page of /usr, two cores", CACHE, cores[-1], BITS, CACHE_SLOT),
+        ("the time that the other has the core, one core", CORE, cores[0], BITS // 4, CORE_SLOT),
+    )
+    for what, source, core, bits, slot in ways:
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "talk"
+            command = ["gcc", "-O1", "-w", "-pthread", "-x", "c", "-", "-o", str(path)]
+            subprocess.run(command, input=source.encode(), check=True)
+            program = path.read_bytes()
         try:
             with SandboxPool("bench-s", core=cores[0]) as one, one.take() as sender:
                 os.sched_setaffinity(0, cores)
-                with SandboxPool("bench-r", core=cores[-1]) as two, two.take() as receiver:
+                with SandboxPool("bench-r", core=core) as two, two.take() as receiver:
                     os.sched_setaffinity(0, cores)
                     for box in (sender, receiver):
-                        box.put("talk", path.read_bytes(), 0o755)
-                    rate, right = talk(sender, receiver)
+                        box.put("talk", program, 0o755)
+                    seconds, heard = _talk(sender, receiver, bits, str(slot))
         finally:
             os.sched_setaffinity(0, cores)
-    what = "two submissions side by side, by a shared futex on a page of /usr"
-    ledger.note(what, f"{rate:,.0f} bits/s, {right} of {BITS} right")
+        ledger.note(f"two containers at once, by {what}", _figures(bits * slot / 1e9 if slot else seconds, heard, bits))

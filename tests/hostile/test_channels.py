@@ -8,19 +8,23 @@ import mmap
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from judge.model.messages import Limits
 from judge.sandbox import Command, Sandbox
+from tests.hostile.objects import OBJECTS, SharedObject, table
 from tests.support.sandbox import need_sandbox, pool, program, run_c, text
 
 pytestmark = [
     pytest.mark.root,
     pytest.mark.skipif(os.geteuid() != 0, reason="the full sandbox needs root here: run as root"),
 ]
+
+# A wait that process 1 answers needs a core; the suites run beside others.
+LIMITS = Limits(cpu=20, wall=100, memory=256 * 1024**2, processes=64, files=1024)
 
 HEAD = """
 #define _GNU_SOURCE
@@ -105,6 +109,58 @@ def test_what_one_holds_the_other_does_not_see(two: tuple[Sandbox, Sandbox]) -> 
         theirs.close()
     assert said == "end\n"
     assert ended == ["0  "]
+
+
+@pytest.fixture(scope="module")
+def objects() -> bytes:
+    """objects.c, compiled."""
+    return program(Path(__file__).with_name("objects.c").read_text(), "-pthread")
+
+
+def held(box: Sandbox, name: str, meanwhile: Callable[[], str]) -> str:
+    """What `meanwhile` returns while a run in this sandbox holds the object."""
+    ours, theirs = socket.socketpair()
+    ended: list[str] = []
+
+    def hold() -> None:
+        command = Command(["/box/objects", "hold", name], LIMITS, stdin=theirs.fileno())
+        with box.run(command) as outcome:
+            ended.append(f"{outcome.exit_code} {' '.join(sorted(outcome.killed))} {outcome.read_stderr().decode()}")
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    try:
+        ours.settimeout(60)
+        assert ours.recv(1) == b"h", ended
+        seen = meanwhile()
+    finally:
+        ours.close()
+        thread.join()
+        theirs.close()
+    assert ended == ["0  "]
+    return seen
+
+
+@pytest.mark.parametrize("shared", OBJECTS, ids=lambda shared: shared.name)
+def test_what_one_container_does_to_a_shared_object_the_other_does_not_see(
+    two: tuple[Sandbox, Sandbox], objects: bytes, shared: SharedObject
+) -> None:
+    first, second = two
+    for box in two:
+        box.put("objects", objects, 0o755)
+
+    def see() -> str:
+        return text(second.run(Command(["/box/objects", "see", shared.name], LIMITS)))
+
+    alone = see()
+    assert alone.strip(), "the program printed nothing: it tried nothing"
+    assert held(first, shared.name, see) == alone
+    assert see() == alone
+
+
+def test_the_page_of_shared_objects_is_the_table() -> None:
+    page = Path(__file__).parents[2] / "docs/sandbox.md"
+    assert table() in page.read_text(), "print it with python -m tests.hostile.objects"
 
 
 def test_locks_of_other_programs_are_not_seen_either(two: tuple[Sandbox, Sandbox]) -> None:

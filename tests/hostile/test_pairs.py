@@ -52,7 +52,11 @@ def files(flags):
             pass
     return found
 def names():
-    return open("/proc/self/net/unix").read().count("hostile-mark")
+    try:
+        socket.socket(socket.AF_UNIX).connect("\\0hostile-mark")
+    except ConnectionRefusedError:
+        return 0
+    return 1
 mode = open(sys.argv[1]).read()
 if mode == "look":
     assert ids(0o1666) == [True] * 3 and len(files(os.O_CREAT | os.O_WRONLY)) == 4

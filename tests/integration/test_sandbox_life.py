@@ -111,7 +111,7 @@ def test_containers_are_made_and_ended_away_from_the_core_on_which_they_are_used
         assert len(inside) == 1
         assert os.sched_getaffinity(outer) == {maker}
         assert os.sched_getaffinity(inside[0]) == {core}
-        assert text(shell(box, "grep Cpus_allowed_list /proc/self/status")).split()[-1] == str(core)
+        assert text(shell(box, "exec grep Cpus_allowed_list /proc/self/status")).split()[-1] == str(core)
 
         def ended() -> list[str]:
             return Path(f"/proc/{inside[0]}/stat").read_text().rsplit(")", 1)[1].split()
@@ -494,6 +494,6 @@ def test_a_container_made_on_another_core_is_used_on_its_own():
         pytest.skip("one core")
     with pool("makers", makers=cores[1:]) as made, made.take() as box:
         for writable in (True, False):
-            argv = ["/bin/sh", "-c", "grep Cpus_allowed_list /proc/self/status"]
+            argv = ["/bin/sh", "-c", "exec grep Cpus_allowed_list /proc/self/status"]
             with box.run(Command(argv=argv, limits=Limits(), writable=writable)) as outcome:
                 assert outcome.read_stdout().split() == [b"Cpus_allowed_list:", str(cores[0]).encode()]

@@ -6,29 +6,6 @@
 #include <sys/shm.h>
 #include <sys/un.h>
 /* What counts on from run to run: test 1 moves everything that it can, test 2 finds it where test 1 did. */
-static int lines(const char *path) {
-    char text[65536];
-    int fd = open(path, O_RDONLY), count = 0;
-    ssize_t size = fd < 0 ? 0 : read(fd, text, sizeof text);
-    for (ssize_t i = 0; i < size; i++) count += text[i] == '\n';
-    close(fd);
-    return count;
-}
-static int moved(const char *path) { /* loopback's counters, all of them 0 as long as it is down */
-    char text[4096] = "";
-    int fd = open(path, O_RDONLY);
-    if (fd < 0 || read(fd, text, sizeof text - 1) < 1) return 1;
-    close(fd);
-    char *line = strstr(text, "lo:");
-    return !line || strspn(line + 3, " 0\n") != strlen(line + 3);
-}
-static int first_used(void) {
-    char text[64] = "";
-    int fd = open("/proc/self/net/sockstat", O_RDONLY);
-    if (fd < 0 || read(fd, text, 16) < 1) return -1;
-    close(fd);
-    return strcmp(text, "sockets: used 0\n");
-}
 int main(void) {
     char what[16] = "";
     if (read(0, what, sizeof what - 1) < 1) return 1;
@@ -39,9 +16,6 @@ int main(void) {
     int status;
     wait(&status);
     if (status) printf("the second pid is another\n");
-    if (first_used() != 0) printf("sockets are used\n");
-    if (lines("/proc/self/net/unix") != 1) printf("sockets are there\n");
-    if (moved("/proc/self/net/dev")) printf("the loopback device has counted\n");
     if (stat("/dev/pts/ptmx", &pts) == 0 || stat("/dev/pts/0", &pts) == 0) printf("there are terminals\n");
     if (stat("/dev/pts", &pts) < 0 || stat("/dev", &box) < 0 || pts.st_mtim.tv_sec > box.st_mtim.tv_sec + 1) printf("pts has changed\n");
     int id[3] = {shmget(IPC_PRIVATE, 4096, 0600), msgget(IPC_PRIVATE, 0600), semget(IPC_PRIVATE, 1, 0600)};

@@ -26,7 +26,7 @@ int main(void) {
     static const char *names[] = {"oom_score_adj", "oom_adj", "clear_refs", "coredump_filter", "timerslack_ns", "comm", "loginuid",
                                   "setgroups", "uid_map", "gid_map", "projid_map", "timens_offsets", "mem", "autogroup", "sched",
                                   "make-it-fail", "attr/current", "attr/exec", "attr/fscreate", "attr/keycreate", "latency", "pagemap"};
-    char text[64] = "", path[64];
+    char path[64];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         snprintf(path, sizeof path, "/proc/self/%s", names[i]);
         write_to(path, "1");
@@ -34,8 +34,6 @@ int main(void) {
         write_to(path, "1");
     }
     walk("/proc/self", 3);
-    int fd = open("/proc/self/oom_score_adj", O_RDONLY);
-    if (fd < 0 || read(fd, text, sizeof text - 1) < 1 || strcmp(text, "1000\n")) dprintf(1, "oom_score_adj is %s", text), through = 1;
     DIR *proc = opendir("/proc"); /* nothing of the host: no cmdline, locks, diskstats, config.gz, stat, meminfo, sys … */
     for (struct dirent *one; proc && (one = readdir(proc));)
         if (one->d_name[0] > '9' && strcmp(one->d_name, "self") && strcmp(one->d_name, "thread-self")) {
