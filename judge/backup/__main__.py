@@ -18,7 +18,7 @@ import judge
 from judge import clock, files, terminal
 from judge import log as logs
 from judge.backup import secrets
-from judge.backup.keys import HostKey, OperatorKey
+from judge.backup.keys import ControllerKey, HostKey, OperatorKey
 from judge.backup.manifest import Manifest
 from judge.backup.repository import PieceReader, Repository
 from judge.backup.retention import Keep
@@ -138,19 +138,34 @@ def prune(options: argparse.Namespace) -> None:
 def keys(options: argparse.Namespace) -> None:
     """Make the keys of a cluster's backups on its controller, unless it has them."""
     own, hosts = options.secrets / secrets.KEY, options.secrets / secrets.HOST_KEY
+    signs = options.secrets / secrets.CONTROLLER_KEY
     if hosts.exists():
         HostKey.parse(_text(str(hosts)))
-        return
-    made = not own.exists()
-    if made:
+    opened = _text(options.key).strip() if options.key else ""
+    made = []
+    if not own.exists() and not hosts.exists():
         files.replace(own, OperatorKey.new().text(), durable=True)
-    files.replace(hosts, OperatorKey.parse(_text(str(own))).host_key().text(), durable=True)
-    _say(f"made {own if made else hosts}")
+        made.append(own)
+    # Of a cluster whose operator keeps the key elsewhere the others cannot be made; `seal` says so.
+    if own.exists() and not (hosts.exists() and signs.exists()):
+        key = OperatorKey.parse(opened or _text(str(own)))
+        for path, text in ((hosts, key.host_key().text()), (signs, key.controller_key().text())):
+            if not path.exists():
+                files.replace(path, text, durable=True)
+                made.append(path)
+    if made:
+        _say(f"made {', '.join(map(str, made))}")
 
 
 def seal(options: argparse.Namespace) -> None:
-    """Put the controller's secrets, encrypted, into a directory of backups."""
-    key = HostKey.parse(_text(options.key or str(options.secrets / secrets.HOST_KEY)))
+    """Put the controller's secrets, signed and encrypted, into a directory of backups."""
+    path = options.secrets / secrets.CONTROLLER_KEY
+    if options.key is None and not path.exists():
+        raise RefusedError(
+            f"{path}: is missing, and signs the secrets; put {secrets.KEY} there for a moment and run "
+            f"`python -m judge.backup keys --secrets {options.secrets}`, which makes it"
+        )
+    key = ControllerKey.parse(_text(options.key or str(path)))
     more = {"pki": options.pki} if options.pki and options.pki != options.secrets / "pki" else {}
     name, content = secrets.sealed(key, secrets.archive(options.secrets, more))
     found = Repository(options.directory)
@@ -166,10 +181,16 @@ def unseal(options: argparse.Namespace) -> None:
     manifest = found.manifest(options.id, key.host_key())
     if not manifest.secrets:
         raise RefusedError(f"backup {manifest.id} has no secrets with it; playbooks/backup.yml puts them there")
-    names = secrets.unpack(key, found.secrets / manifest.secrets, options.into)
+    names = secrets.unpack(key, found.secrets / manifest.secrets, options.into, unsigned=options.unsigned)
     files.replace(options.into / secrets.KEY, key.text(), durable=True)
     files.replace(options.into / secrets.HOST_KEY, key.host_key().text(), durable=True)
     _say(f"{options.into}: {', '.join(names)}")
+    authority = options.into / "pki/ca.crt"
+    if authority.exists():
+        _say(
+            f"fingerprint of {authority}: {secrets.fingerprint(authority.read_bytes())}",
+            "compare it with a host that you trust: openssl x509 -noout -fingerprint -sha256 -in /etc/judge/tls/ca.crt",
+        )
 
 
 def restore(options: argparse.Namespace) -> None:
@@ -244,10 +265,16 @@ def parser() -> argparse.ArgumentParser:
         made[name].add_argument("--key", required=required, help="the file with the operator's key; - for stdin")
     for name in ("keys", "seal"):
         made[name].add_argument("--secrets", type=Path, required=True, help="the controller's directory of secrets")
-    # ansible-vault may have encrypted the file, which Ansible alone can read then.
-    made["seal"].add_argument("--key", help="the file with the hosts' key, else that of the secrets; - for stdin")
+    # ansible-vault may have encrypted a file, which Ansible alone can read then.
+    made["keys"].add_argument("--key", help="the file with the operator's key, else that of the secrets; - for stdin")
+    made["seal"].add_argument("--key", help="the file with the controller's key, else that of the secrets; - for stdin")
     made["seal"].add_argument("--pki", type=Path, help="the authority's directory, when it is elsewhere")
     made["unseal"].add_argument("--into", type=Path, required=True, help="an empty directory")
+    made["unseal"].add_argument(
+        "--unsigned",
+        action="store_true",
+        help="take secrets without a signature too, which any host could have written",
+    )
     made["check"].add_argument("--data", action="store_true", help="not the controller's secrets")
     phase = made["restore"].add_mutually_exclusive_group()
     phase.add_argument("--plan", action="store_true", help="only say what would be done")

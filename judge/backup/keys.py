@@ -1,7 +1,11 @@
-"""The two keys of a backup: the operator's, which opens it, and the one that hosts have, which can only add to it.
+"""The three keys of a backup, the second and third of which are made of the first.
 
-An attacker on a host cannot read earlier backups, nor the cluster's secrets in them. The place that stores the backups
-can neither read nor forge one (docs/decisions/036-backups.md).
+- The operator's key opens a backup.
+- The controller's key signs the controller's secrets, which are stored beside the data.
+- The hosts' key only adds backups of data. It opens nothing and signs no secrets.
+
+An attacker on a host can neither read earlier backups nor replace the controller's secrets in them. The place that
+stores the backups can neither read nor forge one (docs/decisions/036-backups.md).
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ import hmac
 import secrets
 from dataclasses import dataclass
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -22,6 +28,10 @@ from judge.errors import UsageError
 _BYTES = 32
 _OPERATOR = "judge-backup-key-1:"
 _HOST = "judge-backup-host-key-1:"
+_CONTROLLER = "judge-backup-controller-key-1:"
+# A signature of anything else is none of secrets.
+_PURPOSE = b"judge backup secrets 1\0"
+SIGNATURE = 64  # bytes
 
 
 def derived(secret: bytes, salt: bytes, info: bytes) -> bytes:
@@ -71,6 +81,33 @@ class HostKey:
 
 
 @dataclass(frozen=True)
+class ControllerKey:
+    """The controller's key, which no host has: it signs the secrets, and has the hosts' key to encrypt them."""
+
+    host: HostKey
+    seed: bytes
+
+    @classmethod
+    def parse(cls, text: str) -> ControllerKey:
+        """From its line of text; UsageError when it is none."""
+        raw = _decoded(text, _CONTROLLER, 3 * _BYTES, "the controller's key")
+        return cls(HostKey(raw[:_BYTES], raw[_BYTES : 2 * _BYTES]), raw[2 * _BYTES :])
+
+    def text(self) -> str:
+        """As it lies in a file."""
+        raw = self.host.recipient + self.host.seal + self.seed
+        return _CONTROLLER + base64.urlsafe_b64encode(raw).decode() + "\n"
+
+    def sign(self, secrets: bytes) -> bytes:
+        """The signature (Ed25519) of the controller's secrets; the same secrets have the same one."""
+        return Ed25519PrivateKey.from_private_bytes(self.seed).sign(_PURPOSE + secrets)
+
+    def public(self) -> bytes:
+        """The public half."""
+        return Ed25519PrivateKey.from_private_bytes(self.seed).public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+@dataclass(frozen=True)
 class OperatorKey:
     """The operator's key, which no host has: 32 bytes from which all others are derived."""
 
@@ -97,6 +134,18 @@ class OperatorKey:
         """The key for hosts, derived from this one."""
         public = self._private().public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
         return HostKey(public, derived(self.master, b"judge backup 1", b"seal"))
+
+    def controller_key(self) -> ControllerKey:
+        """The key for the controller, derived from this one."""
+        return ControllerKey(self.host_key(), derived(self.master, b"judge backup 1", b"secrets"))
+
+    def signed(self, secrets: bytes, signature: bytes) -> bool:
+        """Says whether the controller has signed these secrets. No host's key makes such a signature."""
+        try:
+            Ed25519PublicKey.from_public_bytes(self.controller_key().public()).verify(signature, _PURPOSE + secrets)
+        except InvalidSignature:
+            return False
+        return True
 
     def shared(self, public: bytes) -> bytes:
         """The secret that `HostKey.shared` has returned beside this public key."""

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 from judge.backup.keys import HostKey
 from judge.errors import JudgeError, RefusedError
-from judge.mongodb.backup_age import is_id
+from judge.mongodb.backup_names import is_id
 
 FORMAT: Final = 1
 # Bytes that a fresh replica set writes beside the data while it takes them.

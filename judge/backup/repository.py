@@ -26,7 +26,7 @@ from judge.backup.manifest import Manifest
 from judge.backup.packs import PackReader, PackWriter, digest_of
 from judge.backup.retention import Keep, kept
 from judge.errors import JudgeError, RefusedError, UnavailableError
-from judge.mongodb.backup_age import is_id
+from judge.mongodb.backup_names import is_id
 
 # Bytes after which a pack is ended: few files, and each small enough to be sent in one piece.
 PACK: Final = 16 * 1024**2

@@ -1,24 +1,29 @@
 """The controller's secrets as one encrypted file beside the packs, to rebuild the cluster on other hosts.
 
-The controller encrypts them, so that no host ever has them.
+The controller encrypts and signs them: no host ever has them, and no host can make others that look like them.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import io
 import tarfile
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from judge import files
-from judge.backup.keys import HostKey, OperatorKey
+from judge.backup.keys import SIGNATURE, ControllerKey, OperatorKey
 from judge.backup.packs import PackReader, PackWriter, name_of
 from judge.errors import JudgeError, RefusedError
 
 KEY: Final = "backup.key"
 HOST_KEY: Final = "backup.hostkey"
+CONTROLLER_KEY: Final = "backup.signkey"
 # The key does not open itself, and backups are not part of themselves.
-_LEFT_OUT: Final = frozenset({KEY, HOST_KEY, "backups"})
+_LEFT_OUT: Final = frozenset({KEY, HOST_KEY, CONTROLLER_KEY, "backups"})
+# What secrets that are signed begin with: the signature follows, then the tar. A tar does not begin so.
+_SIGNED: Final = b"judge secrets, signed 1\n"
 
 
 def archive(directory: Path, more: dict[str, Path]) -> bytes:
@@ -44,26 +49,57 @@ def archive(directory: Path, more: dict[str, Path]) -> bytes:
     return held.getvalue()
 
 
-def sealed(key: HostKey, content: bytes) -> tuple[str, bytes]:
+def sealed(key: ControllerKey, content: bytes) -> tuple[str, bytes]:
     """(the name of the file, its content). The name tells who has the key whether these are the same secrets."""
     held = io.BytesIO()
-    writer = PackWriter(key, held)
-    writer.add(name_of(content), content)
+    whole = _SIGNED + key.sign(content) + content
+    writer = PackWriter(key.host, held)
+    writer.add(name_of(whole), whole)
     writer.finish()
-    return key.sign(content), held.getvalue()
+    return key.host.sign(whole), held.getvalue()
 
 
-def unpack(key: OperatorKey, path: Path, into: Path) -> list[str]:
-    """Write the secrets of a sealed file into an empty directory; their names. JudgeError, RefusedError."""
+def _checked(key: OperatorKey, path: Path, whole: bytes, *, unsigned: bool) -> bytes:
+    """The tar of a sealed file, if the controller has signed it; JudgeError, RefusedError."""
+    if key.host_key().sign(whole) != path.name:
+        raise JudgeError(f"{path}: was not written with this key; nothing of it is used")
+    if not whole.startswith(_SIGNED):
+        if unsigned:
+            return whole
+        raise RefusedError(
+            f"{path}: these secrets have no signature, as those of backups before this release; any judicator's host "
+            "could have written them. Take a newer backup; if there is none and you trust every host of that time, "
+            "add --unsigned, and compare the fingerprint"
+        )
+    signature, content = whole[len(_SIGNED) :][:SIGNATURE], whole[len(_SIGNED) + SIGNATURE :]
+    if not key.signed(content, signature):
+        raise JudgeError(f"{path}: the controller has not signed these secrets; nothing of it is used")
+    return content
+
+
+def fingerprint(certificate: bytes) -> str:
+    """The SHA-256 of a certificate in PEM, as `openssl x509 -fingerprint -sha256` prints it."""
+    body = b"".join(line for line in certificate.splitlines() if not line.startswith(b"-----"))
+    try:
+        digest = hashlib.sha256(base64.b64decode(body, validate=True)).hexdigest().upper()
+    except ValueError:
+        return "none, as it is no certificate"
+    return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
+
+
+def unpack(key: OperatorKey, path: Path, into: Path, *, unsigned: bool = False) -> list[str]:
+    """Write the secrets of a sealed file into an empty directory; their names. JudgeError, RefusedError.
+
+    `unsigned`: secrets without a signature are taken as well, which any host could have written.
+    """
     if into.exists() and any(into.iterdir()):
         raise RefusedError(f"{into}: is not empty, and secrets that are there are not replaced; name another directory")
     reader = PackReader(key, path)
     try:
-        content = b"".join(reader.pieces())
+        whole = b"".join(reader.pieces())
     finally:
         reader.close()
-    if key.host_key().sign(content) != path.name:
-        raise JudgeError(f"{path}: was not written with this key; nothing of it is used")
+    content = _checked(key, path, whole, unsigned=unsigned)
     names = []
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         for entry in tar:

@@ -3,33 +3,17 @@
 from __future__ import annotations
 
 import datetime
-import re
 from pathlib import Path
 from typing import Final
 
 from prometheus_client import Gauge
 
-# Sortable, and a file's name on every system.
-_ID: Final = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{8}")
+from judge.mongodb.backup_names import newest
 
 NEWEST: Final = Gauge(
     "judge_backup_newest_timestamp_seconds",
     "When the newest backup of this host was begun, 0 before the first; only where a timer makes them",
 )
-
-
-def is_id(text: str) -> bool:
-    """Says whether a backup can be called so: the second it was begun in, and its cluster's and host's own end."""
-    return _ID.fullmatch(text) is not None
-
-
-def newest(directory: Path) -> datetime.datetime | None:
-    """The time when the newest backup was begun, as its name says; None when there is none."""
-    try:
-        found = sorted(path.stem for path in (directory / "backups").glob("*.json") if is_id(path.stem))
-        return datetime.datetime.strptime(found[-1][:16], "%Y%m%dT%H%M%S%z") if found else None
-    except (OSError, ValueError):
-        return None
 
 
 def measure(directory: Path | None) -> None:

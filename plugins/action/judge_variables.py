@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible import __version__ as ansible_version
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
+from plugins.module_utils.judge_names import name_fault
+
+# The oldest ansible-core whose functions the plug-ins use; meta/runtime.yml has the same.
+OLDEST = (2, 19)
+# Variables that name one host, and the group that it is in. A host that left the inventory may still be a member.
+HOSTS = {
+    "judge_remove": "all",
+    "judge_replace": "all",
+    "judge_survivor": "judicators",
+    "judge_upgrade_canary": "executors",
+}
 # On the command line it would beat the tasks that need the release's own Python.
 INTERPRETER = "ansible_python_interpreter"
 ROLES = Path(__file__).resolve().parents[2] / "roles"
@@ -53,6 +67,25 @@ def wrong_values(values: Mapping[str, Any], options: Mapping[str, tuple[str, dic
     return sentences
 
 
+def wrong_hosts(values: Mapping[str, Any], groups: Mapping[str, Collection[str]]) -> list[str]:
+    """One sentence for each variable that has to name one host and does not."""
+    faults = [
+        name_fault(name, values[name], groups, among, elsewhere=name == "judge_remove")
+        for name, among in HOSTS.items()
+        if values.get(name) not in (None, "")
+    ]
+    return [fault for fault in faults if fault]
+
+
+def too_old(version: str) -> str:
+    """A sentence if this ansible-core is too old; else empty."""
+    major, minor = (int(part) for part in version.split(".")[:2])
+    if (major, minor) >= OLDEST:
+        return ""
+    wanted = ".".join(map(str, OLDEST))
+    return f"this is ansible-core {version}, and Judge needs {wanted} or newer; install it, as with pip in a venv"
+
+
 class ActionModule(ActionBase):
     """`judge_variables:` looks at what the inventory and the command line set for this host; it changes nothing.
 
@@ -65,6 +98,8 @@ class ActionModule(ActionBase):
         """Find every misspelt or wrong variable of this host at once."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         _, args = self.validate_argument_spec({"report": {"type": "bool", "default": False}})
+        if fault := too_old(ansible_version):
+            raise AnsibleActionFail(fault)
         variables, options = task_vars or {}, documented()
         given = self._given(variables)
         problems = faults(given, {name: role for name, (role, _) in options.items()})
@@ -75,7 +110,8 @@ class ActionModule(ActionBase):
             except AnsibleError as exc:
                 why = " ".join(str(exc).split()).removesuffix(".")
                 problems.append(f"variable '{name}' cannot be evaluated ({why}); correct it in the inventory")
-        problems += wrong_values(values, options)
+        problems += wrong_values({name: value for name, value in values.items() if name not in HOSTS}, options)
+        problems += wrong_hosts(values, variables.get("groups", {}))
         if INTERPRETER in load_extra_vars(self._loader):
             problems.append(
                 f"{INTERPRETER} is set on the command line, where it beats the release's own Python for tasks that "

@@ -12,6 +12,7 @@ from ansible.errors import AnsibleFilterError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge import endpoint, files
+from plugins.module_utils.judge_names import host_pattern
 
 _IPV4 = re.compile(r"^\d{1,3}(\.\d{1,3}){3}$")
 
@@ -73,6 +74,48 @@ def judge_unread(targets: Iterable[Mapping[str, Any]]) -> list[str]:
     )
 
 
+def judge_host(name: Any, groups: Mapping[str, list[str]]) -> str:
+    """The `hosts` of a play that works on the host of this name only (judge_names.host_pattern)."""
+    return host_pattern(name, groups)
+
+
+def judge_whole(hosts: str, skipped: Iterable[str]) -> str:
+    """The `hosts` of the first play of a run, unless --skip-tags would skip its lock and gates; AnsibleFilterError."""
+    unsafe = sorted({"all", "always", "tagged"} & set(skipped))
+    if unsafe:
+        raise AnsibleFilterError(
+            f"nothing was changed: --skip-tags {unsafe[0]} would skip the deploy lock and the health gates; "
+            "name the parts of a host to skip, such as executor"
+        )
+    return hosts
+
+
+def judge_lock_fault(results: Iterable[Mapping[str, Any]], dead: Iterable[str]) -> str:
+    """A sentence if a run does not hold the deploy lock: another run has it, or too few judicators answer; else empty.
+
+    `results`: of judge_deploy_lock, for each judicator of the inventory. `dead`: judicators that the run has looked at
+    and found dead.
+    """
+    every = list(results)
+    problems = [str(one["problem"]) for one in every if one.get("problem")]
+    if problems:
+        return (
+            f"{'; '.join(problems)}. Wait until that run ends; if it has ended without freeing the cluster, run again "
+            "with -e judge_lock_take_over=true"
+        )
+    if not every:
+        return "the inventory has no judicators, which keep the deploy lock; check -i and the group judicators"
+    away = {str(one["judge_common_at"]): str(one["unreached"]) for one in every if one.get("unreached")}
+    if 2 * (len(every) - len(away)) > len(every) or not away.keys() - set(dead):
+        return ""
+    reasons = "; ".join(f"{name}: {why}" for name, why in sorted(away.items()))
+    return (
+        f"nothing was changed: the deploy lock needs a majority of the {len(every)} judicators, and "
+        f"{len(away)} cannot be reached ({reasons}); bring them back, correct ansible_host and the SSH key, or raise "
+        "judge_lock_connect_seconds"
+    )
+
+
 class FilterModule:
     """The filters, for Ansible."""
 
@@ -83,8 +126,11 @@ class FilterModule:
             "judge_beside": judge_beside,
             "judge_endpoints": judge_endpoints,
             "judge_faults_without": judge_faults_without,
+            "judge_host": judge_host,
             "judge_listen": judge_listen,
+            "judge_lock_fault": judge_lock_fault,
             "judge_public": judge_public,
             "judge_unit_item": judge_unit_item,
             "judge_unread": judge_unread,
+            "judge_whole": judge_whole,
         }

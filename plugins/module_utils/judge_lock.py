@@ -14,6 +14,7 @@ from typing import IO
 # own: nobody else can open the lock in there, and so hold it.
 RECORDS = Path("/run/judge-deploy")
 PATIENCE = 600.0  # seconds; the longest change is an installation of all packages
+UMASK = 0o022  # of the modules that change a host, and of the commands that they run
 _POLL = 0.2
 
 
@@ -26,7 +27,10 @@ def one_at_a_time(directory: Path = RECORDS, patience: float = PATIENCE, name: s
     """Wait for the module that an earlier run left behind, which ends as its work does; LockedError when it does not.
 
     `patience` is in seconds; `name` is that of the lock, the one around changes of the host unless another is given.
+    Files and directories that are made under it, by commands too, can be read by services: a hardened host's umask of
+    027 or 077 is not for them. What is secret has a mode of its own.
     """
+    os.umask(UMASK)
     if os.geteuid() != 0:  # nothing of the host can be changed
         yield
         return

@@ -61,6 +61,18 @@ def refusals(roster: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     return found
 
 
+def unknown(roster: Mapping[str, Any], names: Sequence[str], inventory: Mapping[str, Sequence[str]]) -> list[str]:
+    """One sentence for each name that neither the inventory nor the cluster has; it may be misspelt, or no name."""
+    members = {one["name"] for kind in ("etcd", "mongodb", "executors") for one in roster[kind]}
+    hosts = {name for group in inventory.values() for name in group}
+    there = members | hosts | set(roster["judicators"]) | set(roster["refused"])
+    return [
+        f"'{name}' is no host of the inventory, and nothing in the cluster has that name; correct the name"
+        for name in names
+        if name not in there
+    ]
+
+
 def outages(roster: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     """The failures of a cluster while all of these hosts are stopped, a sentence each; empty when it goes on."""
     found = []

@@ -14,6 +14,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_files import MANIFEST, BundleError, blocks, faults, mode_of, parse_manifest
 from ..module_utils.judge_former import come_back, keep
+from ..module_utils.judge_lock import UMASK
 from ..module_utils.judge_writing import put
 
 DOCUMENTATION = r"""
@@ -97,6 +98,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    os.umask(UMASK)
     dest, text = Path(module.params["dest"]), module.params["manifest"]
     staging = dest.with_name(f".{dest.name}.new")
     try:
@@ -115,7 +117,6 @@ def main() -> None:
         changed = bool(found) or not here.is_file() or here.read_text(encoding="utf-8") != text
         result = {"changed": changed, "missing": missing, "removed": extra, "manifest": manifest}
         if module.params["archive"] and not module.check_mode:
-            os.umask(0o022)
             shutil.rmtree(staging, ignore_errors=True)
             staging.mkdir(mode=0o700, parents=True)
             for name in missing:  # anything that hides a file's place, such as a link, goes first

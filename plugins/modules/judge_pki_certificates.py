@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..module_utils.judge_keys import (
     request_for,
     settle,
 )
+from ..module_utils.judge_lock import UMASK
 from ..module_utils.judge_writing import put
 
 DOCUMENTATION = r"""
@@ -112,6 +114,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    os.umask(UMASK)
     directory = Path(module.params["path"])
     signed = [each for each in module.params["certificates"] if each["certificate"]]
     try:

@@ -53,7 +53,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_lock import LockedError, one_at_a_time
-from ..module_utils.judge_roster import Roster, RosterError, outages, plan, refusals, remarks, strangers
+from ..module_utils.judge_roster import Roster, RosterError, outages, plan, refusals, remarks, strangers, unknown
 
 _SETTLED = 15.0  # seconds in which a member that has just been started, or whose primary changes, is a healthy one
 
@@ -73,7 +73,7 @@ def run(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
     roster, names = Roster(), params["names"]
     seen = settled(roster, names)
     steps = {name: plan(seen, name, again=params["again"], before=params["before"]) for name in names}
-    why = refusals(seen, names)
+    why = (unknown(seen, names, params["inventory"]) if params["inventory"] else []) + refusals(seen, names)
     todo = [name for name in names if steps[name]]
     if params["state"] == "absent" and write and todo:
         if why:

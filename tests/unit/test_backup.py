@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import io
 import json
+import subprocess
 from pathlib import Path
 
 import bson
@@ -16,8 +18,9 @@ from prometheus_client import REGISTRY
 
 from judge.backup import packs, pieces, secrets
 from judge.backup.__main__ import main
-from judge.backup.keys import HostKey, OperatorKey
+from judge.backup.keys import ControllerKey, HostKey, OperatorKey
 from judge.backup.manifest import Manifest
+from judge.backup.packs import PackWriter, name_of
 from judge.backup.repository import PieceReader, Repository, writing
 from judge.backup.retention import Keep, kept
 from judge.errors import JudgeError, RefusedError, UnavailableError, UsageError
@@ -359,6 +362,104 @@ def test_secrets_go_and_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[
     told = capsys.readouterr()
     assert "is not empty" in told.err
     assert key.strip() not in told.out + told.err and "very secret" not in told.out + told.err
+
+
+def forged(root: Path, host: HostKey, content: bytes, name: str = "") -> str:
+    """Secrets that are made with a host's key only, in a backup with a right seal; the name of their file."""
+    held = io.BytesIO()
+    writer = PackWriter(host, held)
+    writer.add(name_of(content), content)
+    writer.finish()
+    name = name or host.sign(content)
+    with writing(root, host) as pack:
+        pack.put_secrets(name, held.getvalue())
+        pack.publish(manifest(secrets=name))
+    return name
+
+
+def attackers_tar(directory: Path) -> bytes:
+    directory.mkdir()
+    (directory / "admin.token").write_text("the attacker's\n")
+    return secrets.archive(directory, {})
+
+
+@pytest.mark.parametrize("way", ["as before", "no signature", "another key's", "of zeros", "of other secrets"])
+def test_a_hosts_key_makes_no_secrets_that_the_operator_accepts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], way: str
+) -> None:
+    """An attacker on a judicator has its key file, and every earlier backup."""
+    root, into, key = tmp_path / "backups", tmp_path / "into", tmp_path / "key"
+    key.write_text(KEY.text())
+    host = HostKey.parse(KEY.host_key().text())
+    tar = attackers_tar(tmp_path / "own")
+    begin = secrets._SIGNED
+    made = {
+        "as before": tar,
+        "no signature": begin + tar,
+        "another key's": begin + OperatorKey.new().controller_key().sign(tar) + tar,
+        "of zeros": begin + bytes(64) + tar,
+        "of other secrets": begin + KEY.controller_key().sign(b"earlier secrets") + tar,
+    }[way]
+    forged(root, host, made)
+    unseal = ["unseal", str(root), "--key", str(key), "--into", str(into)]
+    assert main(unseal) != 0
+    assert not into.exists()
+    said = capsys.readouterr().err
+    assert "these secrets have no signature" in said if way == "as before" else "has not signed these secrets" in said
+    assert main([*unseal, "--unsigned"]) == (0 if way == "as before" else 1)
+    assert into.exists() == (way == "as before")
+
+
+def test_a_hosts_key_is_not_taken_for_the_controllers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own, key = tmp_path / "own", tmp_path / "key"
+    attackers_tar(own)
+    key.write_text(KEY.host_key().text())
+    assert main(["seal", "--key", str(key), "--secrets", str(own), str(tmp_path / "backups")]) == 2
+    assert "this is not the controller's key of backups" in capsys.readouterr().err
+    assert main(["seal", "--secrets", str(own), str(tmp_path / "backups")]) == 3
+    assert "backup.signkey: is missing" in capsys.readouterr().err
+    host, controller = KEY.host_key(), KEY.controller_key()
+    assert ControllerKey.parse(controller.text()) == controller
+    assert controller.seed not in host.recipient + host.seal
+
+
+@given(st.binary(), st.binary())
+def test_a_signature_is_of_these_secrets_only(mine: bytes, others: bytes) -> None:
+    signature = KEY.controller_key().sign(mine)
+    assert KEY.signed(mine, signature)
+    assert KEY.signed(others, signature) == (mine == others)
+    assert not OperatorKey.new().signed(mine, signature)
+
+
+def test_the_fingerprint_of_the_authority_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As openssl shows it for the file on a host."""
+    own, root = tmp_path / "own", tmp_path / "backups"
+    (own / "pki").mkdir(parents=True)
+    certificate = own / "pki/ca.crt"
+    command = ["openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-subj", "/CN=judge"]
+    subprocess.run([*command, "-keyout", tmp_path / "k", "-out", certificate], check=True, capture_output=True)
+    shown = ["openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", certificate]
+    wanted = subprocess.run(shown, check=True, capture_output=True, text=True).stdout.strip().partition("=")[2]
+    assert main(["keys", "--secrets", str(own)]) == 0
+    assert main(["seal", "--secrets", str(own), str(root)]) == 0
+    with writing(root, HostKey.parse((own / "backup.hostkey").read_text())) as writer:
+        writer.publish(manifest(secrets=writer.current_secrets()))
+    capsys.readouterr()
+    assert main(["unseal", str(root), "--key", str(own / "backup.key"), "--into", str(tmp_path / "into")]) == 0
+    assert f"fingerprint of {tmp_path}/into/pki/ca.crt: {wanted}\n" in capsys.readouterr().out
+
+
+def test_the_controllers_key_is_made_where_the_operators_is(tmp_path: Path) -> None:
+    """A cluster that has backups already gets it by the next run."""
+    (tmp_path / "backup.key").write_text(KEY.text())
+    (tmp_path / "backup.hostkey").write_text(KEY.host_key().text())
+    assert main(["keys", "--secrets", str(tmp_path)]) == 0
+    assert (tmp_path / "backup.signkey").read_text() == KEY.controller_key().text()
+    (tmp_path / "backup.signkey").unlink()
+    (tmp_path / "backup.key").write_text("$ANSIBLE_VAULT;1.1;AES256\n")
+    (tmp_path / "opened").write_text(KEY.text())
+    assert main(["keys", "--secrets", str(tmp_path), "--key", str(tmp_path / "opened")]) == 0
+    assert (tmp_path / "backup.signkey").read_text() == KEY.controller_key().text()
 
 
 def test_a_key_that_only_the_operator_keeps_is_not_made_again(tmp_path: Path) -> None:

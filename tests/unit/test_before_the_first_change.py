@@ -186,6 +186,7 @@ def test_another_release_or_another_bundle_is_due(given: dict[str, object], due:
 @pytest.mark.parametrize("name", ["upgrade", "rollback"])
 def test_the_bundle_that_comes_is_told_to_the_look(name: str) -> None:
     tasks = [task for play in read(ROOT / f"playbooks/{name}.yml") for task in play.get("tasks", [])]
+    tasks += [task for block in tasks for task in block.get("block", [])]
     (look,) = (task for task in tasks if task.get(f"{BUILTIN}import_tasks") == "tasks/spare.yml")
     assert "judge_common_coming" in look["vars"]
 

@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
+from plugins.filter.judge_inventory import judge_lock_fault
 from tests.support.ansible_plugins import plugin
 from tests.support.servers import wait_for
 
@@ -44,9 +47,9 @@ class Cluster:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        away = {"ansible_host": "127.0.0.1", "ansible_port": 9}
+        self.local, self.away = local, {"ansible_host": "127.0.0.1", "ansible_port": 9}
         groups = {
-            "judicators": {"hosts": {"j1": local, "j2": local, "j3": away}},
+            "judicators": {"hosts": {"j1": local, "j2": local, "j3": self.away}},
             "executors": {"hosts": {"e1": local}},
         }
         (directory / "hosts.yml").write_text(yaml.safe_dump(groups))
@@ -57,6 +60,11 @@ class Cluster:
                 {"judge_common_lock": f"{directory}/{{{{ judge_common_at | default(inventory_hostname) }}}}.lock"}
             )
         )
+
+    def with_judicators(self, **connections: dict[str, object]) -> None:
+        """Replace the judicators of the inventory."""
+        groups = {"judicators": {"hosts": connections}, "executors": {"hosts": {"e1": self.local}}}
+        (self.directory / "hosts.yml").write_text(yaml.safe_dump(groups))
 
     def start(self, *options: str) -> subprocess.Popen[str]:
         """Begin a run."""
@@ -104,6 +112,66 @@ def test_a_second_run_stops_before_it_has_begun(cluster: Cluster) -> None:
     assert (first.communicate(timeout=60), first.returncode)[1] == 0
     assert cluster.held() == set()
     assert cluster.run("--limit", "e1")[0] == 0
+
+
+def test_a_run_without_the_lock_of_a_majority_ends_before_it_has_begun(cluster: Cluster) -> None:
+    """It names the judicators that it could not reach, and frees the one that it has."""
+    cluster.with_judicators(j1=cluster.local, j2=cluster.away, j3=cluster.away)
+    code, text = cluster.run("--limit", "e1")
+    assert code != 0
+    assert "the deploy lock needs a majority of the 3 judicators, and 2 cannot be reached (j2: " in text
+    assert "; j3: " in text
+    assert "The next run may begin" not in text
+    assert cluster.held() == set()
+    dead = {"judge_common_dead": ["j2", "j3"]}
+    assert cluster.run("-e", json.dumps(dead))[0] == 0, "the run has looked, and these are known to be dead"
+    assert cluster.run("-e", json.dumps({"judge_common_dead": ["j2"]}))[0] != 0
+    cluster.with_judicators(j1=cluster.away, j2=cluster.away, j3=cluster.away)
+    code, text = cluster.run("--limit", "e1")
+    assert code != 0
+    assert "3 cannot be reached" in text
+
+
+@pytest.mark.parametrize("gate", ["fail", "unreachable"])
+def test_a_run_that_fails_before_its_first_change_frees_its_lock(cluster: Cluster, gate: str) -> None:
+    cluster.with_judicators(j1=cluster.local, j2=cluster.local, j3=cluster.local)
+    groups = yaml.safe_load((cluster.directory / "hosts.yml").read_text())
+    groups["executors"]["hosts"]["e1"] = {
+        **cluster.local, **cluster.away, "ansible_ssh_retries": 0, "ansible_connection": "{{ way | default('local') }}"
+    }  # fmt: skip
+    (cluster.directory / "hosts.yml").write_text(yaml.safe_dump(groups))
+    free = {"ansible.builtin.import_role": {"name": "judge_common", "tasks_from": "free"}}
+    fail = {"fail": {"msg": "the cluster could not do without it"}, "when": "inventory_hostname == 'j2'"}
+    block = {"block": [fail if gate == "fail" else {"ping": {}}], "rescue": [free]}
+    gates = {"hosts": "all", "gather_facts": False, "any_errors_fatal": True, "tasks": [block]}
+    gates |= {"vars": {"way": "ssh"}} if gate == "unreachable" else {}
+    change = {"hosts": "all", "gather_facts": False, "tasks": [{"debug": {"msg": "changed something"}}]}
+    begin, end = yaml.safe_load(PLAYBOOK.format(root=ROOT))
+    (cluster.directory / "play.yml").write_text(yaml.safe_dump([begin, gates, change, end]))
+    code, text = cluster.run()
+    assert code != 0
+    assert "changed something" not in text
+    assert ("the cluster could not do without it" if gate == "fail" else "unreachable=1") in text
+    assert cluster.held() == set()
+    assert "The deploy lock is taken on every judicator that can be reached" in text
+
+
+@given(
+    st.dictionaries(st.sampled_from(["j1", "j2", "j3", "j4", "j5"]), st.booleans(), min_size=1),
+    st.sets(st.sampled_from(["j1", "j2", "j3", "j4", "j5"])),
+)
+def test_two_runs_never_both_have_the_lock(reached: dict[str, bool], dead: set[str]) -> None:
+    """Each has a majority, or has found everybody dead whom it does not reach."""
+    results = [
+        {"judge_common_at": name, "problem": ""} | ({} if there else {"unreached": "no route"})
+        for name, there in reached.items()
+    ]
+    away = {name for name, there in reached.items() if not there}
+    may = len(reached) - len(away) > len(reached) / 2 or away <= dead
+    fault = judge_lock_fault(results, dead)
+    assert (fault == "") == may
+    assert all(f"{name}: no route" in fault for name in away) or may
+    assert "has no judicators" in judge_lock_fault([], dead)
 
 
 def test_a_run_that_was_killed_is_no_hindrance(cluster: Cluster) -> None:

@@ -172,9 +172,9 @@ def test_a_backup_takes_the_secrets_along_when_its_key_is_encrypted(tmp_path: Pa
     own.mkdir()
     password.write_text("one\n")
     (own / "admin.token").write_text("hush\n")
-    (own / "backup.hostkey").write_text(key.host_key().text())
-    encrypted(own / "backup.hostkey", password)
-    tasks = yaml.safe_load((ROOT / "roles/judge_backup/tasks/write.yml").read_text())[:2]
+    (own / "backup.signkey").write_text(key.controller_key().text())
+    encrypted(own / "backup.signkey", password)
+    tasks = yaml.safe_load((ROOT / "roles/judge_backup/tasks/write.yml").read_text())[:3]
     assert "ansible.builtin.assert" in tasks[-1], "what the first one says is looked at right after it"
     known = yaml.safe_load((ROOT / "roles/judge_backup/vars/main.yml").read_text())
     names = {"judge_secrets_dir": str(own), "judge_backup_copies": str(tmp_path / "copies")}
@@ -183,12 +183,16 @@ def test_a_backup_takes_the_secrets_along_when_its_key_is_encrypted(tmp_path: Pa
     vault = ["--vault-password-file", password, "-vvv"]
     told = run_tasks(tmp_path, tasks, names, *vault)
     assert told.startswith("0 "), told
-    assert key.host_key().text().strip() not in told
+    assert key.controller_key().text().strip() not in told
     assert len(list(Repository(tmp_path / "copies").secrets.iterdir())) == 2, "a file, and which one it is"
-    (own / "backup.hostkey").write_text("no key\n")
+    (own / "backup.signkey").write_text("no key\n")
     told = run_tasks(tmp_path, tasks, names, *vault)
     assert told.startswith("2 "), told
-    assert "this is not a host's key of backups" in told, "the sentence is read although the task says nothing"
+    assert "this is not the controller's key of backups" in told, "the sentence is read although the task says nothing"
+    (own / "backup.signkey").unlink()
+    told = run_tasks(tmp_path, tasks, names, *vault)
+    assert told.startswith("2 "), told
+    assert "put backup.key beside it for the next run" in told
 
 
 @pytest.mark.parametrize("state", ["noted", "settled"])

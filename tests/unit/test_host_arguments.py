@@ -1,0 +1,146 @@
+"""A host argument of a playbook is the name of one host, never a pattern: real runs of ansible-playbook."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plugins.action.judge_variables import HOSTS, too_old, wrong_hosts
+from plugins.module_utils.judge_names import NOBODY, host_pattern, name_fault
+from plugins.module_utils.judge_roster import refusals, unknown
+
+ROOT = Path(__file__).resolve().parents[2]
+GROUPS = {
+    "judicators": ["j1", "j2", "j3"],
+    "executors": ["e1", "e2"],
+    "gateways": ["g1"],
+    "monitors": ["m1"],
+}
+ALL = {**GROUPS, "all": [name for names in GROUPS.values() for name in names]}
+# The playbook that works on the host which a variable names.
+VERBS = {
+    "judge_remove": "remove",
+    "judge_replace": "replace",
+    "judge_survivor": "recover",
+    "judge_upgrade_canary": "upgrade",
+}
+PATTERNS = [
+    "a,b", "j2,j3", "j2, j3", "j2:j3", "j2;j3", "e*", "*", "?1", "!j1", "all:!j1", "j1:&judicators", "&judicators",
+    "~j.", "j[1:2]", "judicators[0]", "j1 j2", " j1", "j1 ", "j1,", ",j1", "@hosts", "-j1", "j1\n", "{{ 'j2' }},j3",
+    ["j2"], ["j2", "j3"], {"j2": "j3"}, 7, True,
+]  # fmt: skip
+GROUP_NAMES = ["all", "judicators", "executors", "gateways", "monitors", "ungrouped"]
+ELSEWHERE = ["localhost", "127.0.0.1", "j9", "J1", "e1.example"]
+
+
+@pytest.fixture(scope="module")
+def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Hosts that are this machine, without rights: what would change them would fail."""
+    path = tmp_path_factory.mktemp("inventory") / "hosts.yml"
+    here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
+    path.write_text(yaml.safe_dump({group: {"hosts": dict.fromkeys(names, here)} for group, names in GROUPS.items()}))
+    return path
+
+
+def ansible(inventory: Path, verb: str, name: str, value: object, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, ROOT / f"playbooks/{verb}.yml"]
+    extra = ["-e", json.dumps({name: value, "confirm": value}), *options]
+    environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", "COLUMNS": "1000"}
+    return subprocess.run(
+        [*command, *extra], cwd=ROOT, capture_output=True, text=True, check=False, env=environment, timeout=120
+    )
+
+
+def plays(text: str) -> Iterator[tuple[str, set[str]]]:
+    """(the pattern, the hosts) of each play that --list-hosts shows."""
+    for part in re.split(r"^  play #\d+ ", text, flags=re.MULTILINE)[1:]:
+        pattern = re.search(r"^    pattern: \[(.*)\]$", part, re.MULTILINE)
+        assert pattern, part
+        yield pattern[1], set(re.findall(r"^      (\S+)$", part, re.MULTILINE))
+
+
+@pytest.mark.parametrize("value", [*PATTERNS, *GROUP_NAMES, *ELSEWHERE], ids=str)
+@pytest.mark.parametrize("name", sorted(HOSTS))
+def test_what_is_not_the_name_of_one_host_is_refused(name: str, value: object) -> None:
+    groups = {**ALL, "ungrouped": []}
+    assert host_pattern(value, groups) == NOBODY
+    faults = wrong_hosts({name: value}, groups)
+    if name == "judge_remove" and value in ELSEWHERE:  # the cluster's list of members decides
+        assert faults == []
+        inventory = {group: ALL[group] for group in GROUPS}
+        (why,) = unknown(healthy(), [str(value)], inventory)
+        assert why.startswith(f"'{value}' is no host of the inventory")
+        return
+    (fault,) = faults
+    assert fault.startswith(f"{name} is '{value}', which is ")
+
+
+@pytest.mark.parametrize("name", sorted(HOSTS))
+def test_the_name_of_one_host_is_accepted(name: str) -> None:
+    value = ALL[HOSTS[name]][0]
+    assert wrong_hosts({name: value}, ALL) == []
+    assert host_pattern(value, ALL) == value
+    assert wrong_hosts({name: ""}, ALL) == [], "nothing is named, and each playbook says what it needs"
+    assert host_pattern("", ALL) == NOBODY
+
+
+@given(st.text(min_size=1))
+def test_a_pattern_of_ansible_is_never_a_name(text: str) -> None:
+    """A name that the inventory has may be odd, and is still not used as a pattern."""
+    if set(text) & set(",:;*?!&~[]@ \n\t"):
+        assert host_pattern(text, {"all": [text]}) == NOBODY
+        assert name_fault("judge_remove", text, {"all": [text]})
+
+
+@pytest.mark.parametrize(("name", "verb"), sorted(VERBS.items()))
+def test_a_playbook_never_works_on_a_host_that_is_not_named(inventory: Path, name: str, verb: str) -> None:
+    """Plays that work on the named host have no other one; all others have the same hosts as without a name."""
+    plain = list(plays(ansible(inventory, verb, name, "", "--list-hosts").stdout))
+    for value in ("j2,j3", "e*"):
+        listed = ansible(inventory, verb, name, value, "--list-hosts")
+        assert listed.returncode == 0, listed.stderr
+        assert list(plays(listed.stdout)) == plain
+    run = ansible(inventory, verb, name, "j2,j3")
+    assert run.returncode != 0
+    assert "changed: [" not in run.stdout
+    assert f"{name} is 'j2,j3', which is" in run.stdout.replace("\\'", "'"), run.stdout
+    assert [path.name for path in inventory.parent.iterdir()] == ["hosts.yml"], "nor anything on the controller"
+
+
+def healthy() -> dict[str, object]:
+    members = [{"name": name, "votes": True, "healthy": True} for name in GROUPS["judicators"]]
+    executors = [{"name": name, "alive": True, "drain": False} for name in GROUPS["executors"]]
+    return {
+        "etcd": members,
+        "mongodb": members,
+        "judicators": GROUPS["judicators"],
+        "executors": executors,
+        "refused": {},
+    }
+
+
+def test_two_of_three_judicators_do_not_leave_under_one_name() -> None:
+    inventory = {group: ALL[group] for group in GROUPS}
+    assert unknown(healthy(), ["j2,j3"], inventory)
+    assert refusals(healthy(), ["j2", "j3"]) == [], "each may go, one after the other"
+    assert unknown(healthy(), ["j2", "m1"], inventory) == []
+    assert unknown({**healthy(), "refused": {"j9": 1.0}}, ["j9"], {}) == [], "a removal that was cut off goes on"
+
+
+@pytest.mark.parametrize(
+    ("version", "old"), [("2.16.19", True), ("2.18.0", True), ("2.19.0", False), ("2.21.5", False)]
+)
+def test_an_ansible_that_is_too_old_is_refused(version: str, old: bool) -> None:
+    assert bool(too_old(version)) is old
+    wanted = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["requires_ansible"]
+    assert wanted.startswith(">=2.19"), "the collection wants the same"

@@ -1,0 +1,97 @@
+"""No --tags, --skip-tags or --limit makes a playbook change a cluster without its lock, gates and probes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.playbook_tasks import BUILTIN, PLAYBOOKS, ROOT, read
+
+# These change no cluster: they look, make something on the controller, or free a lock that was left behind.
+WITHOUT_LOCK = {"bundle", "precheck", "unlock", "verify"}
+VERBS = [path for path in PLAYBOOKS if path.stem not in WITHOUT_LOCK]
+# The parts of a host are chosen by tags in this one only; its other plays are always run.
+BY_PARTS = {"passes/install.yml", "passes/spare.yml"}
+LOCK, UNLOCK = "The deploy lock is taken on every judicator that can be reached", "The deploy lock is freed"
+INSTALLED = "Users, directories, kernel settings and the journal's bounds are there"
+
+
+@pytest.mark.parametrize("path", VERBS, ids=lambda path: path.stem)
+def test_a_playbook_is_run_in_whole_whatever_tags_are_given(path: Path) -> None:
+    """Each play and each import has the tag `always`, so its tasks have it as well."""
+    if path.stem == "site":
+        named = {str(play.get(f"{BUILTIN}import_playbook")) for play in read(path)}
+        assert named >= BY_PARTS
+        return
+    assert [play["name"] for play in read(path) if play.get("tags") != ["always"]] == []
+
+
+@pytest.mark.parametrize("path", VERBS, ids=lambda path: path.stem)
+def test_a_playbook_begins_with_the_lock_and_ends_without_it(path: Path) -> None:
+    """By the two files that all of them share, in itself or in the playbook that it imports."""
+    imports = [str(play.get(f"{BUILTIN}import_playbook")) for play in read(path)]
+    begins = any(name in {"passes/begin.yml", "pki.yml"} for name in imports)
+    ends = any(name in {"passes/end.yml", "pki.yml", "site.yml"} for name in imports)
+    assert begins
+    assert ends
+    for shared in ("begin", "end"):
+        (play,) = read(ROOT / f"playbooks/passes/{shared}.yml")
+        assert play["tags"] == ["always"]
+
+
+@pytest.fixture(scope="module")
+def inventory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("inventory") / "hosts.yml"
+    names = {"judicators": ["j1", "j2", "j3"], "executors": ["e1", "e2"], "gateways": ["g1"], "monitors": ["m1"]}
+    path.write_text(
+        yaml.safe_dump({group: {"hosts": {name: {"ansible_host": "192.0.2.1"} for name in hosts}}
+                        for group, hosts in names.items()})
+    )  # fmt: skip
+    return path
+
+
+def listed(inventory: Path, playbook: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [Path(sys.executable).parent / "ansible-playbook", "-i", inventory, playbook, "--list-tasks", *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=dict(os.environ))
+
+
+def tasks(text: str) -> list[str]:
+    """The tasks that would be run, without the names of their roles."""
+    return [name.rpartition(" : ")[2] for name in re.findall(r"^      (.+?)\tTAGS", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("tag", ["executor", "etcd"])
+def test_tags_of_a_deployment_leave_its_lock_its_gates_and_its_probes(inventory: Path, tag: str) -> None:
+    left = tasks(listed(inventory, ROOT / "playbooks/site.yml", "--tags", tag).stdout)
+    assert INSTALLED not in left
+    for task in (
+        LOCK,
+        "This run has the deploy lock",
+        "The cluster could do without each of its services",
+        "Changed services are restarted one by one, each between two health gates",
+        "Its services are well",
+        "A submission is judged from end to end",
+        UNLOCK,
+    ):
+        assert task in left, task
+
+
+@pytest.mark.parametrize("name", ["upgrade", "rollback"])
+def test_an_upgrade_is_never_made_in_parts(inventory: Path, name: str) -> None:
+    path = ROOT / f"playbooks/{name}.yml"
+    whole = tasks(listed(inventory, path).stdout)
+    assert INSTALLED in whole
+    assert tasks(listed(inventory, path, "--tags", "common,executor").stdout) == whole
+
+
+@pytest.mark.parametrize("skipped", ["always", "all", "tagged"])
+def test_what_would_skip_the_lock_is_refused(inventory: Path, skipped: str) -> None:
+    done = listed(inventory, ROOT / "playbooks/site.yml", "--skip-tags", skipped)
+    assert done.returncode != 0
+    assert f"--skip-tags {skipped} would skip the deploy lock" in done.stderr

@@ -1,0 +1,108 @@
+"""A controller needs ansible-core and what that depends on, and no other package."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def needed(name: str) -> set[str]:
+    """A distribution and all that it requires."""
+    found: set[str] = set()
+    todo = [name]
+    while todo:
+        one = todo.pop()
+        if one in found:
+            continue
+        found.add(one)
+        for text in importlib.metadata.requires(one) or []:
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                todo.append(requirement.name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory of packages as `pip install ansible-core` makes it, of links to those that are installed here."""
+    directory = tmp_path_factory.mktemp("packages")
+    for name in needed("ansible-core"):
+        distribution = importlib.metadata.distribution(name)
+        for file in {path.parts[0] for path in distribution.files or [] if path.parts[0] != ".."}:
+            if not (directory / file).exists() and file != "__pycache__":
+                (directory / file).symlink_to(distribution.locate_file(file))
+    return directory
+
+
+def python(packages: Path, *words: str | Path, home: Path = ROOT, text: str = "") -> subprocess.CompletedProcess[str]:
+    """Python with these packages only, and the project, which need not be installed."""
+    environment = {**os.environ, "PYTHONPATH": f"{packages}:{home}"}
+    return subprocess.run(
+        [sys.executable, "-S", *words],
+        cwd="/",
+        env=environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def commands() -> set[str]:
+    """Packages of judge that playbooks run by `python -m` on the controller."""
+    found = set()
+    for room in ("playbooks", "roles", "plugins"):
+        for path in (ROOT / room).rglob("*"):
+            if path.suffix in {".yml", ".py", ".j2"} and path.is_file():
+                found |= set(re.findall(r"-m[\"']?,? [\"']?(judge\.[a-z_.]+)", path.read_text(encoding="utf-8")))
+    return found
+
+
+def test_no_package_but_those_of_ansible_core_is_there(packages: Path) -> None:
+    assert python(packages, "-c", "import ansible, yaml, cryptography").returncode == 0
+    assert "ModuleNotFoundError" in python(packages, "-c", "import prometheus_client").stderr
+
+
+def test_every_command_that_a_playbook_runs_on_the_controller_starts(packages: Path) -> None:
+    assert commands() >= {"judge.backup", "judge.recovery", "judge.bundle"}
+    for command in commands():
+        done = python(packages, "-m", command, "--help")
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+def test_every_plugin_of_the_controller_can_be_loaded(packages: Path) -> None:
+    names = [
+        f"plugins.{kind}.{path.stem}"
+        for kind in ("action", "filter", "callback")
+        for path in sorted((ROOT / "plugins" / kind).glob("judge_*.py"))
+    ]
+    assert len(names) > 10
+    done = python(
+        packages, "-c", "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)", *names
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_controllers_part_of_backups_works(packages: Path, tmp_path: Path) -> None:
+    secrets, copies = tmp_path / "secrets", tmp_path / "copies"
+    secrets.mkdir()
+    (secrets / "admin.token").write_text("hush\n")
+    for words in (
+        ["keys", "--secrets", secrets],
+        ["seal", "--secrets", secrets, copies],
+        ["list", copies],
+        ["prune", copies],
+    ):
+        done = python(packages, "-m", "judge.backup", *words)
+        assert done.returncode == 0, done.stderr
+    done = python(packages, "-m", "judge.recovery", "decide", "--survivor", "j1", text='{"j1": ""}')
+    assert "refusal" in done.stdout, done.stderr
