@@ -7,6 +7,7 @@ olymp.sty (`\begin{problem}{…}`, `\InputFile`, `\exmp`). Pure functions of a t
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 # The headings that macros stand for, by the statement's language.
@@ -44,25 +45,24 @@ _ARGUMENT = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
 _SECTION = re.compile(r"\\(begin|end)\{(Input|Output|Interaction)\}")
 # A statement's name, its files and limits: the page has its own.
 _HEAD = re.compile(rf"\\begin\{{problem\}}(?:\s*{_ARGUMENT}){{1,8}}")
-_EXAMPLES = re.compile(
-    rf"(?:\\Examples?\b\s*)?\\begin\{{example(?P<kind>\w*)\}}.*?\\end\{{example(?P=kind)\}}|\\exmp\w*(?:\s*{_ARGUMENT}){{2,3}}",
-    re.DOTALL,
-)
+_EXAMPLE = re.compile(r"(?:\\Examples?\b\s{0,99})?\\begin\{example(?P<kind>\w{0,20})\}")
+_EXAMPLES = re.compile(rf"\\exmp\w{{0,20}}(?:\s{{0,99}}{_ARGUMENT}){{2,3}}")
 _WRAPPED = re.compile(
-    r"\\begin\{wrapfigure\}(?:\s*\[[^\]]*\])?\s*\{[^{}]*\}(?:\s*\[[^\]]*\])?\s*\{[^{}]*\}(.*?)\\end\{wrapfigure\}",
-    re.DOTALL,
+    r"\\begin\{wrapfigure\}(?:\s{0,99}\[[^\]]{0,99}\])?\s{0,99}\{[^{}]{0,99}\}(?:\s{0,99}\[[^\]]{0,99}\])?\s{0,99}\{[^{}]{0,99}\}"
 )
 _CAPTION = re.compile(r"\\caption\*?\s*\{")
 _SWITCH = re.compile(r"\\(bf|it|tt|sf|sc)\s*\{")
 _PIXELS = re.compile(r"\\def\s*\\htmlPixelsInCm\s*\{[^{}]*\}")
-_DOCUMENT = re.compile(r"\\documentclass.*?\\begin\{document\}(.*?)(?:\\end\{document\}|\Z)", re.DOTALL)
-# Pieces that stay as they are, or are a quotation mark.
+# The beginnings of pieces that stay as they are, and quotation marks.
 _QUOTED = re.compile(
-    r"(?P<kept>\$\$.*?\$\$|\$(?:\\.|[^$\\])*\$|\\\[.*?\\\]|\\\(.*?\\\)"
-    r"|\\begin\{(?P<block>verbatim|lstlisting|minted|Verbatim)\}.*?\\end\{(?P=block)\}|\\verb\*?(?P<bar>[^\w\s]).*?(?P=bar)"
-    rf"|\\(?:t|texttt){_ARGUMENT})|<<|>>|\"---",
-    re.DOTALL,
+    r"\$\$|\$|\\\[|\\\(|\\begin\{(?P<block>verbatim|lstlisting|minted|Verbatim)\}|\\verb\*?(?P<bar>[^\w\s])"
+    r"|\\(?:t|texttt)(?=\{)|<<|>>|\"---"
 )
+_INLINE = re.compile(r"\$(?:\\.|[^$\\])*\$", re.DOTALL)
+_BRACED = re.compile(_ARGUMENT)
+_ENDS = {"$$": "$$", r"\[": r"\]", r"\(": r"\)"}
+# So many different ends are looked for in vain.
+_IN_VAIN = 50
 _MARKS = {"<<": "«", ">>": "»", '"---': "---"}
 
 _PREAMBLE: Final = rf"""
@@ -88,21 +88,97 @@ def for_conversion(text: str, language: str) -> str:
 
     What it says of samples becomes `{{nextsample}}` and `{{remainingsamples}}`, as in Markdown.
     """
-    whole = _DOCUMENT.search(text)
-    body = whole[1] if whole else text
-    body = _EXAMPLES.sub(lambda _: "\n\n\\remainingsamples\n\n", _HEAD.sub("", body).replace(r"\end{problem}", ""))
-    body = _WRAPPED.sub(_wrapped, body)
+    defined, body = _document(text)
+    body = _replaced(
+        _HEAD.sub("", body).replace(r"\end{problem}", ""),
+        _EXAMPLE,
+        lambda match: rf"\end{{example{match['kind']}}}",
+        lambda _: "\n\n\\remainingsamples\n\n",
+    )
+    body = _EXAMPLES.sub(lambda _: "\n\n\\remainingsamples\n\n", body)
+    body = _replaced(body, _WRAPPED, lambda _: r"\end{wrapfigure}", _wrapped)
     # An environment defines a macro of its name, and there is one already.
     body = _SECTION.sub(lambda match: f"\n\\Heading{match[2]}{{}}\n" if match[1] == "begin" else "\n", body)
     body = _SWITCH.sub(lambda match: rf"\text{match[1]}{{", _PIXELS.sub("", body))
-    body = _QUOTED.sub(lambda match: match["kept"] or _MARKS[match[0]], body)
-    defined = whole[0][: whole.start(1) - whole.start()] if whole else ""
+    body = _marked(body)
     return _PREAMBLE + _headings(language) + _definitions(defined) + "\n" + body
 
 
-def _wrapped(match: re.Match[str]) -> str:
+def _document(text: str) -> tuple[str, str]:
+    """What stands before the document's text, and that; all is text where there is no `documentclass`."""
+    first = text.find(r"\documentclass")
+    begin = text.find(r"\begin{document}", first) if first >= 0 else -1
+    if begin < 0:
+        return "", text
+    inner = begin + len(r"\begin{document}")
+    end = text.find(r"\end{document}", inner)
+    return text[first:inner], text[inner:] if end < 0 else text[inner:end]
+
+
+class _Finder:
+    """Finds ends of pieces. An end that is nowhere is looked for once, so that all of it takes linear time."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._missing: set[str] = set()
+
+    def end(self, word: str, start: int) -> int:
+        """The place behind the next `word`; -1 where there is none."""
+        if word in self._missing or len(self._missing) >= _IN_VAIN:
+            return -1
+        found = self._text.find(word, start)
+        if found < 0:
+            self._missing.add(word)
+            return -1
+        return found + len(word)
+
+
+def _replaced(
+    text: str, begin: re.Pattern[str], end: Callable[[re.Match[str]], str], change: Callable[[str], str]
+) -> str:
+    """The text with each piece from `begin` to its end changed; `change` gets what is between them."""
+    finder, parts, at, place = _Finder(text), [], 0, 0
+    while (match := begin.search(text, place)) is not None:
+        word = end(match)
+        place = finder.end(word, match.end())
+        if place < 0:
+            place = match.end()
+            continue
+        parts += [text[at : match.start()], change(text[match.end() : place - len(word)])]
+        at = place
+    return "".join([*parts, text[at:]])
+
+
+def _marked(text: str) -> str:
+    """The text with its quotation marks changed, but in formulas and code."""
+    finder, parts, at, place = _Finder(text), [], 0, 0
+    dollars = True
+    while (match := _QUOTED.search(text, place)) is not None:
+        word, mark = match[0], _MARKS.get(match[0])
+        if mark is not None:
+            parts += [text[at : match.start()], mark]
+            at = place = match.end()
+            continue
+        kept = -1
+        if match["block"]:
+            kept = finder.end(rf"\end{{{match['block']}}}", match.end())
+        elif match["bar"]:
+            kept = finder.end(match["bar"], match.end())
+        elif word in _ENDS:
+            kept = finder.end(_ENDS[word], match.end())
+        if kept < 0:
+            inner = _INLINE.match(text, match.start()) if word[0] == "$" and dollars else None
+            # A dollar without its fellow: there is none for those behind it, either.
+            dollars = dollars and (word[0] != "$" or inner is not None)
+            inner = inner or (_BRACED.match(text, match.end()) if word in {r"\t", r"\texttt"} else None)
+            kept = match.end() if inner is None else inner.end()
+        place = kept
+    return "".join([*parts, text[at:]])
+
+
+def _wrapped(inner: str) -> str:
     """A picture with text around it; what stands under it is a paragraph, as only whole figures have captions."""
-    inside = _CAPTION.sub(lambda _: "\n\n{", match[1])
+    inside = _CAPTION.sub(lambda _: "\n\n{", inner)
     return f"\\begin{{wrapped}}{inside}\\end{{wrapped}}"
 
 
@@ -116,6 +192,7 @@ def _headings(language: str) -> str:
 def _definitions(preamble: str) -> str:
     """An author's own macros, out of what stands before the document."""
     found = re.findall(
-        rf"\\(?:re)?newcommand\*?\s*\{{?\\[A-Za-z]+\}}?(?:\[[0-9]\])?(?:\[[^\]]*\])?\s*{_ARGUMENT}", preamble
+        rf"\\(?:re)?newcommand\*?\s*\{{?\\[A-Za-z]+\}}?(?:\[[0-9]\])?(?:\[[^\]]{{0,999}}\])?\s{{0,99}}{_ARGUMENT}",
+        preamble,
     )
     return "\n".join(found)

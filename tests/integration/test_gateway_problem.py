@@ -134,8 +134,8 @@ def test_the_browser_says_in_which_language(app, ada):
     assert "You walk" in words(seen(accept="fr,en;q=0.5"))
     assert "You walk" in words(seen(accept="fi"))  # the first there is
     chosen = seen("/problems/caves?language=sv", "en")
-    assert "Du går" in words(chosen) and '<article class="card statement" lang="sv">' in chosen.text
-    assert re.search(r'language=sv[^>]* lang="sv" aria-current="true">Svenska<', chosen.text)
+    assert "Du går" in words(chosen) and '<article class="card statement" lang="sv" dir="ltr">' in chosen.text
+    assert re.search(r'language=sv[^>]* lang="sv" dir="ltr" aria-current="true">Svenska<', chosen.text)
     assert "English, Text" in words(chosen) and "English, PDF" in words(chosen)
     assert "You walk" in words(seen("/problems/caves?language=xx", "en"))
     assert "Grottvandring" in chosen.text

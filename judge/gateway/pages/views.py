@@ -158,34 +158,11 @@ _SHOWN_CHARS = 64 * 1024
 _SHOWN_LINES = 2000
 
 # Languages that are written from the right to the left, and scripts that are.
-_RTL: Final = frozenset(
-    [
-        "ar",
-        "arc",
-        "ckb",
-        "dv",
-        "fa",
-        "glk",
-        "he",
-        "iw",
-        "ji",
-        "ks",
-        "lrc",
-        "mzn",
-        "nqo",
-        "pnb",
-        "prs",
-        "ps",
-        "sd",
-        "sdh",
-        "syc",
-        "syr",
-        "ug",
-        "ur",
-        "yi",
-    ]
-)
-_RTL_SCRIPTS: Final = frozenset(["adlm", "arab", "aran", "hebr", "mand", "nkoo", "rohg", "samr", "syrc", "thaa"])
+_RTL: Final = {
+    *("ar", "arc", "ckb", "dv", "fa", "glk", "he", "iw", "ji", "ks", "lrc", "mzn", "nqo", "pnb"),
+    *("prs", "ps", "sd", "sdh", "syc", "syr", "ug", "ur", "yi"),
+}
+_RTL_SCRIPTS: Final = {"adlm", "arab", "aran", "hebr", "mand", "nkoo", "rohg", "samr", "syrc", "thaa"}
 
 
 def direction(language: str) -> str:

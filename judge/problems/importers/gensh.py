@@ -45,7 +45,7 @@ _COMPUTED = re.compile(r"\$\(\(([A-Za-z0-9_+*/% ()-]{1,200})\)\)")
 # A comment begins where a word may; the rest are quoted and bare parts of words.
 _PARTS = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|(?<!\S)#.*|(?:\\.|[^'"#\\]|(?<=\S)#)+""")
 _ALONE = re.compile(r"[$`;|&<>()*?]|(?<!\S)~")
-_BRACES = re.compile(r"\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}")
+_BRACES = re.compile(r"\{(?=[^{}\s]*\})[^{}\s]*?(?:,|\.\.)[^{}\s]*\}")
 _IN_QUOTES = re.compile(r"[$`]")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}")
 _SILENT = frozenset({"set", "echo", "hint", "desc", "cd", "wait", "ulimit"})  # they say nothing about the tests
