@@ -89,3 +89,22 @@ def _marked(char: str) -> str:
     if char == "\t" or unicodedata.category(char) == "Zs":
         return char
     return f"⟨U+{ord(char):04X}⟩"
+
+
+# Words that are counted; those that get more than an s are written with it.
+_COUNTED = re.compile(
+    r"(?<![\w.,-])1 (compressed )?(tests|groups|cases|pretests|subtasks|samples|files|inputs|outputs|answers|pictures"
+    r"|attachments|submissions|headers|batches|solutions|points|tests)\b"
+)
+
+
+def several(count: int, what: str) -> str:
+    """`1 test`, `2 tests`."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
+
+
+def singular(line: str) -> str:
+    """A sentence with `1 test` for `1 tests`."""
+    return _COUNTED.sub(
+        lambda found: f"1 {found[1] or ''}" + found[2].removesuffix("es" if found[2] == "batches" else "s"), line
+    )

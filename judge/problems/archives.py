@@ -144,6 +144,7 @@ class Archive(Tree):
         else:
             self._take(name, target.file_size)
             self._entries[name] = target
+            self.followed.add(name)
 
     def _enter(self, top: str) -> None:
         self._prefix += top + "/"
@@ -271,6 +272,7 @@ class TarArchive(Tree):
         else:
             self._take(name, target[1])
             self._places[name] = target
+            self.followed.add(name)
 
     def _enter(self, top: str) -> None:
         self._places = within(self._places, top)

@@ -49,6 +49,8 @@ class Tree(ABC):
         self.files: dict[str, int] = {}
         # Links that are not followed, with the reason: what they lead to is no part of the package.
         self.links: dict[str, str] = {}
+        # Files that are links to others of the package.
+        self.followed: set[str] = set()
         # Files and folders that are left out by their names, and that somebody may have meant; a few of them.
         self.left_out: dict[str, None] = {}
         # Things that must live as long as the tree, such as archives in it.
@@ -93,6 +95,7 @@ class Tree(ABC):
         """Make a folder the root; what lies beside it is no part of the package any more."""
         self.files = within(self.files, top)
         self.links = within(self.links, top)
+        self.followed = set(within(dict.fromkeys(self.followed, True), top))
         self.left_out = within(self.left_out, top)
         self.label = f"{self.label}/{top}"
         self._enter(top)
@@ -177,9 +180,11 @@ class Folder(Tree):
                 self.links[path] = "links to what is not a file of the package; copy it in"
                 return
             self._linked[path] = target
+            self.followed.add(path)
             status = target.stat()
         elif full != self._root / path:
             self._linked[path] = full
+            self.followed.add(path)
         if stat.S_ISREG(status.st_mode):
             self._take(path, status.st_size)
         elif not stat.S_ISDIR(status.st_mode):

@@ -224,7 +224,7 @@ def test_a_language_that_nobody_has_is_left_out_and_named(cluster: Cluster, tmp_
     began = time.monotonic()
     verified = ctl(cluster, "problem", "verify", "absent", code=4)
     assert f"left out accepted/b{suffix}: no executor has {language}" in verified.stdout
-    assert "1 submissions, all as expected; 1 left out" in verified.stdout
+    assert "1 submission, all as expected; 1 left out" in verified.stdout
     rows = json.loads(ctl(cluster, "problem", "verify", "absent", "-o", "json", code=4).stdout)
     assert [row["left_out"] for row in rows if row["right"] is None] == [f"no executor has {language}"]
     assert time.monotonic() - began < 60
@@ -422,7 +422,7 @@ def test_a_dialect_that_was_said_stays_with_the_problem(
     ctl(cluster, "problem", "import", root, "--dialect", dialect)
     assert f"legacy, read as {dialect} reads it" in ctl(cluster, "problem", "show", root.name).stdout
     said = ctl(cluster, "problem", "verify", root.name).stdout
-    assert f"{root.name}: 1 submissions, all as expected" in said
+    assert f"{root.name}: 1 submission, all as expected" in said
     for option, value in (("--dialect", dialect), ("--from", "package"), ("--memory", "64"), ("--as", "other")):
         said = ctl(cluster, "problem", "verify", root.name, option, value, code=EXIT_USAGE).stderr
         assert f"{option}: is for packages that are imported; leave it out for a problem of the cluster" in said
@@ -448,7 +448,7 @@ def test_cases_for_the_validators_themselves(cluster: Cluster, tmp_path: Path) -
     root = package(tmp_path / "cases", VALIDATORS, CASES, burning(accepted__a=0.02), yaml=limits)
     said = ctl(cluster, "problem", "check", "--run", root).stdout
     for folder in ("invalid_input", "invalid_answer", "invalid_output", "valid_output"):
-        assert f"note: cases: 1 cases of data/{folder} tried" in said
+        assert f"note: cases: 1 case of data/{folder} tried" in said
     for path, text in (
         ("invalid_input/two.in", "2\n"),
         ("invalid_answer/word.ans", "7\n"),
@@ -471,5 +471,5 @@ def test_cases_that_cannot_be_tried_are_named(cluster: Cluster, tmp_path: Path) 
     yaml = YAML + "type: interactive\nlimits: {time_limit: 1}\n"
     root = package(tmp_path / "untried", CASES, talks, burning(accepted__a=0.02), yaml=yaml)
     said = ctl(cluster, "problem", "check", "--run", root).stdout
-    assert "1 cases of data/invalid_input are kept and not run: no validator looks at them" in said
-    assert "1 cases of data/valid_output are kept and not run: the output validator speaks with programs here" in said
+    assert "1 case of data/invalid_input is kept and not run: no validator looks at them" in said
+    assert "1 case of data/valid_output is kept and not run: the output validator speaks with programs here" in said

@@ -42,8 +42,9 @@ def row(*verdicts: m.Verdict) -> checking.CheckRow:
 def test_an_output_validator_that_fails_on_every_answer_stops_the_import(count: int) -> None:
     done = checking.CheckOutcome()
     checking._judge(row(*[m.Verdict.JE] * count), done)
-    assert done.warnings == [] and "fails on all" in done.broken[0]
-    with pytest.raises(UsageError, match=rf"x: is not imported: its output validator fails on all {count} answers"):
+    which = "its only answer" if count == 1 else f"all {count} answers"
+    assert done.warnings == [] and f"fails on {which}" in done.broken[0]
+    with pytest.raises(UsageError, match=rf"x: is not imported: its output validator fails on {which}"):
         checking.refuse("x", done)
 
 

@@ -95,7 +95,7 @@ def test_a_batch_task(tmp_path):
             "submissions/accepted/soluzione.py",
         }
         notes = "\n".join(package.notes)
-        assert "token_mode" in notes and "public_testcases" in notes and "1 files in sol/" in notes
+        assert "token_mode" in notes and "public_testcases" in notes and "1 file in sol/" in notes
 
 
 def test_old_names_and_places(tmp_path):

@@ -157,7 +157,7 @@ def test_tests_beside_compressed_ones_are_all(tmp_path: Path) -> None:
         with read_package(root) as package:
             assert [name for _, name in names_of(package)] == ["examples_4", "1", "2", "a_3"]
             said = "\n".join(package.notes)
-            assert "3 compressed files of tests" in said and "1 tests of the archive examples.zip; 1 more are" in said
+            assert "3 compressed files of tests" in said and "1 test of the archive examples.zip; 1 more are" in said
             assert "more.zip: its 2 tests are those beside it" in said
 
 
@@ -263,7 +263,7 @@ def test_a_checker_beside_the_tests(tmp_path: Path) -> None:
     with read_package(folder(tmp_path, files_of(["1.in", "1.out"], extra), "sum")) as package:
         (program,) = package.manifest.validators
         assert set(program.files) == {"build", "checker.cpp", "testlib.h", "wrapper.c"}
-        assert any("answers of 1 tests" in note for note in package.notes), "a checker can do without"
+        assert any("answers of 1 test" in note for note in package.notes), "a checker can do without"
 
 
 def test_ours_takes_the_place_of_a_testlib_that_is_not_there(tmp_path: Path) -> None:

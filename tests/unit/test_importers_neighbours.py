@@ -248,7 +248,7 @@ def test_samples_of_cases_beside_examples(tmp_path: Path) -> None:
     files: Files = {f"{name}.{ending}": b"1\n" for name in names for ending in ("in", "out")}
     made = opened(tmp_path, {**files, "testplan": b"sample.1 0\n1 100\n"})
     assert [len(made.below(f"data/{kind}")) for kind in ("sample", "secret")] == [2, 4]
-    assert any("1 samples of cases/ without points: those of examples/ are shown" in note for note in made.notes)
+    assert any("1 sample of cases/ without points: those of examples/ are shown" in note for note in made.notes)
 
 
 def test_a_solution_of_omegaup_that_nothing_is_asked_of(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_rime_is_known_by_its_solutions(tmp_path: Path) -> None:
 def test_tests_that_rime_would_make(tmp_path: Path) -> None:
     notes = opened(tmp_path, {**RIME, "tests/00_sample.diff": b"1\n"}).notes
     assert any("tests that the generators of tests/TESTSET make" in note for note in notes)
-    assert any("1 tests, 1 of them samples" in note for note in notes)
+    assert any("1 test, 1 of them samples" in note for note in notes)
 
 
 @pytest.mark.parametrize(

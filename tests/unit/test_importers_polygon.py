@@ -375,7 +375,7 @@ def test_two_testsets(tmp_path: Path) -> None:
     files["problem.xml"] = files["problem.xml"].replace(b"<testset ", pre, 1)
     package = taken(tmp_path, files)
     assert len(package.manifest.tests) == 3
-    assert any("testset pretests of 1 tests: only tests decides" in note for note in package.notes)
+    assert any("testset pretests of 1 test: only tests decides" in note for note in package.notes)
 
 
 def test_line_ends_of_windows_become_plain_ones(tmp_path: Path) -> None:

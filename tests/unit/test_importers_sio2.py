@@ -61,7 +61,7 @@ def test_a_whole_package(kind: object, tmp_path: Path) -> None:
             "submissions/rejected/abcb1.cpp", "submissions/time_limit_exceeded/abcs1.cpp",
         ]  # fmt: skip
         said = "\n".join(package.notes)
-        assert "6 tests in 4 subtasks (min)" in said and "1 attachments" in said
+        assert "6 tests in 4 subtasks (min)" in said and "1 attachment" in said
         assert "prog/abcingen.cpp: makes inputs there" in said and "prog/abcinwer.cpp: looks at inputs" in said
 
 

@@ -25,6 +25,7 @@ from judge.model.problem import FileIndex, ProblemManifest, ProblemProgram, Prob
 from judge.problems.examples import Example
 from judge.problems.expectations import Candidate
 from judge.problems.package import Package
+from judge.text import several
 
 # So many outputs are handed in together, and so many bytes of them: what every cluster takes.
 _TOGETHER, _BYTES = 50, 128 * 1024
@@ -102,7 +103,10 @@ def run(api: Api, package: Package, folders: Sequence[Cases], there: Present, *,
     for cases in folders:
         why, programs = _not_run(package.manifest, cases)
         if why:
-            done.notes.append(f"{len(cases.files)} cases of data/{cases.folder} are kept and not run: {why}")
+            verb = "is" if len(cases.files) == 1 else "are"
+            done.notes.append(
+                f"{several(len(cases.files), 'case')} of data/{cases.folder} {verb} kept and not run: {why}"
+            )
             continue
         languages = [one.language for one in programs if one.language]
         missing = next((one for one in languages if not there.takes(one)), None)
@@ -204,7 +208,7 @@ def _judge(row: CaseRow, done: CheckOutcome) -> None:
     missing = [name for name in row.names if name not in tests]
     if missing:
         why = show_line(str(result.reason or row.task.verdict or row.task.status))
-        done.warnings.append(f"{len(missing)} cases of data/{row.cases.folder} could not be tried: {why}")
+        done.warnings.append(f"{several(len(missing), 'case')} of data/{row.cases.folder} could not be tried: {why}")
     wrong = []
     for name, test in tests.items():
         where, said = f"data/{name}.{kind.files[-1]}", show_line(test.message or test.reason)
@@ -217,7 +221,7 @@ def _judge(row: CaseRow, done: CheckOutcome) -> None:
     more = [f"data/{row.cases.folder}: … and {len(wrong) - _NAMED} more cases"] if len(wrong) > _NAMED else []
     done.refused += [*wrong[:_NAMED], *more]
     if tests:
-        done.notes.append(f"{len(tests)} cases of data/{row.cases.folder} tried")
+        done.notes.append(f"{several(len(tests), 'case')} of data/{row.cases.folder} tried")
 
 
 def table_of(rows: Sequence[CaseRow]) -> Table:

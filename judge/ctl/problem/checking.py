@@ -139,7 +139,8 @@ def _judge(row: CheckRow, done: CheckOutcome) -> None:
     if row.kind == "answers" and failed and len(failed) == len(result.tests):
         # A validator that says yes or no to nothing judges no submission either.
         why = show_line(failed[0].reason or failed[0].message or failed[0].error)
-        done.broken.append(f"its output validator fails on all {len(failed)} answers (test {failed[0].name}: {why})")
+        which = "its only answer" if len(failed) == 1 else f"all {len(failed)} answers"
+        done.broken.append(f"its output validator fails on {which} (test {failed[0].name}: {why})")
         return
     sentences = {test.name: _sentence(row.kind, test) for test in bad}
     # An answer file is whatever the output validator reads, and need not be an output that it accepts.

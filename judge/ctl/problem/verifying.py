@@ -24,7 +24,7 @@ from judge.problems.folders import folder_of
 from judge.problems.importers.draft import ImporterWords
 from judge.problems.package import Package
 from judge.problems.reading.formats import Dialect
-from judge.text import decimal
+from judge.text import decimal, several
 
 Priority = Literal["high", "normal", "low"]
 # Rows and sentences that the cluster keeps of a verification.
@@ -242,7 +242,7 @@ def print_verified(verified: Verified) -> None:
     for line in verified.faults:
         show.out.say(f"✗ {line}", "red")
     wrong = sum(bool(row.wrong) for row in verified.rows)
-    total = f"{verified.name}: {len(verified.rows)} submissions, "
+    total = f"{verified.name}: {several(len(verified.rows), 'submission')}, "
     total += "all as expected" if verified.right else f"{wrong} not as expected"
     total += f"; {len(verified.left_out)} left out" if verified.left_out else ""
     style = "bold red" if not verified.right else "bold yellow" if verified.left_out else "bold green"

@@ -20,9 +20,10 @@ from judge.problems import metadata
 from judge.problems.importers import bapctools_entries as entries
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Made, Ref, dump, read
-from judge.problems.importers.making import MOST, SOLUTION, MakingStep, Plan, UnmadeError, several, words
+from judge.problems.importers.making import MOST, SOLUTION, MakingStep, Plan, UnmadeError, words
 from judge.problems.programs import substitute
 from judge.problems.tree import Tree, clean
+from judge.text import several
 
 SETTINGS = "generators/generators.yaml"
 # In the order in which their tests are numbered.

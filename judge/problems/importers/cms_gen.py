@@ -14,8 +14,9 @@ from judge.errors import PackageError
 from judge.problems.importers import ioi, testlib
 from judge.problems.importers.cases import points
 from judge.problems.importers.draft import Draft
-from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, several, words
+from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, words
 from judge.problems.tree import Tree, clean
+from judge.text import several
 
 _GEN = "gen/GEN"
 # As many as judge.yaml may have.

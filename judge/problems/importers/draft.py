@@ -22,6 +22,7 @@ from judge.errors import PackageError
 from judge.problems.archives import open_tree
 from judge.problems.pointers import refuse_pointers
 from judge.problems.tree import CHUNK, Tree, clean
+from judge.text import singular
 from judge.yamltext import Fields, Items, SpelledFloat, SpelledInt, StrangersLoader, text_of
 
 PROBLEM_YAML = "problem.yaml"
@@ -67,11 +68,11 @@ class Report:
 
     def took(self, line: str) -> None:
         """Note something that was carried over."""
-        self.carried.append(clean(line, 400))
+        self.carried.append(clean(singular(line), 400))
 
     def dropped(self, line: str) -> None:
         """Note something that was not carried over, or not as it was; said once."""
-        shown = clean(line, 400)
+        shown = clean(singular(line), 400)
         if shown not in self._seen:
             self._seen.add(shown)
             self.left.append(shown)

@@ -22,8 +22,9 @@ from judge.languages import python
 from judge.problems import metadata
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref
-from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, several
+from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError
 from judge.problems.tree import Tree, clean
+from judge.text import several
 
 _SOURCED = re.compile(rb"^[ \t]*(?:\.|source)[ \t]+(\S*gen\.sh)\b", re.MULTILINE)
 # Settings that a gen.sh of the package's own writes for a group of tests, and for samples.

@@ -139,7 +139,7 @@ class ChangedLines(Tree):
         self._base = base
         self._rule = rule
         self.changed = sizes
-        self.held, self.links = base.held, base.links
+        self.held, self.links, self.left_out = base.held, base.links, base.left_out
         self.files = {**base.files, **sizes}
 
     def where(self, path: str) -> str:

@@ -18,6 +18,7 @@ from judge.languages import table
 from judge.problems.importers import ioi, testlib
 from judge.problems.importers.draft import Content, Draft, Made, Ref, read
 from judge.problems.tree import CHUNK, Tree, clean
+from judge.text import several
 
 # So many tests are made for one package, and so many arguments has one program.
 MOST = 5000
@@ -189,7 +190,8 @@ class MadeTree(Tree):
         super().__init__(base.label)
         self._base = base
         self._made = made.files
-        self.held, self.links, self.left_out = base.held, base.links, base.left_out
+        self.held, self.links, self.followed = base.held, base.links, base.followed
+        self.left_out = base.left_out
         for path, size in base.files.items():
             if path not in made.files:
                 self._take(path, size)
@@ -322,8 +324,3 @@ def _asks_eval(draft: Draft, files: Mapping[str, Content]) -> bool:
     return draft.report.origin in ioi.DEFINING and any(
         ioi.asks_eval(read(content)) for name, content in files.items() if name != "testlib.h"
     )
-
-
-def several(count: int, what: str) -> str:
-    """`1 test`, `2 tests`."""
-    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -153,7 +153,7 @@ class Packed(Tree):
         """Unpack; PackageError for what is damaged, or passes a tree's limits."""
         super().__init__(base.label)
         self._base = base
-        self.held, self.links = base.held, base.links
+        self.held, self.links, self.left_out = base.held, base.links, base.left_out
         self.notes: list[tuple[bool, str]] = []
         self._unpacked: dict[str, Path] = {}
         self._inner: dict[str, Ref] = {}

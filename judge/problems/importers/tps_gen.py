@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft
-from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, several, words
+from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, words
 from judge.problems.tree import clean
+from judge.text import several
 
 DATA = "gen/data"
 _HEADER, _FOOTER = "gen/input.header", "gen/input.footer"

@@ -13,8 +13,9 @@ from typing import Any
 from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Content, Draft, Ref
-from judge.problems.importers.making import MakingStep, Plan, several
+from judge.problems.importers.making import MakingStep, Plan
 from judge.problems.tree import clean
+from judge.text import several
 
 # The folder of the files that were made: no package has such a folder.
 MADE = "made by generators"

@@ -7,13 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
+from urllib.parse import unquote
 
 from judge import yamltext
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import directory, ioi, testlib
 from judge.problems.importers.cases import ImportedCase, ImportedSubtask, Rule, points, write_scored
-from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number
+from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number, slug, unique
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.tree import Tree, clean
 from judge.text import decimal
@@ -29,6 +30,10 @@ _POSSIBLE = {"time": (0.001, 600), "memory": (4, 65536)}
 # A test's name, and in it the number of its subtask.
 _NUMBERED = re.compile(r"[\w.-]*?(?:(\d*)[-_])?\d+", re.ASCII)
 _WHOLE = 100
+# The folder of what a statement refers to as `file://NAME`; a statement may be nothing but a PDF that it shows.
+_ADDED = "additional_file"
+_FILE = re.compile(r"file://([^\s()<>\"'?#\]\[]{1,255})(?:\?[^\s()<>\"'\]]{0,200})?")
+_WHOLE_PDF = re.compile(r"@\[pdf\]\(file://([^\s()?#]{1,255})(?:[?#][^\s()]{0,200})?\)", re.IGNORECASE)
 _KINDS = ("default", "interactive", "submit_answer")
 _CHECKERS = {"default": ["case_sensitive"], "strict": ["case_sensitive", "space_change_sensitive"]}
 # Keys that the top, a subtask and a case may have; some of them are about the site alone.
@@ -378,12 +383,43 @@ class HydroConversion:
         # The one that names its language first: Hydro shows the other where it has none in the reader's.
         for path in sorted(self._tree.files, key=lambda path: (path == "problem.md", path)):
             found = STATEMENT.fullmatch(path)
-            if found is not None and not ioi.put_statement(draft, path, (found[1] or "zh").replace("_", "-")):
+            if found is not None and not self._put_statement(path, (found[1] or "zh").replace("_", "-")):
                 draft.report.dropped(f"{path}: there is a statement in that language already")
-        ioi.put_attachments(draft, "additional_file")
+        ioi.put_attachments(draft, _ADDED)
         used = {content.path for content in draft.files.values() if isinstance(content, Ref)}
         used |= {path for path in self._tree.files if STATEMENT.fullmatch(path)}
         directory.put_beside(draft, {*used, *self._put_in_others(), self._path, PROBLEM})
+
+    def _put_statement(self, path: str, language: str) -> bool:
+        """A statement with its pictures: `file://one.png` is additional_file/one.png there."""
+        draft, text = self._draft, self._draft.text(path)
+        whole = _WHOLE_PDF.fullmatch(text.strip())
+        pdf = f"{_ADDED}/{unquote(whole[1])}" if whole is not None else ""
+        if pdf in self._tree.files:
+            return ioi.put_statement(draft, pdf, language)
+        target = f"statement/problem.{re.sub(r'[^A-Za-z0-9-]', '-', language)}.md"
+        if target in draft.files:
+            return False
+
+        def local(found: re.Match[str]) -> str:
+            name = unquote(found[1])
+            source = f"{_ADDED}/{name}"
+            if source not in self._tree.files or not name.lower().endswith(ioi.PICTURES):
+                return found[0]
+            return self._pictures[source]
+
+        pictures = [one for one in self._tree.below(_ADDED) if one.lower().endswith(ioi.PICTURES)]
+        self._pictures = unique(pictures, lambda one: slug(posixpath.basename(one), "picture"))
+        changed = _FILE.sub(local, text)
+        used = [one for one, name in self._pictures.items() if name in changed and changed != text]
+        for one in used:
+            if (place := f"statement/{self._pictures[one]}") not in draft.files:
+                draft.put(place, draft.ref(one))
+        draft.put(target, changed if changed != text else draft.ref(path))
+        draft.report.took(f"statement ({language}): {self._tree.where(path)}")
+        if used:
+            draft.report.took(f"{len(used)} pictures of {_ADDED}/ beside it")
+        return True
 
     def _put_in_others(self) -> set[str]:
         """Files that are in the package in other words than their own: programs that were put together with others."""

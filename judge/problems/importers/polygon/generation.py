@@ -10,9 +10,10 @@ from xml.etree.ElementTree import Element
 from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref
-from judge.problems.importers.making import MakingStep, Plan, UnmadeError, several, words
+from judge.problems.importers.making import MakingStep, Plan, UnmadeError, words
 from judge.problems.importers.polygon.document import PROBLEM_XML, path_of, runs, source
 from judge.problems.tree import clean
+from judge.text import several
 
 _INTERACTOR = "interactor"
 _FULL = "take a full package from Polygon (Packages, linux)"

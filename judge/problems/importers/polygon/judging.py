@@ -18,12 +18,11 @@ from judge.problems.importers.cases import (
     write_unbounded,
 )
 from judge.problems.importers.draft import Draft, Ref, as_number
-from judge.problems.importers.making import several
 from judge.problems.importers.polygon.assets import Programs
 from judge.problems.importers.polygon.document import PROBLEM_XML, expand, number
 from judge.problems.importers.polygon.generation import PolygonTest, check_files
 from judge.problems.tree import Tree
-from judge.text import decimal
+from judge.text import decimal, several
 
 # The set that decides on Codeforces; others are run before it, or not at all.
 _MAIN = "tests"
@@ -201,7 +200,9 @@ def _shown_samples(draft: Draft, tests: Sequence[PolygonTest], *, interactive: b
         for ending, kind, file in (("", "in", test.input), (".a", "ans", test.answer)):
             shown = _example(draft.tree, test.index, ending)
             if shown is not None and not _same(draft.tree, shown, file):
-                draft.put(f"{path.removesuffix('.in')}.{kind}.statement", Ref(draft.tree, shown))
+                # The format wants what is shown and what can be downloaded together.
+                for use in ("statement", "download"):
+                    draft.put(f"{path.removesuffix('.in')}.{kind}.{use}", Ref(draft.tree, shown))
     if interactive and samples:
         draft.report.dropped("interactive samples as dialogues: Polygon has their two sides apart")
 
