@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
@@ -170,6 +171,16 @@ def size(value: int) -> int:
     return math.ceil(_stepped(value / LEAST_BYTES) * LEAST_BYTES)
 
 
+def _within(rounded: Callable[[Any], float], value: float, limit: float | None) -> float:
+    """A figure rounded up, but not beyond the limit that it keeps."""
+    shown = rounded(value)
+    return limit if limit is not None and value <= limit < shown else shown
+
+
+def _limit(result: m.Result, name: str) -> float | None:
+    return None if result.limits is None else getattr(result.limits, name)
+
+
 def _stepped(value: float) -> float:
     """The next preferred number from 1 up; 0 for nothing."""
     if not value > 0:
@@ -195,8 +206,8 @@ def _result(result: m.Result, verdict: m.Verdict | None, samples: frozenset[str]
     return _listed(
         result,
         tests=tests,
-        cpu=seconds(result.cpu),
-        memory=size(result.memory),
+        cpu=_within(seconds, result.cpu, _limit(result, "cpu")),
+        memory=round(_within(size, result.memory, _limit(result, "memory"))),
         reason=_reason(result, verdict, tests),
         withheld=True,
     )
@@ -210,8 +221,8 @@ def _secret_test(test: m.TestResult, result: m.Result) -> m.TestResult:
         reason = _TOTAL
     return _listed(
         test,
-        cpu=seconds(test.cpu),
-        memory=size(test.memory),
+        cpu=_within(seconds, test.cpu, _limit(result, "cpu")),
+        memory=round(_within(size, test.memory, _limit(result, "memory"))),
         reason=reason,
         # A validator may write a score for its own ends where the problem gives no points.
         score=test.score if result.score is not None else None,

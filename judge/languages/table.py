@@ -325,6 +325,13 @@ def family(name: str, table: Mapping[str, Language]) -> str:
     return row.family if row is not None else name
 
 
+def more_than(limits: Limits, names: Iterable[str], table: Mapping[str, Language]) -> list[tuple[str, Limits]]:
+    """The languages of these, by title, whose programs get more CPU time or memory than a problem's limits say."""
+    rows = [table[name] for name in names if name in table]
+    own = [(row.title, row.limits(limits)) for row in rows]
+    return [(title, more) for title, more in own if (more.cpu, more.memory) != (limits.cpu, limits.memory)]
+
+
 def allows(allowed: Iterable[str], name: str | None, table: Mapping[str, Language]) -> bool:
     """Says whether a problem takes this row; `allowed` (empty: all) has its name or its family's."""
     names = set(allowed)

@@ -52,6 +52,7 @@ enum { WRITABLE = 1, INTO_CGROUP = 2, OUTPUT_FILE = 4, LEFT = 8, FIXED_STACK = 1
 enum { IN_SCRATCH = 01000 };                            /* flags of PUT, beside the mode */
 enum { SAW_SIGSYS = 1 };                                /* flags of EXITED */
 enum { PROCESS_1 = '1', LAST_HELPER = '9' };             /* pids: the helpers' are between, the runs' above */
+enum { PIPE_BYTES = 1024 * 1024 };
 enum { MAX_PENDING = 1024, MAX_LOCKED = 64 * 1024 };    /* signals and timers; bytes that stay in memory */
 enum { MAX_PACKET = 160 * 1024, MAX_STRINGS = 8192, MAX_FDS = 72, MAX_CGROUPS = 4, MAX_FILTER = 4096 };
 
@@ -93,6 +94,12 @@ struct call {
     char *cwd, **argv, *env[MAX_STRINGS + 1];
     int stdio[3], cgroup, pipes[MAX_FDS];
     char *output; /* the file of /scratch that the slot wants, or NULL */
+};
+
+/* A program's stdout or stderr: a pipe, so that it is a stream by whatever name it is opened; `file` gets the bytes. */
+struct stream {
+    int pipe, file;
+    off_t size;
 };
 
 static char *packet; /* MAX_PACKET bytes that the parents see too */
@@ -611,40 +618,93 @@ static pid_t start_by(struct parent *parent, ssize_t size, const int *fds) {
     return -1;
 }
 
-/* Until the main process has ended or the slot says KILL; then nothing but process 1 is left. */
-static void supervise(pid_t main_pid, struct answer *answer) {
-    struct pollfd sources[3] = {{signals, POLLIN, 0}, {channel, POLLIN, 0}};
+/* Gives the run a pipe in place of each memory file that is to have its output. */
+static void make_streams(struct stream *streams, int *fds) {
+    for (int i = 0; i < 2; i++) {
+        struct stat st;
+        int ends[2];
+        streams[i] = (struct stream){-1, call.stdio[1 + i], 0};
+        if (fstat(streams[i].file, &st) < 0) die("output");
+        if (!S_ISREG(st.st_mode)) continue;
+        /* The program may open it again by its name in /proc. */
+        if (pipe2(ends, O_CLOEXEC) < 0 || fchmod(ends[1], 0666) < 0) die("pipe");
+        fcntl(ends[1], F_SETPIPE_SZ, PIPE_BYTES); /* a wish: fewer turns between the run and this process */
+        streams[i].pipe = ends[0];
+        for (int at = 0; at < MAX_FDS; at++)
+            if (fds[at] == streams[i].file) fds[at] = ends[1];
+        call.stdio[1 + i] = ends[1];
+    }
+}
+
+/* The run has them, or never will: nobody but it keeps its pipes open. */
+static void close_ends(const struct stream *streams, int *fds) {
+    for (int i = 0; i < 2; i++) {
+        if (streams[i].pipe < 0) continue;
+        close(call.stdio[1 + i]);
+        for (int at = 0; at < MAX_FDS; at++)
+            if (fds[at] == call.stdio[1 + i]) fds[at] = streams[i].file;
+    }
+}
+
+/* Takes what is in a pipe, up to `most` bytes in all. Returns 1 when there are so many, 0 else; at its end forgets it. */
+static int drain(struct stream *stream, off_t most) {
+    while (stream->pipe >= 0 && stream->size < most) {
+        loff_t at = stream->size;
+        ssize_t done = splice(stream->pipe, NULL, stream->file, &at, (size_t)(most - stream->size), SPLICE_F_NONBLOCK);
+        if (done < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+        if (done < 0) die("output");
+        stream->size = at;
+        if (done == 0) {
+            close(stream->pipe);
+            stream->pipe = -1;
+        }
+    }
+    return stream->size >= most;
+}
+
+/*
+ * Until the main process has ended, the slot says KILL, or an output has `most` bytes; then nothing but process 1 is left.
+ */
+static void supervise(pid_t main_pid, struct answer *answer, struct stream *streams, off_t most) {
+    struct pollfd sources[5] = {{signals, POLLIN, 0}, {channel, POLLIN, 0}};
     struct signalfd_siginfo info;
     struct timespec pause;
     int fds[MAX_FDS], ended = 0, killed = 0;
     forget_calls();
     while (!ended && !killed) {
+        for (int i = 0; i < 2; i++) sources[3 + i] = (struct pollfd){streams[i].pipe, POLLIN, 0};
         wait_for_calls(&sources[2]);
-        if (ppoll(sources, 3, pause_of_calls(&pause) ? &pause : NULL, NULL) < 0 && errno != EINTR) die("poll");
+        if (ppoll(sources, 5, pause_of_calls(&pause) ? &pause : NULL, NULL) < 0 && errno != EINTR) die("poll");
         serve_calls(&sources[2]);
+        for (int i = 0; i < 2; i++)
+            if (sources[3 + i].revents && drain(&streams[i], most)) killed = 1;
         if (sources[0].revents) {
             if (read(signals, &info, sizeof info) < 0) die("signalfd");
             ended = reap(main_pid, answer, WNOHANG);
         }
         if (sources[1].revents && !ended) {
             if (receive(fds) == 0) leave();
-            killed = ((struct request *)packet)->kind == KILL;
+            killed = killed || ((struct request *)packet)->kind == KILL;
         }
     }
     answer->wall_ns = now() - shared->began_ns;
     kill_runs();
     reap(main_pid, answer, 0);
+    for (int i = 0; i < 2; i++) drain(&streams[i], most);
 }
 
-static void run(ssize_t size, const int *fds) {
+static void run(ssize_t size, int *fds) {
+    struct stream streams[2];
     struct answer answer = {.kind = EXITED}, ready = {.kind = READY};
     read_call(size, fds);
     int writable = (call.request->flags & WRITABLE) != 0;
+    off_t most = (off_t)call.request->fsize; /* the packet is another one later */
     pid_t pid;
     set_box_writable(writable);
     for (size_t i = 0; i < sizeof scratch / sizeof *scratch; i++) touch_unused(scratch[i]);
     rewind_pids(LAST_HELPER);
     shared->network = network();
+    make_streams(streams, fds);
     shared->error = 0;
     memset(shared->stage, 0, sizeof shared->stage);
     if (run_cgroup.count > 0) {
@@ -653,13 +713,16 @@ static void run(ssize_t size, const int *fds) {
         not_started(errno);
     }
     shared->began_ns = now();
+    close_ends(streams, fds);
     if (pid < 0) {
         answer.status = SIGKILL;
     } else if (shared->error != 0) {
         if (waitpid(pid, &answer.status, __WALL) < 0) die("waitpid"); /* not executed: it may signal nobody */
     } else {
-        supervise(pid, &answer);
+        supervise(pid, &answer, streams, most);
     }
+    for (int i = 0; i < 2; i++)
+        if (streams[i].pipe >= 0) close(streams[i].pipe);
     struct statfs left;
     if (writable && own_statfs("/box", &left) == 0) answer.box = (left.f_blocks - left.f_bfree) * (uint64_t)left.f_bsize;
     answer.error = shared->error;

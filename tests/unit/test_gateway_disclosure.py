@@ -175,6 +175,22 @@ def test_seconds_are_rounded_up_by_a_tenth_at_most(value: float) -> None:
     assert disclosure.seconds(shown) <= shown * (1 + 1e-9), "rounding twice changes nothing"
 
 
+@given(st.floats(min_value=0, max_value=700), st.integers(0, 2**34), st.floats(0.1, 600), st.integers(2**22, 2**33))
+def test_a_figure_that_keeps_its_limit_is_not_shown_above_it(
+    cpu: float, memory: int, seconds: float, most: int
+) -> None:
+    limits = m.Limits(cpu=seconds, memory=most)
+    one = _test("secret/1").model_copy(update={"cpu": cpu, "memory": memory})
+    result = m.Result(tests=[one], cpu=cpu, memory=memory, limits=limits)
+    seen = disclosure.to_submitter(_judged(result=result)).result
+    assert seen is not None
+    for shown in (seen, seen.tests[0]):
+        assert (shown.cpu <= seconds) == (cpu <= seconds) or shown.cpu >= cpu > seconds
+        assert (shown.memory <= most) == (memory <= most)
+        assert shown.memory >= memory
+        assert shown.cpu >= cpu * (1 - 1e-9) - 1e-4
+
+
 def test_figures_carry_as_few_bits_as_the_page_says() -> None:
     """docs/judging.md: CPU time below 2 s and memory below 512 MiB are 57 and 68 figures."""
     times = {disclosure.seconds(value / 1000) for value in range(2001)}

@@ -10,6 +10,7 @@ from rich.text import Text
 from judge.ctl import show
 from judge.ctl.problem import inferring
 from judge.ctl.problem.importing import Tried
+from judge.languages.table import allows, load_table, more_than
 from judge.model.problem import IoiTask, ProblemInfo, ProblemManifest, ProblemProgram
 from judge.text import decimal, size
 
@@ -48,6 +49,7 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
         ("imported (UTC)", info.imported[:19].replace("T", " ")),
         ("tests", f"{len(manifest.tests)}, {samples} of them samples"),
         ("limits", f"{decimal(limits.cpu)} s CPU, {decimal(limits.wall_seconds)} s wall, {size(limits.memory)} memory"),
+        ("with a runtime", _more_words(manifest)),
         ("time limit", inferring.origin_words(manifest)),
         ("must be too slow", ", ".join(f"{path} ({cpu:.2f} s)" for path, cpu in slow.items())),
         ("not judged for it", ", ".join(origin.left_out) if origin else ""),
@@ -97,6 +99,16 @@ def _programs(*programs: ProblemProgram | None) -> str:
         for program in programs
         if program is not None
     )
+
+
+def _more_words(manifest: ProblemManifest) -> str:
+    """The languages whose programs get more memory than the limit, as their rows in the built-in table say."""
+    table = load_table()
+    names = [name for name, row in table.items() if row.family == name and allows(manifest.languages, name, table)]
+    found: dict[int, list[str]] = {}
+    for title, own in more_than(manifest.limits, names, table):
+        found.setdefault(own.memory, []).append(title)
+    return "; ".join(f"{size(memory)} in {', '.join(titles)}" for memory, titles in sorted(found.items()))
 
 
 def _task_words(task: IoiTask) -> str:

@@ -21,6 +21,8 @@ from judge.text import size
 # one sandbox.
 BUILT = 64 * MIB
 BUILT_MOST = 256 * MIB
+# Bytes of each output of a run that have room beside the share.
+OUTPUT = Limits().output
 # No program gets less than so many bytes: the task is given back instead.
 LEAST = 16 * MIB
 
@@ -122,7 +124,8 @@ def _several(
 def _demands(job: Job, table: Mapping[str, Language]) -> tuple[_MemoryDemand, _MemoryDemand, _MemoryDemand]:
     """The demands of the submission's runs, of compilers, and of the problem's validator."""
     submission, limits = job.assignment.submission, limits_of(job)
-    extra = _extra(submission.language, table)
+    # The slot keeps both outputs of a run, in memory that is not the run's; those of the default size have room.
+    extra = _extra(submission.language, table) + max(0, 2 * (limits.output - OUTPUT))
     if job.data is None:
         run = _MemoryDemand("the submission", limits, submission.limits.memory is not None, extra)
         return (

@@ -19,6 +19,7 @@ from judge.gateway.policy import content_policy
 from judge.gateway.statements.fragment import Fragment
 from judge.gateway.statements.pictures import interaction
 from judge.gateway.statements.shown import View
+from judge.languages.table import load_table, more_than
 from judge.model import messages as m
 from judge.model.problem import LimitOrigin, Statement
 from judge.model.verification import Verification
@@ -94,6 +95,7 @@ class ProblemPages:
         statement = statement or details.choose(view, None)
         pieces, missing, why = self._told(view, statement)
         form = forms.SubmitForm({"problem": name})
+        languages = self._languages(info.languages, form)
         page = render_template(
             "problem.html",
             problem=info,
@@ -106,7 +108,8 @@ class ProblemPages:
             missing=missing,
             why=why,
             form=form,
-            languages=self._languages(info.languages, form),
+            languages=languages,
+            more=more_than(info.limits, [one.name for one in languages], load_table()),
             limits=self._services.config.limits,
             limit_words=limit_words(view.limit_origin),
             tasks=self._own(name),

@@ -1,0 +1,145 @@
+"""stdout and stderr are streams by whatever name a program opens them: all that was written arrives, in order."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from judge.model.messages import Limits
+from judge.sandbox import Command, Killed
+from tests.support.sandbox import MIB, need_sandbox, pool, run_c
+
+C_AGAIN = """
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    const char *names[] = {"/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"}, *modes[] = {"w", "a", "r+", "w+"};
+    printf("first\\n");
+    fflush(stdout);
+    for (int i = 0; i < 12; i++) {
+        FILE *file = fopen(names[i % 3], modes[i / 3]);
+        if (!file) { perror(names[i % 3]); return 1; }
+        fprintf(file, "%s %s\\n", names[i % 3], modes[i / 3]);
+        fclose(file);
+    }
+    if (!freopen("/dev/stdout", "w", stdout)) { perror("freopen"); return 1; }
+    printf("last\\n");
+    return 0;
+}
+"""
+PYTHON = """
+import os
+for name in ("/dev/stdout", "/proc/self/fd/1"):
+    for mode in ("w", "a", "wb"):
+        with open(name, mode) as out:
+            out.write("x\\n" if mode != "wb" else b"x\\n")
+fd = os.open("/proc/self/fd/1", os.O_WRONLY | os.O_APPEND | os.O_TRUNC)
+os.write(fd, b"y\\n")
+print("z")
+"""
+
+
+@pytest.fixture(scope="module")
+def box():
+    need_sandbox()
+    with pool("streams") as made, made.take() as sandbox:
+        yield sandbox
+
+
+def descriptors(process) -> int:
+    return len(list(Path(f"/proc/{process}/fd").iterdir()))
+
+
+def ran(box, argv, limits=None):
+    with box.run(Command(argv, limits or Limits(cpu=20))) as outcome:
+        return outcome.read_stdout(), outcome.read_stderr(), outcome
+
+
+def test_c_opens_its_output_by_every_name(box):
+    with run_c(box, C_AGAIN) as outcome:
+        lines = outcome.read_stdout().decode().splitlines()
+        assert outcome.read_stderr() == b""
+        assert (lines[0], len(lines), lines[-1]) == ("first", 14, "last")
+
+
+@pytest.mark.parametrize(
+    ("argv", "stdout", "stderr"),
+    [
+        (["/bin/sh", "-c", "echo 1; echo 2 > /dev/stdout; echo 3 >> /dev/stdout; echo 4"], b"1\n2\n3\n4\n", b""),
+        (["/bin/sh", "-c", "echo a >/dev/stderr; echo b >&2; echo c > /proc/self/fd/2"], b"", b"a\nb\nc\n"),
+        (
+            ["/bin/sh", "-c", "echo 1; sh -c 'echo 2 > /dev/stdout'; cat /etc/hostname 2>/dev/null; echo 3"],
+            b"1\n2\n3\n",
+            b"",
+        ),
+        (["/bin/sh", "-c", "exec 2>&1; echo a; echo b >/dev/stderr; echo c"], b"a\nb\nc\n", b""),
+        (["/usr/bin/python3", "-c", PYTHON], b"x\n" * 6 + b"y\nz\n", b""),
+        (
+            ["/usr/bin/perl", "-e", '$|=1;print "1\n";open F,">/dev/stdout";print F "2\n";close F;print "3\n"'],
+            b"1\n2\n3\n",
+            b"",
+        ),
+    ],
+)
+def test_what_was_printed_stays(box, argv, stdout, stderr):
+    assert ran(box, argv)[:2] == (stdout, stderr)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(
+    ("size", "over"), [(0, False), (1, False), (3 * MIB, False), (3 * MIB + 1, True), (40 * MIB, True)]
+)
+def test_exactly_the_limit_is_allowed(box, number, size, over):
+    limits = Limits(cpu=20, output=3 * MIB)
+    with box.run(Command(["/bin/sh", "-c", f"head -c {size} /dev/zero >&{number}"], limits)) as outcome:
+        fd = outcome.stdout if number == 1 else outcome.stderr
+        assert os.fstat(fd).st_size == min(size, 3 * MIB)
+        assert (Killed.OUTPUT in outcome.killed) == over
+
+
+def test_both_outputs_may_be_full_at_once_and_what_children_write_arrives(box):
+    script = "for i in 1 2 3; do (head -c 2000000 /dev/zero; head -c 2000000 /dev/zero >&2) & done; wait"
+    stdout, stderr, outcome = ran(box, ["/bin/sh", "-c", script])
+    assert (len(stdout), len(stderr), outcome.exit_code) == (6_000_000, 6_000_000, 0)
+
+
+def test_a_run_that_is_killed_leaves_what_it_wrote(box):
+    script = "head -c 100000 /dev/zero; sleep 60"
+    stdout, _, outcome = ran(box, ["/bin/sh", "-c", script], Limits(cpu=1, wall=0.5))
+    assert len(stdout) == 100_000
+    assert Killed.WALL in outcome.killed
+
+
+def test_a_program_that_closes_its_outputs_takes_no_time_of_the_agent(box):
+    def used() -> int:
+        return sum(map(int, Path(f"/proc/{agent_of(box)}/stat").read_text().split()[13:15]))
+
+    before = used()
+    with box.run(Command(["/bin/sh", "-c", "exec >&- 2>&-; sleep 1"], Limits(cpu=1))) as outcome:
+        assert outcome.exit_code == 0
+    assert (used() - before) / os.sysconf("SC_CLK_TCK") < 0.3
+
+
+def test_the_next_run_has_nothing_of_the_output_before(box):
+    assert ran(box, ["/bin/echo", "one"])[0] == b"one\n"
+    assert ran(box, ["/bin/true"])[0] == b""
+    before = descriptors("self")
+    for _ in range(20):
+        ran(box, ["/bin/echo", "two"])
+    assert descriptors("self") == before
+    # Nor do descriptors stay in the agent.
+    count = descriptors(agent_of(box))
+    for _ in range(20):
+        ran(box, ["/bin/echo", "three"])
+        ran(box, ["/bin/no-such-program"])
+    assert descriptors(agent_of(box)) == count
+
+
+def agent_of(box) -> int:
+    """The host's pid of process 1 of the container."""
+    pid = box._container.pid
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
