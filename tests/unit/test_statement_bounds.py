@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.errors import PackageError, UnavailableError
-from judge.gateway.statements import child, formulas, pictures, renderer, shown
+from judge.gateway.statements import child, formulas, fragment, pictures, renderer, shown
 from judge.gateway.statements.fragment import StatementText, render
 from judge.gateway.statements.pictures import harmless_svg, look_at
 
@@ -154,6 +154,24 @@ def test_a_text_that_needs_too_much_memory_is_a_refusal(monkeypatch, capsys):
     monkeypatch.setattr(child, "render", lambda _: (_ for _ in ()).throw(MemoryError))
     assert child.main() == 2
     assert "too much memory" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["html", "md"])
+@pytest.mark.parametrize(
+    "part",
+    ['<img src="', "<img src=", "<img ", "<img src=a ", "<embed src='x", "<p> ", "{{ ", "<p>{{", " style=",
+     "style = 'width: ",
+     'style="text-align:', "<img src='a' src", "&#x202e", "src=", "<img" + " " * 40],
+)  # fmt: skip
+def test_the_patterns_of_statements_take_no_time(kind, part):
+    """The largest statement of a part again and again: what looks for drawings took the cube of its length."""
+    text = (part * renderer.SOURCE_BYTES)[: renderer.SOURCE_BYTES]
+    begin = time.process_time()
+    raw = text
+    for pattern in (fragment._SAMPLES, fragment._STYLED, fragment._SIZED):
+        raw = pattern.sub("", raw)
+    fragment._DRAWING.sub(lambda match: fragment._drawing(match[0], {}), text)
+    assert time.process_time() - begin < 2
 
 
 # --- pictures -------------------------------------------------------------------------------------------------------

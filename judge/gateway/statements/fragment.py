@@ -35,7 +35,9 @@ _SIZED = re.compile(
 )
 # Pixels of a page in each unit of length.
 _PIXELS = {"px": 1.0, "cm": 37.8, "mm": 3.78, "in": 96.0, "pt": 1.33, "em": 16.0}
-_DRAWING = re.compile(r"""<(?:img|embed)\b[^>]*?\bsrc\s*=\s*["']([^"'>]{1,250})["'][^>]*>""", re.IGNORECASE)
+# Each tag is looked at once, and then its own text: one pattern for both takes the cube of the statement's length.
+_DRAWING = re.compile(r"<(?:img|embed)\b[^<>]*>", re.IGNORECASE)
+_SOURCE = re.compile(r"""\bsrc\s*=\s*["']([^"'<>]{1,250})["']""", re.IGNORECASE)
 _HEADING = re.compile(r"<(/?)h1\b")
 # Elements of a line alone: what holds others may end elsewhere than it seems to.
 _TAG = re.compile(
@@ -82,7 +84,7 @@ def render(statement: StatementText) -> Fragment:
     missing: list[str] = []
     raw = markdown.to_html(statement.text, marks.formula) if statement.kind == "md" else marks.found(statement.text)
     raw = _SIZED.sub(_size, _STYLED.sub(r'align="\1"', _SAMPLES.sub(marks.sample, raw)))
-    raw = _DRAWING.sub(lambda match: _drawing(match, statement.files), raw)
+    raw = _DRAWING.sub(lambda match: _drawing(match[0], statement.files), raw)
     cleaned = sanitize.clean(raw, _resolver(statement.files, missing), marks.names())
     _check(cleaned)
     cleaned = _without_title(_HEADING.sub(r"<\1h2", cleaned), statement.title)
@@ -166,13 +168,16 @@ def _resolver(files: Mapping[str, str], missing: list[str]) -> sanitize.Resolve:
     return resolve
 
 
-def _drawing(match: re.Match[str], files: Mapping[str, str]) -> str:
+def _drawing(tag: str, files: Mapping[str, str]) -> str:
     """A drawing in PDF is a picture where import made one of it, else a link: browsers show none among text."""
-    name = _file(html.unescape(match[1]), files)
+    source = _SOURCE.search(tag)
+    if source is None:
+        return tag
+    name = _file(html.unescape(source[1]), files)
     if name is None or not name.lower().endswith(".pdf"):
-        return match[0] if not match[0].lower().startswith("<embed") else f'<img src="{match[1]}" alt="{match[1]}">'
+        return tag if not tag.lower().startswith("<embed") else f'<img src="{source[1]}" alt="{source[1]}">'
     if f"{name}.png" in files:
-        return match[0].replace(match[1], f"{html.escape(name)}.png").replace("<embed", "<img")
+        return tag.replace(source[1], f"{html.escape(name)}.png").replace("<embed", "<img")
     return f'<a href="{html.escape(name)}">{html.escape(name)}</a>'
 
 
