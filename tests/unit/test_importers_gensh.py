@@ -125,6 +125,7 @@ def test_what_is_planned_can_be_run(tmp_path: Path) -> None:
         ("for i in 1 2\necho\n", "'for' is more than commands"),
         ("for i in 1 2; do\n", "'for' is more than commands"),
         ("for i in {1..99999}; do\necho\ndone\n", "goes through more than 5000 values"),
+        ("for i in " + "{1..4999} " * 5000 + "; do\necho\ndone\n", "goes through more than 5000 values"),
         ("group a b\n", "'b' is not a number of points"),
         ("group ../a 1\n", "'../a' is not the name of a test or group"),
         ("include_group z\n", "there is no group 'z' before this"),
