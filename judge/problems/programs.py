@@ -30,8 +30,10 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _CONSTANT = re.compile(r"\{\{([a-zA-Z_][a-zA-Z0-9_]*)\}\}")
 # Signs of a source that is started itself, beside others that it uses.
 _STARTS = re.compile(
-    rb"^\s*if\s+__name__\s*==|\bint\s+main\s*\(|static\s+(public\s+)?void\s+main\s*\(|\bfun\s+main\s*\(|\bfn\s+main\s*\("
-    rb"|\bfunc\s+main\s*\(",
+    rb"^[ \t]*if\s{1,99}__name__\s{0,99}=="
+    rb"|\bint\s{1,99}main\s{0,99}\(|static\s{1,99}(public\s{1,99})?void\s{1,99}main\s{0,99}\("
+    rb"|\bfun\s{1,99}main\s{0,99}\(|\bfn\s{1,99}main\s{0,99}\("
+    rb"|\bfunc\s{1,99}main\s{0,99}\(",
     re.MULTILINE,
 )
 

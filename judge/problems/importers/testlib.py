@@ -32,8 +32,10 @@ TRANSLATES = b"translate:"
 # it: messages that are translated there, the system's name, one exit code for all, the answer before the output.
 _OUTCOMES = re.compile(
     rb"translate:|\bCMS\b|Contest Management System"
-    rb"|\bresultExitCode\s*\([^)]*\)\s*\{\s*(?:if\s*\(\s*testlibMode\s*==\s*_checker\s*\)\s*\{?\s*)?return\s+(?:0|OK_EXIT_CODE)\s*;"
-    rb"|\bans\s*\.\s*(?:init|open)\s*\(\s*(?:std::string\s*\(\s*)?argv\s*\[\s*2\s*\]"
+    rb"|\bresultExitCode\s{0,99}\([^)]{0,200}\)\s{0,99}\{\s{0,99}"
+    rb"(?:if\s{0,99}\(\s{0,99}testlibMode\s{0,99}==\s{0,99}_checker\s{0,99}\)\s{0,99}\{?\s{0,99})?"
+    rb"return\s{1,99}(?:0|OK_EXIT_CODE)\s{0,99};"
+    rb"|\bans\s{0,99}\.\s{0,99}(?:init|open)\s{0,99}\(\s{0,99}(?:std::string\s{0,99}\(\s{0,99})?argv\s{0,99}\[\s{0,99}2\s{0,99}\]"
 )
 # Functions that only the testlib.h of TPS has.
 _OF_TPS = re.compile(rb"\b(?:registerChecker|readBothSecrets|readBothGraderResults|readSecret|readGraderResult)\s*\(")

@@ -19,7 +19,7 @@ from judge.problems.importers.making import MOST
 from judge.problems.tree import Tree, clean
 
 _CONF = ("problem.conf",)
-_BEGIN = re.compile(r"^\s*(?:n_tests|n_subtasks|use_builtin_judger|input_pre)[ \t]+\S", re.MULTILINE)
+_BEGIN = re.compile(r"^[ \t]*(?:n_tests|n_subtasks|use_builtin_judger|input_pre)[ \t]+\S", re.MULTILINE)
 _BYTES = 65536
 # Settings by which a submission is judged in another way than by running it and looking at its output.
 _REFUSED = {

@@ -1,0 +1,164 @@
+"""Every regular expression that reads strangers' text takes time in proportion to it, whatever the text is."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import signal
+import time
+from collections.abc import Iterator
+from re import _constants as kinds
+from re import _parser as parser
+from typing import Any
+
+import pytest
+
+import judge.gateway.statements
+import judge.problems
+
+SIZE = 24 * 1024
+SECONDS = 0.5
+PACKAGES = (judge.problems, judge.gateway.statements)
+
+
+def patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
+    """All patterns that modules of these packages hold, also in tables, by module and name."""
+    seen = set()
+    for package in PACKAGES:
+        for info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            if info.name.endswith(("__main__", "child")) or ".shim_" in info.name or info.name.endswith("_main"):
+                continue
+            try:
+                module = importlib.import_module(info.name)
+            except ImportError:  # runs beside a checker in a sandbox, where its neighbours are modules of their own
+                assert ".dmoj." in info.name
+                continue
+            for name, value in vars(module).items():
+                for index, found in enumerate(held(value)):
+                    if found not in seen:
+                        seen.add(found)
+                        yield f"{info.name.removeprefix('judge.')}.{name}[{index}]", found
+
+
+def held(value: Any) -> Iterator[re.Pattern[Any]]:
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, dict):
+        for part in (*value, *value.values()):
+            yield from held(part)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for part in value:
+            yield from held(part)
+
+
+def example(tree: Any, most: int = 1) -> str:
+    """A text that a part of a pattern matches, with every repetition `most` times where it may be."""
+    found = []
+    for kind, value in tree:
+        if kind is kinds.LITERAL:
+            found.append(chr(value))
+        elif kind in {kinds.NOT_LITERAL, kinds.ANY}:
+            found.append("a" if value != ord("a") else "b")
+        elif kind is kinds.IN:
+            found.append(member(value))
+        elif kind in {kinds.MAX_REPEAT, kinds.MIN_REPEAT, kinds.POSSESSIVE_REPEAT}:
+            least, highest, inner = value
+            found.append(example(inner, most) * max(int(least), min(most, int(highest))))
+        elif kind is kinds.SUBPATTERN:
+            found.append(example(value[3], most))
+        elif kind is kinds.BRANCH:
+            found.append(example(value[1][0], most))
+        elif kind is kinds.ATOMIC_GROUP:
+            found.append(example(value, most))
+    return "".join(found)
+
+
+def member(items: Any) -> str:
+    negated = items[0][0] is kinds.NEGATE
+    accepted = re.compile("[" + ("^" if negated else "") + "".join(map(spelled, items[negated:])) + "]")
+    return next((chr(code) for code in (*range(97, 123), *range(32, 256), 9, 10) if accepted.match(chr(code))), "a")
+
+
+def spelled(item: Any) -> str:
+    kind, value = item
+    if kind is kinds.LITERAL:
+        return re.escape(chr(value))
+    if kind is kinds.RANGE:
+        return f"{re.escape(chr(value[0]))}-{re.escape(chr(value[1]))}"
+    return {
+        kinds.CATEGORY_DIGIT: r"\d", kinds.CATEGORY_NOT_DIGIT: r"\D", kinds.CATEGORY_SPACE: r"\s",
+        kinds.CATEGORY_NOT_SPACE: r"\S", kinds.CATEGORY_WORD: r"\w", kinds.CATEGORY_NOT_WORD: r"\W",
+    }[value]  # fmt: skip
+
+
+def branches(tree: Any) -> Iterator[Any]:
+    """The pattern with each branch of each alternative by itself."""
+    yield tree
+    for index, (kind, value) in enumerate(tree):
+        inner = value[1] if kind is kinds.BRANCH else ()
+        if kind is kinds.SUBPATTERN:
+            inner = branches(value[3])
+        for one in inner:
+            for deeper in branches(one) if kind is kinds.BRANCH else [one]:
+                yield [*list(tree)[:index], (kinds.SUBPATTERN, (None, 0, 0, deeper)), *list(tree)[index + 1 :]]
+
+
+def texts(pattern: re.Pattern[Any]) -> list[str]:
+    """Long texts that begin as matches do, again and again, and never end as one does."""
+    text = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
+    tree = parser.parse(text, pattern.flags & ~re.UNICODE)
+    whole: dict[str, None] = {}
+    for count, one in enumerate(branches(tree)):
+        if count >= 12:
+            break
+        for most in (1, 2):
+            whole[example(one, most)[:60]] = None
+    found: dict[str, None] = {}
+    for one in whole:
+        for end in sorted({*range(1, min(len(one), 10) + 1), len(one) // 2, len(one) - 1, len(one)}):
+            prefix = one[:end]
+            if prefix:
+                found[prefix * (SIZE // len(prefix))] = None
+                for char in {*prefix[-3:], " ", "\n", ","}:
+                    found[prefix + char * SIZE] = None
+    return list(found)[:400]
+
+
+class LateError(Exception):
+    """The clock has rung."""
+
+
+def late(*_: Any) -> None:
+    raise LateError
+
+
+def searches(name: str) -> bool:
+    """Says whether a module looks for a pattern anywhere in a text. Names are matched as a whole, and are short."""
+    module, _, variable = name.partition("[")[0].rpartition(".")
+    source = inspect.getsource(importlib.import_module("judge." + module))
+    return re.search(rf"\b{variable}\.(?:search|sub|subn|split|findall|finditer)\b", source) is not None
+
+
+ALL = {name: pattern for name, pattern in patterns() if searches(name)}
+
+
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_no_pattern_takes_the_square_of_a_texts_length(name: str) -> None:
+    pattern = ALL[name]
+    signal.signal(signal.SIGALRM, late)
+    slow = []
+    for text in texts(pattern):
+        given: Any = text if isinstance(pattern.pattern, str) else text.encode("latin-1", "replace")
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        begin = time.thread_time()
+        try:
+            pattern.sub("" if isinstance(given, str) else b"", given)
+        except LateError:
+            if time.thread_time() - begin > SECONDS / 3:
+                slow.append(text[:40])
+                break
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    assert not slow, f"{pattern.pattern!r} takes more than {SECONDS} s for {SIZE} characters such as {slow}"
