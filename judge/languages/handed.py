@@ -39,6 +39,8 @@ _METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _MAGIC: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _LEFT_BEHIND: Final = frozenset({"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"})
 _UTF8_NAME: Final = 0x800
+# Languages whose programs with the line ends of Windows do not run.
+_UNIX_LINES: Final = frozenset({"bash", "sh"})
 # Errors that reading a damaged archive raises.
 _DAMAGED: Final = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error, struct.error),
@@ -172,7 +174,16 @@ def composed(submission: Submission) -> Submission:
         name = _composed(file.name)
         files.append(SourceFile.of(name, data) if data is not None else file.model_copy(update={"name": name}))
     names = {name: _composed(value) for name in ("filename", "entry") if (value := getattr(submission, name))}
-    return submission.model_copy(update={"files": files, **names})
+    source = submission.source
+    if submission.language is not None and row_of(submission.language) in _UNIX_LINES:
+        # A shell takes the carriage return of Windows' line ends for a part of the last word.
+        files = [one if one.text is None else one.model_copy(update={"text": _unix(one.text)}) for one in files]
+        source = None if source is None else _unix(source)
+    return submission.model_copy(update={"files": files, "source": source, **names})
+
+
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n")
 
 
 def comparable(submission: Submission) -> Submission:

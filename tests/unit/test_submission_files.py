@@ -491,3 +491,11 @@ def test_an_archive_whose_entry_lies_beyond_all_files_is_refused() -> None:
 def test_an_entry_is_for_executors_that_know_of_it() -> None:
     assert forms.wants_of(Submission(language="java", source="x", entry="app.Main")) == ["files"]
     assert forms.wants_of(Submission(language="java", source="x")) == []
+
+
+def test_a_shells_program_has_the_line_ends_of_unix():
+    one = handed.composed(Submission(language="bash", source="if true\r\nthen echo 1\r\nfi\r\n"))
+    assert one.source == "if true\nthen echo 1\nfi\n"
+    files = [SourceFile.of("a.sh", b"echo\r\n"), SourceFile.of("b.sh", b"echo\r\n")]
+    assert [file.text for file in handed.composed(Submission(language="bash", files=files)).files] == ["echo\n"] * 2
+    assert handed.composed(Submission(language="c", source="a\r\n")).source == "a\r\n"
