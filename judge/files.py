@@ -60,6 +60,17 @@ def replace(path: Path, content: str | bytes, mode: int = 0o600, *, durable: boo
         file.write(content.encode() if isinstance(content, str) else content)
 
 
+def secret_directory(directory: Path) -> None:
+    """Make a directory for secrets, readable by its owner only. Git ignores it before anything is in it.
+
+    Raises OSError.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    ignore = directory / ".gitignore"
+    if not ignore.exists():
+        replace(ignore, "*\n", durable=False)
+
+
 def sync_directory(directory: Path) -> None:
     """Make renames and new names in a directory outlive a power cut. Raises OSError."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

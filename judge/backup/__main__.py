@@ -137,6 +137,7 @@ def prune(options: argparse.Namespace) -> None:
 
 def keys(options: argparse.Namespace) -> None:
     """Make the keys of a cluster's backups on its controller, unless it has them."""
+    files.secret_directory(options.secrets)
     own, hosts = options.secrets / secrets.KEY, options.secrets / secrets.HOST_KEY
     signs = options.secrets / secrets.CONTROLLER_KEY
     if hosts.exists():

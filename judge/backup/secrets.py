@@ -101,6 +101,7 @@ def unpack(key: OperatorKey, path: Path, into: Path, *, unsigned: bool = False) 
         reader.close()
     content = _checked(key, path, whole, unsigned=unsigned)
     names = []
+    files.secret_directory(into)
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         for entry in tar:
             name = PurePosixPath(entry.name)

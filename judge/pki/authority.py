@@ -134,7 +134,7 @@ class Authority:
 
     def make(self, name: str, days: int) -> None:
         """Make the authority; the certificate comes last, so an interrupted run is seen and repeated."""
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.secret_directory(self.directory)
         self.directory.chmod(0o700)
         passphrase = secrets.token_urlsafe(32).encode()
         key = ec.generate_private_key(ec.SECP256R1())

@@ -121,7 +121,7 @@ class ActionModule(ActionBase):
         directory = Path(args["directory"])
         if self._task.check_mode:
             return result | self._ensure(directory, args, write=False)
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        files.secret_directory(directory)
         with (directory / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             return result | self._ensure(directory, args, write=True)

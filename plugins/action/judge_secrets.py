@@ -65,6 +65,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(exc)) from None
         directory = Path(args["directory"]).expanduser()
         try:
+            files.secret_directory(directory)
             for name, text in wanted.items():
                 path = directory / name
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -355,7 +355,7 @@ def test_secrets_go_and_come_back(tmp_path: Path, capsys: pytest.CaptureFixture[
     arguments = ["unseal", str(root), "--key", str(own / "backup.key"), "--into", str(back)]
     assert main(arguments) == 0
     names = sorted(str(path.relative_to(back)) for path in back.rglob("*") if path.is_file())
-    assert names == ["admin.token", "backup.hostkey", "backup.key", "pki/ca.key"]
+    assert names == [".gitignore", "admin.token", "backup.hostkey", "backup.key", "pki/ca.key"]
     assert (back / "pki/ca.key").read_text() == "more so\n"
     assert main(arguments) == 3
     assert b"very secret" not in b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())

@@ -224,7 +224,9 @@ def test_secrets_that_ansible_vault_has_encrypted_are_replaced_by_such(tmp_path:
     subprocess.run([BIN / "ansible-vault", "decrypt", *vault, *locked], check=True, capture_output=True)
     after = {name: (directory / name).read_text() for name in plain if plain[name]}
     same = {str(name) for name, text in after.items() if text == plain[name]}
-    assert same == {"pki/ca.passphrase"}, "and the record says now that the cluster has formed"
+    assert same == {".gitignore", "pki/.gitignore", "pki/ca.passphrase"}, (
+        "and the record says now that the cluster has formed"
+    )
     authority = Authority(directory / "pki")
     assert authority.problem(clock.wall()) == "" and len(authority.trusted()) == 1
     shown = first.stdout + first.stderr + second.stdout + second.stderr

@@ -15,6 +15,7 @@ from judge import files
 from judge.backup.__main__ import main as backup
 from judge.backup.keys import OperatorKey
 from judge.backup.repository import Repository
+from judge.pki.authority import Authority
 from tests.support.ansible_plugins import plugin
 from tests.support.deployment import ROOT, files_below
 
@@ -219,3 +220,31 @@ def test_nothing_is_recorded_where_nothing_lasts(tmp_path: Path) -> None:
     assert told.startswith("2 ") and "nothing would keep the record of removed hosts" in told, told
     asked = yaml.safe_load((ROOT / "roles/judge_hosts/tasks/roster.yml").read_text())[0]["judge_removed"]
     assert "judge_secrets" in asked["given"]
+
+
+@pytest.mark.parametrize(
+    "inventory",
+    ["inventory/hosts.yml", "inventory/mine/hosts.yml", "inventory/mine", "etc/hosts.ini", "deploy/cluster.d"],
+)
+def test_git_takes_no_secret_whatever_the_layout(tmp_path: Path, inventory: str) -> None:
+    """In a repository of one's own, which ignores nothing yet."""
+    source = tmp_path / inventory
+    source.parent.mkdir(parents=True, exist_ok=True)
+    if source.suffix in {".yml", ".ini"}:
+        source.write_text("")
+    else:
+        source.mkdir()
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    directory = files.beside([str(source)], "secrets")
+    assert directory is not None
+    files.secret_directory(directory)
+    assert [path.name for path in directory.iterdir()] == [".gitignore"]
+    assert backup(["keys", "--secrets", str(directory)]) == 0
+    Authority(directory / "pki").make("judge", 10)
+    elsewhere = tmp_path / "authority"
+    Authority(elsewhere).make("judge", 10)
+    made = [path for room in (directory, elsewhere) for path in room.rglob("*") if path.is_file()]
+    assert len(made) > 6
+    asked = ["git", "-C", tmp_path, "check-ignore", *made]
+    ignored = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.splitlines()
+    assert sorted(ignored) == sorted(map(str, made))
