@@ -18,6 +18,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel
 
 from judge.allowance import TOTAL_TIME
+from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.figures import FiguresReply, HistoryReply, Point, Start, VersionChange
 from judge.model.overview import ExecutorState, StatusReply
@@ -112,17 +113,19 @@ def secret(task: m.Task) -> bool:
     return task.problem is not None or task.submission.problem is not None
 
 
-def to_submitter(task: m.Task, samples: frozenset[str] = frozenset()) -> m.Task:
+def to_submitter(task: m.Task, samples: frozenset[str] = frozenset(), *, own_tests: bool = True) -> m.Task:
     """The task as the one who handed it in may see it.
 
-    `samples` are the tests of its problem whose data everybody has; none when they are not known.
+    `samples` are the tests of its problem whose data everybody has; none when they are not known. `own_tests`: of the
+    submitter's allowance. Without them no text is shown that the submission's code has written: it may have heard from
+    another submission, which had a secret test's input (docs/sandbox.md).
     """
     if not secret(task):
         return _listed(task, **{name: getattr(task, name) for name in MADE[m.Task]})
     return _listed(
         task,
         progress=task.progress if _PROGRESS.fullmatch(task.progress) else "",
-        result=None if task.result is None else _result(task.result, task.verdict, samples),
+        result=None if task.result is None else _result(task, task.result, samples, own_tests=own_tests),
         history=[_listed(one, reason=_attempt(one.reason)) for one in task.history],
         past=[
             _listed(one, cpu=seconds(one.cpu), memory=size(one.memory), reason=_sentence(one.verdict))
@@ -197,10 +200,22 @@ def _listed(message: M, /, **made: Any) -> M:
     return type(message).model_construct(**shown, **made)
 
 
-def _result(result: m.Result, verdict: m.Verdict | None, samples: frozenset[str]) -> m.Result:
+def compiling_executes(submission: m.Submission) -> bool:
+    """Says whether compiling this submission may execute its code. A row that is not known here may do so."""
+    row = load_table().get(submission.language or "")
+    names = [submission.filename or "", *(file.name for file in submission.files)]
+    # A compiler reads options, such as the name of a program to start, from a file whose argument begins with "@".
+    return row is None or row.compile_executes or any(name.startswith("@") for name in names)
+
+
+def _result(task: m.Task, result: m.Result, samples: frozenset[str], *, own_tests: bool) -> m.Result:
+    verdict = task.verdict
+    if not own_tests and compiling_executes(task.submission):
+        result = result.model_copy(update={"compile_log": "", "compile": None, "reason": _sentence(verdict)})
+    shown = samples if own_tests else frozenset[str]()
     tests = [
         # The validator's message to the judges is theirs, also of a sample.
-        test.model_copy(update={"message": ""}) if test.name in samples else _secret_test(test, result)
+        test.model_copy(update={"message": ""}) if test.name in shown else _secret_test(test, result)
         for test in result.tests
     ]
     return _listed(

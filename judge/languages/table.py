@@ -100,6 +100,9 @@ class Language(config.Model):
     compile_checks: bool = Field(
         default=False, description="compiling only checks the source; a run needs nothing of it"
     )
+    compile_executes: bool = Field(
+        default=False, description="compiling executes code of the submission (macros, BEGIN, directives)"
+    )
     compiler_options: bool = Field(default=False, description="people may give the compiler more arguments")
     run: list[str] = Field(default_factory=list)
     version_command: list[str] = Field(default_factory=list)

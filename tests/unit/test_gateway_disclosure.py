@@ -221,3 +221,29 @@ def test_no_field_that_is_not_listed_gets_out(data: st.DataObject) -> None:
     )
     for place in marks.found(seen.model_dump_json()).values():
         assert place in listed | {"TestResult.score"} or place.startswith(nested), place
+
+
+def _said(language: str, *, own_tests: bool, files: tuple[str, ...] = (), verdict: str = "AC") -> m.Task:
+    heard = m.TestResult(name="sample/1", verdict="AC", output="heard", error="heard", reason="heard")
+    result = m.Result(tests=[heard], compile_log="heard", reason="heard")
+    task = _judged(verdict=verdict, result=result)
+    sources = [m.SourceFile(name=name, text="x") for name in files]
+    submission = task.submission.model_copy(update={"language": language, "files": sources})
+    task = task.model_copy(update={"submission": submission})
+    return disclosure.to_submitter(task, frozenset({"sample/1"}), own_tests=own_tests)
+
+
+@pytest.mark.parametrize("verdict", ["AC", "CE", "RTE"])
+@pytest.mark.parametrize(
+    ("language", "files"), [("perl", ()), ("haskell", ()), ("nim", ()), ("a-sites-own", ()), ("cpp", ("@o.cpp",))]
+)
+def test_without_own_tests_nothing_is_shown_that_the_code_may_have_written(language, files, verdict) -> None:
+    seen = _said(language, own_tests=False, files=files, verdict=verdict)
+    assert seen.result is not None and "heard" not in seen.result.model_dump_json()
+    shown = _said(language, own_tests=True, files=files, verdict=verdict)
+    assert shown.result is not None and shown.result.compile_log == shown.result.tests[0].output == "heard"
+
+
+def test_the_compilers_words_are_shown_where_compiling_executes_nothing() -> None:
+    seen = _said("cpp", own_tests=False, verdict="CE")
+    assert seen.result is not None and seen.result.compile_log == "heard" and not seen.result.tests[0].output

@@ -11,6 +11,7 @@ from judge.gateway import disclosure
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
+from judge.model.overview import UsageReply, UsageRequest
 from judge.model.several import MOST, TasksReply, TasksRequest
 
 _TASK_ID = TypeAdapter(m.TaskId)
@@ -68,7 +69,15 @@ def show(cluster: Cluster, principal: Principal, task: m.Task) -> m.Task:
     if principal.judges:
         return task
     known = cluster.samples(task.problem) if task.problem is not None and task.result is not None else frozenset()
-    return disclosure.to_submitter(task, known)
+    return disclosure.to_submitter(task, known, own_tests=_own_tests(cluster, principal, [task]))
+
+
+def _own_tests(cluster: Cluster, principal: Principal, tasks: Sequence[m.Task]) -> bool:
+    """Says whether this person may see what their own code has written; the judicator knows their allowance."""
+    if not any(task.result is not None and disclosure.secret(task) for task in tasks):
+        return True
+    asked = UsageRequest(user=principal.user, role=principal.role)
+    return cluster.call("usage", asked, UsageReply).allowance.own_tests
 
 
 def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.SearchReply:
@@ -78,7 +87,8 @@ def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.
     if query.user not in {None, principal.user}:
         raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
     reply = cluster.call("search", query.model_copy(update={"user": principal.user}), m.SearchReply)
+    own = _own_tests(cluster, principal, reply.tasks)
     # A list has no results of tests, so it does not matter which are samples.
     return m.SearchReply(
-        tasks=[disclosure.to_submitter(task) for task in reply.tasks], next=reply.next, total=reply.total
+        tasks=[disclosure.to_submitter(task, own_tests=own) for task in reply.tasks], next=reply.next, total=reply.total
     )
