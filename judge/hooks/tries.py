@@ -12,7 +12,7 @@ _FIRST: Final = 2.0
 _MOST: Final = 3600.0
 # Of a receiver that fails, whatever it is sent: it is called again soon after it is back.
 _PROBE_FIRST: Final = 0.5
-_PROBE_MOST: Final = 300.0
+_PROBE_MOST: Final = 30.0
 # 2 s, 4 s … 34 min, then each hour: three days in all.
 TRIES: Final = 84
 _GONE: Final = 410

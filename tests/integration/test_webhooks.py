@@ -197,6 +197,27 @@ def test_a_receiver_that_fails_is_called_by_one_delivery_at_a_time(shared, peopl
             people.call("webhook_remove", WebhookRef(name=name), m.Empty)
 
 
+def test_deliveries_that_a_receiver_never_takes_hold_up_no_others(shared, people, receiver):
+    """Ten always fail. What comes later is taken within a few pauses, however often these have failed."""
+    people.call("webhook_add", WebhookAdd(name="some", url=receiver.url), WebhookAdded)
+    try:
+        refused = {f"msg_{one}" for one in waiting_deliveries(shared, "some", 10)}
+        receiver.answer = lambda number, got: 500 if got.headers["webhook-id"] in refused else 204
+        post = shared.judicators[0].judicator.events.post
+
+        def failed_often():
+            hurry(shared, hook="some")
+            return post._receivers._all["some"].failures >= 4
+
+        wait_for(lambda: "some" in post._receivers._all and failed_often(), what="failures in a row")
+        shared.db.deliveries.update_many({"hook": "some"}, {"$max": {"tries": 3}})
+        hurry(shared, hook="some")
+        new = waiting_deliveries(shared, "some", 20)
+        wait_for(lambda: len(receiver.taken()) >= len(new), timeout=40, what="the others")
+    finally:
+        people.call("webhook_remove", WebhookRef(name="some"), m.Empty)
+
+
 def test_what_waits_for_a_webhook_is_bounded_and_what_is_dropped_is_counted(shared, people, receiver):
     receiver.answer = lambda number, got: 503
     people.call("webhook_add", WebhookAdd(name="full", url=receiver.url), WebhookAdded)

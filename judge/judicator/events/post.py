@@ -111,9 +111,10 @@ class Post:
                 return False
             # Of receivers that may not be called now, nothing is read: so many deliveries may wait for one of them.
             due: Bson = {"hook": {"$in": ready}, "state": "waiting", "next": {"$lte": clock.wall()}}
-            async for doc in self._db.deliveries.find(
-                due, {"body": 0}, sort=[("next", 1)], limit=4 * _ALL, batch_size=_ALL, hint="due"
-            ):
+            found = self._db.deliveries.find(due, {"body": 0}, sort=[("next", 1)], limit=4 * _ALL, hint="due")
+            # A receiver may fail for some deliveries alone: others are tried first, so these hold up none for long.
+            docs = sorted(await found.to_list(), key=lambda doc: doc["tries"] * self._receivers.failing(doc["hook"]))
+            for doc in docs:
                 if len(self._busy) >= _ALL:
                     break
                 begun |= await self._begin(self._hooks[doc["hook"]], doc)
