@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import signal
 import subprocess
@@ -262,6 +263,76 @@ def test_references_in_attributes_are_counted(name, refer):
 def test_references_by_names_that_would_be_decoded_are_taken_out(refer):
     made = harmless_svg(SVG.format(mask_nest(lambda n: refer.format(n=n))).encode())
     assert b"%6d" not in made and b"url(" not in made and b"href=" not in made
+
+
+MARK = '<marker id="m">' + '<path d="M0 0"/>' * 99 + "</marker>"
+BLUR = '<filter id="f"><feGaussianBlur stdDeviation="9"/></filter>'
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        MARK + f'<path d="M0 0{"h1" * 1000}" marker-mid="url(#m)"/>',
+        MARK + f'<polyline points="{"1 2 " * 500}" style="marker/**/:url(#m)"/>',
+        MARK + f'<g marker-mid="url(#m)"><g><path d="M0 0{"h1" * 1000}"/></g></g>',
+        MARK + f'<path id="p" d="M0 0{"h1" * 100}"/><g marker-mid="url(#m)">' + '<use href="#p"/>' * 10 + "</g>",
+        MARK + f'<g marker-end="url(#m)">{"<line/>" * 2000}</g>',
+        MARK + '<use href="#p" style="marker-start:url(#m)"/>' + f'<g id="p">{"<line/>" * 2000}</g>',
+        f'<path id="p" d="M0 0{"h1" * 50_000}"/>' + '<use href="#p"/>' * 200,
+        BLUR + '<rect filter="url(#f)"/>' * 100,
+        f'<filter id="f">{"<feGaussianBlur/>" * 60}</filter>',
+        f'<filter id="f">{"<feOffset/>" * 2000}</filter>',
+        "<g>" * 250 + "</g>" * 250,
+    ],
+)
+def test_an_svg_whose_parts_take_longer_than_shapes_is_refused(inside):
+    """Markers at many points, lines of many points, filters: pictures of a megabyte kept a browser busy for minutes."""
+    with pytest.raises(PackageError, match=r"100000 shapes|200 deep"):
+        harmless_svg(SVG.format(inside).encode())
+
+
+@pytest.mark.parametrize(
+    "sheet",
+    [
+        "g:has(rect) rect{fill:red}", "rect:nth-last-child(2n){fill:red}", "g ~ rect{fill:red}", "[id*=a]{fill:red}",
+        '"/*"{} g:has(rect){fill:red} /**/', 'a{x:"}";g:has(rect){fill:red}', "g{filter:blur(9px)}",
+        "g{--x:drop-shadow(1px 1px 1px red);filter:var(--x)}", "rect{fill:red}" * 5000,
+        "a," * 20_000 + "rect{fill:red}",
+    ],
+)  # fmt: skip
+def test_an_svg_s_sheet_that_a_browser_searches_for_long_is_refused(sheet):
+    with pytest.raises(PackageError, match="style sheet"):
+        harmless_svg(SVG.format(f"<style>{sheet}</style>{'<rect/>' * 1000}").encode())
+
+
+@pytest.mark.parametrize("how", ['style="filter:blur(9px)"', 'filter="blur(9px) url(#f)"', 'style="filter:Blur (9px)"'])
+def test_filters_without_an_element_are_taken_out(how):
+    assert b"lur" not in harmless_svg(SVG.format(f"<g {how}><rect/></g>").encode())
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "<style>" + "/*" * 32_000 + "</style>", "<style>" + "/*" * 900_000 + "</style>",
+        '<marker id="m"/><g style="' + "marker:url(#m);" * 100_000 + '"/>',
+        '<linearGradient id="m"/><g style="' + "fill:url(#m);" * 100_000 + '"/>',
+    ],
+)  # fmt: skip
+def test_counting_what_a_picture_draws_takes_no_time(inside):
+    begin = time.process_time()
+    with contextlib.suppress(PackageError):
+        harmless_svg(SVG.format(inside).encode())
+    assert time.process_time() - begin < 3
+
+
+def test_arrows_shadows_and_long_lines_of_drawings_stay():
+    arrow = '<marker id="a"><path d="M0 0L9 5L0 9z"/></marker>'
+    long = f'<path d="M0 0{"l1.5 2.5" * 1000}" marker-end="url(#a)"/>' * 100
+    shadow = '<filter id="s"><feGaussianBlur/><feOffset/><feMerge><feMergeNode/><feMergeNode/></feMerge></filter>'
+    boxes = '<rect filter="url(#s)"/>' * 20
+    sheet = "<style>*{stroke-linejoin:round} .a, g > .b #c{fill:#FFF; opacity:.5} /* a:b */</style>"
+    made = harmless_svg(SVG.format(sheet + arrow + long + shadow + boxes).encode())
+    assert (made.count(b"marker-end"), made.count(b"filter="), made.count(b"linejoin")) == (100, 20, 1)
 
 
 def test_an_svg_of_many_uses_is_drawn():

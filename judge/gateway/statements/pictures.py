@@ -21,6 +21,14 @@ _MOST_PIXELS: Final = 50_000_000
 _SVG_BYTES: Final = 2 * 1024**2
 _SVG_ELEMENTS: Final = 30_000
 _SVG_SHAPES: Final = 100_000  # with those that are drawn anew by `use`, patterns, markers and the like
+# A part counts as one shape more for so many of its bytes, and for each step of a filter, of which blurs take longest.
+_SHAPE_BYTES: Final = 100
+_STEP_SHAPES: Final = {"feGaussianBlur": 2000}
+_OTHER_STEP: Final = 100
+# A browser tries the selectors of a sheet with all elements, and looks for some of them in all that are around these.
+_SHEET_BYTES: Final = 64 * 1024
+_SELECTIONS: Final = 10_000_000
+_SVG_DEEPEST: Final = 200
 # A part of the picture by its name. Names of other characters would need to be decoded as browsers do.
 _NAME = r"[\w.:-]+"
 _PART = re.compile(f"#({_NAME})")
@@ -28,6 +36,15 @@ _INNER = re.compile(rf"""url\s*\(\s*(["']?)#({_NAME})\1\s*\)""", re.IGNORECASE)
 _URL = re.compile(r"url\s*\(", re.IGNORECASE)
 # What a sheet refers to cannot be counted, as a rule may be for any number of elements.
 _SHEET_BAD = re.compile(r"url\s*\(|&|\{[^}]*\{", re.IGNORECASE)
+# Filters that are no element, of which none could be counted either.
+_FILTERS = re.compile(
+    r"\b(blur|brightness|contrast|drop-shadow|grayscale|hue-rotate|invert|opacity|saturate|sepia)\s*\(", re.IGNORECASE
+)
+_RULE = re.compile(r"\{[^}]*\}?|/\*(?:.*?\*/|.*)", re.DOTALL)
+_SELECTORS = re.compile(r"[\w\s.#*,>-]*")
+# A marker that is drawn at each point of a line, not at its ends alone.
+_AT_POINTS = re.compile(r"\bmarker\b(?!-start|-end)", re.IGNORECASE)
+_LINES: Final = frozenset({"path", "line", "polyline", "polygon"})
 _JPEG_HEAD: Final = 1024**2
 _FILL = re.compile(rb"\xff+")
 _SVG = "http://www.w3.org/2000/svg"
@@ -115,6 +132,7 @@ def harmless_svg(data: bytes) -> bytes:
             raise PackageError("the picture is no SVG; its root element must be svg")
         _strip(root)
         _count(root)
+        _check_sheets(root)
         ET.register_namespace("", _SVG)
         ET.register_namespace("xlink", "http://www.w3.org/1999/xlink")
         made: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
@@ -137,36 +155,97 @@ def _strip(element: ET.Element) -> None:
         waiting += one
 
 
+@dataclass
+class _Drawn:
+    """What drawing a part takes: the shapes, and of them the lines and the points of these, at which markers are."""
+
+    shapes: int
+    lines: int = 0
+    points: int = 0
+
+    def add(self, other: _Drawn, times: int = 1) -> None:
+        """Draw another part, too; PackageError if that is too much."""
+        self.shapes += other.shapes * times
+        self.lines += other.lines * times
+        self.points += other.points * times
+        if self.shapes > _SVG_SHAPES:
+            raise PackageError(f"the picture draws more than {_SVG_SHAPES} shapes; draw it simpler")
+
+
 def _count(root: ET.Element) -> None:
     """PackageError for a picture that draws too much, because its parts refer to others that refer to others."""
     named: dict[str, ET.Element] = {}
     for one in root.iter():
         named.setdefault(one.get("id", ""), one)
-    known: dict[ET.Element, int] = {}
+    known: dict[ET.Element, _Drawn | None] = {}
 
-    def count(one: ET.Element) -> int:
+    def count(one: ET.Element, deep: int) -> _Drawn:
+        if deep > _SVG_DEEPEST:
+            raise PackageError(f"the picture has parts in parts, more than {_SVG_DEEPEST} deep; draw it simpler")
         if one not in known:
-            known[one] = 0  # as long as it is being counted
-            total = 1
-            referred = [named[name] for name in _referred(one) if name in named]
-            for other in (*one, *referred):
-                total += count(other)
-                if total > _SVG_SHAPES:
-                    raise PackageError(f"the picture draws more than {_SVG_SHAPES} shapes; draw it simpler")
+            known[one] = None  # as long as it is being counted
+            total = _alone(one)
+            for child in one:
+                total.add(count(child, deep + 1))
+            drawn, markers = _parts(one, named)
+            for other in drawn:
+                total.add(count(other, deep + 1))
+            # Last, as all that is drawn by this part may have them.
+            lines, points = total.lines, total.points
+            for other, at_points in markers:
+                total.add(count(other, deep + 1), points if at_points else lines)
             known[one] = total
-        if not known[one]:
+        found = known[one]
+        if found is None:
             raise PackageError("the picture has a part that refers to itself")
-        return known[one]
+        return found
 
-    count(root)
+    count(root, 0)
 
 
-def _referred(one: ET.Element) -> Iterator[str]:
+def _alone(one: ET.Element) -> _Drawn:
+    """A part without those in it, and those that it refers to."""
+    name = _name(one)
+    bytes_ = sum(map(len, one.attrib.values())) + len(one.text or "") + len(one.tail or "")
+    step = _STEP_SHAPES.get(name, _OTHER_STEP) if name.startswith("fe") else 1
+    line = name in _LINES
+    return _Drawn(step + bytes_ // _SHAPE_BYTES, int(line), len(one.get("d", "") + one.get("points", "")) + 2 * line)
+
+
+def _name(one: ET.Element) -> str:
+    return str(one.tag).rpartition("}")[2]
+
+
+def _parts(one: ET.Element, named: dict[str, ET.Element]) -> tuple[list[ET.Element], list[tuple[ET.Element, bool]]]:
+    """(what a part refers to, the markers among it, each with whether it is drawn at all points of lines)."""
+    at_points = {key: bool(_AT_POINTS.search(value if key == "style" else key)) for key, value in one.items()}
+    found = [(key, named[name]) for key, name in _referred(one) if name in named]
+    drawn = [other for _, other in found if _name(other) != "marker"]
+    return drawn, [(other, at_points[key]) for key, other in found if _name(other) == "marker"]
+
+
+def _referred(one: ET.Element) -> Iterator[tuple[str, str]]:
+    """The attributes that refer to a part, and the part's name."""
     for key, value in one.items():
         if key in {_XLINK, "href"}:
-            yield value[1:]
+            yield key, value[1:]
         else:
-            yield from (name for _, name in _INNER.findall(value))
+            yield from ((key, name) for _, name in _INNER.findall(value))
+
+
+def _check_sheets(root: ET.Element) -> None:
+    """PackageError for style sheets that keep a browser busy."""
+    sheets = "".join(text for one in root.iter(f"{{{_SVG}}}style") for text in one.itertext())
+    if not sheets:
+        return
+    too_much = PackageError("the picture's style sheet has too many rules for so many elements; write attributes")
+    if len(sheets) > _SHEET_BYTES:
+        raise too_much
+    selectors, rules = _RULE.subn(" ", sheets)
+    if not _SELECTORS.fullmatch(selectors) or _FILTERS.search(sheets):
+        raise PackageError("the picture's style sheet has filters, or selectors of more than names; write attributes")
+    if (rules + selectors.count(",")) * sum(1 for _ in root.iter()) > _SELECTIONS:
+        raise too_much
 
 
 def _drawn(element: ET.Element) -> bool:
@@ -192,8 +271,8 @@ def _may_stay(key: str, value: str) -> bool:
     if len(_URL.findall(value)) != len(_INNER.findall(value)):
         return False
     if name == "style":
-        return not _CSS_BAD.search(value)
-    return "}" not in key and not _ADDRESS.search(value)
+        return not _CSS_BAD.search(value) and not _FILTERS.search(value)
+    return "}" not in key and not _ADDRESS.search(value) and not (name == "filter" and _FILTERS.search(value))
 
 
 def interaction(text: str) -> list[list[tuple[str, str]]]:
