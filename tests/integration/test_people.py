@@ -273,6 +273,25 @@ def test_guesses_are_throttled_by_user_and_address_at_all_judicators_together(wo
     login(people, "goal", origin="192.0.2.8")
 
 
+def test_all_browsers_of_a_person_have_a_bound_together(people: RpcClient) -> None:
+    """Whoever has known the password has any number of cookies; an account made anew has the name of the one before."""
+    call(people, "user_add", name="resold", password=PASSWORD)
+
+    def guess(device: str, password: str) -> JudgeError | None:
+        try:
+            call(people, "login", name="resold", password=password, origin="192.0.2.77", device=device)
+        except UnauthorizedError:
+            return None
+        except JudgeError as exc:
+            return exc
+        return None
+
+    browsers = throttle.OF_USER // throttle.EACH + 2
+    tries = [guess(f"browser {n % browsers}", f"guess {n}") for n in range(browsers * throttle.EACH)]
+    assert sum(one is None for one in tries) == throttle.OF_USER
+    assert login(people, "resold", origin="192.0.2.78").user == "resold", "others do not notice"
+
+
 def test_a_throttled_name_says_nothing_of_whether_it_exists(people: RpcClient) -> None:
     tries = [refused(people, "no-such-goal", "192.0.2.9") for _ in range(throttle.EACH + 1)]
     assert [one is None for one in tries] == [True] * throttle.EACH + [False]

@@ -20,11 +20,12 @@ from judge import clock
 from judge.config import EtcdClient, GatewayConfig, Tls
 from judge.crowd import Crowd, group, hang_up
 from judge.errors import LimitError, UnavailableError, UsageError
+from judge.gateway import devices
 from judge.gateway.app import create_app
 from judge.gateway.auth import FileTokens
 from judge.gateway.front import head as heads
 from judge.gateway.front.exchange import exchange
-from judge.gateway.front.gate import SMALL_BODY, FrontGate, HttpCaller
+from judge.gateway.front.gate import SMALL_BODY, FrontGate, HttpCaller, cookie_name
 from judge.gateway.front.head import HeadTooLargeError
 from judge.gateway.front.refusing import refusal
 from judge.gateway.front.room import Held, Room
@@ -451,6 +452,28 @@ def test_guesses_at_once_are_as_few_as_one_after_the_other(config, line):
             free += 1
     assert free == 20
     assert gate.caller(parse(f"{line} HTTP/1.1", *fields), "1.2.3.5").retry_after == 0
+
+
+def test_a_browser_that_was_in_is_not_held_up_by_neighbours_who_fail(config):
+    """Its own failures count; no cookie that is none, of another or of the session has tries of its own."""
+    gate = gate_of(config)
+    signer = devices._signer(gate._app)
+
+    def fails(*cookies: str) -> float:
+        fields = [f"Cookie: {'; '.join(cookies)}"] if cookies else []
+        caller = gate.caller(parse("POST /login HTTP/1.1", "Host: x", *fields), "1.2.3.4")
+        if caller.retry_after == 0:
+            gate.begins(caller)
+            gate.answered(caller, 401)
+        return caller.retry_after
+
+    name = devices.device_cookie(cookie_name(config))
+    mine, other = (f"{name}={signer.dumps(['ada', device])}" for device in ("one", "two"))
+    assert [fails() > 0 for _ in range(21)] == [False] * 20 + [True]
+    for forged in (mine[:-1], f"{name}=x", f"{name}=", f"{name}={signer.dumps('ada')}"):
+        assert fails(forged) > 0
+    assert [fails(mine) > 0 for _ in range(21)] == [False] * 20 + [True]
+    assert fails(other) == 0
 
 
 @pytest.mark.parametrize("status", [303, 404, 0])

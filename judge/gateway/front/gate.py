@@ -16,6 +16,7 @@ from werkzeug.http import parse_cookie
 from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import group
+from judge.gateway import devices
 from judge.gateway.auth import (
     FileTokens,
     Principal,
@@ -74,7 +75,8 @@ class HttpCaller:
     - `known`: None for a stranger. It is also None while the app has not lately vouched for the request's session or
       token; then `proof` names that.
     - `retry_after`: seconds to wait, when requests come too often; else 0.
-    - `tries`: the request carries a log-in that may be wrong, or a token that nobody is known by.
+    - `tries`: the request carries a log-in that may be wrong, or a token that nobody is known by; it counts with
+      others of `counted`, the address or a browser by which somebody has come in before.
     """
 
     address: str
@@ -84,6 +86,7 @@ class HttpCaller:
     body_bytes: int
     proof: str | None = None
     tries: CredentialKind | None = None
+    counted: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ class FrontGate:
         self._said: OrderedDict[str, _AppWord] = OrderedDict()
         app = Flask("judge.gateway")
         sign_with(app, session_key)
+        self._app = app
         self._signed = SecureCookieSessionInterface().get_signing_serializer(app)
 
     def proxied(self, peer: str) -> bool:
@@ -193,10 +197,11 @@ class FrontGate:
         retry = 0.0
         login = head.method == "POST" and head.path == _LOGIN
         tries = bearer is not None or login
+        counted = (self._device(head) if login else "") or stranger
         # A session proves its owner, but not the token that somebody tries at the log-in.
         sure = known and not login and (bearer is None or self._throttle.knows(stranger, known.fingerprint))
         if tries and not sure:
-            retry = self._throttle.wait(stranger, clock.monotonic())
+            retry = self._throttle.wait(counted, clock.monotonic())
         if known and bearer is not None and not retry:
             self._throttle.came_in(stranger, known.fingerprint)
         return HttpCaller(
@@ -207,6 +212,7 @@ class FrontGate:
             self._body_bytes(head, by_token=bearer is not None, judges=known.judges) if known else SMALL_BODY,
             proof,
             CredentialKind.LOGIN if login else _try_of(bearer) if known is None else None,
+            counted,
         )
 
     def said(self, proof: str, status: int, told: Mapping[str, str]) -> None:
@@ -235,7 +241,7 @@ class FrontGate:
     def begins(self, caller: HttpCaller) -> None:
         """Count a try as failed until it is `answered`: else a hundred guesses at once would be as free as one."""
         if caller.tries:
-            self._throttle.failed(group(caller.address), clock.monotonic())
+            self._throttle.failed(caller.counted, clock.monotonic())
 
     def answered(self, caller: HttpCaller, status: int) -> None:
         """Note the answer to a request that `begins`; 0 is no answer.
@@ -247,7 +253,7 @@ class FrontGate:
         if (caller.tries is CredentialKind.LOGIN and status != 401) or (
             caller.tries is CredentialKind.ACCOUNT and status >= 500
         ):
-            self._throttle.forgive(group(caller.address), clock.monotonic())
+            self._throttle.forgive(caller.counted, clock.monotonic())
 
     def _body_bytes(self, head: Head, *, by_token: bool, judges: bool) -> int:
         limits = self._config.limits
@@ -274,6 +280,12 @@ class FrontGate:
         found = self._cookie_of(head)
         # The proof names the person, too, so that a session vouches for nobody else.
         return (None, None) if found is None else self._believed(f"{found.user} {found.digest}")
+
+    def _device(self, head: Head) -> str:
+        """The browser of this request, if somebody has come in by it: neighbours' wrong passwords do not hold it up."""
+        cookie = parse_cookie(head.fields.get("cookie", "")).get(devices.device_cookie(self._cookie), "")
+        device = devices.known(self._app, cookie)[1] if cookie else ""
+        return f"device {device}" if device else ""
 
     def _cookie_of(self, head: Head) -> _Cookie | None:
         """The session in a cookie that is signed rightly and whose owner may have one."""

@@ -40,12 +40,13 @@ class Throttle:
         """One try to log in under this name; LimitError when there were too many. Unknown names count like others.
 
         `device` is a browser by which this person has come in before: it has tries of its own, and no stranger's wrong
-        passwords, from the same address or under the same name, keep it out.
+        passwords, from the same address or under the same name, keep it out. All browsers of a person together have a
+        bound of their own, as whoever knew the password once can have come in by any number of them.
         """
         user, address = name.lower(), group(origin)
         limits = {_key(user, address): EACH, _key("", address): OF_ADDRESS, _key(user, ""): OF_USER}
         if device:
-            limits = {_key(user, f"device {device}"): EACH}
+            limits = {_key(user, f"device {device}"): EACH, _key(user, "devices"): OF_USER}
         taken: dict[str, int] = {}
         for key, limit in limits.items():
             count = await self._rates.take(key, limit, WINDOW)
