@@ -36,6 +36,7 @@ PUBLIC: dict[tuple[type[Any], str], Any] = {
     (m.Task, "latency"): 2.0,
     (m.Task, "version"): 9,
     (m.Task, "trace"): "t1",
+    (m.Task, "waits"): m.Waits(reason="all slots are busy", seconds=30.0),
     (m.Task, "rejudging"): 4711,
     (m.Task, "rerun_of"): None,
     (m.Result, "compile_log"): "warnings of the compiler",
@@ -92,6 +93,7 @@ PUBLIC: dict[tuple[type[Any], str], Any] = {
     (StatusReply, "vacant"): 1,
     (StatusReply, "versions"): {},
     (StatusReply, "faults"): [],
+    (StatusReply, "waits"): ["2 submissions wait: all slots are busy"],
 }
 TOKEN = people.TokenInfo(id="0" * 16, user="ada", scopes=["read"], created="2026-01-31T12:00:05Z")
 # Bodies, queries and forms with which a call works; all others are made without.
