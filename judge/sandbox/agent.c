@@ -52,7 +52,7 @@ enum { WRITABLE = 1, INTO_CGROUP = 2, OUTPUT_FILE = 4, LEFT = 8, FIXED_STACK = 1
 enum { IN_SCRATCH = 01000 };                            /* flags of PUT, beside the mode */
 enum { SAW_SIGSYS = 1 };                                /* flags of EXITED */
 enum { PROCESS_1 = '1', LAST_HELPER = '9' };             /* pids: the helpers' are between, the runs' above */
-enum { PIPE_BYTES = 1024 * 1024 };
+enum { PIPE_BYTES = 1024 * 1024, PIPE_PAUSE = 1000000 }; /* ns between two looks at a pipe that is not full */
 enum { MAX_PENDING = 1024, MAX_LOCKED = 64 * 1024 };    /* signals and timers; bytes that stay in memory */
 enum { MAX_PACKET = 160 * 1024, MAX_STRINGS = 8192, MAX_FDS = 72, MAX_CGROUPS = 4, MAX_FILTER = 4096 };
 
@@ -100,6 +100,7 @@ struct call {
 struct stream {
     int pipe, file;
     off_t size;
+    uint64_t look; /* not before that time, CLOCK_MONOTONIC in ns */
 };
 
 static char *packet; /* MAX_PACKET bytes that the parents see too */
@@ -623,7 +624,7 @@ static void make_streams(struct stream *streams, int *fds) {
     for (int i = 0; i < 2; i++) {
         struct stat st;
         int ends[2];
-        streams[i] = (struct stream){-1, call.stdio[1 + i], 0};
+        streams[i] = (struct stream){-1, call.stdio[1 + i], 0, 0};
         if (fstat(streams[i].file, &st) < 0) die("output");
         if (!S_ISREG(st.st_mode)) continue;
         /* The program may open it again by its name in /proc. */
@@ -646,20 +647,31 @@ static void close_ends(const struct stream *streams, int *fds) {
     }
 }
 
-/* Takes what is in a pipe, up to `most` bytes in all. Returns 1 when there are so many, 0 else; at its end forgets it. */
-static int drain(struct stream *stream, off_t most) {
-    while (stream->pipe >= 0 && stream->size < most) {
-        loff_t at = stream->size;
-        ssize_t done = splice(stream->pipe, NULL, stream->file, &at, (size_t)(most - stream->size), SPLICE_F_NONBLOCK);
-        if (done < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-        if (done < 0) die("output");
-        stream->size = at;
-        if (done == 0) {
-            close(stream->pipe);
-            stream->pipe = -1;
-        }
+/*
+ * Takes what is in a pipe, so that the output has `most` bytes at most; forgets the pipe at its end. Returns the number
+ * of bytes, or 0. One look takes what fits into a pipe: the run can keep the pipe locked while a write of it waits for
+ * memory, and fill it again and again, so many looks in a row could take longer than the run may last. Little output is
+ * followed by a pause: each wake-up of this process takes the core from a program that prints in small pieces.
+ */
+static ssize_t drain(struct stream *stream, off_t most) {
+    loff_t at = stream->size;
+    if (stream->pipe < 0 || at >= most) return 0;
+    ssize_t done = splice(stream->pipe, NULL, stream->file, &at, (size_t)(most - at), SPLICE_F_NONBLOCK);
+    if (done < 0 && errno != EAGAIN && errno != EINTR) die("output");
+    stream->size = at;
+    if (done < PIPE_BYTES / 2) stream->look = now() + PIPE_PAUSE;
+    if (done == 0) {
+        close(stream->pipe);
+        stream->pipe = -1;
     }
-    return stream->size >= most;
+    return done < 0 ? 0 : done;
+}
+
+/* For ppoll: the pipe if it is time to look at it, else nothing; `until` becomes the time of the look if that is earlier. */
+static struct pollfd watch(const struct stream *stream, uint64_t *until) {
+    if (stream->pipe < 0 || stream->look <= now()) return (struct pollfd){stream->pipe, POLLIN, 0};
+    if (stream->look < *until) *until = stream->look;
+    return (struct pollfd){-1, 0, 0};
 }
 
 /*
@@ -668,16 +680,21 @@ static int drain(struct stream *stream, off_t most) {
 static void supervise(pid_t main_pid, struct answer *answer, struct stream *streams, off_t most) {
     struct pollfd sources[5] = {{signals, POLLIN, 0}, {channel, POLLIN, 0}};
     struct signalfd_siginfo info;
-    struct timespec pause;
     int fds[MAX_FDS], ended = 0, killed = 0;
     forget_calls();
     while (!ended && !killed) {
-        for (int i = 0; i < 2; i++) sources[3 + i] = (struct pollfd){streams[i].pipe, POLLIN, 0};
+        uint64_t until = next_look(), from = 0;
+        for (int i = 0; i < 2; i++) sources[3 + i] = watch(&streams[i], &until);
         wait_for_calls(&sources[2]);
-        if (ppoll(sources, 5, pause_of_calls(&pause) ? &pause : NULL, NULL) < 0 && errno != EINTR) die("poll");
+        if (until != UINT64_MAX) from = now();
+        const uint64_t ns = until > from ? until - from : 0;
+        const struct timespec pause = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
+        if (ppoll(sources, 5, until != UINT64_MAX ? &pause : NULL, NULL) < 0 && errno != EINTR) die("poll");
         serve_calls(&sources[2]);
-        for (int i = 0; i < 2; i++)
-            if (sources[3 + i].revents && drain(&streams[i], most)) killed = 1;
+        for (int i = 0; i < 2; i++) {
+            if (sources[3 + i].revents) drain(&streams[i], most);
+            if (streams[i].size >= most) killed = 1;
+        }
         if (sources[0].revents) {
             if (read(signals, &info, sizeof info) < 0) die("signalfd");
             ended = reap(main_pid, answer, WNOHANG);
@@ -690,7 +707,8 @@ static void supervise(pid_t main_pid, struct answer *answer, struct stream *stre
     answer->wall_ns = now() - shared->began_ns;
     kill_runs();
     reap(main_pid, answer, 0);
-    for (int i = 0; i < 2; i++) drain(&streams[i], most);
+    for (int i = 0; i < 2; i++)
+        while (drain(&streams[i], most) > 0) continue; /* nobody is left to fill it again */
 }
 
 static void run(ssize_t size, int *fds) {

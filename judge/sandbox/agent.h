@@ -2,6 +2,8 @@
 #ifndef JUDGE_AGENT_H
 #define JUDGE_AGENT_H
 
+#include <stdint.h>
+
 /* Says what failed, with errno, on stderr (which the slot keeps) and ends the process. */
 __attribute__((noreturn)) void die(const char *what);
 
@@ -41,11 +43,10 @@ int own_statfs(const char *path, struct statfs *into);
 /* At a run's start: no call is waited for. */
 void forget_calls(void);
 
-/* For poll: its entry, and the time until serve_calls has something to do (0: none is waited for). */
+/* For poll: its entry, and when serve_calls has something to do (CLOCK_MONOTONIC in ns; UINT64_MAX: never). */
 struct pollfd;
-struct timespec;
 void wait_for_calls(struct pollfd *entry);
-int pause_of_calls(struct timespec *pause);
+uint64_t next_look(void);
 void serve_calls(const struct pollfd *entry);
 
 /* network.c: the runs' network namespace. Call cover_proc first. */

@@ -239,8 +239,14 @@ class Run:
         return self._group.event_fd
 
     def kill(self) -> None:
-        """End it; `finish` follows."""
+        """End it; `finish` follows.
+
+        A run can keep the agent waiting for a lock, of its output's pipe or of its memory. So the slot kills the
+        processes as well. Not before the exec: the agent does not hear of the end of such a process.
+        """
         self._container.agent.kill()
+        if self._container.began() is not None:
+            self._group.kill()
 
     def cpu(self) -> float:
         """CPU seconds used so far."""

@@ -14,7 +14,7 @@ import logging
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -83,6 +83,9 @@ class ControlGroup(Protocol):
     def over_memory(self) -> bool:
         """Says whether the memory limit has struck since `begin`."""
 
+    def kill(self) -> None:
+        """SIGKILL to every process of the run. The agent does that too, and sees to those that are forked meanwhile."""
+
     def finish(self) -> MeasuredUsage:
         """The counters since `begin`; called when every process of the run is dead."""
 
@@ -149,7 +152,7 @@ def remove(directory: Path, seconds: float = _CLEAN_SECONDS) -> None:
     while directory.is_dir():
         # os.walk passes over what goes away meanwhile: several slots that start together remove the same tree
         for group, _, _ in os.walk(directory, topdown=False):
-            for pid in _members(Path(group)):
+            for pid in members(Path(group)):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(OSError):
@@ -161,7 +164,26 @@ def remove(directory: Path, seconds: float = _CLEAN_SECONDS) -> None:
             clock.sleep(0.002)
 
 
-def _members(group: Path) -> list[int]:
+def kill_members(group: Path, spared: Collection[int] = ()) -> None:
+    """SIGKILL to the processes in a group, by descriptors: a pid may be another process's in the next moment."""
+    for _ in range(3):  # a process that is killed forks no more
+        held: dict[int, int] = {}
+        try:
+            for pid in members(group):
+                if pid not in spared:
+                    with contextlib.suppress(ProcessLookupError):
+                        held[pid] = os.pidfd_open(pid)
+            if not held:
+                return
+            for pid in held.keys() & set(members(group)):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(held[pid], signal.SIGKILL)
+        finally:
+            for fd in held.values():
+                os.close(fd)
+
+
+def members(group: Path) -> list[int]:
     """The processes in a group; none when it is gone, which the kernel tells in two ways."""
     try:
         return [int(pid) for pid in (group / "cgroup.procs").read_text().split()]

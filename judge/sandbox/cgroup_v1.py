@@ -98,6 +98,7 @@ class GroupV1:
         self._limits = (_UNLIMITED, 0)
         self._cpu0 = self._files = self._oom0 = self._cached = 0
         self._struck = False
+        self._helpers: list[int] | None = None
 
     def _fd(self, path: Path, flags: int = os.O_RDONLY) -> int:
         fd = os.open(path, flags | os.O_CLOEXEC)
@@ -137,6 +138,8 @@ class GroupV1:
 
         Page cache does not: the kernel gives it up before it kills for the limit.
         """
+        if self._helpers is None:
+            self._helpers = cgroup.members(self._dirs["pids"])
         if (kernel := self._kernel) is not None:
             self._stays = cgroup.freed(lambda: int(cgroup.read(kernel)), self._stays, memory)
         self._files, self._cached = cgroup.kept(self._stat, keeps=self._keeps)
@@ -159,6 +162,10 @@ class GroupV1:
         with contextlib.suppress(BlockingIOError):
             self._struck = os.eventfd_read(self.event_fd) > 0 or self._struck
         return self._struck or cgroup.field(cgroup.read(self._oom), b"oom_kill") > self._oom0
+
+    def kill(self) -> None:
+        """All but the agent's process that was there before the first run. The agent replaces that if it dies."""
+        cgroup.kill_members(self._dirs["pids"], self._helpers or ())
 
     def finish(self) -> cgroup.MeasuredUsage:
         """The account of the run."""

@@ -154,6 +154,10 @@ class GroupV2:
         """Says whether the counter of kills moved."""
         return self.leaf.over_memory()
 
+    def kill(self) -> None:
+        """All in the leaf: it has runs only."""
+        self.leaf.kill()
+
     def finish(self) -> cgroup.MeasuredUsage:
         """As for version 1."""
         return self.leaf.finish()
@@ -239,6 +243,10 @@ class Leaf:
     def over_memory(self) -> bool:
         """Says whether the counter of kills moved."""
         return cgroup.field(cgroup.read(self._events), b"oom_kill") > self._oom0
+
+    def kill(self) -> None:
+        """The kernel's own kill of a whole group, which has come with 5.14."""
+        cgroup.write(self._dir / "cgroup.kill", "1")
 
     def finish(self) -> cgroup.MeasuredUsage:
         """The account of the run."""

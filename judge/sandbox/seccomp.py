@@ -95,6 +95,9 @@ _SHM_LOCK = 11
 # Terminals' and descriptors' own requests (FIONREAD, FIONBIO, TCGETS …), all that programs ask for here.
 _IOCTL_FIRST, _IOCTL_LAST = 0x5400, 0x54FF
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_FIONBIO = 0x5421
+# stdout and stderr.
+_OUTPUTS = (1, 2)
 _QUERY_PERSONALITY = 0xFFFFFFFF
 # Filters are compiled into memory that is bounded for the whole host (bpf_jit_limit): SO_ATTACH_FILTER, SO_LOCK_FILTER,
 # SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF.
@@ -185,6 +188,12 @@ def _add_files(rules: sc.SyscallFilter) -> None:
         _add(rules, sc.ERRNO(errno.EOPNOTSUPP), call, sc.Arg(position, sc.MASKED_EQ, _TMPFILE, _TMPFILE))
     for call in ("preadv2", "pwritev2"):  # such as "only from the page cache", "and drop it there"
         _add(rules, sc.ERRNO(errno.EOPNOTSUPP), call, sc.Arg(5, sc.NE, 0))
+    # Outputs are pipes, and wait: runtimes make each pipe non-blocking (Node.js), and would lose at their end what does
+    # not fit into it, or give up with EAGAIN.
+    for output in _OUTPUTS:
+        _add(rules, sc.ERRNO(0), "ioctl", _low(0, output), sc.Arg(1, sc.EQ, _FIONBIO))
+        nonblocking = sc.Arg(2, sc.MASKED_EQ, os.O_NONBLOCK, os.O_NONBLOCK)
+        _add(rules, sc.ERRNO(0), "fcntl", _low(0, output), _low(1, _F_SETFL), nonblocking)
     # Reads past the page cache would be the disk's time, and come in no account.
     direct = os.O_DIRECT
     _add(rules, sc.ERRNO(errno.EINVAL), "open", sc.Arg(1, sc.MASKED_EQ, direct, direct))

@@ -95,6 +95,9 @@ class WeakGroup:
         """Says whether any look has shown more memory than the limit."""
         return self._high > self._memory
 
+    def kill(self) -> None:
+        """Nothing: the agent kills the run."""
+
     def finish(self) -> MeasuredUsage:
         """The sums of all looks; the sandbox adds what the agent reaped."""
         return MeasuredUsage(sum(self._cpu.values()), self._high, self._most, self.over_memory())

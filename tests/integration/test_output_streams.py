@@ -143,3 +143,92 @@ def agent_of(box) -> int:
     """The host's pid of process 1 of the container."""
     pid = box._container.pid
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+@pytest.mark.skipif(not Path("/usr/bin/node").exists(), reason="Node.js is not installed")
+@pytest.mark.parametrize(
+    "write", ["process.stdout.write(text); process.exit(0)", "require('fs').writeFileSync(1, text)"]
+)
+def test_node_writes_all_that_it_prints(box, write):
+    argv = ["/usr/bin/node", "-e", f"process.stdout; const text = 'x'.repeat(5e6); {write}"]
+    stdout, stderr, outcome = ran(box, argv, Limits(cpu=20, processes=128, memory=1024 * MIB))
+    assert (len(stdout), stderr, outcome.exit_code) == (5_000_000, b"", 0)
+
+
+def test_an_output_waits_for_its_reader_whatever_a_program_asks_for(box):
+    script = """
+import fcntl, os, sys
+for fd in (1, 2):
+    os.set_blocking(fd, False)
+    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
+    for _ in range(50):
+        assert os.write(fd, bytes(100_000)) == 100_000
+reading, writing = os.pipe()
+os.set_blocking(reading, False)
+assert not os.get_blocking(reading)
+"""
+    stdout, stderr, outcome = ran(box, ["/usr/bin/python3", "-c", script])
+    assert (len(stdout), len(stderr), outcome.exit_code) == (5_000_000, 5_000_000, 0)
+
+
+def test_many_small_pieces_of_output_do_not_wake_the_agent_each(box):
+    loop = 'for (int i = 0; i < 300000; i++) if (write(1, "x\\n", 2) != 2) return 1;'
+    source = f"#include <unistd.h>\nint main(void) {{ {loop} }}"
+
+    def switches() -> int:
+        lines = Path(f"/proc/{agent_of(box)}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
+
+    before = switches()
+    with run_c(box, source) as outcome:
+        assert os.fstat(outcome.stdout).st_size == 600_000
+        assert switches() - before < 1000 * outcome.wall + 300
+
+
+# Its memory is locked nearly all the time, by changes of a mapping with many pages; each write and each look at a futex
+# waits for that.
+LOCKS = """
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static int word;
+static void *wait_always(void *unused) {
+    for (;;) syscall(SYS_futex, &word, FUTEX_WAIT, 0, 0, 0, 0);
+    return unused;
+}
+static void *write_always(void *unused) {
+    for (;;) {
+        char *page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (write(1, page, 1) != 1) return unused;
+        munmap(page, 4096);
+    }
+}
+int main(int count, char **words) {
+    size_t size = (size_t)8 << 30;
+    char *pages = mmap(0, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    madvise(pages, size, MADV_NOHUGEPAGE);
+    madvise(pages, size, 22);
+    for (int i = 0; i < 200 && count > 1; i++) {
+        pthread_t thread;
+        pthread_attr_t small;
+        pthread_attr_init(&small);
+        pthread_attr_setstacksize(&small, 65536);
+        if (pthread_create(&thread, &small, atoi(words[1]) ? write_always : wait_always, NULL)) return 3;
+    }
+    for (;;) {
+        mprotect(pages, size, PROT_NONE);
+        mprotect(pages, size, PROT_READ);
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("writes", ["0", "1"])
+def test_a_program_that_locks_its_memory_does_not_keep_the_agent_from_its_end(box, writes):
+    limits = Limits(cpu=6, wall=60, processes=256)
+    with run_c(box, LOCKS, limits, writes) as outcome:
+        assert Killed.CPU in outcome.killed
+        assert outcome.cpu < 7
