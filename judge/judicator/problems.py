@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
@@ -26,6 +27,8 @@ from judge.rpc.faults import check_values
 log = logging.getLogger(__name__)
 
 _MANIFEST_BYTES = 8 * 1024**2
+# Everybody reads the list of all problems, and each page to submit on has it.
+_LISTED_BYTES = 16 * 1024
 # Values in the JSON of a manifest; 10,000 tests with files, arguments and subtasks have some 200,000.
 _MANIFEST_VALUES = 500_000
 # Contents that are remembered while submissions name them: a package is verified with some dozens of them.
@@ -111,22 +114,18 @@ class Problems:
         await self._there(manifest, needed)
         needed |= await self._files(manifest)
         now = clock.wall()
+        doc = _document(manifest, sha, now)
+        if len(_info(doc).model_dump_json()) > _LISTED_BYTES:
+            raise PackageError(
+                f"what lists show of problem '{manifest.name}' has more than {_LISTED_BYTES} bytes; shorten its title, "
+                "types and languages"
+            )
         kept: ManifestDocument = {"name": manifest.name, "blobs": sorted({sha, *needed}), "imported": now}
         failpoint.hit("import-checked")
         await self._db.manifests.replace_one({"_id": sha}, kept, upsert=True)
         # Retention may have removed a blob since the first look; from here on it sees that this manifest refers to it.
         await self._there(manifest, {sha, *needed})
-        return {
-            "_id": manifest.name,
-            "hash": sha,
-            "title": manifest.title,
-            "tests": len(manifest.tests),
-            "limits": manifest.limits.model_dump(),
-            "source_bytes": manifest.source_bytes,
-            "kind": manifest.kind,
-            "languages": manifest.languages,
-            "imported": now,
-        }
+        return doc
 
     async def _there(self, manifest: ProblemManifest, needed: set[str]) -> None:
         """FieldError unless these blobs are stored."""
@@ -186,6 +185,20 @@ def _parse(data: bytes) -> tuple[ProblemManifest, set[str]]:
     if times > 1:
         raise PackageError(f"problem '{manifest.name}' has two tests named '{name[:200]}'; give each its own name")
     return manifest, manifest.blobs() | manifest.shown()
+
+
+def _document(manifest: ProblemManifest, sha: str, now: datetime.datetime) -> ProblemDocument:
+    return {
+        "_id": manifest.name,
+        "hash": sha,
+        "title": manifest.title,
+        "tests": len(manifest.tests),
+        "limits": manifest.limits.model_dump(),
+        "source_bytes": manifest.source_bytes,
+        "kind": manifest.kind,
+        "languages": manifest.languages,
+        "imported": now,
+    }
 
 
 def _indexed(data: bytes) -> set[str]:

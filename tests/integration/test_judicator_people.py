@@ -13,7 +13,7 @@ from judge.errors import ConflictError, FieldError, JudgeError, NotFoundError, P
 from judge.model import messages as m
 from judge.model.deleting import ProblemName
 from judge.model.overview import ExecutorsReply, StatusReply
-from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, ProblemType
 from judge.model.verification import Verification, VerificationReply, VerifiedRow
 from judge.rpc.client import RpcClient
 from tests.support.judicators import World, accepted, source
@@ -246,6 +246,9 @@ def test_problems_that_cannot_be_judged_are_refused(world: World) -> None:
             people.call("problem_import", ProblemImport(manifest=people.put_blob(bad)), ProblemInfo)
     with pytest.raises(PackageError, match="no tests"):
         people.call("problem_import", upload(people, manifest(people, tests=0)), ProblemInfo)
+    for long in ({"title": "t" * 20_000}, {"languages": ["c"] * 8000}, {"type": [ProblemType.PASS_FAIL] * 8000}):
+        with pytest.raises(PackageError, match="what lists show"):
+            people.call("problem_import", upload(people, manifest(people).model_copy(update=long)), ProblemInfo)
     twice = manifest(people)
     twice.tests[1].name = "t0"
     with pytest.raises(PackageError, match="two tests named 't0'"):
