@@ -9,13 +9,17 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from judge.errors import EXIT_FAILED, EXIT_OUTPUT, JudgeError
+from judge.errors import EXIT_FAILED, EXIT_OUTPUT, EXIT_USAGE, JudgeError
 
 EXIT_INTERRUPTED = 130  # as shells report SIGINT
+# Bytes of arguments and file names that are no UTF-8 are surrogates; what Python and Pydantic say where text is wanted.
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NO_TEXT = ("surrogates not allowed", "string_unicode")
 
 
 class OutputError(JudgeError):
@@ -97,10 +101,22 @@ def guard(name: str, command: Callable[[], Any], say: Callable[[str], object] | 
     except Exception as exc:  # the last place to catch: a traceback is not for people
         if os.environ.get("JUDGE_TRACEBACK"):
             raise
-        say(f"unexpected error: {type(exc).__name__}: {exc}; with JUDGE_TRACEBACK=1 in the environment it shows where")
+        said = _no_text(exc)
+        if said:
+            code = EXIT_USAGE
+        unexpected = f"unexpected error: {type(exc).__name__}: {exc}"
+        say(said or f"{unexpected}; with JUDGE_TRACEBACK=1 in the environment it shows where")
     with contextlib.suppress(JudgeError):
         sys.stdout.flush()
     return code
+
+
+def _no_text(exc: Exception) -> str:
+    """What to say where a name is no UTF-8 and has to be, an argument's if one is such; empty for any other error."""
+    if not any(words in str(exc) for words in _NO_TEXT):
+        return ""
+    name = next((word for word in sys.argv[1:] if _SURROGATE.search(word)), "")
+    return f"'{name}' is not UTF-8; rename it, or correct it" if name else "a name is not UTF-8; rename it"
 
 
 def prepare() -> None:

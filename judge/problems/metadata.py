@@ -169,10 +169,11 @@ class Written(BaseModel):
             found[key] = given
             if field is None or (given is None and key not in cls.NULLS):
                 continue
-            found[key] = shown = _worded(field.annotation, given, yamltext.text_of(value, name))
-            like = isinstance(shown, str) and _numeric(field.annotation) and _LIKE_NUMBER.fullmatch(shown)
-            if like and number(shown) is None:
-                raise config.fault(f"{key}: '{shown[:40]}' is not a number; write it such as 90 or 2.5", key)
+            text = yamltext.text_of(value, name)
+            found[key] = shown = _worded(field.annotation, given, text)
+            like = isinstance(shown, str) and _LIKE_NUMBER.fullmatch(shown) and number(shown) is None
+            if _numeric(field.annotation) and (like or isinstance(given, bool)):
+                raise config.fault(f"{key}: '{text[:40]}' is not a number; write it such as 90 or 2.5", key)
         return found
 
 

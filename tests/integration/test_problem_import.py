@@ -339,7 +339,7 @@ def test_a_file_that_changes_on_the_way_is_refused(cluster: Cluster, tmp_path: P
 def test_a_check_that_runs_the_validators(cluster: Cluster, tmp_path: Path) -> None:
     validator = {"input_validators/seven.py": "import sys\nsys.exit(42 if input() == '7' else 43)\n"}
     root = package(tmp_path / "fussy", validator, {"submissions/accepted/a.py": "print(input())"})
-    assert "1 inputs checked" in ctl(cluster, "problem", "check", "--run", root).stdout
+    assert "1 input checked" in ctl(cluster, "problem", "check", "--run", root).stdout
     (root / "data/secret/2.in").write_text("8\n", encoding="utf-8")
     (root / "data/secret/2.ans").write_text("8\n", encoding="utf-8")
     said = ctl(cluster, "problem", "check", "--run", root, code=1).stdout

@@ -213,6 +213,25 @@ def test_points_with_fractions(tmp_path: Path) -> None:
     assert any("all are multiplied by 2" in note for note in package.notes)
 
 
+@pytest.mark.parametrize(
+    ("written", "points", "said"),
+    [
+        (["33.333333333333336", "33.333333333333336", "33.33333333333333"], [300, 100, 100, 100], "multiplied by 3"),
+        (7 * ["14.285714285714286"], [700, *7 * [100]], "multiplied by 7"),
+        (["33.3333", "33.3333", "33.3334"], [100_000, 33_333, 33_333, 33_334], "multiplied by 1000 and rounded"),
+        (["66.6667", "16.66665", "16.66665"], [100_000, 66_667, 16_667, 16_666], "multiplied by 1000 and rounded"),
+        (["0.1", "0.2", "0.7"], [10, 1, 2, 7], "multiplied by 10"),
+    ],
+)
+def test_points_with_fractions_add_up_to_what_they_did(
+    written: list[str], points: list[int], said: str, tmp_path: Path
+) -> None:
+    tests = "".join(f'<test method="manual" points="{worth}"/>' for worth in written)
+    package = taken(tmp_path, polygon(tests))
+    assert [one[0] for one in groups_of(package).values()] == points
+    assert any(note.endswith(said) for note in package.notes)
+
+
 GROUPED = (
     '<test group="0" method="manual" points="0.0" sample="true"/>'
     + 2 * '<test group="1" method="manual" points="15.0"/>'

@@ -14,6 +14,8 @@ import pytest
 
 PROGRAM = """
 import sys
+from typing import Annotated
+from pydantic import Field, TypeAdapter
 from judge import terminal
 from judge.ctl import show
 from judge.errors import UsageError
@@ -32,6 +34,10 @@ def command():
         raise UsageError("näive · is wrong")
     elif what == "name":
         show.out.say(sys.argv[2])
+    elif what == "path":
+        sys.argv[2].encode()
+    elif what == "model":
+        TypeAdapter(Annotated[str, Field(max_length=9)]).validate_python(sys.argv[2])
     elif what == "unforeseen":
         raise ZeroDivisionError("ouch")
     raise SystemExit(14)
@@ -76,6 +82,16 @@ def test_a_name_that_is_no_utf_8(env):
     done = run("name", b"a\xff.py", env=env)
     assert (done.returncode, done.stderr) == (14, b"")
     assert done.stdout.startswith(b"a") and done.stdout.rstrip().endswith(b".py")
+
+
+@pytest.mark.parametrize("env", LOCALES, ids=str)
+@pytest.mark.parametrize("what", ["path", "model"])
+def test_a_name_that_has_to_be_utf_8_is_said(what, env):
+    done = run(what, b"a\xff", env=env)
+    assert done.returncode == 2
+    assert done.stderr.startswith(b"test: 'a") and done.stderr.endswith(b"is not UTF-8; rename it, or correct it\n"), (
+        done
+    )
 
 
 @pytest.mark.parametrize("what", ["words", "much", "json"])

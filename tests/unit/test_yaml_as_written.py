@@ -143,3 +143,11 @@ def test_the_sentence_says_where_and_what():
     text = "name: 12:30\nlimits:\n  time_limit: 1:30\n"
     _, findings = settings_of(ProblemYaml, text)
     assert findings.errors == ["f.yaml:3: time_limit: '1:30' is not a number; write it such as 90 or 2.5"]
+
+
+@pytest.mark.parametrize("word", ["true", "on", "No", "false"])
+@pytest.mark.parametrize("key", ["time_limit", "memory", "time_resolution"])
+def test_yes_and_no_are_no_numbers(key, word):
+    """YAML's words for true and false count as 1 and 0: a second, a MiB, or the usual limit."""
+    _, findings = settings_of(ProblemYaml, f"name: X\nlimits: {{{key}: {word}}}\n")
+    assert findings.errors == [f"f.yaml:2: {key}: '{word}' is not a number; write it such as 90 or 2.5"]

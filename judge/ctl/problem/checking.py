@@ -50,7 +50,9 @@ class CheckOutcome:
     @property
     def words(self) -> str:
         """One line for people; empty when there was nothing to check."""
-        return ", ".join(f"{count} {kind} checked" for kind, count in self.passed.items())
+        return ", ".join(
+            f"{count} {kind.removesuffix('s') if count == 1 else kind} checked" for kind, count in self.passed.items()
+        )
 
 
 @dataclass

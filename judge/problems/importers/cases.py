@@ -7,6 +7,7 @@ different points of their own become groups of one test each.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from judge.problems.tree import clean
 # Factors that make points with fractions whole: all of them are multiplied by one of these.
 _SCALES = (1, 2, 4, 5, 10, 20, 100, 1000)
 _MOST = 10**9
+# A long decimal number is as close as this to the fraction that it is written for.
+_WRITTEN = Fraction(1, 10**12)
 _SAMPLE = "sample"
 _HIDDEN = "data/secret"
 Rule = Literal["all", "min", "each"]
@@ -85,11 +88,15 @@ def write_scored(
     they are not all among the subtasks' tests.
     """
     groups = _groups(draft, _ordered(draft, subtasks), partial=partial)
-    scale = _scale([group.points for group in groups])
+    meant = [_meant(group.points) for group in groups]
+    scale = _scale(meant)
     if scale != 1:
-        draft.report.dropped(f"points with fractions: the format has whole ones, so all are multiplied by {scale}")
+        rounded = " and rounded" if any((value * scale).denominator != 1 for value in meant) else ""
+        draft.report.dropped(
+            f"points with fractions: the format has whole ones, so all are multiplied by {scale}{rounded}"
+        )
     draft.kind("scoring")
-    whole = {group.name: round(group.points * scale) for group in groups}
+    whole = dict(zip((group.name for group in groups), _whole([value * scale for value in meant]), strict=True))
     draft.group(_HIDDEN, {"max_score": sum(whole.values()), "score_aggregation": "sum"})
     shown = [case for one in subtasks for case in one.cases] if samples is None else samples
     _write_samples(draft, shown, partial=partial)
@@ -207,9 +214,25 @@ def _split(one: ImportedSubtask, *, required: bool, partial: bool) -> list[Impor
     ]
 
 
+def _meant(value: Fraction) -> Fraction:
+    """A third or a seventh where a program wrote it as a long decimal number (33.333333333333336); else the number."""
+    simple = value.limit_denominator(_SCALES[-1])
+    return simple if abs(simple - value) <= _WRITTEN * max(value, Fraction(1)) else value
+
+
 def _scale(values: Sequence[Fraction]) -> int:
     """The smallest factor that makes all points whole, or the largest one, after which they are rounded."""
     for factor in _SCALES:
         if all((value * factor).denominator == 1 for value in values):
             return factor
-    return _SCALES[-1]
+    common = math.lcm(*(value.denominator for value in values))
+    return min(common, _SCALES[-1])
+
+
+def _whole(values: Sequence[Fraction]) -> list[int]:
+    """Whole points that add up to the rounded sum: what is left over goes to the largest fractions."""
+    found = [math.floor(value) for value in values]
+    left = round(sum(values)) - sum(found)
+    for index in sorted(range(len(values)), key=lambda one: found[one] - values[one])[:left]:
+        found[index] += 1
+    return found
