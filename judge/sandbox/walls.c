@@ -77,7 +77,9 @@ static const char *const renewed[] = {"/scratch", "/tmp", "/proc/self/maps", "/p
                                       "/proc/self/status", "/proc/self/cmdline"};
 
 static int new_ruleset(void) {
-    const struct landlock_ruleset_attr attributes = {.handled_access_fs = LANDLOCK_ACCESS_FS_READ_FILE};
+    /* A ruleset that does not handle REFER forbids every link and rename from one directory to another (EXDEV). */
+    const struct landlock_ruleset_attr attributes = {
+        .handled_access_fs = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_REFER};
     return (int)syscall(SYS_landlock_create_ruleset, &attributes, sizeof attributes, 0);
 }
 
@@ -104,7 +106,10 @@ void choose_readable(void) {
 
 /* Descriptors of what has no name in any mounted file system need no rule, and get none (EBADFD). */
 static int allow_reading(int ruleset, int fd) {
-    const struct landlock_path_beneath_attr rule = {.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE, .parent_fd = fd};
+    struct landlock_path_beneath_attr rule = {.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE, .parent_fd = fd};
+    struct stat node;
+    if (fstat(fd, &node) < 0) return -1;
+    if (S_ISDIR(node.st_mode)) rule.allowed_access |= LANDLOCK_ACCESS_FS_REFER;
     return syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0 && errno != EBADFD ? -1 : 0;
 }
 
