@@ -160,6 +160,10 @@ def up(
         int | None,
         typer.Option(min=1024, max=65000, help="Serve metrics from this port on, and write etc/prometheus.yml."),
     ] = None,
+    callback_network: Annotated[
+        list[str] | None,
+        typer.Option(help="Users' callbacks may call this private network, such as 127.0.0.0/8; repeat for more."),
+    ] = None,
 ) -> int:
     """Run a whole cluster on this machine until Ctrl-C; starting it again finds all data."""
     from judge.embedded.up import UpOptions, run  # noqa: PLC0415
@@ -174,6 +178,7 @@ def up(
             quiet=quiet,
             wait_file=wait_file,
             metrics=metrics,
+            callback_networks=callback_network or [],
         )
     )
 

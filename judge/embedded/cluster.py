@@ -11,7 +11,7 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import yaml
@@ -225,7 +225,13 @@ def mongod_program() -> str:
 
 # Long, since it is a table: one config per service, field by field.
 def configs(
-    directory: ClusterDirectory, cluster: ClusterFile, *, slots: int | None, cores: list[int], weak: bool
+    directory: ClusterDirectory,
+    cluster: ClusterFile,
+    *,
+    slots: int | None,
+    cores: list[int],
+    weak: bool,
+    callback_networks: Sequence[str] = (),
 ) -> dict[str, settings.Daemon]:
     """The config of every service by its name, in start order; timings are snappy since all is on one machine."""
     ports, data, name = cluster.ports, directory.data, cluster.name
@@ -279,7 +285,9 @@ def configs(
             task_expiry=8.0,
             executor_expiry=8.0,
             # An admin tries receivers on this machine. No user may have this machine's other servers called.
-            webhooks=settings.WebhookSettings(networks=["127.0.0.0/8", "::1/128"]),
+            webhooks=settings.WebhookSettings(
+                networks=["127.0.0.0/8", "::1/128"], callback_networks=list(callback_networks)
+            ),
         ),
         "executor": settings.ExecutorConfig(
             name=EXECUTOR,

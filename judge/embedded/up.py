@@ -52,6 +52,7 @@ class UpOptions:
     quiet: bool = False
     wait_file: Path | None = None
     metrics: int | None = None
+    callback_networks: list[str] = field(default_factory=list)
 
 
 class StandardOutput(io.TextIOBase):
@@ -202,7 +203,12 @@ def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
     _remove(options.wait_file)
     token = directory.secrets()
     services = embedded.configs(
-        directory, cluster, slots=options.slots, cores=options.cores, weak=options.allow_weak_sandbox
+        directory,
+        cluster,
+        slots=options.slots,
+        cores=options.cores,
+        weak=options.allow_weak_sandbox,
+        callback_networks=options.callback_networks,
     )
     own = None
     if options.metrics is not None:

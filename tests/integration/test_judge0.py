@@ -79,7 +79,7 @@ def row(*_names: str) -> Callable[[T], T]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     directory = tmp_path_factory.mktemp("judge0") / "cluster"
-    with running(directory, "--slots", "2") as found:
+    with running(directory, "--slots", "2", "--callback-network", "127.0.0.0/8") as found:
         tokens = Path(found.config("gateway")["tokens"])
         rows = yaml.safe_load(tokens.read_text())
         people = (("ada", "user", ADA), ("bob", "user", BOB), ("eve", "judge", EVE), ("operator", "admin", ROOT))
