@@ -57,8 +57,11 @@ def until(slots: Slots, kind: type, timeout: float = 20.0):
             if isinstance(event, kind):
                 return event
         assert slot.sock is not None, slot.known.reason
-        select.select([slot.sock], [], [], deadline.check("the slot"))
-        events += slot.read(clock.monotonic())[0]
+        slot.flush()  # a large job does not fit into the socket at once
+        writers = [slot.sock] if slot.unsent else []
+        readable, _, _ = select.select([slot.sock], writers, [], deadline.check("the slot"))
+        if readable:
+            events += slot.read(clock.monotonic())[0]
 
 
 def ready(slots: Slots):
