@@ -148,7 +148,7 @@ def test_it_stops_at_once_while_many_wait_for_an_etcd_that_hangs(world: World, m
         wait_for(lambda: any("serving" in line for line in told), what="a judicator that serves")
         with frozen(server_of(world.etcd_config.endpoints[0])):
             looks = [crowd.submit(look) for _ in range(9 * threads)]
-            wait_for(lambda: sum(one.name.startswith("asyncio_") for one in threading.enumerate()) >= threads)
+            wait_for(lambda: all(one.running() for one in looks), what="that all calls are under way")
             began, before = clock.monotonic(), stop.looks
             wait_for(lambda: stop.looks > before + 1, what="two more looks for a stop")
             stop.set()
