@@ -24,7 +24,7 @@ from tests.support.playbook_tasks import BUILTIN, PLAYBOOKS, ROOT, Task, module,
 # None of these changes anything; the rest is taken for a change.
 LOOKS = {
     "stat", "find", "assert", "debug", "fail", "set_fact", "group_by", "meta", "judge_precheck_host",
-    "judge_bundle_verify", "judge_roster", "judge_variables", "judge_way_back",
+    "judge_bundle_verify", "judge_https", "judge_roster", "judge_variables", "judge_way_back",
 }  # fmt: skip
 READS = {"judge_removed", "judge_pki_ca", "judge_upgrade"}  # without a state, or with one of these
 
@@ -215,7 +215,8 @@ def test_the_bundle_that_comes_is_told_to_the_look(name: str) -> None:
 )
 def test_hosts_that_a_run_leaves_out_do_not_end_it(status: int, faults: list[str] | None, well: bool) -> None:
     """verify.yml waits for a healthy cluster; the sentences are those of judge/judicator/status.py."""
-    task = read(ROOT / "playbooks/tasks/judge_one.yml")[0]
+    tasks = read(ROOT / "playbooks/tasks/judge_one.yml")
+    (task,) = [task for task in tasks if task.get("register") == "judge_verify_health"]
     told = {"status": status} | ({} if faults is None else {"json": {"faults": faults}})
     written = {name: trust_as_template(text) for name, text in task["vars"].items()}
     groups = {"judicators": ["j1", "j2"], "executors": ["e1", "e2"], "judge_verified": ["j1", "e1", "g1"]}
