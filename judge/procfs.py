@@ -53,6 +53,14 @@ def start_time(pid: int) -> int | None:
     return number(pid, _START_FIELD)
 
 
+def user(pid: int) -> int | None:
+    """The real user id of the process; None if there is no such process."""
+    for line in (read(pid, "status") or b"").splitlines():
+        if line.startswith(b"Uid:"):
+            return int(line.split()[1])
+    return None
+
+
 def children(pid: int) -> list[int]:
     """The children of all threads of a process; those of a thread that ends meanwhile are left out."""
     try:

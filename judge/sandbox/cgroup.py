@@ -14,7 +14,7 @@ import logging
 import os
 import re
 import signal
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -164,13 +164,16 @@ def remove(directory: Path, seconds: float = _CLEAN_SECONDS) -> None:
             clock.sleep(0.002)
 
 
-def kill_members(group: Path, spared: Collection[int] = ()) -> None:
-    """SIGKILL to the processes in a group, by descriptors: a pid may be another process's in the next moment."""
+def kill_members(group: Path, spared_user: int | None = None) -> None:
+    """SIGKILL to the processes in a group but for those of one user, by descriptors.
+
+    A pid may be another process's in the next moment.
+    """
     for _ in range(3):  # a process that is killed forks no more
         held: dict[int, int] = {}
         try:
             for pid in members(group):
-                if pid not in spared:
+                if spared_user is None or procfs.user(pid) != spared_user:
                     with contextlib.suppress(ProcessLookupError):
                         held[pid] = os.pidfd_open(pid)
             if not held:

@@ -6,6 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from judge import procfs
 from judge.errors import SandboxError
 from judge.sandbox import cgroup
 
@@ -98,7 +99,7 @@ class GroupV1:
         self._limits = (_UNLIMITED, 0)
         self._cpu0 = self._files = self._oom0 = self._cached = 0
         self._struck = False
-        self._helpers: list[int] | None = None
+        self._helper_user: int | None = None
 
     def _fd(self, path: Path, flags: int = os.O_RDONLY) -> int:
         fd = os.open(path, flags | os.O_CLOEXEC)
@@ -138,8 +139,8 @@ class GroupV1:
 
         Page cache does not: the kernel gives it up before it kills for the limit.
         """
-        if self._helpers is None:
-            self._helpers = cgroup.members(self._dirs["pids"])
+        if self._helper_user is None and (helpers := cgroup.members(self._dirs["pids"])):
+            self._helper_user = procfs.user(helpers[0])
         if (kernel := self._kernel) is not None:
             self._stays = cgroup.freed(lambda: int(cgroup.read(kernel)), self._stays, memory)
         self._files, self._cached = cgroup.kept(self._stat, keeps=self._keeps)
@@ -164,8 +165,11 @@ class GroupV1:
         return self._struck or cgroup.field(cgroup.read(self._oom), b"oom_kill") > self._oom0
 
     def kill(self) -> None:
-        """All but the agent's process that was there before the first run. The agent replaces that if it dies."""
-        cgroup.kill_members(self._dirs["pids"], self._helpers or ())
+        """All but the agent's helper, which has another user than the runs.
+
+        A helper that died is replaced, so its pid changes. If it were killed here, the next run could not start.
+        """
+        cgroup.kill_members(self._dirs["pids"], self._helper_user)
 
     def finish(self) -> cgroup.MeasuredUsage:
         """The account of the run."""
