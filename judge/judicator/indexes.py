@@ -137,7 +137,9 @@ INDEXES: Final[Mapping[str, list[IndexModel]]] = {
     "fs.chunks": [IndexModel(_up("files_id", "n"), unique=True)],
 }
 # Indexes that queries name as a hint: without one the database refuses such a query.
-HINTED: Final = frozenset({"callback", "hands", "lane", "rejudging", "retention", "state", "stored"})
+HINTED: Final = frozenset(
+    {"callbacks", "due", "hands", "lane", "rejudged", "rejudging", "retention", "state", "stored"}
+)
 # Indexes that earlier versions had, by collection.
 GIVEN_UP: Final[Mapping[str, frozenset[str]]] = {"tasks": frozenset({"fair", "full", "held", "queue"})}
 # Seconds for the builds. mongod aborts a build when the deadline of any caller that joined it passes, and the next

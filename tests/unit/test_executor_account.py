@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from judge.allowance import UNLIMITED, Allowance
 from judge.executor.slot.account import Account
+from judge.text import decimal
 
 SECONDS = st.floats(0, 100)
 
@@ -19,7 +20,7 @@ def test_the_time_is_used_up_exactly_once_the_sum_reaches_it(costs, total, probl
         account.spend(cost)
         assert account.over is (sum(costs[:count]) >= total - 0.001)
         assert account.left == max(0.0, total - account.spent)
-    assert f"{total:g} s" in account.sentence
+    assert f"{decimal(total)} s" in account.sentence
 
 
 @given(st.lists(st.tuples(SECONDS, SECONDS), max_size=20), st.integers(0, 6), SECONDS)

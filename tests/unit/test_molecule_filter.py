@@ -24,7 +24,7 @@ GROUPS = ["judicators", "executors", "gateways"]
     [
         (["judicators"], ["tcp/22", "tcp/2379", "tcp/2380", "tcp/27017", "tcp/7400"]),
         (["executors"], ["tcp/22", "tcp/2379 on loopback"]),
-        (["gateways"], ["tcp/22", "tcp/2379 on loopback", "tcp/443", "tcp/8080 on loopback"]),
+        (["gateways"], ["tcp/22", "tcp/2379 on loopback", "tcp/443", "tcp/80", "tcp/8080 on loopback"]),
         ([], ["tcp/22"]),
     ],
 )

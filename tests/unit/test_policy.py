@@ -78,7 +78,7 @@ def test_a_host_that_may_be_missing_ends_no_run() -> None:
             for result, ends in looked_at(play.get("tasks", []), play.get("any_errors_fatal", False)):
                 checked += result in names
                 assert not (result in names and ends), f"{name(path)}: {result}"
-    assert checked > 5
+    assert checked >= 5
 
 
 def test_no_rule_of_the_linters_is_switched_off() -> None:
