@@ -26,6 +26,7 @@ from judge.boot.status import BootStatus
 from judge.embedded import cluster as embedded
 from judge.embedded import monitoring
 from judge.errors import EXIT_FAILED, RefusedError, UsageError
+from judge.terminal import OutputError
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class StandardOutput(io.TextIOBase):
         """Write; the characters that count as written."""
         try:
             return self._file.write(text)
-        except OSError:
+        except (OSError, OutputError):
             self._give_up()
             return len(text)
 
@@ -76,7 +77,7 @@ class StandardOutput(io.TextIOBase):
         """Write what waits."""
         try:
             self._file.flush()
-        except OSError:
+        except (OSError, OutputError):
             self._give_up()
 
     def isatty(self) -> bool:
