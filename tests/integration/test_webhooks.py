@@ -410,7 +410,6 @@ def test_a_catch_up_that_is_cut_off_is_begun_again(tmp_path, etcd_endpoint, mong
         world.db.meta.update_one({"_id": POSITION}, {"$set": lost})
         was = world.db.meta.find_one({"_id": POSITION})
         idle = world.judicator("j2", **HOOKS)
-        idle.judicator.lead._leading = False
         outbox = Outbox(idle.judicator.database, CutReader(idle.judicator.events.outbox._reader, 4), lambda: None)
         with pytest.raises(NotPrimaryError):
             idle.do(outbox.catch_up())

@@ -9,14 +9,15 @@ import re
 import signal
 import time
 from collections.abc import Iterator
-from re import _constants as kinds
-from re import _parser as parser
 from typing import Any
 
 import pytest
 
 import judge.gateway.statements
 import judge.problems
+
+kinds = importlib.import_module("re._constants")
+parser = importlib.import_module("re._parser")
 
 SIZE = 24 * 1024
 SECONDS = 0.5
