@@ -42,8 +42,12 @@ def read(path: Path) -> Any:
 
 
 def test_ports_are_the_defaults_of_the_roles() -> None:
-    options = read(ROLES / "judge_common/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
-    wanted = {name: one["default"] for name, one in options.items() if name.endswith("_port")}
+    wanted = {
+        name: option["default"]
+        for role in ("judge_common", "judge_gateway")
+        for name, option in read(ROLES / role / "meta/argument_specs.yml")["argument_specs"]["main"]["options"].items()
+        if name.endswith("_port")
+    }
     told = {quoted(variable)[0]: int(port.split()[0]) for port, variable, *_ in rows("Ports") if quoted(variable)}
     assert told == wanted
 
@@ -172,7 +176,7 @@ def test_keys_have_the_mode_of_the_table() -> None:
 def test_what_the_controller_keeps_is_all_named() -> None:
     cluster = plugin("action", "judge_cluster")
     told = set(quoted(PAGE.split("On the controller, in `judge_secrets_dir`")[1].split("\n\n")[0]))
-    backups = {secrets.KEY, secrets.HOST_KEY}
+    backups = {secrets.KEY, secrets.HOST_KEY, secrets.CONTROLLER_KEY}
     assert told == {*cluster.SECRETS, cluster.RECORD, cluster.CLIENT, "pki/"} | backups
 
 
