@@ -95,11 +95,6 @@ BASES: dict[str, dict[str, bytes]] = {
         "testlib.h": b"\n",
         "sol.py": b"print(input())\n",
     },
-    # Directories with other systems' settings, which are read where nobody has said that it is a directory.
-    "neighbours": {
-        "sol.py": b"print(input())\n",
-        **{f"tc/x_{group}_1.{ending}": b"1\n" for group in "12" for ending in ("in", "out")},
-    },
 }
 # The same with tests that are still to be made. A target is called after its format, with a word behind it.
 _LACKING = {

@@ -924,3 +924,19 @@ def test_solutions_of_tps_with_exceptions(tmp_path, verdict, exception, folder_)
         found = {path.split("/")[1] for path in paths(package) if path.endswith("/x.cpp")}
         assert found == ({folder_} if folder_ else set())
         assert any("solution x.cpp: " in note for note in package.notes) is (folder_ is None)
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        (["gengen.py"], set()),
+        (["generatore.cpp", "valida.py"], set()),
+        (["sums_long.cpp", "gen_all.py"], {"submissions/accepted/sums_long.cpp"}),
+        (["generous.cpp"], {"submissions/accepted/generous.cpp"}),
+        (["checker.cpp"], set()),
+    ],
+)
+def test_a_lone_program_that_makes_tests_is_no_solution(tmp_path, sources, expected):
+    files = {path: data for path, data in PLAIN.items() if not path.startswith("sol/")}
+    with read_package(write(tmp_path, {**files, **{f"sol/{name}": "x" for name in sources}})) as package:
+        assert set(package.submissions) == expected

@@ -54,7 +54,7 @@ SHAPES: dict[str, tuple[list[str], list[tuple[bool, str]]]] = {
     "IOI, older": (["grader.in.1", "grader.expect.1"], [(False, "grader_1")]),
     "AtCoder": (["in/00_sample_00", "out/00_sample_00", "in/01_rnd", "out/01_rnd"],
                 [(True, "00_sample_00"), (False, "01_rnd")]),
-    "BOCA": (["input/L_1", "output/L_1"], [(False, "L_1")]),
+    "a number behind": (["input/L_1", "output/L_1"], [(False, "L_1")]),
     "a key": (["t1.in", "t1.key"], [(False, "t1")]),
     "a word beside it": (["test_input/1.txt", "test_output/1.txt"], [(False, "1")]),
     "two words": (["input/1.txt", "expected_output/1.txt"], [(False, "1")]),
@@ -72,8 +72,8 @@ SHAPES: dict[str, tuple[list[str], list[tuple[bool, str]]]] = {
                     [(True, "kelvin.dummy_1"), (False, "kelvin_1a")]),
     "no sample": (["random_sample_1.in", "random_sample_1.out"], [(False, "random_sample_1")]),
     "natural order": (["2.in", "2.out", "10.in", "10.out"], [(False, "1_2"), (False, "2_10")]),
-    "tcframe": (["data/sample/x_1.in", "data/sample/x_1.out", "data/secret/x_1.in", "data/secret/x_1.out"],
-                [(True, "sample_x_1"), (False, "secret_x_1")]),
+    "data without settings": (["data/sample/1.in", "data/sample/1.out", "data/secret/1.in", "data/secret/1.out"],
+                              [(True, "sample_1"), (False, "secret_1")]),
 }  # fmt: skip
 
 
@@ -329,18 +329,6 @@ REFUSED: dict[str, tuple[Files, str]] = {
         files_of(["grader_test1.in", "grader_test1.ok"], {"grader_eval.c": b"int main(){}"}),
         "x/grader_eval.c: may be a checker by its name",
     ),
-    "a validator of omegaUp": (
-        files_of(["cases/1.in", "cases/1.out"], {"statements/es.markdown": b"", "validator.py": b""}),
-        "x/validator.py: is a checker of omegaUp that does not use testlib.h",
-    ),
-    "a judge of Rime": (
-        files_of(["tests/1.in", "tests/1.diff"], {"PROBLEM": b"", "tests/TESTSET": b"cxx_judge('judge.cc')\n"}),
-        "x/tests/TESTSET: says 'cxx_judge('judge.cc')', which decides verdicts",
-    ),
-    "a reactive problem of Rime": (
-        files_of(["tests/1.in", "tests/1.diff"], {"tests/TESTSET": b"  testlib_reactive(src='i.cc')\n"}),
-        "x/tests/TESTSET: says 'testlib_reactive(src='i.cc')', which decides",
-    ),
 }  # fmt: skip
 
 
@@ -474,11 +462,7 @@ def test_limits_that_there_cannot_be_are_not_taken(tmp_path: Path, odd: str) -> 
         ("judge.txt", "a system that is not known here"),
         ("tests/scores.txt", "a system that is not known here"),
         ("Config.INI", "a system that is not known here"),
-        ("testplan", "omegaUp"),
-        ("settings.json", "omegaUp, or a system like it"),
-        ("PROBLEM", "Rime"),
-        ("tests/TESTSET", "Rime"),
-        ("description/problem.info", "BOCA"),
+        ("PROBLEM", "a system that is not known here"),
         ("tests/score", "CD-MOJ"),
     ],
 )
@@ -562,7 +546,7 @@ def test_programs_of_testlib_are_what_they_register_as(tmp_path: Path) -> None:
 
 
 def test_a_validator_by_its_name_that_is_a_checker(tmp_path: Path) -> None:
-    files = files_of(["cases/1.in", "cases/1.out"], {"validator.cpp": CHECKER, "testplan": b"1 100\n"})
+    files = files_of(["cases/1.in", "cases/1.out"], {"validator.cpp": CHECKER})
     with read_package(folder(tmp_path, files, "sum")) as package:
         assert (
             "carried over: checker validator.cpp (testlib)" in package.notes and not package.manifest.input_validators
@@ -601,10 +585,10 @@ def test_a_tester_is_compared_past_where_that_is_insisted_on(tmp_path: Path) -> 
 
 
 STATEMENTS: dict[str, tuple[list[str], set[str]]] = {
-    "omegaUp": (["statements/es.markdown", "statements/en.markdown", "solutions/es.markdown"],
+    "by language": (["statements/es.markdown", "statements/en.markdown", "solutions/es.markdown"],
                 {"problem.es.md", "problem.en.md"}),
     "tuack": (["statement/zh-cn.md", "README.md"], {"problem.zh.md"}),
-    "BOCA": (["description/L.pdf", "description/problem.info"], {"problem.en.pdf"}),
+    "the only PDF of description": (["description/L.pdf"], {"problem.en.pdf"}),
     "the only PDF": (["statement/sum_v2.pdf"], {"problem.en.pdf"}),
     "two PDF": (["statement/a.pdf", "statement/b.pdf"], set()),
     "an editorial": (["statement/sum-editorial.pdf"], set()),
@@ -645,13 +629,6 @@ def test_tests_of_several_problems_side_by_side(tmp_path: Path) -> None:
 def test_a_solution_that_is_called_as_the_problem(names: list[str], program: str, taken: bool, tmp_path: Path) -> None:
     with read_package(folder(tmp_path, files_of(names, {program: b""}), "x"), time_limit=1.0) as package:
         assert set(package.submissions) == ({f"submissions/accepted/{program}"} if taken else set())
-
-
-def test_a_scorer_of_tcframe(tmp_path: Path) -> None:
-    spec = b"#include <tcframe/spec.hpp>\nvoid StyleConfig() { CustomScorer(); }\n"
-    where = folder(tmp_path, files_of(["tc/x_1.in", "tc/x_1.out"], {"spec.cpp": spec, "x.py": b""}), "x")
-    with pytest.raises(PackageError, match=r"spec\.cpp: says 'CustomScorer\(', which decides verdicts"):
-        read_package(where)
 
 
 def test_a_task_in_task_makers_own_format(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from judge.problems.importers import (
     polygon,
     sio2,
     tps,
+    unsupported,
 )
 from judge.problems.importers.draft import Draft, ImporterWords, Report
 from judge.problems.importers.hydro import syzoj, uoj
@@ -45,12 +46,6 @@ FORMATS = (PACKAGE, *IMPORTERS)
 _PACKAGE_FOLDERS = frozenset({
     "problem_statement", "output_validators", "output_validator", "input_validators", "input_format_validators",
 })  # fmt: skip
-# Files of systems that make tests with their answers, where there are none: the system, and what it makes.
-_MAKERS = {
-    "PROBLEM": ("Rime", "'rime test', which makes rime-out/tests/"),
-    "tests/TESTSET": ("Rime", "'rime test', which makes rime-out/tests/"),
-    "spec.cpp": ("tcframe", "its runner, which makes tc/"),
-}
 # A folder with one of these is a package of its own; a tree with such folders is a set of problems.
 _OF_ONE = frozenset({"problem.yaml", "domjudge-problem.ini", "problem.xml", "init.yml", "task.yaml", "problem.json"})
 
@@ -110,6 +105,7 @@ def _open(tree: Tree, asked: ImporterWords) -> Opened:
         folder, found = posixpath.basename(inner), detect(tree)
     refuse_pointers(tree)
     _refuse_terry(tree, asked, found)
+    _refuse_unsupported(tree, asked, found)
     chosen = asked.format or found
     if chosen is None:
         raise PackageError(_unknown(tree))
@@ -197,6 +193,17 @@ def _refuse_terry(tree: Tree, asked: ImporterWords, found: str | None) -> None:
         )
 
 
+def _refuse_unsupported(tree: Tree, asked: ImporterWords, found: str | None) -> None:
+    """PackageError for a package of a format that is recognised and not imported."""
+    shown = unsupported.system(tree) if asked.format is None and found in {None, "directory"} else None
+    if shown is not None:
+        name, path = shown
+        raise PackageError(
+            f"{tree.where(path)}: belongs to a package of {name}, a format that is not imported; give --from directory "
+            "to import its pairs of tests alone, without its limits, points and checker"
+        )
+
+
 def _without_data(tree: Tree) -> bool:
     """Says whether there is a domjudge-problem.ini, and tests beside it: old contests, before there was data/."""
     alone = directory.INI in tree.files and not tree.files.keys() & {"problem.yaml"} and not tree.below("data")
@@ -238,13 +245,6 @@ def _unknown(tree: Tree) -> str:
         return (
             f"{tree.label}/{task}: is of a system that is not known here: neither of CMS, with input/ and output/ "
             "beside it, nor of TPS, with tests/; give the tests as pairs of files (--from directory), or make a package"
-        )
-    maker = next((one for one in _MAKERS if one in tree.files), None)
-    if maker is not None:
-        system, does = _MAKERS[maker]
-        return (
-            f"{tree.label}/{maker}: is of {system}, which makes the tests that are missing here; have it do so "
-            f"first ({does}), and import the folder then"
         )
     seen = ", ".join(clean(path, 40) for path in sorted(tree.files)[:4])
     return (

@@ -17,8 +17,6 @@ from judge.problems.folders import known_folder
 from judge.problems.importers import ioi, line_ends, packed, testlib
 from judge.problems.importers.cases import ImportedCase, write_plain
 from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number, slug
-from judge.problems.importers.making import MakingStep, Plan, UnmadeError
-from judge.problems.importers.neighbours import boca, limits, omegaup, rime, tcframe
 from judge.problems.importers.pairs import NAMELESS, Pair, find_pairs
 from judge.problems.reading.annotations import expected
 from judge.problems.tree import Tree, clean
@@ -114,6 +112,16 @@ _SETTINGS = re.compile(
     r"|[\w.-]*\.cdf|[\w.-]+\.(?:properties|cfg)|data_rule\.txt|\.?timelimit|info"
     r"|(?:judge|config|settings|scor(?:es?|ing)|points|limits?|subtasks?|groups?)\.txt|testplan|problem|testset"
 )
+# A limit with its unit has one meaning in all systems: `time: 2s`, `memory_limit: 512MiB`.
+_LIMIT = re.compile(
+    r"(time)(?:_limit)?: *([0-9]{1,5}(?:\.[0-9]{1,3})?) ?(s|ms)"
+    r"|(memory)(?:_limit)?: *([0-9]{1,5}(?:\.[0-9]{1,3})?) ?(m|mb|mib|g|gb|gib)",
+    re.IGNORECASE,
+)
+# The value of each unit in seconds or MiB.
+_UNITS = {"s": 1.0, "ms": 0.001, "m": 1.0, "mb": 1.0, "mib": 1.0, "g": 1024.0, "gb": 1024.0, "gib": 1024.0}
+# The lowest and the highest value of each limit.
+_BOUNDS = {"time_limit": (0.01, 600.0), "memory": (4.0, 65536.0)}
 # Files that task-maker makes tests of, and checks them by, in the folder where they are.
 _MAKERS = frozenset({"gen/cases.gen", "gen/constraints.py", "gen/constraints.yaml"})
 # The only PDF of such a folder is the statement, whatever it is called, unless its name tells that it gives more away.
@@ -121,9 +129,8 @@ _ALONE = re.compile(r"(?:statements?|description)/[^/]+\.pdf")
 _TELLING = re.compile(r"sol|edit|tutorial|analy|hint|review|slide|spoiler|explain|komment|razbor")
 # The owners of files that are called so at such places.
 _OWNERS = {
-    "testplan": "omegaUp", "settings.json": "omegaUp, or a system like it", "problem": "Rime", "testset": "Rime",
-    "tests/testset": "Rime", "description/problem.info": "BOCA", "spec.cpp": "tcframe", "tests/score": "CD-MOJ",
-}  # fmt: skip
+    "tests/score": "CD-MOJ",
+}
 # The owners of such files, by the endings of their names.
 _OTHERS = {
     "cdf": "a contest of Lemon",
@@ -135,9 +142,7 @@ _OTHERS = {
 _JUDGED = re.compile(
     r"""\b(spj|special_?judge|checker(?:_?(?:name|type|file|path))?|interactor|custom_?judge|judge_?(?:type|mode)"""
     r"""|problem_?type|standard_checker|(?:check|interactor)_cmd)["']?[ \t]*[:=][ \t]*["']?([^\s"',}#]*)"""
-    # Rime has a program for it: `cxx_judge('judge.cc')`, and for interaction `cxx_reactive(...)`.
-    # tcframe says it without one: `CustomScorer()`.
-    r"""|^[ \t]*(?:[a-z]+_)?(?:judge|reactive)\([^)\n]*\)?|\bCustomScorer\(|\b(?:Interactive|Grader)Task\w*\(""",
+    r"""|\b(?:Interactive|Grader)Task\w*\(""",
     re.IGNORECASE | re.MULTILINE,
 )
 _USUAL = re.compile(
@@ -166,7 +171,7 @@ _NO_NAMES = frozenset({"", *NAMELESS, "in", "input", "case", "sample", "example"
 def matches(tree: Tree) -> bool:
     """Says whether there is a test in it, a pair of files by their names, or what may hold some."""
     found = any(pair.answer is not None for pair in find_pairs(tree.files)[0])
-    return found or packed.holds_tests(tree) or (omegaup.is_one(tree) and bool(find_pairs(tree.below("cases"))[0]))
+    return found or packed.holds_tests(tree)
 
 
 def convert(tree: Tree, asked: ImporterWords) -> Draft:
@@ -175,28 +180,19 @@ def convert(tree: Tree, asked: ImporterWords) -> Draft:
     draft = Draft(tree, "directory")
     for carried, line in tree.notes if isinstance(tree, packed.Packed) else ():
         (draft.report.took if carried else draft.report.dropped)(line)
-    for line in (*omegaup.leave_out(tree), *rime.leave_out(tree)):
-        draft.report.dropped(line)
     if asked.memory is not None:
         draft.limits["memory"] = asked.memory
     settings = _domjudge(draft)
-    boca.take_title(draft)
     programs = _programs(tree)
-    pairs, alone = find_pairs(path for path in omegaup.may_be_tests(tree) if path not in programs.values())
-    if omegaup.lacks_answers(tree, pairs):
-        raise _unmade(draft, pairs)
+    pairs, alone = find_pairs(path for path in tree.files if path not in programs.values())
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
     _check_alone(tree, pairs, asked)
     tree = draft.tree = _plain_line_ends(draft, pairs)
     cases = [_case(tree, pair) for pair in pairs]
-    alike = asked.format != "directory"
-    scored = alike and (omegaup.write_tests(draft, pairs, cases) or tcframe.write_tests(draft, pairs, cases))
-    if not scored:
-        write_plain(draft, cases)
+    write_plain(draft, cases)
     samples = sum(case.sample for case in cases)
     draft.report.took(f"{len(cases)} tests, {samples} of them samples by their names")
     used = {path for pair in pairs for path in (pair.input, pair.answer)} | {*programs.values()}
-    used |= limits.used_by(tree) | rime.used_by(tree)
     _put_programs(draft, programs)
     for path in alone[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
@@ -204,37 +200,30 @@ def convert(tree: Tree, asked: ImporterWords) -> Draft:
     used = put_beside(draft, {*used, *alone, *unknown, *settings}, pairs)
     _check_unknown(draft, unknown, used, asked)
     for path in unknown:
-        taken = limits.take(draft, path)
-        if (alike and omegaup.is_read(draft, path)) or (scored and path == tcframe.SPEC):
-            continue
-        lost = "points and checkers are" if taken else "limits, points and checkers are"
         ending = "gen" if path.lower() in _MAKERS else path.lower().rpartition(".")[2]
         whose = _OWNERS.get(path.lower()) or _OTHERS.get(ending, "a system that is not known here")
-        draft.report.dropped(f"{path}: is of {whose}; its {lost} lost")
+        lost = "points" if _take_limits(draft, path) else "limits, points"
+        draft.report.dropped(f"{path}: is of {whose}; its {lost} and checkers are lost")
     if not draft.limits.get("time_limit"):
         draft.report.dropped("the time limit: a directory does not have one; it is inferred, or set by --time-limit")
     return draft
 
 
-def _unmade(draft: Draft, pairs: Sequence[Pair]) -> UnmadeError:
-    """The error to raise for a problem of omegaUp without outputs, which the right solution makes there as well."""
-    told = {path: folder for path, folder in omegaup.solutions(draft).items() if folder}
-    right = [path for path, folder in told.items() if folder == "accepted"]
-    named = [path for path, stem in _named(draft.tree, _SOURCES) if path not in told and _by_name(path) == "accepted"]
-    named = [path for path in named if path.startswith("solutions/")]
-    chosen = next(iter(right or sorted(named, key=lambda path: (_parted(path) != "solution", path))), None)
-    if chosen is None:
-        raise PackageError(
-            f"{draft.tree.label}: cases/ has no outputs, and no program is the right solution by its name, which makes "
-            "them; add the outputs, or solutions/solution.cpp"
-        )
-    plan = Plan(draft.tree)
-    program = plan.solution(draft, testlib.ProgramSource(Ref(draft.tree, chosen)))
-    for pair in pairs:
-        if pair.answer is None:
-            target = posixpath.splitext(pair.input)[0] + ".out"
-            plan.add(MakingStep(program, target, (), pair.input))
-    return plan.refuse(f"{draft.tree.label}: cases/ has no outputs; {clean(chosen, 60)} is to make {len(plan.tests)}")
+def _take_limits(draft: Draft, path: str) -> bool:
+    """Copy the limits with units from a file of settings into the draft; return whether there are any."""
+    taken = False
+    for line in draft.start(path).splitlines():
+        match = _LIMIT.fullmatch(line.rstrip())
+        if match is None:
+            continue
+        word, number, unit = (part for part in match.groups() if part is not None)
+        key = "time_limit" if word.lower() == "time" else "memory"
+        value = float(number) * _UNITS[unit.lower()]
+        if key not in draft.limits and _BOUNDS[key][0] <= value <= _BOUNDS[key][1]:
+            draft.limits[key] = as_number(value)
+            draft.report.took(f"{word.lower()} limit {number}{unit} of {path}")
+            taken = True
+    return taken
 
 
 def _plain_line_ends(draft: Draft, pairs: Sequence[Pair]) -> Tree:
@@ -418,11 +407,10 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
     for what, path in programs.items():
         ref = Ref(draft.tree, path)
         if not path.endswith(_CPP) or not testlib.uses_testlib(ref):
-            if what == "validator" and not omegaup.is_one(draft.tree):
+            if what == "validator":
                 draft.report.dropped(f"{ref.where}: is an input validator without testlib.h")
                 continue
-            called = "checker of omegaUp" if what == "validator" else what
-            msg = f"{ref.where}: is a {called} that does not use testlib.h, so how it answers is unknown"
+            msg = f"{ref.where}: is a {what} that does not use testlib.h, so how it answers is unknown"
             raise PackageError(f"{msg}; remove or rename it, or make a package with output_validator/")
         draft.report.took(f"{what} {path} (testlib)")
     sources = {
@@ -487,22 +475,18 @@ def _is_readme(path: str) -> bool:
 def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str]) -> set[str]:
     """Solutions by their names and folders, and generators; returns what was taken."""
     taken: set[str] = set()
-    told = {**omegaup.solutions(draft), **rime.solutions(draft)}
     for path, stem in _named(draft.tree, _SOURCES):
         folders = path.split("/")[:-1]
         if path in used:
             continue
         names = (stem, _parted(path))
         below = {one.lower() for one in folders}
-        if path not in told and (any(map(_GENERATOR.fullmatch, names)) or below & _GENERATOR_FOLDERS):
+        if any(map(_GENERATOR.fullmatch, names)) or below & _GENERATOR_FOLDERS:
             draft.put(_free(draft, "generators", path.replace("/", "_")), Ref(draft.tree, path))
             taken.add(path)
             continue
-        annotated = "" if path in told else _annotated(draft, path)
-        said = (
-            told.get(path)
-            or annotated
-            or next((one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None)
+        said = _annotated(draft, path) or next(
+            (one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None
         )
         place = next((at for at, one in enumerate(folders) if one.lower() in _SOLUTION_FOLDERS), len(folders))
         said = said or next(
@@ -511,9 +495,7 @@ def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str])
         if said is None and (any(map(_NO_SOLUTION.fullmatch, names)) or below & _NO_SOLUTION_FOLDERS):
             continue
         said = said or _by_name(path)
-        # Solutions that something lists are the only ones of their folder that are said to be right.
-        listed = not told or path in told
-        if said is None and (stem in called or (listed and any(one.lower() in _SOLUTION_FOLDERS for one in folders))):
+        if said is None and (stem in called or any(one.lower() in _SOLUTION_FOLDERS for one in folders)):
             said = "accepted"
         if said is not None:
             _put_solution(draft, said, path)

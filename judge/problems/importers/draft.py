@@ -159,9 +159,9 @@ class Draft:
         """A text of the input, whatever it is encoded in."""
         return decode(read(self.ref(path, tree), limit))
 
-    def start(self, path: str, older: str = "cp1251") -> str:
+    def start(self, path: str) -> str:
         """The beginning of a text of the input: all of any settings that people write, whatever else it may be."""
-        return decode(next(self.tree.chunks(path), b"")[:STARTS], older)
+        return decode(next(self.tree.chunks(path), b"")[:STARTS])
 
     def nested(self, path: str) -> Tree:
         """An archive inside the input as a tree of its own, which lives as long as this draft."""
@@ -271,9 +271,9 @@ def read(content: Content, limit: int = TEXT_BYTES) -> bytes:
     return content if isinstance(content, bytes) else content.tree.read(content.path, limit)
 
 
-def decode(data: bytes, older: str = "cp1251") -> str:
-    """Text of unknown encoding: UTF-8, else `older`: Windows' Cyrillic, in which many old packages are written."""
-    for encoding in ("utf-8-sig", older):
+def decode(data: bytes) -> str:
+    """Text of unknown encoding: UTF-8, else Windows' Cyrillic, in which many old packages are written."""
+    for encoding in ("utf-8-sig", "cp1251"):
         with contextlib.suppress(UnicodeDecodeError):
             return data.decode(encoding)
     return data.decode("latin-1")
