@@ -30,7 +30,7 @@ from judge.executor.storage.spool import Spool
 from judge.executor.table import TaskTable
 from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
 from judge.languages.table import detect, load_table
-from judge.problems.package import DEFAULT_MEMORY
+from judge.model.problem import DEFAULT_MEMORY
 from judge.rpc.client import RpcClient
 from judge.rpc.endpoints import EtcdEndpoints
 from judge.sandbox import CheckedItem, CheckLevel, check_machine

@@ -14,6 +14,9 @@ from pydantic import Field
 
 from judge.model.messages import TESTS, FileName, Identifier, Limits, Message, Sha256
 
+# The memory limit in bytes of a problem that sets none: the format's "typical system default". A host with less memory
+# gives what it has.
+DEFAULT_MEMORY = 2048 * 1024**2
 # A word of a command line, in which no program can be handed a NUL.
 Argument = Annotated[str, Field(pattern=r"^[^\x00]*$")]
 

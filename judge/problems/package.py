@@ -21,7 +21,6 @@ from judge.problems.importers.draft import ImporterWords, slug
 from judge.problems.reading.formats import Dialect
 from judge.problems.reading.held import Look
 from judge.problems.reading.held import Package as Package  # noqa: PLC0414 - what reading makes
-from judge.problems.reading.reader import DEFAULT_MEMORY as DEFAULT_MEMORY  # noqa: PLC0414 - executors need it
 from judge.problems.reading.reader import Given, Reader
 from judge.problems.tree import Tree, clean
 

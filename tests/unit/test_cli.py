@@ -13,6 +13,7 @@ import yaml
 import judge
 from judge import cli, config
 from judge.errors import RefusedError
+from judge.kinds import KINDS
 
 ETCD = """name: one
 data_dir: /var/lib/judge/etcd
@@ -254,8 +255,10 @@ def test_exit_codes_return(monkeypatch):
 # Modules that each start must not load: nobody is served meanwhile, and a verb restarts every daemon of a cluster.
 _LIGHT = {
     "judge.cli": {"flask", "pymongo", "grpc", "aiohttp", "httpx", "jinja2", "pydantic", "cryptography"},
-    "judge.boot.main": {"flask", "pymongo", "aiohttp", "httpx"},
-    "judge.gateway.app": {"pymongo", "aiohttp"},
+    "judge.boot.main": {"flask", "pymongo", "aiohttp", "httpx", "judge.problems.importers"},
+    "judge.gateway.app": {"pymongo", "aiohttp", "judge.problems.importers"},
+    "judge.executor.slot.main": {"judge.problems.importers"},
+    **{kind.program: {"judge.problems.importers"} for kind in KINDS.values()},
 }
 
 

@@ -15,6 +15,7 @@ from judge.languages.table import find, load_table
 from judge.model.base import first_fault
 from judge.model.messages import Limits
 from judge.model.problem import (
+    DEFAULT_MEMORY,
     FileIndex,
     LimitOrigin,
     ProblemManifest,
@@ -36,8 +37,6 @@ from judge.text import decimal
 
 MIB = 1024**2
 MAX_SOURCE_BYTES = 16 * MIB
-# The format's "typical system default"; a host with less memory gives what it has.
-DEFAULT_MEMORY = 2048 * MIB
 _DOMJUDGE_SECONDS = 10.0  # of a problem there that says nothing
 MAX_VALIDATORS = 10
 
