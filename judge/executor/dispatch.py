@@ -56,6 +56,7 @@ class Dispatcher:
         full = self._parts.disk.finding()
         return ExecutorInfo(
             slots=len(self._parts.slots.slots),
+            slot_memory=self._parts.slot_memory,
             languages=dict(self.languages or {}),
             version=self._parts.version,
             abilities=sorted({*ABILITIES, *(tool for tool in TOOLS if shutil.which(tool, path=_TOOLS_PATH))}),

@@ -168,6 +168,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
             pool=ThreadPool(mailbox, len(cores) + 1),
             calls=JudicatorCalls(rpc, mailbox, config.name, table.incarnation),
             outputs=outputs,
+            slot_memory=share,
             checks=findings,
             calibration=checked.cores,
             weak=weak,

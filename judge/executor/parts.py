@@ -30,6 +30,7 @@ class ExecutorParts:
     pool: ThreadPool
     calls: JudicatorCalls
     outputs: Path
+    slot_memory: int | None = None
     checks: list[str] = field(default_factory=list)
     calibration: list[CoreSpeed] = field(default_factory=list)
     weak: bool = False

@@ -46,7 +46,7 @@ SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.PastVerdict: _fields("rejudging why status verdict score failed_test judged_by problem finished trace"),
     m.Attempt: _fields("attempt executor rejudging"),
     ExecutorState: _fields("name alive drain drain_reason executing vacant reported"),
-    m.ExecutorInfo: _fields("slots languages version abilities weak_sandbox"),
+    m.ExecutorInfo: _fields("slots slot_memory languages version abilities weak_sandbox"),
     LimitOrigin: _fields("how slowest_cpu multiplier resolution"),
     Change: _fields("id submission version user problem language status verdict done"),
     FiguresReply: _fields("span seconds"),

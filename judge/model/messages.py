@@ -377,6 +377,7 @@ class ExecutorInfo(Message):
     """An executor's description of itself."""
 
     slots: int = Field(ge=0, le=SLOTS)
+    slot_memory: int | None = Field(default=None, ge=0, description="bytes of memory that each slot has for its runs")
     languages: dict[str, str] = Field(default_factory=dict, description="language to version")
     version: str = ""
     abilities: list[Identifier] = Field(default_factory=list, max_length=100, description="what older ones cannot do")

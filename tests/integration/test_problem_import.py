@@ -233,6 +233,22 @@ def test_a_language_that_nobody_has_is_left_out_and_named(cluster: Cluster, tmp_
     assert f"none can be inferred (accepted/b{suffix}: no executor has {language})" in said.stderr
 
 
+def test_a_problem_that_needs_more_memory_than_any_slot_has_is_warned_of(cluster: Cluster, tmp_path: Path) -> None:
+    root = package(tmp_path / "large", burning(accepted__a=0.02), yaml=YAML + "limits: {memory: 60000}\n")
+    warning = "the problem needs a slot with 58.6 GiB of memory, and the largest slot of an executor has"
+    imported = ctl(cluster, "problem", "import", root, "--time-limit", "1")
+    assert warning in " ".join(imported.stdout.split()) + " ".join(imported.stderr.split())
+    (verified,) = json.loads(ctl(cluster, "problem", "verify", "large", "-o", "json", code=1).stdout)
+    assert verified["verdict"] == "JE"
+    shown = ctl(cluster, "problem", "verify", "large", code=1)
+    assert warning in " ".join(shown.stdout.split())
+    with cluster.api() as api:
+        (executor,) = api.working()
+    assert executor.info is not None
+    assert executor.info.slot_memory is not None
+    assert 0 < executor.info.slot_memory < 60000 * 1024**2
+
+
 def test_when_no_executor_takes_work_any_more(cluster: Cluster, tmp_path: Path) -> None:
     with cluster.api() as api:
         (executor,) = (one["name"] for one in api.request("GET", "/executors").json()["executors"])

@@ -6,12 +6,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from judge.ctl.problem.trial import Present, memory_warnings
 from judge.errors import UsageError
 from judge.executor.channel import COMPILE_LIMITS, Data, Job
-from judge.executor.slot.memory_budget import LEAST, job_limits
+from judge.executor.slot.memory_budget import job_limits
 from judge.languages.table import MIB, load_table
 from judge.model.messages import Assignment, Limits, Submission
 from judge.model.problem import VALIDATION, ProblemManifest, ProblemProgram, ProblemType
+from judge.problems.memory import LEAST, required_memory
 
 GIB = 1024 * MIB
 TABLE = load_table()
@@ -183,3 +185,44 @@ def test_processes_that_do_not_fit_are_told_of():
     one = job(limits=memory(GIB), memory_is_default=False, task={"kind": "two-steps", "processes": 2})
     with pytest.raises(UsageError, match=r"each of 2 processes .* needs 1 GiB of memory; a slot .* has 512 MiB"):
         job_limits(one, GIB, TABLE)
+
+
+@given(
+    run=SIZES,
+    output=st.sampled_from([1, 8 * MIB, 200 * MIB]),
+    check=SIZES,
+    given_=st.tuples(st.booleans(), st.booleans()),
+    language=st.sampled_from(sorted(TABLE)),
+    compiling=st.none() | SIZES,
+    shape=st.sampled_from(["pass-fail", "unchecked", "interactive", "two-steps", "communication"]),
+    count=st.integers(1, 8),
+)
+def test_the_memory_that_an_import_asks_for_is_what_a_slot_needs(
+    run, output, check, given_, language, compiling, shape, count
+):
+    """A slot with that much judges a submission in a language without a runtime; one with less gives it back."""
+    task = {"two-steps": {"processes": count}, "communication": {"processes": count, "manager": program(language)}}
+    one = job(
+        {"command": "x"},
+        limits=Limits(memory=run, output=output),
+        memory_is_default=not given_[0],
+        validation=memory(check),
+        validation_memory_is_default=not given_[1],
+        compile_memory=compiling,
+        validators=[program(language)] if shape in {"pass-fail", "interactive"} else [],
+        type=[ProblemType.INTERACTIVE if shape == "interactive" else ProblemType.PASS_FAIL],
+        task={"kind": shape, **task[shape]} if shape in task else None,
+    )
+    needed = required_memory(one.data.manifest, TABLE)
+    job_limits(one, needed, TABLE)
+    with pytest.raises(UsageError, match="of memory"):
+        job_limits(one, needed - 1, TABLE)
+
+
+def test_an_import_warns_of_a_problem_that_needs_more_memory_than_any_slot_has():
+    manifest = job(limits=memory(60000 * MIB)).data.manifest
+    (warning,) = memory_warnings(manifest, Present(any=True, largest_slot=20 * GIB))
+    assert "needs a slot with 58.6 GiB of memory" in warning
+    assert "the largest slot of an executor has 20 GiB" in warning
+    for largest in (60000 * MIB, None):
+        assert memory_warnings(manifest, Present(any=True, largest_slot=largest)) == []

@@ -209,6 +209,9 @@ def test_an_entry_point_that_is_not_there(tmp_path: Path, entry: str, files: dic
         ("problem.en.md", "```\n![a](gone.png) {{code}}\n```\n`{{code}}` ", ""),
         ("problem.en.md", "Up to {{most}}, {{leest}} at least", "'leest' is none of the constants"),
         ("problem.en.md", "$x_{{ab}}$ and $\\frac{{a}}{{b}}$ {{remainingsamples}}", ""),
+        ("problem.en.md", "a | b\n--|--\n$|A|$ | size", "has 4 cells and the head has 2"),
+        ("problem.en.md", "> | a | b |\n> |--|--|\n> | 1 | 2 | 3 |", "has 3 cells and the head has 2"),
+        ("problem.en.md", "| a | b |\n|--|--|\n| 1 |\n|  | $\\|A\\|$ |\n\n```\na|b\n-|-\n1|2|3\n```\n", ""),
         ("problem.en.html", "<p>{{leest}}</p><img src='there.png'>", "'leest' is none of the constants"),
         ("problem.en.tex", r"\includegraphics[width=3cm]{gone} \includegraphics{there}", "there is no picture 'gone'"),
         ("problem.en.tex", r"\illustration{0.3}{gone.jpg}{by me}", "there is no picture 'gone.jpg'"),
@@ -224,7 +227,7 @@ def test_what_a_page_would_show_in_vain(tmp_path: Path, name: str, text: str, se
         (root / "statement/problem.en.md").unlink()
     found = said(root)
     assert len(found) == bool(sentence), found
-    assert all(f": {sentence}" in one and one.startswith("warning: sum/statement/") for one in found)
+    assert all(sentence in one and one.startswith("warning: sum/statement/") for one in found)
 
 
 def test_a_picture_that_is_none(tmp_path: Path) -> None:

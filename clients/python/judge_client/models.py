@@ -317,6 +317,8 @@ class ExecutorInfo:
     """An executor's description of itself."""
 
     slots: int
+    # bytes of memory that each slot has for its runs
+    slot_memory: int | None = None
     # language to version
     languages: dict[str, str] = field(default_factory=dict)
     version: str = ""

@@ -11,7 +11,7 @@ from typing import Any
 from judge.ctl import statements
 from judge.ctl.api import Api
 from judge.ctl.problem import checking, inferring, making, uploading
-from judge.ctl.problem.trial import Present, present
+from judge.ctl.problem.trial import Present, memory_warnings, present
 from judge.ctl.problem.uploading import Uploaded
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest
 from judge.problems import expectations
@@ -97,11 +97,11 @@ def try_out(
     when no limit can be inferred.
     """
     inferring_too = infer or package.infer
-    asked = inferring_too or page or (check and checking.programs(package.manifest))
-    there = present(api) if asked else Present()
+    there = present(api)
     notes = statements.convert(api, package) if page and there.any else []
     uploaded = uploading.upload(api, package, [manifest_bytes(package.manifest)], quiet=quiet)
-    tried = Tried(package.manifest, uploaded, there, [*package.notes, *notes])
+    warnings = memory_warnings(package.manifest, there)
+    tried = Tried(package.manifest, uploaded, there, [*package.notes, *notes], warnings)
     if check and checking.programs(package.manifest):
         checked = checking.check(api, package.manifest, there, quiet=quiet)
         checking.refuse(package.manifest.name, checked)

@@ -20,9 +20,12 @@ from judge.ctl import show, submit
 from judge.ctl.api import Api
 from judge.ctl.problem.rows import ExampleRow
 from judge.errors import JudgeError, UnavailableError
+from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.problem import ProblemManifest
+from judge.problems.memory import required_memory
 from judge.problems.package import manifest_bytes
+from judge.text import size
 
 # Seconds between two looks at the executors, and for which one that has gone may come back.
 _LOOK, _PATIENCE = 2.0, 12.0
@@ -33,10 +36,14 @@ R = TypeVar("R", bound=ExampleRow)
 
 @dataclass(frozen=True)
 class Present:
-    """The abilities of the executors that take work now: their languages, and whether there is any of them."""
+    """The abilities of the executors that take work now: their languages, and whether there is any of them.
+
+    `largest_slot` is the memory in bytes of the largest slot. It is None if an executor does not report it.
+    """
 
     languages: frozenset[str] = frozenset()
     any: bool = False
+    largest_slot: int | None = None
 
     def takes(self, language: str | None) -> bool:
         """Says whether one of them takes a submission in this language; None needs none."""
@@ -49,8 +56,21 @@ class Present:
 
 def present(api: Api) -> Present:
     """The executors that are alive and not drained."""
-    found = api.working()
-    return Present(frozenset(name for one in found if one.info for name in one.info.languages), bool(found))
+    executors = api.working()
+    languages = frozenset(name for executor in executors if executor.info for name in executor.info.languages)
+    sizes = [executor.info.slot_memory if executor.info else None for executor in executors]
+    reported = [size for size in sizes if size is not None]
+    return Present(languages, bool(executors), max(reported) if reported and len(reported) == len(sizes) else None)
+
+
+def memory_warnings(manifest: ProblemManifest, present: Present) -> list[str]:
+    """A warning if the problem needs more memory than the largest slot has; pure."""
+    needed = required_memory(manifest, load_table())
+    if present.largest_slot is None or needed <= present.largest_slot:
+        return []
+    slot, largest = size(needed), size(present.largest_slot)
+    reason = f"the problem needs a slot with {slot} of memory, and the largest slot of an executor has {largest}"
+    return [f"{reason}: no submission can be judged; lower the memory limit, or give slots more memory"]
 
 
 @dataclass

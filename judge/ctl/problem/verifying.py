@@ -12,7 +12,7 @@ from judge.ctl import show
 from judge.ctl.api import Api
 from judge.ctl.problem import exporting, importing, inferring
 from judge.ctl.problem.rows import SubmissionRow, left_out, table_of
-from judge.ctl.problem.trial import Present, Trial, present
+from judge.ctl.problem.trial import Present, Trial, memory_warnings, present
 from judge.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
 from judge.languages.table import load_table
 from judge.model import messages as m
@@ -173,6 +173,7 @@ def _verify(api: Api, package: Package, options: VerifyOptions) -> Verified:
     """Judge at the manifest as it is; its blobs are uploaded."""
     found, there = candidates(package, load_table()), present(api)
     verified = Verified(package.manifest.name, languages={one.path: one.language for one in found})
+    verified.warnings += memory_warnings(package.manifest, there)
     verified.skipped = [f"{one.path}: {one.skipped}" for one in found if one.skipped]
     wanted = [one for one in found if not one.skipped]
     with Trial.of(api, package.manifest, options.priority) as trial:

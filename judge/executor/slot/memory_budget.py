@@ -15,16 +15,13 @@ from judge.executor.slot.builds import compile_limits
 from judge.languages.table import MIB, Language
 from judge.model.messages import Limits
 from judge.model.problem import VALIDATION, IoiTask
+from judge.problems.memory import LEAST, OUTPUT
 from judge.text import size
 
 # Bytes that what was built for one job may take in /box beside the share, in all its sandboxes together, and at most in
 # one sandbox.
 BUILT = 64 * MIB
 BUILT_MOST = 256 * MIB
-# Bytes of each output of a run that have room beside the share.
-OUTPUT = Limits().output
-# No program gets less than so many bytes: the task is given back instead.
-LEAST = 16 * MIB
 
 
 @dataclass(frozen=True)

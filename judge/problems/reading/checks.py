@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import difflib
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -240,13 +241,22 @@ def _pages(about: _AboutPackage) -> None:
             text = data.decode("utf-8", "replace")
             if one.kind == "tex":
                 waiting += [file for it in looks.included(text) for file in (it, f"{it}.tex") if file in one.files]
-            for picture in looks.missing_pictures(one.kind, text, one.files):
-                shown = clean(picture, 80)
-                about.findings.warning(
-                    f"{tree.where(path)}: there is no picture '{shown}'; put it beside the statement"
-                )
-            for word in looks.unknown_placeholders(one.kind, text):
-                about.findings.warning(f"{tree.where(path)}: '{word}' is none of the constants, and stays as it is")
+            _text(about, one, tree.where(path), text)
+
+
+def _text(about: _AboutPackage, statement: statements.FoundStatement, where: str, text: str) -> None:
+    """One text of a statement: missing pictures, names that stand for nothing, cells that the page leaves out."""
+    for picture in looks.missing_pictures(statement.kind, text, statement.files):
+        shown = clean(picture, 80)
+        about.findings.warning(f"{where}: there is no picture '{shown}'; put it beside the statement")
+    for word in looks.unknown_placeholders(statement.kind, text):
+        about.findings.warning(f"{where}: '{word}' is none of the constants, and stays as it is")
+    rows = looks.wide_rows(text) if statement.kind == "md" else iter(())
+    for line, cells, columns in itertools.islice(rows, _NAMED):
+        about.findings.warning(
+            f"{where}:{line}: this row of a table has {cells} cells and the head has {columns}; the page leaves out "
+            r"the rest; write \| for a bar inside a cell"
+        )
 
 
 def _folders(about: _AboutPackage) -> None:

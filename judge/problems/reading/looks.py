@@ -12,6 +12,9 @@ from pathlib import PurePosixPath
 from typing import Final
 from urllib.parse import unquote
 
+from markdown_it import MarkdownIt
+from markdown_it.rules_block.table import escapedSplit
+
 # Longer statements have no page.
 MOST_BYTES: Final = 512 * 1024
 HEAD_BYTES: Final = 64 * 1024
@@ -35,6 +38,9 @@ _CONSTANT = re.compile(r"\\constant\{([a-zA-Z_][a-zA-Z0-9_]{0,100})\}")
 _FENCED = re.compile(r"^(```|~~~)[^\n]*\n(?:(?!\1)[^\n]*\n)*(?:\1[^\n]*)?", re.MULTILINE)
 _CODE = re.compile(r"`[^`\n]{0,1000}`")
 _REMARK = re.compile(r"(?<!\\)%[^\n]*")
+_QUOTED = re.compile(r"^[ >]+")
+# Reads blocks only, as the page's reader does (judge.gateway.statements.markdown).
+_TABLES: Final = MarkdownIt("commonmark", {"maxNesting": 20}).enable("table").disable("inline")
 
 
 def is_picture(name: str, head: bytes) -> bool:
@@ -82,3 +88,22 @@ def _told(kind: str, text: str) -> str:
 def _is_there(address: str, names: Collection[str]) -> bool:
     name = unquote(html.unescape(address).partition("#")[0].partition("?")[0]).removeprefix("./")
     return not name or any(name + ending in names for ending in _ENDINGS)
+
+
+def wide_rows(text: str) -> Iterator[tuple[int, int, int]]:
+    """(line, cells, columns) of each row of a Markdown table that has more cells than the table has columns."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    columns, row = 0, -1
+    for token in _TABLES.parse(text):
+        if token.type == "tr_open" and token.map is not None:
+            row = token.map[0]
+        elif token.type == "thead_open":
+            columns = 0
+        elif token.type == "th_open":
+            columns += 1
+        elif token.type == "td_open" and row >= 0:
+            cells = escapedSplit(_QUOTED.sub("", lines[row]).strip())
+            count = len(cells) - (cells[0] == "") - (cells[-1] == "")
+            if count > columns:
+                yield row + 1, count, columns
+            row = -1
