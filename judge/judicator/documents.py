@@ -221,6 +221,7 @@ class ProblemDocument(TypedDict, total=False):
     source_bytes: int
     kind: str
     languages: list[str]
+    include: list[dict[str, Any]]
     imported: datetime.datetime
     verification: Dumped
 

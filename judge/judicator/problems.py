@@ -22,6 +22,7 @@ from judge.model.base import first_fault
 from judge.model.messages import Limits
 from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest
 from judge.model.verification import Verification, VerificationReply
+from judge.mongodb.store import Bson
 from judge.rpc.faults import check_values
 
 log = logging.getLogger(__name__)
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 _MANIFEST_BYTES = 8 * 1024**2
 # Everybody reads the list of all problems, and each page to submit on has it.
 _LISTED_BYTES = 16 * 1024
+# Each submission to a problem reads these names.
+_INCLUDE_CHARACTERS = 64 * 1024
 # Values in the JSON of a manifest; 10,000 tests with files, arguments and subtasks have some 200,000.
 _MANIFEST_VALUES = 500_000
 # Contents that are remembered while submissions name them: a package is verified with some dozens of them.
@@ -59,7 +62,9 @@ class Problems:
 
     async def all(self) -> list[ProblemInfo]:
         """Every problem, by name."""
-        return [_info(doc) async for doc in self._db.problems.find({}, {"verification": 0}, sort=[("_id", 1)])]
+        return [
+            _info(doc) async for doc in self._db.problems.find({}, {"verification": 0, "include": 0}, sort=[("_id", 1)])
+        ]
 
     async def verified(self, told: Verification) -> None:
         """Keep what came of verifying a problem's present content; NotFoundError when it has another by now."""
@@ -197,8 +202,20 @@ def _document(manifest: ProblemManifest, sha: str, now: datetime.datetime) -> Pr
         "source_bytes": manifest.source_bytes,
         "kind": manifest.kind,
         "languages": manifest.languages,
+        "include": _include(manifest),
         "imported": now,
     }
+
+
+def _include(manifest: ProblemManifest) -> list[Bson]:
+    """The names of the files in include/ by folder. If they are too long, executors alone look at them."""
+    folders: list[Bson] = [{"folder": folder, "names": sorted(files)} for folder, files in manifest.include.items()]
+    return folders if len(str(folders)) <= _INCLUDE_CHARACTERS else []
+
+
+def included_names(doc: ProblemDocument) -> dict[str, list[str]]:
+    """The names of the package's files that go with submissions, by folder of include/; pure."""
+    return {entry["folder"]: entry["names"] for entry in doc.get("include", [])}
 
 
 def _indexed(data: bytes) -> set[str]:

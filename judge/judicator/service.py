@@ -29,7 +29,7 @@ from judge.judicator.leader.leading import Leader
 from judge.judicator.people.entry import People
 from judge.judicator.people.rates import Count
 from judge.judicator.people.users import handing_in
-from judge.judicator.problems import Problems
+from judge.judicator.problems import Problems, included_names
 from judge.judicator.queue.adding import too_many
 from judge.judicator.queue.order import FULL_PENALTY, LIGHT_PENALTY, NO_PENALTY, attempt_penalty, waiting_reason
 from judge.judicator.queue.usage import output_of
@@ -203,11 +203,13 @@ class Service:
 
     async def _add(self, submission: m.Submission, digest: str) -> m.AddReply:
         problem, source_bytes, allowed, answers = None, _NO_SOURCE_LIMIT, [], False
+        include: Mapping[str, list[str]] = {}
         if submission.problem is not None:
             known = await self._problem(submission.problem, submission)
             problem, source_bytes = m.ProblemRef(name=known["_id"], hash=known["hash"]), known["source_bytes"]
             allowed = known.get("languages", [])
             answers = not together(known["kind"].split(", ")).has_program
+            include = included_names(known)
         quota = await self._people.users.quota(submission.user)
         allowance = self._config.allowances.of(submission.role, quota)
         submission, table = await self._in_table(submission)
@@ -220,6 +222,7 @@ class Service:
             allowed=allowed,
             own_tests=allowance.own_tests,
             answers=answers,
+            include=include,
         )
         await aside(len(submission.tests), checked)
         if problem is not None and answers and submission.check is None:

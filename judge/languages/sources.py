@@ -98,6 +98,23 @@ def entry_fault(names: Collection[str], row: LanguageRow, entry: str | None) -> 
     return ""
 
 
+def name_conflict(own: Collection[str], include: Collection[str]) -> tuple[str, str] | None:
+    """The first file of a submission whose name is that of a folder in which another file lies, or the other way round.
+
+    Returns the name and a reason. `include` are files of the problem that lie beside the submission's own.
+    """
+    names = {*own, *include}
+    for name in (*own, *include):
+        for folder in map(str, PurePosixPath(name).parents):
+            if folder not in names:
+                continue
+            if name in include:
+                return folder, f"is a folder of the problem's files ('{name}'); rename your file"
+            whose = "is a file of the problem" if folder in include else "is a file"
+            return name, f"lies in '{folder}', which {whose}; rename your folder"
+    return None
+
+
 def _main_file(names: Sequence[str], files: Mapping[str, bytes], row: LanguageRow) -> str:
     for wanted in row.entry_files:
         same = [name for name in names if PurePosixPath(name).name.lower() == wanted.lower()]

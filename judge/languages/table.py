@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -326,6 +326,15 @@ def family(name: str, table: Mapping[str, Language]) -> str:
     """The row that this one is a version of (`cpp` for `cpp17`), or itself: what is said of it holds for all."""
     row = table.get(name)
     return row.family if row is not None else name
+
+
+def include_folder(folders: Collection[str], language: str | None, table: Mapping[str, Language]) -> str:
+    """The folder of include/ whose files go with a submission in this language; empty if there is none.
+
+    Files for a language go with all its versions (`cpp17` is `cpp`), unless a version has its own.
+    """
+    name = language or ""
+    return next((folder for folder in (name, family(name, table), "default") if folder in folders), "")
 
 
 def more_than(limits: Limits, names: Iterable[str], table: Mapping[str, Language]) -> list[tuple[str, Limits]]:

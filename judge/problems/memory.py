@@ -23,7 +23,8 @@ def required_memory(manifest: ProblemManifest, table: Mapping[str, Language]) ->
     outputs = 2 * max(0, manifest.limits.output - OUTPUT)
     run = _least(manifest.limits.memory, may_shrink=manifest.memory_is_default) + outputs
     programs = manifest.programs()
-    runtimes = [table[program.language].memory_extra * MIB for program in programs if program.language in table]
+    rows = [table.get(program.language or "") for program in programs]
+    runtimes = [row.memory_extra * MIB for row in rows if row is not None]
     check = _least(manifest.validation.memory, may_shrink=manifest.validation_memory_is_default)
     check += max(runtimes, default=0)
     task = manifest.task

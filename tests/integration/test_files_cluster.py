@@ -183,6 +183,38 @@ def test_a_directory_in_a_packages_submissions(cluster: Cluster, folder: Path, w
     assert handed_in(cluster, *(str(kind / "several" / name) for name in SUM))["verdict"] == "AC"
 
 
+INCLUDE = {"include/cpp/lib/x.h": "", "include/default/top.h": "", "include/cpp/top.hpp": ""}
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["lib", "main.cpp"], "'lib' is a folder of the problem's files ('lib/x.h'); rename your file"),
+        (["main.cpp", "top.hpp/a.cpp"], "'top.hpp/a.cpp' lies in 'top.hpp', which is a file of the problem"),
+        (["main.cpp", "lib/x.h", "top.h/a.h"], ""),
+    ],
+)
+def test_names_that_conflict_with_files_of_the_problem_are_refused(
+    cluster: Cluster, http: httpx.Client, work: Path, names: list[str], sentence: str
+) -> None:
+    """A file of the same name is replaced, and the files for other languages are not there."""
+    if not any(task["name"] == "with-include" for task in http.get("/problems").json()["problems"]):
+        run(cluster, "problem", "import", str(write(work / "with-include", {**PACKAGE, **INCLUDE})))
+    files = dict.fromkeys(names, b"int main() {}\n")
+    for name, data in files.items():
+        (work / "own" / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / "own" / name).write_bytes(data)
+    body = {"problem": "with-include", "language": "cpp", "files": as_json(files)}
+    answer = http.post("/submissions", json=body)
+    if not sentence:
+        assert answer.status_code == 201, answer.text
+        return
+    assert answer.status_code == 400
+    assert sentence in answer.json()["error"]
+    said = run(cluster, "submit", "-p", "with-include", "-l", "cpp", str(work / "own"), code=2).decode()
+    assert sentence in said.replace("\n", " ")
+
+
 # --- the API ---------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import hashlib
 import json
@@ -221,6 +222,13 @@ def test_submissions_that_are_refused(ada, body, status, code, field, text):
         (b'{"language": "\xff"}', "application/json", 400, "usage", "the body is not JSON"),
         (b'{"source": "\\ud800"}', "application/json", 400, "usage", "the body is not JSON"),
         (b"[" * 100_000, "application/json", 400, "usage", "the body is not JSON: recursion"),
+        (
+            '{"command": "true"}'.encode("utf-16"),
+            "application/json",
+            400,
+            "usage",
+            "the body is UTF-16; send JSON as UTF-8",
+        ),
         (b"language=c", "application/x-www-form-urlencoded", 415, "media_type", "this call takes application/json"),
         (b"{}", None, 415, "media_type", "'not set'"),
         (b"x" * 300_001, "application/json", 413, "too_large", "the body is too large; at most 293 KiB"),
@@ -245,6 +253,14 @@ def test_bodies_of_very_many_parts_get_one_sentence(ada, monkeypatch, body, stat
     assert answer.status_code == status
     assert text in answer.json["error"]
     assert len(answer.data) < 1000
+
+
+def test_json_may_begin_with_a_byte_order_mark(ada):
+    """PowerShell and other tools on Windows put one in front."""
+    body = codecs.BOM_UTF8 + b'{"command": "true"}'
+    answer = ada("POST", "/submissions", data=body, content_type="application/json; charset=utf-8")
+    assert answer.status_code == 201, answer.text
+    assert answer.json["submission"]["command"] == "true"
 
 
 def test_an_empty_body_is_an_empty_submission(ada):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import concurrent.futures
 import datetime
 import functools
@@ -46,6 +47,13 @@ def asked(**given: object) -> fields.Asked:
         lambda row: row.judged({"python3", "c", "go"}),
         base64=False,
     )
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/x-www-form-urlencoded"])
+def test_json_may_begin_with_a_byte_order_mark(kind: str) -> None:
+    body = codecs.BOM_UTF8 + b'{"source_code": "x"}'
+    with flask.Flask("x").test_request_context(method="POST", data=body, content_type=kind):
+        assert wire.given() == {"source_code": "x"}
 
 
 def test_callbacks_may_be_switched_off() -> None:

@@ -15,18 +15,19 @@ from pathlib import Path
 
 import pytest
 from flask import Flask
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from judge import clock
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, JudgeError, TooLargeError
+from judge.errors import FieldError, JudgeError, TooLargeError, UnfitError
+from judge.executor.slot.program import plan
 from judge.gateway.api import handing
 from judge.judicator.tasks import forms, intake
 from judge.languages import handed, sources
 from judge.languages.table import Language, load_table
-from judge.model.messages import SourceFile, Submission
+from judge.model.messages import Limits, SourceFile, Submission
 from judge.model.names import name_fault
 
 TABLE = load_table()
@@ -499,3 +500,28 @@ def test_a_shells_program_has_the_line_ends_of_unix():
     files = [SourceFile.of("a.sh", b"echo\r\n"), SourceFile.of("b.sh", b"echo\r\n")]
     assert [file.text for file in handed.composed(Submission(language="bash", files=files)).files] == ["echo\n"] * 2
     assert handed.composed(Submission(language="c", source="a\r\n")).source == "a\r\n"
+
+
+# --- beside the files of a problem -------------------------------------------------------------------------------
+
+PARTS = st.lists(st.sampled_from(["a", "b", "lib", "x.h"]), min_size=1, max_size=3).map("/".join)
+
+
+@given(own=st.sets(PARTS, min_size=2, max_size=4), include=st.sets(PARTS, max_size=4))
+def test_names_that_an_executor_could_not_lay_side_by_side_are_refused(own: set[str], include: set[str]) -> None:
+    assume(sources.name_conflict(include, ()) is None)
+    files = {*own, *include}
+    conflict = any(file.startswith(f"{other}/") for file in files for other in files)
+    submission = Submission(problem="p", language="c", files=[{"name": f"{name}", "text": "x"} for name in sorted(own)])
+    limits = {"languages": ["c"], "source_bytes": 1000, "include": {"c": sorted(include), "default": ["a/b/x.h"]}}
+    beside = dict.fromkeys(include, b"")
+    if conflict:
+        assert "; rename your f" in refusal(lambda: intake.check(submission, LIMITS, **limits))
+        with pytest.raises(UnfitError):
+            plan(submission, Limits(), TABLE, beside)
+        return
+    try:
+        intake.check(submission, LIMITS, **limits)
+    except FieldError as exc:
+        assert "have no source in C" in str(exc)  # noqa: PT017 - both outcomes are right
+    plan(submission, Limits(), TABLE, beside)

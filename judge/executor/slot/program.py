@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from judge.errors import UnfitError, UsageError
-from judge.languages.sources import is_source
-from judge.languages.table import BOX, PATH, CommandPlan, HeapSign, Language, family
+from judge.languages.sources import is_source, name_conflict
+from judge.languages.table import BOX, PATH, CommandPlan, HeapSign, Language, include_folder
 from judge.model.messages import Limits, RunOptions, Submission
 from judge.model.names import name_fault
 from judge.model.problem import IoiTask, ProblemManifest, ProblemProgram
@@ -155,15 +155,9 @@ def _products(language: Language, made: CommandPlan, files: Mapping[str, bytes])
 
 def _check_layout(files: Mapping[str, bytes], include: Mapping[str, bytes]) -> None:
     """UnfitError where the name of a file is also the name of a folder in which another file lies."""
-    for name in files:
-        for parent in PurePosixPath(name).parents:
-            folder = str(parent)
-            if folder not in files:
-                continue
-            if name in include:
-                raise UnfitError(f"'{folder}' is a folder of the problem's files ('{name}'); rename your file")
-            whose = "is a file of the problem" if folder in include else "is a file"
-            raise UnfitError(f"'{name}' lies in '{folder}', which {whose}; rename your folder")
+    conflict = name_conflict(files, include)
+    if conflict is not None:
+        raise UnfitError(f"'{conflict[0]}' {conflict[1]}")
 
 
 def _check_command(program: Program) -> None:
@@ -244,13 +238,8 @@ def _graded(
 def included(
     manifest: ProblemManifest, language: str | None, files: Mapping[str, str], table: Mapping[str, Language]
 ) -> dict[str, bytes]:
-    """The files of the package that go with a submission in this language; `files` are the blobs' local paths.
-
-    Files for a language go with all its versions (`cpp17` is `cpp`), unless a version has its own.
-    """
-    said = language or ""
-    mine = (name for name in (said, family(said, table), "default") if name in manifest.include)
-    names = manifest.include.get(next(mine, ""), {})
+    """The files of the package that go with a submission in this language; `files` are the blobs' local paths."""
+    names = manifest.include.get(include_folder(manifest.include, language, table), {})
     return {name: Path(files[sha]).read_bytes() for name, sha in names.items()}
 
 

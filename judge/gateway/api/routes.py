@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import difflib
 import hashlib
@@ -238,12 +239,19 @@ def parse_body(model: type[B], media: Sequence[str] = (JSON,)) -> B:
         raise MediaTypeError(
             f"Content-Type is '{request.mimetype[:80] or 'not set'}'; this call takes {', '.join(media)}"
         )
-    body = b"{}" if empty else request.get_data(cache=False)
+    body = b"{}" if empty else json_bytes(request.get_data(cache=False))
     check_values(body, _VALUES, "the body")
     try:
         return model.model_validate_json(body)
     except ValidationError as exc:
         raise with_hint(field_error(exc, "the body"), model) from None
+
+
+def json_bytes(body: bytes) -> bytes:
+    """JSON without a byte order mark, which tools on Windows put first; UsageError for UTF-16."""
+    if body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UsageError("the body is UTF-16; send JSON as UTF-8")
+    return body.removeprefix(codecs.BOM_UTF8)
 
 
 def parse_query(model: type[B]) -> B:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -65,7 +66,7 @@ def _body() -> dict[str, Any]:
         raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
     if request.mimetype == "multipart/form-data":
         return nested(_parts(request.form))
-    data = request.get_data()
+    data = request.get_data().removeprefix(codecs.BOM_UTF8)
     if request.mimetype == "application/x-www-form-urlencoded" and not data.lstrip().startswith((b"{", b"[")):
         return nested(_pairs(data))
     check_values(data, _VALUES, "the body")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Mapping
-from pathlib import PurePosixPath
+from collections.abc import Collection, Mapping
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, TooLargeError
-from judge.languages.sources import entry_fault, is_source
+from judge.languages.sources import entry_fault, is_source, name_conflict
 from judge.languages.table import Language
 from judge.model.messages import Submission
 from judge.model.problem import ProblemManifest
@@ -18,10 +17,15 @@ _DEFAULT_BYTES = ProblemManifest.model_fields["source_bytes"].default
 
 
 def check_files(
-    submission: Submission, limits: SubmissionLimits, source_bytes: int | None, table: Mapping[str, Language]
+    submission: Submission,
+    limits: SubmissionLimits,
+    source_bytes: int | None,
+    table: Mapping[str, Language],
+    include: Collection[str] = (),
 ) -> None:
     """Refuse files that cannot be judged, naming the field; FieldError or TooLargeError.
 
+    `include` are the names of the problem's files that lie beside the submission's own.
     `source_bytes` is the problem's limit, of all files together; None: they are outputs, which may be larger than
     programs. `table` has the rows that are known here.
     """
@@ -42,7 +46,8 @@ def check_files(
         raise TooLargeError(f"files: have {total} bytes together, the limit is {most}; hand in {what}", "files")
     if not any(data.strip() for data in contents.values()):
         raise FieldError("files", "are all empty; hand in the text of a program")
-    _check_names(list(contents))
+    # A single file gets the judge's name, unless it is started under its own.
+    _check_names(list(contents), include if len(contents) > 1 or submission.entry in contents else ())
     _check_entry(submission, list(contents), table)
     row = table.get(submission.language or "")
     if row is not None:
@@ -82,12 +87,11 @@ def _contents(submission: Submission) -> dict[str, bytes]:
     return contents
 
 
-def _check_names(names: list[str]) -> None:
-    known = set(names)
-    for index, name in enumerate(names):
-        folder = next((str(one) for one in PurePosixPath(name).parents if str(one) in known), None)
-        if folder is not None:
-            raise FieldError(f"files.{index}.name", f"'{name}' lies in '{folder}', which is a file; rename one of them")
+def _check_names(names: list[str], include: Collection[str]) -> None:
+    conflict = name_conflict(names, include)
+    if conflict is not None:
+        name, reason = conflict
+        raise FieldError(f"files.{names.index(name)}.name", f"'{name}' {reason}")
 
 
 def _check_entry(submission: Submission, names: list[str], table: Mapping[str, Language]) -> None:

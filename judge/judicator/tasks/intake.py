@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from judge.config import SubmissionLimits
@@ -13,7 +13,7 @@ from judge.hooks.addresses import Network, url_fault
 from judge.judge0 import callbacks
 from judge.judicator.tasks.files import check_files
 from judge.judicator.tasks.results import texts
-from judge.languages.table import allows, load_table
+from judge.languages.table import allows, include_folder, load_table
 from judge.model.messages import LimitsOverride, RunOptions, Submission, Test
 
 # A document holds a submission's texts up to the first figure; above it, each text over the second becomes a blob.
@@ -46,6 +46,7 @@ def check(
     allowed: Collection[str] = (),
     own_tests: bool = True,
     answers: bool = False,
+    include: Mapping[str, Collection[str]] | None = None,
 ) -> None:
     """Refuse what cannot be judged and is Unicode (check_text), naming the field; raises FieldError or TooLargeError.
 
@@ -53,7 +54,8 @@ def check(
 
     `languages` are the known ones, `source_bytes` is the problem's own limit of the source, `allowed` are the only
     languages in which the problem may be solved, and versions of these (empty: all). `answers`: what is handed in are
-    the outputs of the problem's tests, which are in no language.
+    the outputs of the problem's tests, which are in no language. `include` are the names of the package's files that go
+    with submissions, by folder of include/.
     """
     check_trial(submission)
     if not own_tests:
@@ -72,7 +74,9 @@ def check(
     if not outputs:
         _check_program(submission, languages)
         _check_source(submission, min(source_bytes, limits.source_bytes))
-    check_files(submission, limits, None if outputs else source_bytes, load_table(None))
+    table, folders = load_table(None), include or {}
+    beside = folders.get(include_folder(folders, submission.language, table), ()) if submission.language else ()
+    check_files(submission, limits, None if outputs else source_bytes, table, beside)
     _check_input(submission, limits)
     if submission.options is not None:
         _check_options(submission, submission.options)
