@@ -113,6 +113,7 @@ class MongodbConfig(Daemon):
     reconcile_interval: Seconds = 2.0
     leave_on_stop: bool = False
     cache_gib: float = Field(default=0.25, ge=0.1)
+    oplog_hours: float = Field(default=0, ge=0, le=24 * 365, description="of writes that the oplog keeps at least")
     election_timeout_ms: int = Field(default=2000, ge=500)
     heartbeat_ms: int = Field(default=500, ge=100)
     database: Name = "judge"

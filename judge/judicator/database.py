@@ -25,6 +25,7 @@ MAJORITY: Final = WriteConcern(w="majority", j=True)
 BATCH: Final = 200
 # Seconds from the first look at a new primary; it confirms a write of its own within moments.
 _NEW_PRIMARY: Final = 60.0
+_NEVER: Final = object()
 # The server stopped being the primary, or is stopping: it cannot say what became of the write.
 _CHANGING: Final = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})
 
@@ -67,6 +68,7 @@ class Database:
         self.batch = batch
         self._election: object = None
         self._elected = clock.monotonic()
+        self._caught_up: object = _NEVER
         # The newest number of the switch of verdicts that was read here (rejudging/verdicts.py).
         self.switched = 0
         self.raw: AsyncDatabase[Any] = client.get_database(
@@ -137,6 +139,17 @@ class Database:
             if await local.find_one(query, {"_id": 1}) is None:
                 return None
         return await self.latest(collection, query)
+
+    async def catch_up(self) -> None:
+        """Make majority reads show all that was acknowledged before; costs one write after each election.
+
+        For queries of several documents, of which some are missing for a moment after an election.
+        """
+        election = self.client.topology_description.max_election_id
+        if election != self._caught_up:
+            # A linearizable read waits until a majority has all that the primary has.
+            await self.latest(self.meta, {"_id": "catch_up"})
+            self._caught_up = election
 
     async def latest(self, collection: AsyncCollection[D], query: Bson, projection: Bson | None = None) -> D | None:
         """One document as the newest acknowledged write left it (linearizable; `query` must name it uniquely).

@@ -28,6 +28,10 @@ __all__ = ["packaged_binary", "run"]
 log = logging.getLogger(__name__)
 
 _PRIMARY = Gauge("judge_mongodb_primary", "1 while this member is the primary")
+_OPLOG_SECONDS = Gauge("judge_mongodb_oplog_seconds", "Seconds of writes that the oplog of this member holds")
+_OPLOG_FILLED = Gauge("judge_mongodb_oplog_filled_ratio", "Bytes in the oplog by the bytes at which old entries go")
+# Seconds between two looks at the oplog.
+_OPLOG_LOOK = 10.0
 
 _POLL = 0.1
 
@@ -48,7 +52,7 @@ class Supervisor:
         self._stop = threading.Event()
         self._serving = False
         self._silent = 0
-        self._due = clock.monotonic()
+        self._due = self._oplog_due = clock.monotonic()
         self._thread = threading.Thread(target=self._guarded, name="supervisor", daemon=True)
 
     def start(self) -> None:
@@ -93,6 +97,8 @@ class Supervisor:
         if clock.monotonic() >= self._due:
             busy = self._pass(primary=bool(hello.get("isWritablePrimary")))
             self._due = clock.monotonic() + (0 if busy else self._config.reconcile_interval)
+            if hello.get("isWritablePrimary") or hello.get("secondary"):
+                self._measure_oplog()
         else:
             notify("WATCHDOG=1")
 
@@ -108,6 +114,19 @@ class Supervisor:
         except JudgeError as exc:
             self._sentences.say(f"this pass failed: {exc}", logging.ERROR)
         return False
+
+    def _measure_oplog(self) -> None:
+        """Set the metrics of the oplog, now and then."""
+        if clock.monotonic() < self._oplog_due:
+            return
+        self._oplog_due = clock.monotonic() + _OPLOG_LOOK
+        try:
+            oplog = self._replica.oplog()
+        except JudgeError as exc:
+            log.info("the oplog was not measured: %s", exc)
+            return
+        _OPLOG_SECONDS.set(oplog.seconds)
+        _OPLOG_FILLED.set(oplog.bytes / oplog.most_bytes)
 
 
 def _supervise(config: MongodbConfig, etcd: Etcd, stop: threading.Event) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import pymongo
@@ -86,6 +87,15 @@ def incarnation_of(entry: Bson) -> str:
     return str(entry.get("tags", {}).get(TAG, ""))
 
 
+@dataclass(frozen=True)
+class Oplog:
+    """The seconds of writes that an oplog holds, its bytes, and the bytes from which on mongod drops old entries."""
+
+    seconds: float
+    bytes: int
+    most_bytes: int
+
+
 class Replica:
     """The local mongod, spoken to directly whatever its state; used by one thread at a time."""
 
@@ -122,6 +132,17 @@ class Replica:
             raise translate(exc) from exc
         except errors.PyMongoError as exc:
             raise translate(exc) from exc
+
+    def oplog(self) -> Oplog:
+        """The oplog of this member, which has one as soon as it is in a replica set."""
+        try:
+            local = self._client.local
+            ends = [local["oplog.rs"].find_one({}, {"ts": 1}, sort=[("$natural", way)]) for way in (1, -1)]
+            sizes = local.command({"collStats": "oplog.rs"})
+        except errors.PyMongoError as exc:
+            raise translate(exc) from exc
+        times = [entry["ts"].time for entry in ends if entry is not None]
+        return Oplog(float(times[-1] - times[0]) if times else 0.0, sizes["size"], sizes["maxSize"])
 
     def rsid(self) -> str | None:
         """The id of the replica set that this data belongs to, None before it has joined one."""

@@ -158,6 +158,8 @@ def command(config: MongodbConfig, binary: Path) -> list[str]:
         # On SIGTERM mongod would wait 15 s for its clients; the daemon has already handed over by then.
         "--setParameter", f"shutdownTimeoutMillisForSignaledShutdown={_QUIESCE_MS}",
     ]  # fmt: skip
+    if config.oplog_hours:
+        line += ["--oplogMinRetentionHours", f"{config.oplog_hours:g}"]
     if any(":" in host for host in config.listen):
         line.append("--ipv6")
     if config.key_file is not None:

@@ -9,10 +9,11 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.mongodb import Cluster, mongodb_cluster
-from tests.support.servers import port_open, wait_for
+from tests.support.servers import free_port, port_open, wait_for
 
 
 @pytest.fixture
@@ -260,3 +261,26 @@ def test_unreadable_registration_changes_nothing(cluster: Cluster) -> None:
     cluster.etcd.put("mongodb/member/odd", "10.0.0.1:27017")
     daemon.said("etcd key mongodb/member/odd holds '10.0.0.1:27017'; expected a JSON object with address, incarnation")
     assert cluster.votes() == [1]
+
+
+def test_the_window_of_the_oplog_is_kept_and_measured(cluster: Cluster) -> None:
+    metrics = f"127.0.0.1:{free_port()}"
+    member = cluster.daemon("m0", oplog_hours=2, metrics=metrics).start()
+    cluster.wait_votes([1])
+    status = member.ask("serverStatus")
+    assert status is not None
+    assert status["oplogTruncation"]["oplogMinRetentionHours"] == 2
+
+    def measured() -> dict[str, float]:
+        lines = httpx.get(f"http://{metrics}/metrics", trust_env=False).text.splitlines()
+        pairs = [line.rsplit(" ", 1) for line in lines if line.startswith("judge_mongodb_oplog")]
+        return {name.removeprefix("judge_mongodb_oplog_"): float(value) for name, value in pairs}
+
+    with cluster.client([member]) as client:
+        wait_for(lambda: measured()["filled_ratio"] > 0, 30, "the first look at the oplog")
+        before = measured()
+        client.judge.kept.insert_many({"text": "x" * 1024**2} for _ in range(20))
+        wait_for(lambda: measured()["filled_ratio"] > before["filled_ratio"], 30, "a later look")
+        first, last = (client.local["oplog.rs"].find_one(sort=[("$natural", way)])["ts"].time for way in (1, -1))
+        assert before["seconds"] <= measured()["seconds"] <= last - first + 60
+        assert measured()["filled_ratio"] < 0.5

@@ -447,6 +447,46 @@ def test_a_delivery_that_no_majority_has_is_not_taken_as_written(shared, people,
         shared.db.deliveries.delete_many({"hook": "strict"})
 
 
+class LaggingHooks:
+    """The webhooks as a new primary shows them: none until a majority has confirmed all that it has."""
+
+    def __init__(self, database):
+        self.hooks, self.caught_up = database.webhooks, False
+        self.latest = database.latest
+        database.webhooks, database.latest = self, self.confirm
+
+    async def confirm(self, *query):
+        self.caught_up = True
+        return await self.latest(*query)
+
+    async def find_one(self, *query):
+        return await self.hooks.find_one(*query) if self.caught_up else None
+
+    def find(self, query):
+        return self.hooks.find(query if self.caught_up else {"_id": "absent"})
+
+
+def test_a_new_primary_that_shows_no_webhooks_yet_loses_no_delivery(shared, people, executor):
+    """The place in the log stays, and the deliveries are written."""
+    (task,) = judge(people, executor, "AC")
+    judicator = shared.judicators[0].judicator
+    event = {"done": True, "clusterTime": Timestamp(2**31, 1), "documentKey": {"_id": ObjectId(task)}, "version": 1}
+    shared.db.webhooks.insert_one({"_id": "late", "url": "http://127.0.0.1:9/", "events": ["submission.finished"], "secret": "s", "user": None, "problem": None, "created": clock.wall()})  # fmt: skip  # noqa: E501
+
+    def outbox():
+        database = Database(judicator.database.client, judicator.database.raw.name)
+        LaggingHooks(database)
+        return Outbox(database, judicator.events.outbox._reader, lambda: None)
+
+    try:
+        assert shared.judicators[0].do(outbox().pass_by()) is False
+        shared.judicators[0].do(outbox().happened(event))
+        assert shared.db.deliveries.count_documents({"hook": "late", "task": ObjectId(task)}) == 1
+    finally:
+        shared.db.webhooks.delete_one({"_id": "late"})
+        shared.db.deliveries.delete_many({"hook": "late"})
+
+
 def test_one_that_is_added_later_is_told_of_what_ends_from_then_on(shared, people, executor, receiver):
     """While there is no webhook the place in the log moves on by itself; nothing after the adding is lost."""
     assert people.call("webhooks", m.Empty(), WebhooksReply).webhooks == []

@@ -122,6 +122,9 @@ def test_command_line(tmp_path: Path) -> None:
     small = server.command(config(tmp_path, cache_gib=0.1), Path("/x/mongod"))
     assert "--wiredTigerEngineConfigString cache_size=102M" in " ".join(small)
     assert "--setParameter oplogNetworkTimeoutBufferSeconds=1" in line
+    assert "--oplogMinRetentionHours" not in line
+    kept = server.command(config(tmp_path, oplog_hours=1.5), Path("/x/mongod"))
+    assert "--oplogMinRetentionHours 1.5" in " ".join(kept)
     assert "--ipv6" not in line and "--tlsMode" not in line and "--keyFile" not in line
 
 

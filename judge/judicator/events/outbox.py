@@ -85,6 +85,7 @@ class Outbox:
         due = clock.monotonic() - self._moved > _SAVE
         if due:
             known, now = await begin(self._db), await database_time(self._db)
+            await self._db.catch_up()
         # After that: a webhook that is not seen here is told of what ends after its adding, which is later than `now`.
         if await self._db.webhooks.find_one({}, {"_id": 1}) is not None:
             return False
@@ -113,6 +114,7 @@ class Outbox:
     async def happened(self, event: Bson) -> None:
         """Write the deliveries of one change."""
         kind: Event = "submission.finished" if event.get("done") is True else "submission.rejudged"
+        await self._db.catch_up()
         hooks = [
             hook
             for hook in await self._db.webhooks.find({"events": kind}).to_list()
@@ -130,6 +132,7 @@ class Outbox:
         known = await begin(self._db)
         # The log is read from this moment on; what changed before is searched for. Some of it is met twice.
         fields = {"token": None, "since": await database_time(self._db), "at": clock.wall()}
+        await self._db.catch_up()
         hooks = await self._db.webhooks.find({}).to_list()
         if hooks:
             await self._search(known["at"] - _MARGIN, hooks)
