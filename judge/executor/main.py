@@ -165,7 +165,8 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
             disk=machine.Disk(config.work_dir, config.min_free_bytes),
             blob_client=BlobClient(cache, rpc),
             mailbox=mailbox,
-            pool=ThreadPool(mailbox, len(cores) + 1),
+            # No task waits for the data of another one.
+            pool=ThreadPool(mailbox, TaskTable.most(len(cores)) + 1),
             calls=JudicatorCalls(rpc, mailbox, config.name, table.incarnation),
             outputs=outputs,
             slot_memory=share,

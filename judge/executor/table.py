@@ -197,6 +197,11 @@ class TaskTable:
         """The number of `slots` working slots that have nothing to do."""
         return 0 if self.idle else max(0, slots - len(self.tasks))
 
+    @staticmethod
+    def most(slots: int) -> int:
+        """The largest number of tasks in hand: one in each slot, and one that waits for each slot."""
+        return 2 * slots
+
     def vacant(self, slots: int, now: float) -> int:
         """The number of tasks to ask for: one for each of `slots` working slots that is free, or nearly free."""
         nearly = sum(entry.nearly_until > now for entry in self.tasks.values())

@@ -37,6 +37,22 @@ def test_the_first_report_introduces_and_counts():
     assert second.sequence == 2
 
 
+@given(slots=st.integers(1, 8))
+def test_the_largest_number_of_tasks_in_hand(slots):
+    """Each of them may need data, so the executor has as many threads for fetching."""
+    one, number = table(), 0
+    while vacant := one.vacant(slots, 0.0):
+        for _ in range(vacant):
+            number += 1
+            task = assignment(number)
+            assert one.take(task)
+            if number <= slots:
+                one.prepared(task.claim, 0.0)
+                one.started(task.claim, number - 1)
+                one.nearly(task.claim, 0.0)
+    assert len(one.tasks) == number == TaskTable.most(slots)
+
+
 def test_life_of_a_task():
     one, task = table(), assignment(1)
     assert one.answered(ReportReply(add=[task])).start == [task]
