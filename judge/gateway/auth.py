@@ -56,7 +56,8 @@ class Principal:
     """A known person. `fingerprint` names the token they came with, without giving it away.
 
     `role` is the one they act in: that of a token may be less than their own. `account`: of the database, else of
-    tokens.yml; `token` is the id of the account's token that they came with.
+    tokens.yml; `token` is the id of the account's token that they came with. `arrival` tells accounts apart that
+    had one name, one after another.
     """
 
     user: str
@@ -65,6 +66,7 @@ class Principal:
     scopes: frozenset[str] = EVERY_SCOPE
     account: bool = False
     token: str | None = None
+    arrival: str = ""
 
     @property
     def admin(self) -> bool:
@@ -355,9 +357,8 @@ def widened(scopes: Iterable[str]) -> frozenset[str]:
 def principal_of(person: Person, fingerprint: str = "") -> Principal:
     """Somebody of the database, as what they came with lets them act."""
     scopes = widened(person.scopes)
-    return Principal(
-        person.user, role_within(person.role, scopes), fingerprint, scopes, account=True, token=person.token
-    )
+    role = role_within(person.role, scopes)
+    return Principal(person.user, role, fingerprint, scopes, account=True, token=person.token, arrival=person.arrival)
 
 
 def new_session_key(path: Path) -> None:

@@ -44,7 +44,13 @@ class LiveSessions:
         """
         earlier, user = self.id, self._user()
         secret = secrets.token_urlsafe(32)
-        begin = SessionBegin(id=digest(secret), user=principal.user, account=principal.account, token=principal.token)
+        begin = SessionBegin(
+            id=digest(secret),
+            user=principal.user,
+            account=principal.account,
+            token=principal.token,
+            arrival=principal.arrival,
+        )
         self._cluster.call("session_begin", begin, m.Empty)
         session.clear()
         session.permanent = True

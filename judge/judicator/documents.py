@@ -247,6 +247,7 @@ class SessionDocument(TypedDict):
     begun: datetime.datetime
     account: NotRequired[bool]
     token: NotRequired[str | None]
+    arrival: NotRequired[str]  # of its account
 
 
 class UserDocument(TypedDict):
@@ -263,6 +264,12 @@ class UserDocument(TypedDict):
     created: datetime.datetime
     arrival: Timestamp  # by the database's logical clock, as of tasks
     call: str
+
+
+def arrival_of(doc: UserDocument) -> str:
+    """A name for an account that no other one has, with the same name or another; empty for old documents. Pure."""
+    arrival = doc.get("arrival")
+    return "" if arrival is None else f"{arrival.time}-{arrival.inc}"
 
 
 class TokenDocument(TypedDict):

@@ -9,6 +9,7 @@ from typing import Any
 from judge import clock
 from judge.judicator.audit import Act, Describe
 from judge.judicator.database import Database
+from judge.judicator.documents import arrival_of
 from judge.judicator.people.entry import People
 from judge.model.messages import Empty, Message
 from judge.model.people import NameRef
@@ -45,7 +46,7 @@ class Sessions:
         """
         fields: Bson = {"user": request.user, "begun": clock.wall()}
         if request.account:
-            fields |= {"account": True, "token": request.token}
+            fields |= {"account": True, "token": request.token, "arrival": request.arrival}
         await self._db.sessions.update_one({"_id": request.id}, {"$setOnInsert": fields}, upsert=True)
         mine = self._db.sessions.find({"user": request.user}, {"_id": 1}, sort=[("begun", -1), ("_id", 1)], skip=MOST)
         if old := [one["_id"] async for one in mine]:
@@ -70,7 +71,8 @@ class Sessions:
             named = await self._people.users.name_state(NameRef(name=request.user))
             return SessionState(live=not named.disabled)
         user = await self._db.users.find_one({"_id": request.user})
-        if user is None or user["disabled"]:
+        # The account may have been deleted and made anew after the log-in was answered.
+        if user is None or user["disabled"] or doc.get("arrival", "") not in {"", arrival_of(user)}:
             return SessionState(live=False)
         token = doc.get("token")
         if token is None:

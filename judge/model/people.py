@@ -156,6 +156,7 @@ class Person(Message):
     role: Role
     groups: list[str] = Field(default_factory=list)
     token: str | None = None
+    arrival: str = Field(default="", description="tells accounts apart that had one name, one after another")
     scopes: list[str] = Field(default_factory=every_scope)
     used: str | None = Field(default=None, description="when the token was last used, as far as is noted")
 

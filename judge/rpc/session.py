@@ -26,6 +26,7 @@ class SessionBegin(Message):
     user: str = Field(min_length=1, max_length=64)
     account: bool = False
     token: TokenId | None = None
+    arrival: str = Field(default="", max_length=64, description="of the account, as the log-in was answered")
 
 
 class SessionEnd(Message):

@@ -454,6 +454,25 @@ def live(people: RpcClient, session: str, user: str) -> SessionState | None:
     return found if found.live else None
 
 
+def test_a_session_of_an_account_that_was_deleted_meanwhile_is_none_of_the_new_one(people: RpcClient) -> None:
+    """The log-in is answered, then the account is deleted and made anew, and then the session begins."""
+    call(people, "user_add", name="again", password=PASSWORD)
+    token(people, "again", "again's")
+    by_password, by_token = login(people, "again"), check(people, "again's")
+    assert by_password.arrival == by_token.arrival != ""
+
+    def begin(session: str, person: p.Person) -> bool:
+        fields = {"account": True, "token": person.token, "arrival": person.arrival}
+        people.call("session_begin", SessionBegin(id=session * 64, user="again", **fields), m.Empty)
+        return live(people, session * 64, "again") is not None
+
+    assert begin("1", by_password) and begin("2", by_token)
+    call(people, "user_delete", name="again")
+    call(people, "user_add", name="again", role="admin", password=PASSWORD)
+    assert not begin("3", by_password) and not begin("4", by_token)
+    assert begin("5", login(people, "again"))
+
+
 def test_a_session_has_the_role_of_now_and_ends_with_its_account_or_token(people: RpcClient) -> None:
     call(people, "user_add", name="sess", role="admin")
     made = token(people, "sess", "sess-token", scopes=["read", "judge"])

@@ -9,7 +9,7 @@ from typing import Any
 from judge.errors import ConflictError, ForbiddenError, UnauthorizedError
 from judge.judicator.audit import Act, Describe, of
 from judge.judicator.database import Database
-from judge.judicator.documents import UserDocument
+from judge.judicator.documents import UserDocument, arrival_of
 from judge.judicator.events import removal
 from judge.judicator.people.passwords import Passwords
 from judge.judicator.people.rates import Rates
@@ -124,7 +124,11 @@ class People:
         )
         doc = await self._users_insert(wanted, peer)
         log.info("user '%s' added, as their provider vouches for them", doc["_id"])
-        return doc
+        # Its arrival is the database's.
+        stored = await self._db.latest(self._db.users, {"_id": doc["_id"]})
+        if stored is None:
+            raise ForbiddenError(f"the account '{doc['_id']}' was deleted just now; log in again")
+        return stored
 
     async def _users_insert(self, wanted: UserAdd, peer: Peer) -> UserDocument:
         try:
@@ -151,7 +155,7 @@ class People:
 
 def to_person(doc: UserDocument) -> Person:
     """A person who has come in, as gateways are told."""
-    return Person(user=doc["_id"], role=doc["role"], groups=doc["groups"])
+    return Person(user=doc["_id"], role=doc["role"], groups=doc["groups"], arrival=arrival_of(doc))
 
 
 def _alone(method: Callable[[Any], Awaitable[Message]]) -> Handler:

@@ -12,7 +12,7 @@ from pymongo.errors import DuplicateKeyError
 from judge import clock
 from judge.errors import ConflictError, FieldError, ForbiddenError, NotFoundError, UnauthorizedError
 from judge.judicator.database import Database
-from judge.judicator.documents import TokenDocument, UserDocument, iso, iso_or_none
+from judge.judicator.documents import TokenDocument, UserDocument, arrival_of, iso, iso_or_none
 from judge.model import people as p
 from judge.model.messages import Empty
 from judge.mongodb.store import Bson
@@ -143,6 +143,7 @@ class Tokens:
             role=user["role"],
             groups=user["groups"],
             token=doc["_id"],
+            arrival=arrival_of(user),
             scopes=doc["scopes"],
             used=iso_or_none(doc.get("used")),
         )

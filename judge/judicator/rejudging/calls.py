@@ -16,6 +16,7 @@ from judge.errors import ConflictError, EmptyError, NotFoundError
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import MetaDocument, RejudgingDocument
 from judge.judicator.rejudging import views
+from judge.judicator.rejudging.counting import Counting
 from judge.judicator.rejudging.progress import ENDED, Rejudgings
 from judge.judicator.rejudging.reruns import Cell, Reruns
 from judge.judicator.tasks import forms
@@ -42,6 +43,7 @@ class RejudgingCalls:
         self._col = database.rejudgings
         self._tasks = database.tasks
         self._reruns = reruns
+        self._counting = Counting(reruns.cells)
         self._rejudgings = rejudgings
 
     def methods(self) -> dict[str, Callable[[Any], Awaitable[m.Message]]]:
@@ -170,7 +172,9 @@ class RejudgingCalls:
         return doc
 
     async def _seen(self, doc: RejudgingDocument) -> r.Rejudging:
-        counted = None if doc["counts"] is not None else views.counts(await self._reruns.cells(doc["_id"]))
+        counted = None
+        if doc["counts"] is None:
+            counted = views.counts(await self._counting.cells(doc["_id"], doc["state"]))
         return views.to_rejudging(doc, counted)
 
     async def get(self, number: int) -> r.Rejudging:
@@ -205,7 +209,7 @@ class RejudgingCalls:
         last = changes[-1].id if more else None
         cells = rejudging["matrix"]
         if cells is None:
-            cells = views.matrix(await self._reruns.cells(number))
+            cells = views.matrix(await self._counting.cells(number, rejudging["state"]))
         shown = [change for change in changes if request.all or views.differs(change)]
         return r.RejudgeDiff(rejudging=seen, matrix=cells, changes=shown, next=last)
 
