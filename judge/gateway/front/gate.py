@@ -238,6 +238,10 @@ class FrontGate:
         if len(self._said) > _SESSIONS:
             self._said.popitem(last=False)
 
+    def wait(self, caller: HttpCaller) -> float:
+        """Seconds until this caller may try again; 0 when it may now."""
+        return self._throttle.wait(caller.counted, clock.monotonic())
+
     def begins(self, caller: HttpCaller) -> None:
         """Count a try as failed until it is `answered`: else a hundred guesses at once would be as free as one."""
         if caller.tries:

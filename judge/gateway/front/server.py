@@ -32,7 +32,7 @@ from judge.gateway.front import bodies, streams, watching
 from judge.gateway.front import head as heads
 from judge.gateway.front.connection import Client, ClientGone
 from judge.gateway.front.exchange import away, exchange, status_of
-from judge.gateway.front.gate import SESSION, SMALL_BODY, FrontGate, HttpCaller
+from judge.gateway.front.gate import SESSION, SMALL_BODY, CredentialKind, FrontGate, HttpCaller
 from judge.gateway.front.head import HEAD_BYTES, Head, HeadTooLargeError
 from judge.gateway.front.refusing import refusal, whole
 from judge.gateway.front.room import Held, Room, open_files
@@ -267,10 +267,8 @@ class Front:
                 caller = self._gate.caller(head, client.peer)
                 if caller.proof is not None:
                     caller = await self._proved(client, head, caller)
-                if caller.retry_after > 0:
-                    self._turn_away("after failed log-ins")
-                    retry = caller.retry_after
-                    raise LimitError(f"too many failed log-ins from {caller.address}; try again in {whole(retry)} s")
+                retry = caller.retry_after or retry
+                self._check(caller.retry_after, caller)
                 await self._serve(client, head, caller)
             except JudgeError as exc:
                 await self._refuse(client, head, exc, retry)
@@ -280,6 +278,12 @@ class Front:
             number = _number(head)
             log.exception("internal error %s in the front", number)
             await self._failed(client, head, number)
+
+    def _check(self, wait: float, caller: HttpCaller) -> None:
+        """LimitError if this caller has to wait."""
+        if wait > 0:
+            self._turn_away("after failed log-ins")
+            raise LimitError(f"too many failed log-ins from {caller.address}; try again in {whole(wait)} s")
 
     async def _failed(self, client: Client, head: Head | None, number: str) -> None:
         """Tell of a fault of ours, unless an answer has begun: another inside it would be worse than none."""
@@ -335,19 +339,26 @@ class Front:
 
     async def _serve(self, client: Client, head: Head, caller: HttpCaller) -> None:
         with contextlib.ExitStack() as stack:
-            self._gate.begins(caller)
-            status = 0
+            login, begun, status = caller.tries is CredentialKind.LOGIN, False, 0
+            if not login:
+                self._gate.begins(caller)
+                begun = True
             try:
                 head, body = await self._body(client, head, caller, stack)
                 self._crowd.works(client)
                 answer = stack.enter_context(self._held(caller, _SMALL_ANSWER))
                 large = body is not None and body.length > _LARGE and head.method == "POST"
                 async with self._heavy_turn(caller) if large else contextlib.nullcontext(), self._turn(caller, head):
+                    if login:  # those that wait for a turn do not count yet: a class logs in at once
+                        self._check(self._gate.wait(caller), caller)
+                        self._gate.begins(caller)
+                        begun = True
                     packet = heads.packet(head, caller.address, self._gate.scheme(head, client.peer), self._address)
                     start = await exchange(self._uwsgi, packet, body, answer, HARAKIRI + 30)
                     status = status_of(start)
             finally:
-                self._gate.answered(caller, status)
+                if begun:
+                    self._gate.answered(caller, status)
             found = streams.wish_of(start) if head.method == "GET" else None
             if found is not None:
                 stack.close()  # nothing of the request is held for a listener
