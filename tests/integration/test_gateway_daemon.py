@@ -113,6 +113,19 @@ def test_workers_write_into_the_daemons_log(settings, work, form):
         assert "Z INFO judge.uwsgi.server: " in spawned
 
 
+@pytest.mark.parametrize("proxied", [False, True])
+def test_only_a_proxy_says_that_a_client_came_by_https(settings, work, proxied):
+    with running_gateway(settings.model_copy(update={"proxied": proxied}), work) as base:
+
+        def https(**headers: str) -> bool:
+            answer = httpx.get(f"{base}/login", headers=headers, trust_env=False)
+            return "Strict-Transport-Security" in answer.headers
+
+        assert https(**{"X-Forwarded-Proto": "https"}) is proxied
+        assert not https(**{"X-Forwarded-Ssl": "on"})
+        assert not https(**{"X-Forwarded-Proto": "http", "x-forwarded-ssl": "on"})
+
+
 def test_a_gateway_that_starts_without_etcd_asks_the_judicators_that_it_knew(settings, work):
     file = settings.run_dir / f"{settings.name}-judicators"
     file.unlink(missing_ok=True)

@@ -135,7 +135,7 @@ def test_what_uwsgi_is_told():
         "REQUEST_METHOD": b"PUT", "REQUEST_URI": b"/caf%C3%A9?q=%20", "PATH_INFO": "/café".encode(), "SCRIPT_NAME": b"",
         "QUERY_STRING": b"q=%20", "SERVER_PROTOCOL": b"HTTP/1.1", "SERVER_NAME": b"::1", "SERVER_PORT": b"80",
         "REMOTE_ADDR": b"1.2.3.4", "UWSGI_SCHEME": b"https", "HTTP_HOST": b"x", "CONTENT_TYPE": b"a/b",
-        "CONTENT_LENGTH": b"3", "HTTP_X_FORWARDED_FOR": b"9.9.9.9", "HTTP_REMOTE_ADDR": b"7.7.7.7",
+        "CONTENT_LENGTH": b"3", "HTTP_REMOTE_ADDR": b"7.7.7.7",
     }  # fmt: skip
 
 

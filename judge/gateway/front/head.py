@@ -179,6 +179,10 @@ def packet(head: Head, remote: str, scheme: str, listen: tuple[str, int]) -> byt
         b"UWSGI_SCHEME": scheme.encode(),
     }
     for name, text in head.fields.items():
+        if name.lower().startswith(
+            "x-forwarded-"
+        ):  # uWSGI believes these; what a proxy says is in `remote` and `scheme`
+            continue
         key = name.upper().replace("-", "_").encode("ascii")
         bare = key in {b"CONTENT_TYPE", b"CONTENT_LENGTH"}
         values[key if bare else b"HTTP_" + key] = text.encode("latin-1")
