@@ -21,8 +21,7 @@ from judge.heap import keep_loaded
 from tests.bench.handing_in import PROBLEM, Plan, Seen, Stream
 from tests.bench.ledger import Ledger, percentile
 from tests.support.gateway import make_config, running_gateway
-from tests.support.judicators import World
-from tests.support.problems import imported
+from tests.support.judicators import World, imported
 from tests.support.servers import etcd_server, mongod_server
 
 RATE, USERS, SECONDS = 200, 500, 15.0

@@ -10,8 +10,7 @@ from judge.allowance import Allowance, Allowances
 from judge.model import messages as m
 from judge.model.overview import StatusReply
 from tests.bench.ledger import Ledger, percentile, timed
-from tests.support.judicators import World, accepted, source
-from tests.support.queues import waiting, write
+from tests.support.judicators import World, accepted, source, waiting, write
 from tests.support.servers import etcd_server, mongod_server, wait_for
 
 SIZES = (10_000, 100_000, 1_000_000)

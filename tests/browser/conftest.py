@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import Chrome
 from tests.support.gateway import make_config, running_gateway
 from tests.support.judicators import World, patient_world
+from tests.support.pages import Chrome
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,8 +6,7 @@ import pytest
 
 from judge.model import messages as m
 from tests.support.gateway import ADMIN, USER
-from tests.support.judicators import accepted, source
-from tests.support.problems import imported
+from tests.support.judicators import accepted, imported, source
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.browser

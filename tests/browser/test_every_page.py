@@ -12,11 +12,23 @@ from typing import Any
 import pytest
 
 from judge.gateway.app import create_app
-from tests.support.browser import Chrome
-from tests.support.furnished import FILES, MAIN, PASSWORD, PROGRAM, SETTINGS, furnish
 from tests.support.gateway import make_config
-from tests.support.identity_provider import unkind_providers
-from tests.support.pages import ADMIN, PAGES, PERSON, Page, missing, usual
+from tests.support.pages import (
+    ADMIN,
+    FILES,
+    MAIN,
+    PAGES,
+    PASSWORD,
+    PERSON,
+    PROGRAM,
+    SETTINGS,
+    Chrome,
+    Page,
+    furnish,
+    missing,
+    usual,
+)
+from tests.support.receivers import unkind_providers
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.browser

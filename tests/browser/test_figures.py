@@ -11,9 +11,9 @@ from judge import clock
 from judge.judicator.figures.series import minute
 from judge.model.base import CoreSpeed
 from judge.model.messages import AddReply
-from tests.support.furnished import busy_minute
 from tests.support.gateway import ADMIN, USER
 from tests.support.judicators import accepted, source
+from tests.support.pages import busy_minute
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.browser

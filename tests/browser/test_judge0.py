@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import Chrome
 from tests.support.gateway import USER
 from tests.support.judicators import Executor, World
+from tests.support.pages import Chrome
 
 # The doings of such an editor: it hands in with a header of its own, which the browser asks about first, then looks.
 EDITOR = """

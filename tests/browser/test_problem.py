@@ -15,8 +15,8 @@ from judge.model.verification import Verification, VerifiedRow
 from judge.problems.package import manifest_bytes
 from tests.support.gateway import ADMIN, USER
 from tests.support.judicators import accepted
+from tests.support.pages import interactive, problem, statement
 from tests.support.servers import wait_for
-from tests.support.statements import interactive, problem, statement
 
 pytestmark = pytest.mark.browser
 

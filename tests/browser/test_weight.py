@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.furnished import PASSWORD, SETTINGS, furnish
-from tests.support.identity_provider import unkind_providers
-from tests.support.pages import ADMIN, PAGES, usual
+from tests.support.pages import ADMIN, PAGES, PASSWORD, SETTINGS, furnish, usual
+from tests.support.receivers import unkind_providers
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.browser

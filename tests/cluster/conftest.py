@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.cluster.verbs import HEAD, Table, Verbs
-from tests.support.deployed import Site, site
+from tests.support.lab import Site, site
 
 SEED = int(os.environ.get("JUDGE_TEST_SEED", random.SystemRandom().randrange(10**6)))
 _VERBS: list[Verbs] = []

@@ -10,8 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tests.support.deployed import HOSTS, JUDICATORS, Site
-from tests.support.primary import becomes_primary
+from tests.support.lab import HOSTS, JUDICATORS, Site, becomes_primary
 
 # Seconds for which a planned verb may keep verdicts away, a fail-over of the primary included. Where nothing else
 # keeps the machine busy: what else runs counts too, docs/playbooks/README.md.

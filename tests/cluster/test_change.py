@@ -12,12 +12,20 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.capable import no_lab
-from tests.support.deployed import HOSTS, Site
-from tests.support.deployment import ROOT, make_bundle
-from tests.support.leaks import ProcessWatch, copies_on, journal, leaks, of_controller, of_hosts
-from tests.support.ledger import outage
-from tests.support.stream import told
+from tests.support.clients import outage, told
+from tests.support.lab import (
+    HOSTS,
+    ROOT,
+    ProcessWatch,
+    Site,
+    copies_on,
+    journal,
+    leaks,
+    make_bundle,
+    no_lab,
+    of_controller,
+    of_hosts,
+)
 
 Figure = Callable[[str], None]
 

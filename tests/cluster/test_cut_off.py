@@ -15,9 +15,7 @@ import pytest
 
 from tests.cluster.table import ALL
 from tests.cluster.verbs import Row, Table
-from tests.support.capable import no_lab
-from tests.support.deployed import HOSTS
-from tests.support.deployment import Deployment, Run, bare_hosts, bundle, changed, differences
+from tests.support.lab import HOSTS, Deployment, Run, bare_hosts, bundle, changed, differences, no_lab
 
 BOUNDARIES = 5
 SEED = int(os.environ.get("JUDGE_TEST_SEED", random.SystemRandom().randrange(10**6)))

@@ -26,9 +26,7 @@ from judge.pki.authority import Authority
 from tests.cluster.conftest import SEED
 from tests.cluster.table import ALL
 from tests.cluster.verbs import Row, Verbs
-from tests.support.capable import no_lab
-from tests.support.deployed import EXECUTORS, JUDICATORS, Site
-from tests.support.deployment import ROOT, Run, changed, environment, files_below
+from tests.support.lab import EXECUTORS, JUDICATORS, ROOT, Run, Site, changed, environment, files_below, no_lab
 from tests.support.servers import wait_for
 
 Figure = Callable[[str], None]

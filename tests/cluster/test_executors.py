@@ -16,8 +16,7 @@ import pytest
 import yaml
 
 from lab import cluster, uml
-from tests.support.capable import no_lab
-from tests.support.deployment import ROOT, Deployment, bare_hosts, bundle
+from tests.support.lab import ROOT, Deployment, bare_hosts, bundle, no_lab
 
 EXECUTORS = int(os.environ.get("JUDGE_TEST_EXECUTORS", "20"))
 BATCH = int(os.environ.get("JUDGE_TEST_BATCH", "4"))  # so many are on at a time: memory ends before hosts do

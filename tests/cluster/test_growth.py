@@ -10,9 +10,7 @@ import functools
 import pytest
 
 from tests.cluster.verbs import Verbs
-from tests.support.capable import no_lab
-from tests.support.deployed import JUDICATORS, Site
-from tests.support.deployment import Run
+from tests.support.lab import JUDICATORS, Run, Site, no_lab
 
 pytestmark = [
     pytest.mark.root,

@@ -13,11 +13,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.cluster.conftest import SEED
-from tests.support.capable import no_lab
-from tests.support.deployed import EXECUTORS, JUDICATORS, Site
-from tests.support.ledger import Final, outage
+from tests.support.clients import FinalTask, outage, told
+from tests.support.lab import EXECUTORS, JUDICATORS, Site, no_lab
 from tests.support.servers import wait_for
-from tests.support.stream import told
 
 Figure = Callable[[str], None]
 
@@ -97,5 +95,5 @@ def test_a_wiped_host_comes_back_while_submissions_flow(
     assert (deployed.inventory / "hosts.yml").read_bytes() == inventory
 
 
-def _judges(seen: dict[str, tuple[Final, float]]) -> set[str | None]:
+def _judges(seen: dict[str, tuple[FinalTask, float]]) -> set[str | None]:
     return {final.judged_by for final, _ in list(seen.values())}

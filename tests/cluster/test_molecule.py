@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lab import cluster
-from tests.support.capable import no_lab
+from tests.support.lab import no_lab
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / ".config/molecule/config.yml"

@@ -16,11 +16,9 @@ import httpx
 import pytest
 import yaml
 
-from tests.support.capable import no_lab
-from tests.support.deployed import Site
-from tests.support.deployment import ROOT, bare_hosts, bundle
+from tests.support.lab import ROOT, Site, bare_hosts, bundle, no_lab
+from tests.support.receivers import SpanReceiver, receiving_spans
 from tests.support.servers import wait_for
-from tests.support.spans import Receiver, receiving
 from tests.unit.test_monitoring import expressions
 
 pytestmark = [
@@ -172,9 +170,9 @@ def test_an_alert_fires_when_a_service_stops_and_clears(monitored: Site, figure:
 
 
 def test_a_submission_is_one_trace_of_three_hosts(site: Site) -> None:
-    receiver = site.within(lambda: Receiver("0.0.0.0", OTLP))
+    receiver = site.within(lambda: SpanReceiver("0.0.0.0", OTLP))
     names = ["POST /api/v1/submissions", "hand in", "queue", "judge", "attempt", "run in the sandbox"]
-    with receiving(receiver):
+    with receiving_spans(receiver):
         trace = submit(site)["trace"]
 
         def of_it() -> dict[str, tuple[str, Any]]:

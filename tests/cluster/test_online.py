@@ -20,11 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.capable import no_lab
-from tests.support.deployed import Site
-from tests.support.deployment import ROOT, bare_hosts, bundle
-from tests.support.makers import Maker
-from tests.support.proxy import proxy
+from tests.support.lab import ROOT, Maker, Site, bare_hosts, bundle, no_lab, proxy
 
 MONGODB = "repo.mongodb.example"
 SUITE = "trixie/mongodb-org/8.0"

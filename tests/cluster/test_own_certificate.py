@@ -14,10 +14,8 @@ import httpx
 import pytest
 import yaml
 
-from tests.support.capable import no_lab
 from tests.support.certificates import DAY, Issuer, Public, issue, public
-from tests.support.deployed import Site
-from tests.support.deployment import ROOT, bare_hosts, bundle
+from tests.support.lab import ROOT, Site, bare_hosts, bundle, no_lab
 
 NAME = "judge.example.org"
 PLACE = "/etc/ssl/judge"

@@ -16,8 +16,7 @@ import yaml
 from judge.bundle import manifest
 from judge.pki import authority as ca
 from lab.cluster import Lab
-from tests.support.capable import no_lab
-from tests.support.deployment import Deployment, bare_hosts, differences, files_below
+from tests.support.lab import Deployment, bare_hosts, differences, files_below, no_lab
 
 pytestmark = [
     pytest.mark.root, pytest.mark.timeout(900),

@@ -18,9 +18,7 @@ import pytest
 import yaml
 
 from judge.bundle import debs
-from tests.support.capable import no_lab
-from tests.support.deployment import ROOT, Deployment, bare_hosts, make_bundle
-from tests.support.makers import Maker
+from tests.support.lab import ROOT, Deployment, Maker, bare_hosts, make_bundle, no_lab
 
 JUDICATORS = int(os.environ.get("JUDGE_TEST_JUDICATORS", "3"))
 # Built for Ubuntu 20.04, so they need the OpenSSL of that time, which Debian 11 has.

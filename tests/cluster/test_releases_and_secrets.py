@@ -16,10 +16,20 @@ import yaml
 from judge.bundle import manifest
 from judge.bundle.files import read_manifest
 from tests.cluster.verbs import Verbs
-from tests.support.capable import no_lab
-from tests.support.deployed import HOSTS, JUDICATORS, Site
-from tests.support.deployment import ROOT, Run, make_bundle
-from tests.support.leaks import ProcessWatch, journal, leaks, of_controller, of_hosts
+from tests.support.lab import (
+    HOSTS,
+    JUDICATORS,
+    ROOT,
+    ProcessWatch,
+    Run,
+    Site,
+    journal,
+    leaks,
+    make_bundle,
+    no_lab,
+    of_controller,
+    of_hosts,
+)
 
 pytestmark = [
     pytest.mark.root,

@@ -11,10 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.capable import no_lab
-from tests.support.deployed import HOSTS, Site
-from tests.support.deployment import ROOT
-from tests.support.leaks import Needles, copies_on, journal, leaks, of_controller, of_hosts
+from tests.support.lab import HOSTS, ROOT, Needles, Site, copies_on, journal, leaks, no_lab, of_controller, of_hosts
 
 Figure = Callable[[str], None]
 

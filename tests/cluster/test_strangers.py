@@ -12,10 +12,9 @@ import httpx
 import pytest
 
 from judge.model import messages as m
-from tests.support.capable import no_lab
-from tests.support.deployed import Site
+from tests.support.gateway import TLS, Crowd, crowd
+from tests.support.lab import Site, no_lab
 from tests.support.servers import wait_for
-from tests.support.strangers import TLS, Crowd, crowd
 
 Figure = Callable[[str], None]
 

@@ -17,10 +17,8 @@ import yaml
 
 from tests.cluster.table import VERBS, Verb
 from tests.cluster.verbs import Verbs
-from tests.support.capable import no_lab
-from tests.support.deployed import JUDICATORS, Site
-from tests.support.deployment import ROOT, Run, changed
-from tests.support.thief import DOORS, OPEN
+from tests.support.lab import JUDICATORS, ROOT, Run, Site, changed, no_lab
+from tests.support.processes.thief import DOORS, OPEN
 
 Figure = Callable[[str], None]
 
@@ -63,7 +61,7 @@ class Stolen:
 
     def answers(self) -> dict[str, dict[str, set[str]]]:
         """By certificate and door, all judicators' answers."""
-        program = (sys.executable, "-m", "tests.support.thief", str(self.directory), *self.addresses)
+        program = (sys.executable, "-m", "tests.support.processes.thief", str(self.directory), *self.addresses)
         done = subprocess.run(
             self.site.command(*program), cwd=ROOT, capture_output=True, text=True, check=True, timeout=300
         )

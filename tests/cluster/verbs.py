@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.cluster.table import KILLED, PLANNED, ROWS, Verb, named
-from tests.support.deployed import Site
-from tests.support.deployment import ROOT, Run
-from tests.support.ledger import Ledger, faults, outage
+from tests.support.clients import Ledger, faults, outage
+from tests.support.lab import ROOT, Run, Site
 
 INTERVAL = 0.5  # seconds between two submissions
 TABLE = ROOT / "out" / "verbs.md"

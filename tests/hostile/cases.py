@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from judge.model.messages import Limits
-from tests.support.machine import fork_cost, no_32_bit_calls
+from tests.support.sandbox import fork_cost, no_32_bit_calls
 
 MIB = 1024**2
 WORKERS = 4  # judge at once in the rounds

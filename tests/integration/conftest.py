@@ -10,7 +10,7 @@ from flask import Flask
 
 from tests.support.gateway import ADMIN, OTHER, USER, Person
 from tests.support.judicators import World
-from tests.support.receiver import Receiver, receiving
+from tests.support.receivers import Receiver, receiving
 
 
 @pytest.fixture

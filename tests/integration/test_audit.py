@@ -22,9 +22,7 @@ from judge.model.overview import DrainRequest, ExecutorState
 from judge.model.problem import ProblemInfo
 from judge.rpc.pki import client_context
 from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway, write_tokens
-from tests.support.judicators import World
-from tests.support.problems import imported, manifest, upload
-from tests.support.rejudging import judge
+from tests.support.judicators import World, imported, judge, manifest, upload
 from tests.support.servers import wait_for
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0}

@@ -29,8 +29,7 @@ from judge.judicator.database import BATCH
 from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorState
 from judge.rpc.client import RpcClient
-from tests.support.judicators import Running, World, accepted, source
-from tests.support.problems import imported
+from tests.support.judicators import Running, World, accepted, imported, source
 from tests.support.servers import wait_for
 
 KEY = OperatorKey(bytes(range(32)))

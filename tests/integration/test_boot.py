@@ -14,7 +14,7 @@ import pytest
 from judge import procfs
 from judge.boot import holds, pidfile, procs, status
 from judge.errors import RefusedError
-from tests.support.boots import BootHarness
+from tests.support.boot import BootHarness
 from tests.support.servers import wait_for
 
 

@@ -15,9 +15,8 @@ from judge.errors import FieldError
 from judge.judge0.tokens import token_of
 from judge.model import messages as m
 from judge.model.webhooks import Delivery, WebhookAdd, WebhookAdded, WebhookRef
-from tests.support.judicators import FAST, World, accepted, source
-from tests.support.receiver import HOOKS, telling
-from tests.support.rejudging import act, judge, rejudge, show, start
+from tests.support.judicators import FAST, World, accepted, act, judge, rejudge, show, source, start
+from tests.support.receivers import HOOKS, telling
 from tests.support.servers import wait_for
 
 

@@ -19,9 +19,8 @@ from packaging.requirements import Requirement
 from judge.embedded.cluster import EXECUTOR
 from judge.gateway.api.handlers import ROUTES
 from judge.model.people import SCOPES
-from tests.support.cluster import Cluster, running
-from tests.support.judgectl import judgectl
-from tests.support.postman import Collection
+from tests.support.clients import Collection
+from tests.support.cluster import Cluster, judgectl, running
 from tests.support.sandbox import need_sandbox
 
 pytestmark = pytest.mark.root

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import BIN, Cluster, processes_of, running
-from tests.support.judgectl import judgectl
+from tests.support.cluster import BIN, Cluster, judgectl, processes_of, running
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support.cluster import judgectl
 from tests.support.gateway import ADMIN, make_config, running_gateway
-from tests.support.judgectl import judgectl
 from tests.support.judicators import patient_world
 
 FIRST, SECOND = "correct horse battery", "another good phrase"

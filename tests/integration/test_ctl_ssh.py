@@ -29,9 +29,8 @@ from judge.ctl.fleet.machines import Fleet
 from judge.ctl.fleet.ssh import MOST, CommandResult
 from judge.ctl.options import GlobalOptions
 from judge.errors import JudgeError
-from tests.support.jump_hosts import JumpHosts, jump_hosts, no_sshd
+from tests.support.lab import JumpHosts, SshServer, jump_hosts, no_sshd, ssh_server
 from tests.support.servers import wait_for
-from tests.support.ssh_server import SshServer, ssh_server
 
 PATIENT = 60.0  # seconds that a busy machine may take for a login
 

@@ -23,9 +23,7 @@ from judge.model.audit import AuditQuery, AuditReply, By
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.rpc.client import RpcClient
 from judge.rpc.session import SessionBegin
-from tests.support.judicators import World, accepted, source
-from tests.support.problems import imported
-from tests.support.rejudging import act, rejudge, settled, sources, start
+from tests.support.judicators import World, accepted, act, imported, rejudge, settled, source, sources, start
 from tests.support.servers import wait_for
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0, "leader_ttl": 2}
@@ -201,7 +199,7 @@ def test_a_problem_that_is_imported_while_it_is_deleted_stays_whole(world: World
         await running.judicator.service.problem_import(newer)
         return found
 
-    from tests.support.problems import manifest, upload
+    from tests.support.judicators import manifest, upload
 
     newer = upload(people, manifest(people, "hello", 2))
     deleting._problem = slowly  # type: ignore[method-assign]

@@ -12,11 +12,9 @@ import pytest
 
 from judge.gateway.app import create_app
 from judge.model.audit import AuditEntry, folded
+from tests.support.cluster import judgectl
 from tests.support.gateway import ADMIN, USER, Browser, check, make_config, running_gateway
-from tests.support.judgectl import judgectl
-from tests.support.judicators import patient_world
-from tests.support.problems import imported
-from tests.support.rejudging import completed
+from tests.support.judicators import completed, imported, patient_world
 from tests.support.servers import wait_for
 
 

@@ -15,9 +15,8 @@ from judge.model.deleting import DeletionPreview, DeletionWanted, Purged, PurgeR
 from judge.model.webhooks import Delivery, WebhookAdd, WebhookAdded, WebhookRef, WebhooksReply
 from judge.rpc.client import RpcClient
 from judge.rpc.session import SessionBegin
-from tests.support.judicators import World, source
-from tests.support.receiver import HOOKS, Receiver
-from tests.support.rejudging import act, judge, rejudge, settled, show, sources, start
+from tests.support.judicators import World, act, judge, rejudge, settled, show, source, sources, start
+from tests.support.receivers import HOOKS, Receiver
 from tests.support.servers import wait_for
 
 MARK = "Xq7-Marked"

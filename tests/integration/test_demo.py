@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import processes_of
-from tests.support.readable import exposed
+from tests.support.lab import exposed
 from tests.support.sandbox import mounts
 
 pytestmark = pytest.mark.root

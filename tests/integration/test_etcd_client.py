@@ -16,7 +16,7 @@ from judge.etcd.client import Etcd, LeaseGoneError, RejectedError
 from judge.etcd.election import Election, read_holder
 from judge.etcd.registry import SERVICES, Registration, entry_value, judicators
 from judge.rpc.pki import issue, make_ca
-from tests.support.etcd_daemon import cluster, hosts
+from tests.support.etcd import cluster, hosts
 from tests.support.servers import etcd_server, free_port, frozen, server_of, wait_for
 
 

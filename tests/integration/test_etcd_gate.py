@@ -28,8 +28,7 @@ from judge.etcd.member import leave
 from judge.etcd.program import SOCKET
 from judge.etcd.wire import connect, grpc, rpc
 from judge.pki import refused
-from tests.support.etcd_daemon import Host
-from tests.support.roles import ROLES, Authority, SecureHost, secure_cluster, secure_hosts
+from tests.support.etcd import ROLES, Authority, Host, SecureHost, secure_cluster, secure_hosts
 from tests.support.servers import free_port, wait_for
 
 SERVICE = "judicator/service/j1"

@@ -28,8 +28,7 @@ from judge.etcd.datadir import EtcdDataDir
 from judge.etcd.discovery import Discovered, host_port
 from judge.etcd.member import leave
 from judge.etcd.proxy import ProxyDaemon
-from tests.support.cutting import cutting
-from tests.support.etcd_daemon import cluster, hosts
+from tests.support.etcd import cluster, cutting, hosts
 from tests.support.servers import etcd_server, free_port, port_open, wait_for
 
 

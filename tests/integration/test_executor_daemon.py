@@ -15,7 +15,7 @@ import pytest
 from judge.executor.storage.spool import Spool, Spooled
 from judge.model.messages import Completed, Result, Status, Test, Verdict
 from judge.model.problem import ProblemManifest, ProblemTest
-from tests.support.executor import Cluster, Daemon, alive, started
+from tests.support.executors import Cluster, Daemon, alive, started
 from tests.support.servers import free_port, wait_for
 
 pytestmark = [

@@ -14,7 +14,7 @@ from judge.languages.table import extra_paths, load_table
 from judge.model.messages import Status, Verdict
 from judge.model.problem import LegacyGroup, ProblemType, StaticTest, TestGroup
 from judge.sandbox import SandboxPool
-from tests.support.manifests import Problem, job, several, source
+from tests.support.packages import Problem, job_of_manifest, several, source
 
 pytestmark = [
     pytest.mark.root,
@@ -43,7 +43,7 @@ def problem(work):
 
 
 def judge(pipeline, data, submission):
-    completed = pipeline.execute(job(data, submission)).completed
+    completed = pipeline.execute(job_of_manifest(data, submission)).completed
     assert completed is not None
     assert not completed.retry, completed.result.reason
     return completed

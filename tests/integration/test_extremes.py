@@ -22,8 +22,7 @@ from judge.judicator.tasks import reading
 from judge.model import messages as m
 from judge.rpc.methods import METHODS
 from judge.rpc.pki import client_context
-from tests.support.judicators import World, accepted, patient_world, source
-from tests.support.queues import finished, write
+from tests.support.judicators import World, accepted, finished, patient_world, source, write
 
 HISTORY = 30_000
 NEVER = {"user": "old", "verdict": "WA"}

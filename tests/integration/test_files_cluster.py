@@ -21,8 +21,7 @@ import yaml
 from judge.ctl.context import from_file
 from judge.gateway.auth import token_digest
 from judge.languages import handed
-from tests.support.cluster import Cluster, processes_of, running
-from tests.support.judgectl import judgectl_bytes
+from tests.support.cluster import Cluster, judgectl_bytes, processes_of, running
 from tests.support.packages import write
 from tests.support.servers import wait_for
 

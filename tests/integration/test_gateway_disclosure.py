@@ -21,7 +21,7 @@ from judge.model.overview import ExecutorsReply, ExecutorState, JudicatorState, 
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest, Statement
 from judge.model.several import TasksReply
 from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, make_config, serving_app
-from tests.support.marked import Marks
+from tests.support.judicators import Marks
 
 # Fields that submitters may see, one by one, decided here a second time and by hand.
 PUBLIC: dict[tuple[type[Any], str], Any] = {

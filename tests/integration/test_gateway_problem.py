@@ -25,7 +25,7 @@ from tests.support.gateway import (
     make_task,
     serving_app,
 )
-from tests.support.statements import interactive, pdf, problem, statement
+from tests.support.pages import interactive, pdf, problem, statement
 
 
 @pytest.fixture(scope="module")

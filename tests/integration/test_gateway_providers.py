@@ -18,8 +18,8 @@ from werkzeug.test import TestResponse
 
 from judge.gateway import providers
 from tests.support.gateway import PEOPLE, Browser, make_config, serving_app
-from tests.support.identity_provider import IdentityProvider
 from tests.support.judicators import patient_world
+from tests.support.receivers import IdentityProvider
 from tests.support.servers import free_port, wait_for
 
 PUBLIC = "http://judge.example.org"

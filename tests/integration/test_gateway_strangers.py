@@ -28,14 +28,17 @@ from tests.support.gateway import (
     OTHER,
     USER,
     Prepared,
+    connect,
+    crowd,
+    ended,
     executor_state,
     healthy,
     make_config,
     make_task,
     running_gateway,
+    slowest,
 )
 from tests.support.servers import free_port, wait_for
-from tests.support.strangers import connect, crowd, ended, slowest
 
 THREADS = 4
 # Others wait hardly longer than without an attack; this allows for a busy machine, an attack that works takes a minute.

@@ -16,7 +16,7 @@ from judge.errors import PackageError
 from judge.model.problem import ProblemManifest
 from judge.problems.package import read_package
 from tests.support.cluster import Cluster, processes_of, running
-from tests.support.judgectl import judgectl as ctl
+from tests.support.cluster import judgectl as ctl
 
 pytestmark = pytest.mark.root
 FOREIGN = Path(__file__).resolve().parents[2] / "examples/foreign"

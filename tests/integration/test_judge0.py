@@ -48,7 +48,7 @@ from judge.model.overview import ExecutorsReply, UsageReply
 from judge.model.rate import Rate
 from judge.model.several import TasksReply, TasksRequest
 from judge.mongodb.store import connect
-from tests.support.cluster import Cluster, processes_of, running
+from tests.support.cluster import Cluster, judgectl, processes_of, running
 from tests.support.gateway import (
     ADMIN,
     USER,
@@ -59,8 +59,7 @@ from tests.support.gateway import (
     running_gateway,
     serving_app,
 )
-from tests.support.judgectl import judgectl
-from tests.support.receiver import Receiver, receiving
+from tests.support.receivers import Receiver, receiving
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root

@@ -11,8 +11,7 @@ import pytest
 from judge.judicator import loops
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, StatusReply
-from tests.support.judicators import FAST, World, source
-from tests.support.rejudging import judge, rejudge, show, sources, start
+from tests.support.judicators import FAST, World, judge, rejudge, show, source, sources, start
 from tests.support.servers import wait_for
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0, "leader_ttl": 2}

@@ -16,8 +16,7 @@ from judge.model.overview import ExecutorsReply, StatusReply
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, ProblemType
 from judge.model.verification import Verification, VerificationReply, VerifiedRow
 from judge.rpc.client import RpcClient
-from tests.support.judicators import World, accepted, source
-from tests.support.problems import manifest, upload
+from tests.support.judicators import World, accepted, manifest, source, upload
 from tests.support.servers import wait_for
 
 

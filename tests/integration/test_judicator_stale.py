@@ -14,8 +14,7 @@ from judge.errors import ForbiddenError
 from judge.judicator.rejudging import verdicts
 from judge.model import messages as m
 from judge.pki.refused import DOCUMENT
-from tests.support.judicators import Running, World, accepted, source
-from tests.support.rejudging import start
+from tests.support.judicators import Running, World, accepted, source, start
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0}
 

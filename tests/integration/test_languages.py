@@ -20,7 +20,7 @@ from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import Survey, extra_paths, load_table, survey
 from judge.model.messages import Assignment, Completed, LimitsOverride, Submission, Test, Verdict
 from judge.sandbox import SandboxPool
-from tests.support.language_programs import programs
+from tests.support.packages import programs
 
 pytestmark = [
     pytest.mark.root,

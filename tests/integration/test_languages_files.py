@@ -17,8 +17,7 @@ from judge.languages.table import extra_paths, load_table
 from judge.model.messages import Assignment, Completed, SourceFile, Submission, Test, Verdict
 from judge.sandbox import SandboxPool
 from tests.integration.test_languages import PATIENT, here
-from tests.support.file_programs import PROGRAMS
-from tests.support.language_programs import programs
+from tests.support.packages import PROGRAMS, programs
 
 pytestmark = [
     pytest.mark.root,

@@ -15,8 +15,7 @@ import pytest
 from judge.executor.verdict import run_verdict
 from judge.model.messages import Limits, Verdict
 from judge.sandbox import RunOutcome, Sandbox
-from tests.support.machine import fork_cost
-from tests.support.sandbox import MIB, need_sandbox, pool, run_c
+from tests.support.sandbox import MIB, fork_cost, need_sandbox, pool, run_c
 
 pytestmark = [
     pytest.mark.root,

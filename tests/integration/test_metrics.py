@@ -10,8 +10,8 @@ from prometheus_client import Counter
 
 from judge import metrics
 from judge.errors import RefusedError
+from tests.support.gateway import crowd, ended
 from tests.support.servers import free_port, wait_for
-from tests.support.strangers import crowd, ended
 
 EVENTS = Counter("judge_test_events_total", "Events of this test")
 

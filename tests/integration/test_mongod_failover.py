@@ -24,8 +24,8 @@ from pymongo.errors import PyMongoError
 from judge.errors import DeadlineError, OutcomeUnknownError, StaleError, UnavailableError
 from judge.model import messages as m
 from judge.rpc.client import RpcClient
+from tests.support.clients import FinalTask, Ledger, faults
 from tests.support.judicators import Executor, World, accepted, source
-from tests.support.ledger import Final, Ledger, faults
 from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
 from tests.support.servers import wait_for
 
@@ -68,7 +68,7 @@ class Crowd:
             self.ledger.acknowledged.append((key, task.id, time.monotonic()))
             while not task.done:
                 task = self.insist(rpc, "get", m.GetRequest(id=task.id, wait=2), m.Task)
-            self.ledger.seen[task.id] = (Final.of(task), time.monotonic())
+            self.ledger.seen[task.id] = (FinalTask.of(task), time.monotonic())
 
     def insist(self, rpc: RpcClient, method: str, request: m.Message, reply: type[M]) -> M:
         """A careful client: the same call again, until it is answered."""
@@ -111,7 +111,7 @@ class Crowd:
             person.result(120)  # TimeoutError: somebody waits in vain
         rpc = self.world.client(timeout=30.0)
         for task_id in self.ledger.ids:
-            self.ledger.ended[task_id] = Final.of(rpc.call("get", m.GetRequest(id=task_id), m.Task))
+            self.ledger.ended[task_id] = FinalTask.of(rpc.call("get", m.GetRequest(id=task_id), m.Task))
         before = None
         while True:
             page = rpc.call("search", m.SearchRequest(limit=200, before=before), m.SearchReply)

@@ -29,14 +29,11 @@ from judge.errors import UnavailableError
 from judge.model import people as p
 from judge.model.audit import By
 from judge.rpc.client import RpcClient
-from tests.support import nginx
-from tests.support.ansible_plugins import module_utils
+from tests.support.ansible import module_utils
 from tests.support.certificates import issue, public
-from tests.support.gateway import make_config, running_gateway
+from tests.support.gateway import TLS, Nginx, make_config, needs_nginx, running_gateway, serving
 from tests.support.judicators import World
-from tests.support.nginx import Nginx, needs_nginx
 from tests.support.servers import Acceptor, free_port
-from tests.support.strangers import TLS
 
 pytestmark = needs_nginx
 
@@ -92,7 +89,7 @@ def start(tmp_path: Path, behind: int) -> Iterator[Start]:
 
         def run(gateway: int = behind, **settings: Any) -> Nginx:
             place = tmp_path / str(next(number))
-            return stack.enter_context(nginx.serving(place, gateway, chain, key, **settings))
+            return stack.enter_context(serving(place, gateway, chain, key, **settings))
 
         yield run
 
@@ -360,7 +357,7 @@ def own(tmp_path: Path, behind: int) -> Iterator[tuple[Nginx, Path]]:
     """An nginx with a certificate of another authority for NAME, and the directory of its files."""
     directory = tmp_path / "own"
     chain, key = public(NAME).write(directory)
-    with nginx.serving(tmp_path / "nginx", behind, chain, key) as server:
+    with serving(tmp_path / "nginx", behind, chain, key) as server:
         yield server, directory
 
 

@@ -24,7 +24,7 @@ from judge.languages.table import load_table
 from judge.problems.timing import Margins
 from tests.support import packages
 from tests.support.cluster import BIN, Cluster, processes_of, running
-from tests.support.judgectl import judgectl as ctl
+from tests.support.cluster import judgectl as ctl
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root

@@ -13,7 +13,7 @@ import pytest
 
 from judge.problems.package import read_package
 from tests.support.cluster import Cluster, processes_of, running
-from tests.support.judgectl import judgectl as ctl
+from tests.support.cluster import judgectl as ctl
 
 pytestmark = pytest.mark.root
 PACKAGES = Path(__file__).resolve().parents[2] / "examples/packages"

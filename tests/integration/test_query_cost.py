@@ -44,9 +44,7 @@ from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookR
 from judge.rpc.client import RpcClient
 from judge.rpc.methods import METHODS
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef
-from tests.support.judicators import World, accepted, source
-from tests.support.problems import imported
-from tests.support.queues import finished, runs, waiting, write
+from tests.support.judicators import World, accepted, finished, imported, runs, source, waiting, write
 from tests.support.servers import wait_for
 
 EXCEPT = {

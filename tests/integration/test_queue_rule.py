@@ -16,8 +16,7 @@ from judge.judicator.documents import TaskDocument
 from judge.judicator.queue.order import ORDER, Capacity, ExecutorCapacity, eligible, precedence
 from judge.judicator.queue.placing import FRONT
 from judge.judicator.queue.waiting import RUN, RequestingExecutor
-from tests.support.judicators import World
-from tests.support.queues import runs, waiting, write
+from tests.support.judicators import World, runs, waiting, write
 
 EXECUTORS = {"e1": frozenset({"c", "java"}), "e2": frozenset({"c"}), "e3": frozenset({"java", "ada"})}
 LANGUAGES = ("c", "java", "ada", "cobol", "")

@@ -33,9 +33,18 @@ from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookR
 from judge.rpc.methods import EXECUTOR, GATEWAY, METHODS
 from judge.rpc.server import Peer
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef
-from tests.support.judicators import World, patient_world, source
-from tests.support.problems import imported, manifest, upload
-from tests.support.rejudging import judge, rejudge, show, start
+from tests.support.judicators import (
+    World,
+    imported,
+    judge,
+    manifest,
+    patient_world,
+    rejudge,
+    show,
+    source,
+    start,
+    upload,
+)
 from tests.support.servers import wait_for
 
 STORES = {"insert", "update", "delete", "findAndModify", "bulkWrite"}

@@ -16,7 +16,8 @@ from judge.errors import RefusedError
 from judge.etcd.discovery import host_port
 from judge.recovery import alone
 from judge.recovery.__main__ import main
-from tests.support import etcd_daemon
+from tests.support.etcd import Host as EtcdHost
+from tests.support.etcd import cluster as etcd_cluster
 from tests.support.mongodb import Cluster, Daemon
 from tests.support.servers import wait_for
 
@@ -25,7 +26,7 @@ from tests.support.servers import wait_for
 class Judicator:
     """A host with a member of etcd and one of the replica set, and their configs as they lie in /etc/judge."""
 
-    etcd: etcd_daemon.Host
+    etcd: EtcdHost
     mongodb: Daemon
     etc: Path
 
@@ -49,7 +50,7 @@ class Judicator:
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[list[Judicator]]:
-    with etcd_daemon.cluster(tmp_path / "etcd", 3) as hosts:
+    with etcd_cluster(tmp_path / "etcd", 3) as hosts:
         replica_set = Cluster(tmp_path / "mongodb", host_port(hosts[0].client))
         made = []
         for host in hosts:

@@ -21,8 +21,22 @@ from judge.model.rejudging import (
     RejudgingsRequest,
 )
 from judge.rpc.client import RpcClient
-from tests.support.judicators import Executor, World, accepted, source
-from tests.support.rejudging import act, completed, diff, get, judge, rejudge, settled, show, sources, start
+from tests.support.judicators import (
+    Executor,
+    World,
+    accepted,
+    act,
+    completed,
+    diff,
+    get,
+    judge,
+    rejudge,
+    settled,
+    show,
+    source,
+    sources,
+    start,
+)
 from tests.support.servers import wait_for
 
 OLD = ["WA", "WA", "AC", "TLE", "WA"]

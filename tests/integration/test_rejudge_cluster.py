@@ -10,8 +10,7 @@ import pytest
 
 from judge.model import messages as m
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
-from tests.support.cluster import Cluster, processes_of, running
-from tests.support.judgectl import judgectl
+from tests.support.cluster import Cluster, judgectl, processes_of, running
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root

@@ -17,8 +17,7 @@ from judge.errors import JudgeError, UnavailableError
 from judge.model import messages as m
 from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from judge.rpc.client import RpcClient
-from tests.support.judicators import World
-from tests.support.rejudging import act, get, judge, rejudge, settled, show, sources, start
+from tests.support.judicators import World, act, get, judge, rejudge, settled, show, sources, start
 from tests.support.servers import wait_for
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0, "leader_ttl": 2}

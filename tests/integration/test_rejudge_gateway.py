@@ -9,8 +9,7 @@ import pytest
 
 from judge.model import messages as m
 from tests.support.gateway import ADMIN, USER, Browser, check, make_config, serving_app
-from tests.support.judicators import patient_world
-from tests.support.rejudging import completed
+from tests.support.judicators import completed, patient_world
 from tests.support.servers import wait_for
 
 

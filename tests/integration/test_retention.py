@@ -18,9 +18,7 @@ from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, StatusReply
 from judge.model.problem import ProblemInfo, ProblemsReply
 from judge.rpc.client import RpcClient
-from tests.support.judicators import FAST, Running, World, accepted, source
-from tests.support.problems import imported, manifest, upload
-from tests.support.rejudging import rejudge, start
+from tests.support.judicators import FAST, Running, World, accepted, imported, manifest, rejudge, source, start, upload
 from tests.support.servers import wait_for
 
 

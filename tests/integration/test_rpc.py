@@ -42,8 +42,8 @@ from judge.rpc.client import RpcClient, error_from
 from judge.rpc.methods import BLOB_ROLES, METHODS
 from judge.rpc.server import Peer, Server
 from judge.rpc.unhurried import unhurried
+from tests.support.etcd import ROLES
 from tests.support.judicators import World, accepted, source, waiters
-from tests.support.roles import ROLES
 from tests.support.servers import Acceptor, wait_for
 
 

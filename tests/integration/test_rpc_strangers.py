@@ -16,9 +16,9 @@ from judge.errors import UnavailableError
 from judge.model import messages as m
 from judge.rpc import listener, pki, quotas, server
 from judge.rpc.client import RpcClient
+from tests.support.gateway import crowd
 from tests.support.judicators import World
 from tests.support.servers import wait_for
-from tests.support.strangers import crowd
 
 SOON = 5.0
 HELLO = bytes.fromhex("1603010200010001fc0303")

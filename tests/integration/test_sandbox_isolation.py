@@ -20,8 +20,19 @@ from judge.errors import UnfitError, UsageError
 from judge.executor.slot.truncation import sealed
 from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox
-from tests.support.machine import fork_cost, no_32_bit_calls, program
-from tests.support.sandbox import MIB, helpers, kill_and_wait, need_sandbox, pool, run_c, shell, text
+from tests.support.sandbox import (
+    MIB,
+    fork_cost,
+    helpers,
+    kill_and_wait,
+    need_sandbox,
+    no_32_bit_calls,
+    pool,
+    program,
+    run_c,
+    shell,
+    text,
+)
 
 pytestmark = pytest.mark.root
 ROOT = Path(__file__).resolve().parents[2]

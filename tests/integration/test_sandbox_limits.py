@@ -13,8 +13,7 @@ from judge.errors import UsageError
 from judge.executor.verdict import run_verdict
 from judge.model.messages import Limits, Verdict
 from judge.sandbox import Command, Killed, Sandbox
-from tests.support.machine import slowness
-from tests.support.sandbox import MIB, need_sandbox, pool, run_c, shell, text
+from tests.support.sandbox import MIB, need_sandbox, pool, run_c, shell, slowness, text
 
 pytestmark = pytest.mark.root
 

@@ -14,9 +14,8 @@ import yaml
 from judge.ctl.context import from_file
 from judge.gateway.auth import token_digest
 from tests.support import packages
-from tests.support.cluster import Cluster, running
-from tests.support.judgectl import judgectl
-from tests.support.readable import exposed
+from tests.support.cluster import Cluster, judgectl, running
+from tests.support.lab import exposed
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.root

@@ -17,8 +17,7 @@ from judge.model import messages as m
 from judge.model.overview import StatusReply
 from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from judge.rpc.client import RpcClient
-from tests.support.judicators import Executor, World, accepted, source
-from tests.support.queues import waiting, write
+from tests.support.judicators import Executor, World, accepted, source, waiting, write
 from tests.support.servers import wait_for
 
 

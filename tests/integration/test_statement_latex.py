@@ -14,7 +14,7 @@ from judge.ctl.context import from_file
 from judge.gateway.statements.fragment import StatementText, render
 from judge.problems.package import Package, read_package
 from tests.support.cluster import Cluster, processes_of, running
-from tests.support.statements import pdf, png
+from tests.support.pages import pdf, png
 
 pytestmark = [
     pytest.mark.root,

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.clients import CASES, Stream
 from tests.support.cluster import Cluster, processes_of, running
 from tests.support.servers import wait_for
-from tests.support.stream import CASES, Stream
 
 pytestmark = [pytest.mark.root, pytest.mark.timeout(1200)]
 

@@ -22,11 +22,9 @@ from bson import ObjectId, Timestamp
 from judge.judicator.events.streaming import Changes, Numbering, after_all, place, position, too_old
 from judge.model import messages as m
 from judge.model import streaming as m_streaming
-from tests.support.gateway import ADMIN, OTHER, PEOPLE, USER, make_config, running_gateway, write_tokens
-from tests.support.judicators import FAST, World, source
-from tests.support.rejudging import judge
+from tests.support.gateway import ADMIN, OTHER, PEOPLE, USER, connect, make_config, running_gateway, write_tokens
+from tests.support.judicators import FAST, World, judge, source
 from tests.support.servers import wait_for
-from tests.support.strangers import connect
 
 THREADS = 2
 
@@ -154,7 +152,7 @@ def test_one_submission_until_its_verdict(address, people, executor):
 
 
 def judge_waiting(executor, task):
-    from tests.support.rejudging import rejudge
+    from tests.support.judicators import rejudge
 
     rejudge(executor, {task: "AC"}, by_rerun=False)
 

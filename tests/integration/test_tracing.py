@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from judge.config import EtcdClient, Tls
-from tests.support.executor import Cluster
+from tests.support.executors import Cluster
 from tests.support.gateway import USER, make_config, running_gateway
+from tests.support.receivers import SpanReceiver, receiving_spans
 from tests.support.servers import wait_for
-from tests.support.spans import Receiver, receiving
 
 pytestmark = pytest.mark.root
 
@@ -22,13 +22,13 @@ SOURCE = "int main(void) { return 0; } // a secret of ada's\n"
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as one:
+def receiver() -> Iterator[SpanReceiver]:
+    with receiving_spans() as one:
         yield one
 
 
 def test_one_trace_from_the_api_to_the_sandbox(
-    tmp_path: Path, etcd_endpoint: str, mongod_address: str, receiver: Receiver
+    tmp_path: Path, etcd_endpoint: str, mongod_address: str, receiver: SpanReceiver
 ) -> None:
     cluster = Cluster(tmp_path, etcd_endpoint, mongod_address)
     cluster.judicator.config["otlp"] = receiver.address

@@ -33,9 +33,8 @@ from judge.model.webhooks import (
 )
 from judge.mongodb.store import translate
 from tests.support.gateway import check, make_config, serving_app
-from tests.support.judicators import World, source
-from tests.support.receiver import HOOKS, hurry, is_genuine, receiving, telling
-from tests.support.rejudging import act, judge, rejudge, show, start
+from tests.support.judicators import World, act, judge, rejudge, show, source, start
+from tests.support.receivers import HOOKS, hurry, is_genuine, receiving, telling
 from tests.support.servers import wait_for
 
 

@@ -22,10 +22,9 @@ from judge.errors import DeadlineError, OutcomeUnknownError, UnavailableError
 from judge.model import messages as m
 from judge.model.webhooks import WebhookAdd, WebhookAdded
 from tests.support.gateway import ADMIN, make_config, write_config
-from tests.support.judicators import World
+from tests.support.judicators import World, completed
 from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
-from tests.support.receiver import HOOKS, Receiver, hurry, is_genuine
-from tests.support.rejudging import completed
+from tests.support.receivers import HOOKS, Receiver, hurry, is_genuine
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.timeout(1200)

@@ -19,7 +19,7 @@ from lab import cgroups, cli, cluster, network, state
 from lab import host as hosts
 from lab.cluster import Lab
 from lab.errors import LabError, UsageError
-from tests.support.capable import no_lab
+from tests.support.lab import no_lab
 from tests.support.servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from lab import host as hosts
 from lab.cluster import Lab
 from lab.errors import LabError, UsageError
 from tests.lab.test_lab import RELEASE, assert_nothing_left, command, fresh_name, quiet
-from tests.support.capable import no_lab
+from tests.support.lab import no_lab
 from tests.support.servers import wait_for
 
 REASON = no_lab() or ("" if shutil.which(uml.PROGRAM) else f"the package {uml.PACKAGE} is not installed")

@@ -1,8 +1,4 @@
-"""A gateway for tests: its config, tokens and certificates, and a judicator that answers prepared states.
-
-The prepared judicator speaks the real protocol over mutual TLS and is found through a real etcd. It is for how pages
-and answers look in states that are hard to bring about; behaviour is tested against the real judicator.
-"""
+"""Gateways: config, tokens, prepared states, nginx from the role's template, slow and hostile clients."""
 
 from __future__ import annotations
 
@@ -11,17 +7,23 @@ import contextlib
 import hashlib
 import inspect
 import re
+import selectors
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import threading
+import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 import jsonschema
+import pytest
 import yaml
 from flask import Flask
 from flask.testing import FlaskClient
@@ -44,7 +46,7 @@ from judge.rpc import pki
 from judge.rpc.methods import METHODS
 from judge.rpc.server import Server
 from judge.rpc.session import SessionBegin, SessionEnd, SessionState
-from tests.support.servers import free_port, wait_for
+from tests.support.servers import free_port, program, wait_for
 
 ADMIN, USER, OTHER = "admin-token-of-tests", "user-token-of-tests", "other-token-of-tests"
 PEOPLE = [("root", "admin", ADMIN), ("ada", "user", USER), ("bob", "user", OTHER)]
@@ -355,3 +357,254 @@ def check(answer: TestResponse, status: int, name: str) -> Any:
     schema = operation["responses"][str(status)]["content"]["application/json"]["schema"]
     jsonschema.Draft202012Validator({**schema, "components": DOCUMENT["components"]}).validate(answer.json)
     return answer.json
+
+
+NGINX = program("nginx")
+needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is missing; scripts/install-packages test")
+
+
+class Journal:
+    """A socket in the place of /dev/log, and what was logged there."""
+
+    def __init__(self, path: Path) -> None:
+        self.lines: list[bytes] = []
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(str(path))
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        while line := self._socket.recv(65536):
+            self.lines.append(line)
+
+    @property
+    def size(self) -> int:
+        """Bytes that were logged."""
+        return sum(len(line) for line in self.lines)
+
+    def close(self) -> None:
+        """End it."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RD)
+        self._thread.join(5)
+        self._socket.close()
+
+
+@dataclass
+class Nginx:
+    """A running nginx: its ports, its log, and its files in `root`."""
+
+    root: Path
+    https: int
+    http: int
+    journal: Journal
+    process: subprocess.Popen[bytes]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def files(self) -> int:
+        """Bytes of all files that nginx has written, but its record of its process."""
+        kept = (self.root / "var").rglob("*")
+        return sum(path.stat().st_size for path in kept if path.is_file())
+
+    @property
+    def url(self) -> str:
+        """The base address for people."""
+        return f"https://127.0.0.1:{self.https}"
+
+    @property
+    def plain_url(self) -> str:
+        """The base address of the port for HTTP."""
+        return f"http://127.0.0.1:{self.http}"
+
+
+def write(root: Path, **settings: Any) -> list[str]:
+    """Write the role's two files below `root`; returns the command that starts nginx with them."""
+    assert NGINX is not None
+    from tests.unit.test_roles import GROUPS, render, variables  # reads the roles, which only nginx needs
+
+    given = variables("g1", GROUPS, formed=True) | settings
+    for place in ("etc/conf.d", "etc/sites-enabled", "etc/modules-enabled", "var/log", "var/tmp", "var/www"):
+        (root / place).mkdir(parents=True, exist_ok=True)
+    (root / "etc/mime.types").write_text("types {}\n")
+    kinds = ("client_body", "proxy", "fastcgi", "scgi", "uwsgi")
+    places = {
+        "/etc/nginx": f"{root}/etc", "/run/nginx.pid": f"{root}/pid", "/dev/log": f"{root}/journal",
+        "/var/log/nginx": f"{root}/var/log", "user www-data;\n": "user root;\n",
+        "http {\n": "http {\n" + "".join(f"    {kind}_temp_path {root}/var/tmp/{kind};\n" for kind in kinds),
+    }  # fmt: skip
+    for template, path in (("nginx-main.conf.j2", "etc/nginx.conf"), ("nginx.conf.j2", "etc/conf.d/judge.conf")):
+        text = render("gateway", template, given)
+        for was, now in places.items():
+            text = text.replace(was, now)
+        (root / path).write_text(text)
+    return [NGINX, "-e", str(root / "start.log"), "-p", str(root), "-c", str(root / "etc/nginx.conf")]
+
+
+@contextlib.contextmanager
+def serving(root: Path, gateway: int, certificate: Path, key: Path, **settings: Any) -> Iterator[Nginx]:
+    """Run nginx in front of a gateway's port on loopback, with variables of the role as `settings`."""
+    https, http = free_port(), free_port()
+    root.mkdir(parents=True, exist_ok=True)
+    given = {
+        "judge_https_port": https, "judge_gateway_http_port": http, "judge_gateway_port": gateway,
+        "judge_gateway_certificate": str(certificate), "judge_gateway_certificate_key": str(key),
+        "judge_gateway_acme_root": str(root / "var/www"),
+        "judge_gateway_connections": 1024, "judge_gateway_ipv6": Path("/proc/net/if_inet6").exists(), **settings,
+    }  # fmt: skip
+    line = write(root, **given)
+    journal = Journal(root / "journal")
+    with (root / "stderr").open("wb") as said:
+        process = subprocess.Popen([*line, "-g", "daemon off;"], stdout=said, stderr=said)
+    try:
+        wait_for(lambda: _listens(https) or process.poll() is not None, what="nginx listening")
+        assert process.poll() is None, (root / "stderr").read_text() + (root / "start.log").read_text()
+        yield Nginx(root, https, http, journal, process, given)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+        journal.close()
+
+
+def _listens(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+@dataclass
+class Crowd:
+    """Connections of strangers, and what they got."""
+
+    sockets: list[socket.socket]
+    answers: dict[int, bytes] = field(default_factory=dict)
+    ended: set[int] = field(default_factory=set)
+
+    @property
+    def open(self) -> int:
+        """How many the server still keeps."""
+        return len(self.sockets) - len(self.ended)
+
+    def statuses(self) -> set[bytes]:
+        """The status codes that arrived."""
+        return {answer.split(b" ", 2)[1] for answer in self.answers.values() if answer.startswith(b"HTTP/")}
+
+
+def _stranger() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+TLS = _stranger()
+
+
+def connect(
+    address: tuple[str, int], small: bool = False, tls: ssl.SSLContext | None = None, source: str = ""
+) -> socket.socket:
+    """One connection; with a `small` receive buffer its server soon feels that nothing is read.
+
+    `source` is this side's address, such as 127.0.0.9.
+    """
+    made = socket.socket()
+    if source:
+        made.bind((source, 0))
+    if small:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+    made.settimeout(30)
+    made.connect(address)
+    return tls.wrap_socket(made) if tls else made
+
+
+@contextlib.contextmanager
+def crowd(
+    address: tuple[str, int],
+    count: int,
+    begin: bytes,
+    *,
+    drip: bytes = b"",
+    every: float = 0.5,
+    read: bool = True,
+    meanwhile: bool = True,
+    tls: ssl.SSLContext | None = None,
+    sources: Sequence[str] = ("",),
+    enter: Callable[[], None] = lambda: None,
+) -> Iterator[Crowd]:
+    """`count` connections that send `begin`, then `drip` every so many seconds; with `read` they take what comes.
+
+    They come from the `sources` in turn, and go on in a thread of their own for the length of the `with`, which calls
+    `enter` first.
+    """
+    made = Crowd([])
+    stop = threading.Event()
+    thread = threading.Thread(target=_go_on, args=(made, drip, every, read, stop, enter), daemon=True)
+    try:
+        for number in range(count):
+            one = connect(address, small=not read, tls=tls, source=sources[number % len(sources)])
+            made.sockets.append(one)
+            with contextlib.suppress(OSError):  # it may have been turned away at once
+                one.sendall(begin)
+            one.setblocking(False)
+        if meanwhile:
+            thread.start()
+        yield made
+    finally:
+        stop.set()
+        if thread.ident is not None:
+            thread.join(30)
+        for one in made.sockets:
+            one.close()
+
+
+def _go_on(
+    made: Crowd, drip: bytes, every: float, read: bool, stop: threading.Event, enter: Callable[[], None]
+) -> None:
+    enter()
+    with selectors.DefaultSelector() as selector:
+        for number, one in enumerate(made.sockets):
+            if read:
+                selector.register(one, selectors.EVENT_READ, number)
+        next_drip = time.monotonic()
+        while not stop.is_set():
+            for key, _ in selector.select(0.1) if read else []:
+                _receive(made, int(key.data), selector)
+            if drip and time.monotonic() >= next_drip:
+                next_drip = time.monotonic() + every
+                for number, one in enumerate(made.sockets):
+                    if number not in made.ended:
+                        with contextlib.suppress(OSError):
+                            one.send(drip)
+            if not read:
+                stop.wait(0.1)
+
+
+def _receive(made: Crowd, number: int, selector: selectors.BaseSelector) -> None:
+    one = made.sockets[number]
+    try:
+        data = one.recv(65536)
+    except (BlockingIOError, ssl.SSLWantReadError):
+        return
+    except OSError:
+        data = b""
+    if data:
+        made.answers[number] = (made.answers.get(number, b"") + data)[:4096]
+    else:
+        selector.unregister(one)
+        made.ended.add(number)
+
+
+def slowest(base: str, token: str, times: int = 10, timeout: float = 30.0) -> float:
+    """Seconds of the slowest of some requests that anybody makes meanwhile: /alive, and one that needs a thread."""
+    worst = 0.0
+    for _ in range(times):
+        for path, headers in (("/api/v1/alive", {}), ("/api/v1/whoami", {"Authorization": f"Bearer {token}"})):
+            started = time.monotonic()
+            answer = httpx.get(base + path, headers=headers, timeout=timeout, trust_env=False)
+            worst = max(worst, time.monotonic() - started)
+            assert answer.status_code == 200, answer.text
+    return worst
+
+
+def ended(made: Crowd, within: float) -> None:
+    """Wait until the server has ended all connections."""
+    wait_for(lambda: made.open == 0, timeout=within, what=f"the end of {made.open} connections")

@@ -1,25 +1,53 @@
-"""Judicators inside the test's process, and executors and people that speak the RPC to them over real mutual TLS."""
+"""Judicators inside the test's process, and their clients: executors, people, problems, queues, rejudgings."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime
+import enum
+import hashlib
+import itertools
 import math
 import threading
+import types
 import uuid
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import pymongo
+from bson import ObjectId, Timestamp
+from hypothesis import strategies as st
 from prometheus_client import REGISTRY
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pymongo.database import Database
+from pymongo.write_concern import WriteConcern
 
+from judge import clock
 from judge.allowance import Allowance, Allowances
 from judge.config import EtcdClient, JudicatorConfig, MongodbClient, Tls
 from judge.judicator import documents
 from judge.judicator.database import BATCH
 from judge.judicator.main import Judicator
+from judge.judicator.queue.order import RANKS
+from judge.judicator.queue.placing import BEHIND, FRONT, ROOM
+from judge.judicator.queue.waiting import RUN
+from judge.judicator.tasks import forms
 from judge.model import messages as m
+from judge.model.messages import ProblemRef, Submission
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest
+from judge.model.rejudging import (
+    RejudgeAct,
+    RejudgeDiff,
+    RejudgeDiffRequest,
+    RejudgeFilter,
+    RejudgeStart,
+    Rejudging,
+    RejudgingRef,
+)
 from judge.rpc import pki
 from judge.rpc.client import RpcClient
 from tests.support.servers import free_port, wait_for
@@ -242,3 +270,247 @@ def accepted(one: m.Assignment, **fields: Any) -> m.Completed:
 
 def source(text: str = "int main(){}", **fields: Any) -> m.Submission:
     return m.Submission(**{"user": "ann", "language": "c", "source": text, **fields})
+
+
+def manifest(people: RpcClient, name: str = "hello", tests: int = 2, **fields: object) -> ProblemManifest:
+    made = [
+        ProblemTest(
+            name=f"t{n}", input=people.put_blob(f"in {n}".encode()), answer=people.put_blob(f"out {n}".encode())
+        )
+        for n in range(tests)
+    ]
+    return ProblemManifest.model_validate({"name": name, "title": "Hello", "tests": made, **fields})
+
+
+def upload(people: RpcClient, made: ProblemManifest) -> ProblemImport:
+    return ProblemImport(manifest=people.put_blob(made.model_dump_json().encode()))
+
+
+def imported(people: RpcClient, name: str = "hello", tests: int = 2) -> ProblemInfo:
+    return people.call("problem_import", upload(people, manifest(people, name, tests)), ProblemInfo)
+
+
+STATUS = {"AC": m.Status.SUCCESS, "CE": m.Status.COMPILE_FAILED, "JE": m.Status.INTERNAL_ERROR}
+
+
+def completed(one: m.Assignment, verdict: str, **result: Any) -> m.Completed:
+    """A completion with this verdict."""
+    status = STATUS.get(verdict, m.Status.RUN_FAILED)
+    return accepted(one, status=status, verdict=m.Verdict[verdict], result=m.Result(**result))
+
+
+def judge(people: RpcClient, executor: Executor, *verdicts: str, **fields: Any) -> list[str]:
+    """Hand in one submission for each verdict and judge it so; their ids."""
+    ids = [
+        people.call("add", source(f"int main(){{}} // {index}", **fields), m.AddReply).task.id
+        for index, _ in enumerate(verdicts)
+    ]
+    wanted = dict(zip(ids, verdicts, strict=True))
+    rejudge(executor, wanted, by_rerun=False)
+    return ids
+
+
+def rejudge(executor: Executor, wanted: dict[str, str], *, by_rerun: bool = True, **result: Any) -> None:
+    """Take and judge everything that waits, by the verdict wanted for each id (of the task, or of a run's source)."""
+    left = len(wanted)
+
+    def turn() -> bool:
+        nonlocal left
+        done = []
+        for one in list(executor.work.values()):
+            key = (one.submission.source or "") if by_rerun else one.id
+            done.append(completed(one, wanted[key], cpu=0.5, memory=2048, **result))
+        left -= len(done)
+        executor.report(*done, vacant=executor.slots)
+        return left <= 0 and not executor.work
+
+    wait_for(turn, timeout=60, what="everything judged")
+
+
+def get(people: RpcClient, task: str) -> m.Task:
+    return people.call("get", m.GetRequest(id=task), m.Task)
+
+
+def start(people: RpcClient, reason: str = "new test data", **conditions: Any) -> Rejudging:
+    request = RejudgeStart(
+        filter=RejudgeFilter.model_validate(conditions),
+        reason=reason,
+        user="root",
+        trace="trace-of-the-rejudging",
+        idempotency_key=uuid.uuid4().hex,
+    )
+    return people.call("rejudge_start", request, Rejudging)
+
+
+def show(people: RpcClient, number: int) -> Rejudging:
+    return people.call("rejudging", RejudgingRef(id=number), Rejudging)
+
+
+def act(people: RpcClient, what: str, number: int, key: str | None = None) -> Rejudging:
+    """Apply or cancel."""
+    request = RejudgeAct(id=number, key=key or uuid.uuid4().hex, user="root")
+    return people.call(f"rejudge_{what}", request, Rejudging)
+
+
+def settled(people: RpcClient, number: int) -> Rejudging:
+    """Wait until nothing is left to do for it."""
+    wait_for(lambda: show(people, number).settled, timeout=60, what=f"rejudging {number} settled")
+    return show(people, number)
+
+
+def diff(people: RpcClient, number: int, **fields: Any) -> RejudgeDiff:
+    return people.call("rejudge_diff", RejudgeDiffRequest(id=number, **fields), RejudgeDiff)
+
+
+def sources(people: RpcClient, ids: list[str]) -> list[str]:
+    """The source of each submission, by which a run of it is known."""
+    return [get(people, one).submission.source or "" for one in ids]
+
+
+_BATCH = 5000
+_COUNT = itertools.count(1)
+
+
+def _task(user: str, needs: str, priority: str, source: str, created: datetime.datetime) -> dict[str, Any]:
+    submission = Submission(user=user, language=needs or "c", source=source, priority=priority)
+    doc = forms.new(submission, ProblemRef(name="sum", hash="0" * 64), "0" * 64, created)
+    return {**doc, "needs": needs, "rank": RANKS[priority], "order": 1, "arrival": Timestamp(1, 1)}
+
+
+def waiting(
+    count: int,
+    *,
+    user: str = "crowd",
+    needs: str = "c",
+    tried: Iterable[str] = (),
+    priority: str = "normal",
+    first: int = 1,
+    size: int = 100,
+) -> Iterator[dict[str, Any]]:
+    """That many waiting tasks of one user, one place each from `first` on; with `tried` they have come back."""
+    failed = sorted(tried)
+    model = _task(user, needs, priority, "x" * size, clock.wall())
+    if failed:
+        model |= {"rank": 0, "failed": failed, "tried": ",".join(failed), "status": "retrying"}
+    for number in range(count):
+        front = FRONT if failed or number < ROOM else BEHIND
+        place = {"order": first + number, "arrival": Timestamp(1, next(_COUNT))}
+        yield {**model, "_id": ObjectId(), "waits": front, "trace": uuid.uuid4().hex, **place}
+
+
+def runs(count: int, *, number: int, user: str = "crowd", needs: str = "c") -> Iterator[dict[str, Any]]:
+    """Waiting runs of a rejudging."""
+    model = _task(user, needs, "normal", "x", clock.wall())
+    model |= {"priority": "rejudge", "rank": RANKS["rejudge"], "waits": RUN, "rejudging": number}
+    before = dict.fromkeys(("cpu", "memory", "score", "failed_test", "judged_by"))
+    model["before"] = {"verdict": "AC", "status": "success", **before}
+    for place in range(count):
+        old = {"_id": ObjectId(bytes(4) + ObjectId().binary[4:]), "rerun_of": ObjectId(), "order": place + 1}
+        yield {**model, **old, "arrival": Timestamp(1, next(_COUNT))}
+
+
+def finished(
+    count: int, *, user: str = "old", verdict: str = "AC", since: datetime.datetime | None = None, **fields: Any
+) -> Iterator[dict[str, Any]]:
+    """That many judged tasks, a second apart from `since` on."""
+    start = since or clock.wall() - datetime.timedelta(seconds=count)
+    for number in range(count):
+        created = start + datetime.timedelta(seconds=number)
+        if number % 1000 == 0:
+            model = _task(user, "c", "normal", "x", created)
+            model |= {"done": True, "status": "success", "verdict": verdict, "judged_by": "e1", "finished": created}
+        fresh = ObjectId(int(created.timestamp()).to_bytes(4, "big") + ObjectId().binary[4:])
+        yield {**model, "_id": fresh, "created": created, "finished": created, **fields}
+
+
+def write(db: Database[Any], docs: Iterable[dict[str, Any]]) -> int:
+    """Store tasks; how many."""
+    tasks = db.tasks.with_options(write_concern=WriteConcern(w=1, j=False))
+    stored = 0
+    rest = iter(docs)
+    while batch := list(itertools.islice(rest, _BATCH)):
+        tasks.insert_many(batch, ordered=False)
+        stored += len(batch)
+    return stored
+
+
+WORD = "Zq7"
+
+
+@dataclass
+class Marks:
+    """Fills messages by the types of their fields. `given` has a value for some fields, by message and name.
+
+    `words`, `numbers`: every mark that was set, as it would stand in an answer, with the field that has it.
+    """
+
+    draw: Callable[[st.SearchStrategy[Any]], Any]
+    given: dict[tuple[type[BaseModel], str], Any]
+    words: dict[str, str] = field(default_factory=dict)
+    count: int = 0
+
+    def message(self, model: type[BaseModel], **fixed: Any) -> Any:
+        """A message of this type, all fields marked but those in `fixed` and in `given`."""
+        values = {}
+        for name, info in model.model_fields.items():
+            if name in fixed:
+                values[name] = fixed[name]
+            elif (model, name) in self.given:
+                value = self.given[model, name]
+                values[name] = value() if callable(value) else value
+            else:
+                values[name] = self._value(info.annotation, info, f"{model.__name__}.{name}")
+        return model.model_construct(**values)
+
+    def _value(self, kind: Any, info: FieldInfo | None, place: str) -> Any:
+        origin, parts = get_origin(kind), get_args(kind)
+        if hasattr(kind, "__metadata__"):
+            return self._plain(kind.__origin__, kind.__metadata__, place)
+        if origin in {Union, types.UnionType}:
+            kind = next(one for one in parts if one is not type(None))
+            return self._value(kind, info, place)
+        if origin is Literal:
+            return self.draw(st.sampled_from(parts))
+        if origin is list:
+            return [self._value(parts[0], None, place) for _ in range(2)]
+        if origin is dict:
+            return {self._value(parts[0], None, place): self._value(parts[1], None, place)}
+        return self._plain(kind, info.metadata if info is not None else [], place)
+
+    def _plain(self, kind: type[Any], metadata: Iterable[Any], place: str) -> Any:
+        if issubclass(kind, BaseModel):
+            return self.message(kind)
+        if issubclass(kind, enum.Enum):
+            return self.draw(st.sampled_from(list(kind)))
+        if kind is bool:
+            return self.draw(st.booleans())
+        # Numbers so large, or so odd, that rounding leaves nothing of them.
+        if kind is int:
+            return int(self._noted(str(871_000_000_013 + self._next() * 1_234_567), place))
+        if kind is float:
+            return float(self._noted(repr(0.1357911 + self._next() * 0.0103071), place))
+        assert kind is str, f"{place}: nobody has said how to mark {kind}"
+        return self._hex(metadata, place) or self.text(place)
+
+    def _hex(self, metadata: Iterable[Any], place: str) -> str | None:
+        for pattern in filter(None, (getattr(one, "pattern", None) for one in metadata)):
+            if "[0-9a-f]{" in pattern:
+                length = int(pattern.split("{")[1].split("}")[0])
+                return self._noted(hashlib.sha256(f"{place}{self._next()}".encode()).hexdigest()[:length], place)
+        return None
+
+    def _next(self) -> int:
+        self.count += 1
+        return self.count
+
+    def _noted(self, text: str, place: str) -> str:
+        self.words[text] = place
+        return text
+
+    def text(self, place: str) -> str:
+        """A marked text that is no field's value."""
+        return self._noted(f"{WORD}x{self._next()}x", place)
+
+    def found(self, text: str) -> dict[str, str]:
+        """The marks that are in a text, with their fields."""
+        return {mark: place for mark, place in self.words.items() if mark in text}

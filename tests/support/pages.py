@@ -1,13 +1,350 @@
-"""Every page that people see, as tests of all pages go through them: where it is, who looks, and what they do there."""
+"""Headless Chromium, the list of all pages, and a cluster with something on each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import base64
+import datetime
+import functools
+import importlib.util
+import math
+import os
+import shutil
+import struct
+import zlib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from flask import Flask
+from selenium import webdriver
+from selenium.common.exceptions import (
+    NoSuchElementException,
+    StaleElementReferenceException,
+    WebDriverException,
+)
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import Select
 
-from tests.support.browser import Chrome
+from judge import clock
+from judge.allowance import Quota
+from judge.gateway.auth import token_digest
+from judge.judicator.figures.series import minute
+from judge.model import messages as m
+from judge.model import people as p
+from judge.model.base import CoreSpeed
+from judge.model.overview import DrainRequest, ExecutorState
+from judge.model.problem import (
+    LimitOrigin,
+    ProblemImport,
+    ProblemInfo,
+    ProblemManifest,
+    ProblemTest,
+    ProblemType,
+    Statement,
+)
+from judge.model.verification import Verification, VerifiedRow
+from judge.model.webhooks import DeliveriesReply, DeliveriesRequest, WebhookAdd, WebhookAdded
+from judge.problems.package import manifest_bytes
+from judge.rpc.client import RpcClient
+from tests.support import judicators
+from tests.support.judicators import Executor, World, accepted
+from tests.support.receivers import receiving
+from tests.support.servers import wait_for
+
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+]  # fmt: skip
+
+
+_INTO_EDITOR = """
+const editor = arguments[0].nextElementSibling?.CodeMirror;
+editor?.setValue(arguments[1]);
+return Boolean(editor);
+"""
+_LISTEN = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
+_AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@functools.cache
+def _axe() -> str:
+    # The package's own code drives another browser; what is wanted of it is the script that it brings along.
+    package = importlib.util.find_spec("axe_playwright_python")
+    assert package is not None and package.origin is not None, "make setup-test installs axe"
+    return (Path(package.origin).parent / "axe.min.js").read_text(encoding="utf-8")
+
+
+class Chrome:
+    """One browser with a profile of its own, at one gateway."""
+
+    def __init__(self, base: str, directory: Path, **look: Any) -> None:
+        self.base = base
+        self.shots = directory / "screenshots"
+        self.width = look.get("width", 1280)
+        options = webdriver.ChromeOptions()
+        options.binary_location = str(shutil.which("chromium"))
+        for flag in [*FLAGS, f"--user-data-dir={directory / 'profile'}", f"--window-size={self.width},900"]:
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        if not look.get("javascript", True):
+            options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
+        self.driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
+        self.look(width=self.width, dark=look.get("dark", False))
+
+    def look(self, *, width: int = 1280, dark: bool = False) -> None:
+        """Be a screen of this width, of somebody who likes it light or dark."""
+        self.width = width
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        scheme = {"features": [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]}
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+
+    def go(self, path: str) -> None:
+        """Load a page."""
+        self.driver.get(self.base + path)
+
+    def one(self, selector: str) -> WebElement:
+        """The first element that a CSS selector finds."""
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector: str) -> list[WebElement]:
+        """All elements that a CSS selector finds."""
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str = "main") -> str:
+        """What a person reads there, on one line; while one page takes another one's place, what is on the next."""
+
+        def read() -> list[str]:
+            try:
+                return [str(self.one(selector).text)]
+            except (NoSuchElementException, StaleElementReferenceException):
+                return []
+
+        return " ".join(wait_for(read, what=f"a page with '{selector}'")[0].split())
+
+    def fill(self, **fields: str) -> None:
+        """Type into fields and choose in lists, by their names."""
+        for name, value in fields.items():
+            field = self.one(f"main [name={name}]:not([type=hidden])")
+            # The editor stands in the field's place, and closes brackets that somebody types.
+            if self.driver.execute_script(_INTO_EDITOR, field, value):
+                continue
+            if field.tag_name == "select":
+                next(one for one in Select(field).options if one.get_property("value") == value).click()
+            else:
+                if name != "file":
+                    field.clear()
+                field.send_keys(value)
+
+    def press(self, words: str, inside: str = "main") -> None:
+        """Press the button with these words."""
+        for button in self.one(inside).find_elements(By.CSS_SELECTOR, "button"):
+            if button.text == words:
+                button.click()
+                return
+        raise AssertionError(f"there is no button '{words}' in: {self.text(inside)}")
+
+    def sees(self, words: str, selector: str = "main", timeout: float = 20.0) -> None:
+        """Wait until these words are on the page."""
+        seen = [""]
+
+        def there() -> bool:
+            try:
+                seen.append(self.text(selector))
+            except WebDriverException:
+                return False  # the page is being replaced
+            return words in seen[-1]
+
+        try:
+            wait_for(there, timeout=timeout)
+        except AssertionError:
+            raise AssertionError(f"'{words}' is not on the page, which says: {seen[-1][:600]}") from None
+
+    def login(self, token: str) -> None:
+        """Log in."""
+        self._login(token=token)
+
+    def enter(self, user: str, password: str) -> None:
+        """Log in by name and password."""
+        self._login(user=user, password=password)
+
+    def _login(self, **fields: str) -> None:
+        self.go("/login")
+        self.fill(**fields)
+        self.press("Log in")
+        self.sees("Log out", ".top")
+
+    def picture(self, most: int) -> bytes:
+        """The page from its top on as a PNG, so many pixels of it at most."""
+        page = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
+        clip = {"x": 0, "y": 0, "width": self.width, "height": min(page["height"], most), "scale": 1}
+        shot = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+        return base64.b64decode(shot["data"])
+
+    def shot(self, name: str) -> None:
+        """Save the whole page as a picture, also to $JUDGE_SCREENSHOTS when it is set."""
+        data = self.picture(3000)
+        for directory in filter(None, [self.shots, os.environ.get("JUDGE_SCREENSHOTS")]):
+            Path(directory).mkdir(parents=True, exist_ok=True)
+            (Path(directory) / f"{name}.png").write_bytes(data)
+
+    def barriers(self, *rules: str) -> list[str]:
+        """What axe finds against WCAG 2.2 AA on the page: rule, what is wrong, and where; by these rules or all."""
+        wanted = {"type": "rule", "values": list(rules)} if rules else _AXE_TAGS
+        script = "axe.run(document, {runOnly: arguments[0], resultTypes: ['violations']}).then(arguments[1])"
+        if not self.driver.execute_script("return Boolean(window.axe)"):
+            script = f"{_axe()};{script}"
+        found = self.driver.execute_async_script(script, wanted)
+        return [
+            f"{one['id']}: {one['help']}: {node['html'][:200]} ({node['failureSummary'][:300]})"
+            for one in found["violations"]
+            for node in one["nodes"]
+        ]
+
+    def walk(self) -> list[str]:
+        """What is wrong for whoever walks through the page by the tabulator: each control in its turn, seen to have it.
+
+        A ring, and a field's edge, stands out where it differs from what is around by 3 to 1 (WCAG 1.4.11); nothing may
+        cut a ring off.
+        """
+        count = self.driver.execute_script(_LISTEN)
+        # Escape lets an editor give the next tabulator away; elsewhere it does nothing.
+        ActionChains(self.driver).send_keys((Keys.ESCAPE + Keys.TAB) * (count + 3)).perform()
+        return [str(one) for one in self.driver.execute_script("return window.walked()")]
+
+    def complaints(self) -> list[str]:
+        """What the console complained of since the last call: policy violations, script errors, failed loads."""
+        entries = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        return [str(entry["message"]) for entry in entries if entry["level"] in {"WARNING", "SEVERE"}]
+
+
+TEXT = r"""# Cave Walk
+
+You walk through a cave with $n$ rooms. Room $i$ is $h_i$ metres high ($1 \le h_i \le 10^9$), and you may go from room
+$u$ to room $v$ when $|h_u - h_v| \le k$. What is the **shortest** way from room $1$ to room $n$[^1]?
+
+![Three rooms and the way through them](cave.png){ width=60% }
+
+The number of steps is
+$$
+d(v) = \begin{cases} 0 & \text{if } v = 1 \\ \min_{u \to v} d(u) + 1 & \text{otherwise} \end{cases}
+$$
+
+## Input
+
+The input consists of:
+
+- one line with two integers $n$ and $k$ ($2 \le n \le 2 \cdot 10^5$, $0 \le k \le 10^9$), the number of rooms and how
+  high a step may be;
+- one line with $n$ integers $h_1, h_2, \ldots, h_n$.
+
+## Output
+
+Output the number of steps, or `impossible` if there is no way.
+
+{{nextsample}}
+
+In the first sample you go straight from room 1 to room 3, as $|5 - 4| \le 2$.
+
+{{nextsample}}
+
+## Scoring
+
+| Group | Points | Constraints |
+|:-----:|-------:|-------------|
+| 1     | 30     | $n \le 100$ |
+| 2     | 70     | No additional constraints |
+
+[^1]: A way of $d$ steps visits $d + 1$ rooms.
+"""
+SWEDISH = "Du går genom en grotta med $n$ rum.\n\n## Indata\n\nTvå heltal.\n"
+
+
+def png(width: int, height: int) -> bytes:
+    """A grey picture."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = b"".join(b"\0" + bytes((x * y) % 200 + 40 for x in range(width)) for y in range(height))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def pdf(text: str) -> bytes:
+    """A PDF of one page with one line."""
+    content = f"BT /F1 24 Tf 72 700 Td ({text}) Tj ET".encode()
+    objects = [
+        b"<</Type/Catalog/Pages 2 0 R>>",
+        b"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        b"<</Length %d>>stream\n%s\nendstream" % (len(content), content),
+        b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
+    made, places = b"%PDF-1.4\n", []
+    for number, one in enumerate(objects, 1):
+        places.append(len(made))
+        made += b"%d 0 obj\n%s\nendobj\n" % (number, one)
+    table = b"".join(b"%010d 00000 n \n" % place for place in places)
+    end = b"xref\n0 6\n0000000000 65535 f \n%strailer\n<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n"
+    return made + end % (table, len(made))
+
+
+def statement(put: Callable[[bytes], str], language: str, name: str, data: bytes, **more: Any) -> Statement:
+    """A statement of one file, with others beside it."""
+    files = {one: put(content) for one, content in more.pop("files", {}).items()}
+    return Statement(language=language, main=name, files={name: put(data), **files}, **more)
+
+
+def problem(put: Callable[[bytes], str], name: str = "caves", **changes: Any) -> ProblemManifest:
+    """A problem told in two languages and as PDF, with samples, an attachment and an inferred limit."""
+    tests = [
+        ProblemTest(name="sample/1", input=put(b"3 2\n5 9 4\n"), answer=put(b"1\n"), sample=True),
+        ProblemTest(name="sample/2", input=put(b"2 0\n1 2\n"), answer=put(b"impossible\n"), sample=True),
+        ProblemTest(name="sample/3", input=put(b"4 9\n1 9 2 8\n"), answer=put(b"1\n"), sample=True),
+        ProblemTest(name="secret/1", input=put(b"secret input 7\n"), answer=put(b"secret answer 7\n")),
+    ]
+    values: dict[str, Any] = {
+        "name": name,
+        "title": "Cave Walk",
+        "limits": m.Limits(cpu=2.0, memory=1024**3),
+        "tests": tests,
+        "statements": [
+            statement(put, "en", "problem.en.md", TEXT.encode(), files={"cave.png": png(320, 120)}),
+            statement(put, "en", "problem.en.pdf", pdf("Cave Walk, as its author drew it")),
+            statement(put, "sv", "problem.sv.md", SWEDISH.encode(), title="Grottvandring"),
+        ],
+        "attachments": {"tools/view.py": put(b"print('view')\n"), "rooms.txt": put(b"<script>alert(1)</script>\n")},
+        "limit_origin": LimitOrigin(
+            how="inferred", slowest="accepted/bfs.py", slowest_cpu=0.81, multiplier=2.0, resolution=1.0,
+            too_slow={"time_limit_exceeded/quadratic.cpp": 8.2}, left_out=["accepted/bfs.kt: no executor has kotlin"],
+        ),
+        "format": "2025-09",
+        **changes,
+    }  # fmt: skip
+    return ProblemManifest(**values)
+
+
+def interactive(put: Callable[[bytes], str], name: str = "guess") -> ProblemManifest:
+    """An interactive problem of several passes with a sample dialogue."""
+    talk = b"<100\n>50\n<lower\n>25\n<higher\n>30\n<correct\n---\n<7\n>7\n<correct\n"
+    return problem(
+        put,
+        name,
+        title="Guess the Number",
+        type=[ProblemType.PASS_FAIL, ProblemType.INTERACTIVE],
+        statements=[statement(put, "en", "problem.en.md", b"I think of a number.\n")],
+        attachments={},
+        limit_origin=None,
+        tests=[ProblemTest(name="secret/1", input=put(b"7\n"), answer=put(b"7\n"))],
+        interactions={"sample/1": put(talk)},
+    )
+
 
 # In the gateway's table, but nothing that somebody looks at: files, the front's question.
 NO_PAGES = {"static", "editor_js", "editor_css", "favicon", "session"}
@@ -159,3 +496,211 @@ def missing(app: Flask) -> set[str]:
 def usual() -> list[Page]:
     """Each page once, as it is first of all."""
     return list({page.endpoint: page for page in reversed(PAGES) if page.endpoint}.values())[::-1]
+
+
+PASSWORD = "correct horse battery staple"
+# The settings of such a world's judicator: it may call a receiver on this host.
+SETTINGS: dict[str, Any] = {"webhooks": {"networks": ["127.0.0.0/8"]}}
+LANGUAGES = ("c", "cpp", "python3")
+PROGRAM = """#include <stdio.h>
+
+int main(void) {
+    int a, b; /* a comment so long that the line is wider than most screens: it has to be scrolled, not the page */
+    if (scanf("%d %d", &a, &b) != 2)
+        return 1;
+    printf("%d\\n", a + b)
+}
+"""
+MAIN = "a/long/way/down/to/main.c"
+FILES = {"six.h": b"int six(void);\r\n", "six.c": b"int six(void) { return 6; } // caf\xe9\n", "notes.txt": b"",
+         MAIN: b'#include "six.h"\nint main(void) {\n    return six();\n}\n'}  # fmt: skip
+
+
+def busy_minute(begun: datetime.datetime, number: int) -> dict[str, object]:
+    """A minute of a day with a rush in it, as judicators write it."""
+    rush = math.exp(-(((number - 25) / 9) ** 2))
+    done = round(20 + 160 * rush)
+    return {
+        "_id": begun, "begun": begun, "waiting": round(140 * rush**2), "slots": 8 if number > 12 else 6, "looks": 6,
+        "busy": round(6 * min(8, 1 + 9 * rush)), "rejudged": 12 if 40 < number < 48 else 0,
+        "verdicts": {"AC": done // 2, "WA": done // 4, "TLE": done // 9, "RTE": done // 12, "CE": done // 14, "SV": 1},
+        "times": {"-3": done // 2, "1": done // 3, "5": max(1, round(9 * rush))},
+    }  # fmt: skip
+
+
+def furnish(world: World) -> dict[str, str]:
+    """Fill a world with SETTINGS; names of what the pages are about, as PAGES writes them."""
+    client, executor = world.client(), world.executor("executor-1", slots=4, languages=LANGUAGES)
+    executor.report(vacant=0)
+    _people(client)
+    _problems(client)
+    _executors(world)
+    now = minute(clock.wall())
+    led = [number for number in range(2, 1440) if number not in range(30, 34)]  # the newest minute is still counted
+    world.db.minutes.insert_many([busy_minute(now - datetime.timedelta(minutes=one), one % 90) for one in led])
+    with receiving() as receiver:
+        receiver.answer = lambda _, got: 410 if got.path.endswith("gone") else 204
+        _add_webhook(client, "scores", receiver.url, user="mary")
+        _add_webhook(client, "a-chat-of-an-organiser-with-a-long-name", f"{receiver.url}/{'very-long-way/' * 9}gone")
+        named = _judged(client, executor)
+        _told(client)
+    return named | _rejudged(client, executor, named) | _unjudged(client, executor)
+
+
+# --- people, problems, machines ------------------------------------------------------------------------------------
+
+
+def _people(client: RpcClient) -> None:
+    groups = ["cs101-autumn", "cs101-teachers", "algorithms-and-data-structures", "contest-2026"]
+    quota = Quota(per_minute=30, waiting=20, slot_share=0.5, stored_bytes=10**9)
+    for one in (
+        p.UserAdd(name="grace", role="admin", password=PASSWORD),
+        p.UserAdd(name="mary", groups=groups, password=PASSWORD, quota=quota),
+        p.UserAdd(name="somebody-with-the-longest-name-that-an-account-may-have.b@b.edu"),
+    ):
+        client.call("user_add", one, p.User)
+    client.call("user_add", p.UserAdd(name="linus"), p.User)
+    client.call("user_change", p.UserChange(name="linus", disabled=True), p.User)
+    for number, (user, label, scopes) in enumerate([
+        ("grace", "laptop", p.USUAL), ("grace", "", p.SCOPES), ("mary", "the bot of our course's chat room", p.USUAL),
+    ]):  # fmt: skip
+        digest = token_digest(f"token {number}")
+        ends = clock.wall() + datetime.timedelta(days=90) if label else None
+        wanted = p.TokenNew(digest=digest, user=user, label=label, scopes=list(scopes), expires=ends)
+        client.call("token_create", wanted, p.TokenInfo)
+
+
+def _problems(client: RpcClient) -> None:
+    def bring(manifest: object) -> ProblemInfo:
+        blob = client.put_blob(manifest_bytes(manifest))
+        return client.call("problem_import", ProblemImport(manifest=blob), ProblemInfo)
+
+    caves = bring(problem(client.put_blob))
+    bring(interactive(client.put_blob))
+    rows = [
+        VerifiedRow(submission="accepted/bfs.py", language="python3", verdict="AC", expected="AC", cpu=0.81,
+                    limit=2.0, margin=2.5),
+        VerifiedRow(submission="wrong_answer/greedy.cpp", language="cpp", verdict="AC", expected="WA", cpu=0.1,
+                    limit=2.0, margin=20.0, wrong="no test is WA"),
+    ]  # fmt: skip
+    told = Verification(problem="caves", hash=caves.hash, rows=rows, left_out=["accepted/bfs.kt: nobody has kotlin"])
+    client.call("problem_verified", told, m.Empty)
+
+
+def _executors(world: World) -> None:
+    one = world.executor("executor-2", slots=2)
+    for number in range(4):
+        one.restart()
+        one.info.version = f"0.{number + 1}.0"
+        one.info.languages = {"c": f"gcc 12.{number // 2}", "python3": "3.11"}
+        one.info.checks = ["WARN hyper-threading is on, so the times of two runs on one core differ by a third"]
+        slow = 0.02 * number
+        one.info.calibration = [CoreSpeed(core=core, seconds=0.01 * (1 + slow * core), first=0.01) for core in (1, 2)]
+        one.report(vacant=0)
+    reason = "a new disk, and after that the cable to the switch, which was bent"
+    wanted = DrainRequest(executor="executor-2", drain=True, reason=reason)
+    world.client().call("drain", wanted, ExecutorState)
+
+
+def _add_webhook(client: RpcClient, name: str, url: str, user: str | None = None) -> None:
+    client.call("webhook_add", WebhookAdd(name=name, url=url, user=user), WebhookAdded)
+
+
+def _told(client: RpcClient) -> None:
+    """Wait until a call has arrived and another was given up."""
+
+    def states() -> set[str]:
+        reply = client.call("deliveries", DeliveriesRequest(), DeliveriesReply)
+        return {one.state for one in reply.deliveries}
+
+    wait_for(lambda: states() >= {"delivered", "failed"}, what="told webhooks")
+
+
+# --- submissions ---------------------------------------------------------------------------------------------------
+
+
+def results(*verdicts: str, names: Iterable[str] = (), **fields: object) -> m.Result:
+    """A result with so many tests, the last of which was near the limit."""
+    named = [*names] or [f"{'sample' if number == 1 else 'secret'}/{number}" for number, _ in enumerate(verdicts, 1)]
+    tests = [
+        m.TestResult(
+            name=name, verdict=m.Verdict[verdict], cpu=0.0021 * number, wall=0.004 * number,
+            memory=1_600_000 + 90_000 * number, output="1\n2 5\n" + "4 " * 200 + "\n", output_bytes=407, exit_code=0,
+            message="" if verdict == "AC" else "token 1 on line 1: judge has 4, you have 3",
+            output_sha256="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        )
+        for number, (name, verdict) in enumerate(zip(named, verdicts, strict=True), 1)
+    ]  # fmt: skip
+    tests[-1].repeated = m.Repeated(cpu=1.0342, wall=1.0671, exclusive=True)
+    values: dict[str, object] = {
+        "tests": tests, "cpu": 0.01, "wall": 0.02, "memory": 1_800_000, "limits": m.Limits(), "judge_version": "0.1.0",
+        "language_version": "gcc (Debian 12.2.0-14+deb12u1) 12.2.0", "sandbox": "slot 0, core 1",
+        "compile": m.RunUsage(cpu=0.04, wall=0.06, memory=30_000_000, exit_code=0),
+        "compile_log": "main.c:5:5: warning: ignoring return value of 'scanf' [-Wunused-result]\n",
+        **fields,
+    }  # fmt: skip
+    return m.Result.model_validate(values)
+
+
+def _add(client: RpcClient, **fields: object) -> str:
+    values = {"user": "mary", "language": "c", **fields}
+    return client.call("add", m.Submission.model_validate(values), m.AddReply).task.id
+
+
+def _finish(executor: Executor, task: str, verdict: str, result: m.Result) -> None:
+    wait_for(lambda: executor.report(vacant=1) and task in executor.work, what="the task at the executor")
+    status = judicators.STATUS.get(verdict, m.Status.RUN_FAILED)
+    executor.report(accepted(executor.work[task], status=status, verdict=m.Verdict[verdict], result=result), vacant=0)
+
+
+def _judged(client: RpcClient, executor: Executor) -> dict[str, str]:
+    named = {}
+    for verdict in ("AC", "TLE", "MLE", "RTE"):
+        named[verdict] = _add(client, source=f"{PROGRAM}// {verdict}\n")
+        _finish(executor, named[verdict], verdict, results("AC", "AC", verdict))
+    named["problem"] = _add(client, problem="caves", source=PROGRAM)
+    names = ["sample/1", "sample/2", "sample/3", "secret/1"]
+    _finish(executor, named["problem"], "WA", results("AC", "WA", "AC", "AC", names=names))
+    named["CE"] = _add(client, source=PROGRAM)
+    complaint = "main.c:7:26: error: expected ';' before '}' token\n/usr/include/stdio.h:4:5: note: here\n"
+    failed = m.Result(compile_log=complaint, reason="the compiler ended with exit code 1",
+                      compile=m.RunUsage(cpu=0.1, wall=0.1, memory=9, exit_code=1))  # fmt: skip
+    _finish(executor, named["CE"], "CE", failed)
+    tests = [m.Test(name="one", input="", answer="1\n2 3\n" + "4 " * 200 + "\n")]
+    named["diff"] = _add(client, source=PROGRAM, tests=tests)
+    _finish(executor, named["diff"], "WA", results("WA", names=["one"]))
+    files = [m.SourceFile.of(name, data) for name, data in FILES.items()]
+    named["files"] = _add(client, files=files, entry=MAIN)
+    _finish(executor, named["files"], "AC", results("AC"))
+    named["command"] = _add(client, language=None, command="sort -n | uniq -c", stdin="3\n1\n2\n")
+    _finish(executor, named["command"], "AC", m.Result(stdout="1 1\n1 2\n1 3\n", cpu=0.01, memory=10**6))
+    return named
+
+
+def _rejudged(client: RpcClient, executor: Executor, named: dict[str, str]) -> dict[str, str]:
+    reason = "The answer of test 2 was wrong, as a contestant from Uppsala has shown with a program of four lines"
+    numbers = {}
+    for state, ids in [("applied", [named["TLE"]]), ("finished", [named["MLE"], named["RTE"]])]:
+        begun = judicators.start(client, reason, ids=ids)
+        judicators.rejudge(executor, dict.fromkeys(judicators.sources(client, ids), "AC"), tests=results("AC").tests)
+        wait_for(lambda number=begun.id: judicators.show(client, number).state == "finished", what="its end")
+        numbers[state] = begun.id
+    judicators.act(client, "apply", numbers["applied"])
+    judicators.settled(client, numbers["applied"])
+    given_up = judicators.start(client, reason, ids=[named["AC"]])
+    judicators.act(client, "cancel", given_up.id)
+    judicators.settled(client, given_up.id)
+    numbers |= {"cancelled": given_up.id, "open": judicators.start(client, reason, ids=[named["diff"]]).id}
+    return {f"rejudging_{state}": str(number) for state, number in numbers.items()}
+
+
+def _unjudged(client: RpcClient, executor: Executor) -> dict[str, str]:
+    running = _add(client, source=PROGRAM, priority="high")
+    wait_for(lambda: executor.report(vacant=1) and running in executor.work, what="the task at the executor")
+    request = executor.request(vacant=0)
+    for one in request.executing:
+        one.status, one.progress = m.Status.RUNNING, "test 2 of 3"
+    executor.send(request)
+    cancelled = _add(client, source=PROGRAM)
+    client.call("cancel", m.TaskRef(id=cancelled), m.Task)
+    return {"running": running, "cancelled": cancelled, "waiting": _add(client, source=PROGRAM)}

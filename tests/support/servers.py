@@ -1,4 +1,4 @@
-"""Start real etcd and mongod quickly, in a temporary directory, on free loopback ports."""
+"""Real etcd and mongod on free loopback ports, and waiting for conditions."""
 
 from __future__ import annotations
 

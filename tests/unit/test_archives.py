@@ -22,9 +22,9 @@ from judge.problems import tree as tree_module
 from judge.problems.archives import open_tree, stem
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
-from tests.support.trees import Files, archive, folder
+from tests.support.packages import ByteFiles, archive, folder
 
-SUM: Files = {
+SUM: ByteFiles = {
     "problem.yaml": b"name: Sum\n",
     ".timelimit": b"1\n",
     "data/secret/1.in": b"1\n",
@@ -41,7 +41,7 @@ Change = Callable[[tarfile.TarInfo], None]
 
 
 def tar(
-    where: Path, files: Files, prefix: str = "", name: str = "x.tar", change: dict[str, Change] | None = None
+    where: Path, files: ByteFiles, prefix: str = "", name: str = "x.tar", change: dict[str, Change] | None = None
 ) -> Path:
     with tarfile.open(where / name, MODES[name]) as file:
         for path, data in files.items():
@@ -110,11 +110,11 @@ def test_names_as_other_systems_write_them(tmp_path: Path) -> None:
 
 # --- what lies beside a package ----------------------------------------------------------------------------------
 
-BESIDE: Files = {"README.md": b"x", "LICENSE": b"x", ".git/config": b"x", "Makefile": b"x"}
+BESIDE: ByteFiles = {"README.md": b"x", "LICENSE": b"x", ".git/config": b"x", "Makefile": b"x"}
 
 
 @pytest.mark.parametrize("inner", [SUM, {"init.yml": b"archive: t.zip\n"}, {"problem.xml": b"<problem/>"}])
-def test_a_folder_beside_a_readme_is_entered(tmp_path: Path, inner: Files) -> None:
+def test_a_folder_beside_a_readme_is_entered(tmp_path: Path, inner: ByteFiles) -> None:
     files = {**BESIDE, **{f"problems/sum/{name}": data for name, data in inner.items()}}
     for path in (folder(tmp_path, files, "repository"), archive(tmp_path, files), tar(tmp_path, files)):
         found = [one.text for one in check_package(path).findings.all]
@@ -208,7 +208,7 @@ def test_links_in_tar_archives(tmp_path: Path) -> None:
         ({"\udcff.in": b""}, {}, "the file name is not UTF-8"),
     ],
 )
-def test_hostile_tar_archives(tmp_path: Path, files: Files, change: dict[str, Change], sentence: str) -> None:
+def test_hostile_tar_archives(tmp_path: Path, files: ByteFiles, change: dict[str, Change], sentence: str) -> None:
     assert sentence in refusal(tar(tmp_path, {**SUM, **files}, change=change))
     assert [one.name for one in tmp_path.iterdir()] == ["x.tar"], "nothing is unpacked"
 

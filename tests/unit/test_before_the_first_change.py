@@ -19,7 +19,7 @@ from judge.errors import UnavailableError
 from plugins.filter.judge_inventory import judge_faults_without
 from plugins.module_utils import judge_members
 from plugins.modules import judge_host, judge_service
-from tests.support.playbook_tasks import BUILTIN, PLAYBOOKS, ROOT, Task, module, of_playbook, read
+from tests.support.ansible import BUILTIN, PLAYBOOKS, ROOT, Task, module, of_playbook, read
 
 # None of these changes anything; the rest is taken for a change.
 LOOKS = {

@@ -16,9 +16,8 @@ from ansible.errors import AnsibleActionFail
 
 from judge.bundle import __main__ as command
 from judge.bundle import debs, manifest, program, wheels
-from tests.support.ansible_plugins import module_utils, plugin, run_module
-from tests.support.makers import Maker
-from tests.support.told_by_ansible import value
+from tests.support.ansible import module_utils, plugin, run_module, value
+from tests.support.lab import Maker
 
 files = module_utils("judge_files")  # as hosts have it: a link to judge/bundle/files.py
 apt = module_utils("judge_apt")

@@ -9,8 +9,7 @@ import pytest
 
 from tests.cluster.table import PLANNED
 from tests.cluster.verbs import Table, Verbs
-from tests.support.deployed import Site
-from tests.support.deployment import Run
+from tests.support.lab import Run, Site
 
 
 def run(code: int, tasks: int) -> Run:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.filter.judge_inventory import judge_lock_fault
-from tests.support.ansible_plugins import plugin
+from tests.support.ansible import plugin
 from tests.support.servers import wait_for
 
 ROOT = Path(__file__).resolve().parents[2]

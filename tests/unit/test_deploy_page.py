@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from judge.backup import secrets
-from tests.support.ansible_plugins import module_utils, plugin
+from tests.support.ansible import module_utils, plugin
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "roles"

@@ -23,7 +23,7 @@ from judge.executor.channel import Broken, Cancel, Finished, Job, Progress
 from judge.executor.storage.spool import Spool, Spooled
 from judge.model.messages import Assignment, ProblemRef, ReportRequest, Status, Submission, Test
 from judge.rpc.pki import issue, make_ca
-from tests.support.played import PATIENCE, Played, Watcher, assignment, completed
+from tests.support.executors import PATIENCE, Played, Watcher, assignment, completed
 from tests.support.servers import wait_for
 
 Make = Callable[..., Played]

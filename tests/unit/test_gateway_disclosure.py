@@ -14,7 +14,7 @@ from judge.executor.slot.account import Account
 from judge.gateway import disclosure
 from judge.model import messages as m
 from tests.support.gateway import make_task
-from tests.support.marked import Marks
+from tests.support.judicators import Marks
 
 SAMPLES = frozenset({"sample/1"})
 LIMITS = m.Limits(cpu=2, memory=512 * 1024**2)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.deployment import ROOT
+from tests.support.lab import ROOT
 
 SCRIPT = """#!/bin/sh
 case "$1" in

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from judge.hooks import addresses, lookups, signing, tries
 from judge.hooks.sender import Sender
-from tests.support.receiver import is_genuine
+from tests.support.receivers import is_genuine
 
 LOCAL = addresses.networks(["127.0.0.0/8", "::1/128"])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from tests.support.ansible_plugins import module_utils
+from tests.support.ansible import module_utils
 from tests.support.certificates import DAY, Issuer, Public, issue, public
 
 https = module_utils("judge_https")

@@ -16,7 +16,7 @@ from judge.problems.importers import draft
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
-from tests.support.trees import Files, folder
+from tests.support.packages import ByteFiles, folder
 from tests.unit.test_importers_made import STANDARD, contents, made, plan_of, steps
 
 LISTED = b"""solution: /submissions/accepted/sol.cpp
@@ -42,7 +42,7 @@ data:
   invalid_input:
     data: {odd: {in: x}}
 """
-FILES: Files = {
+FILES: ByteFiles = {
     "problem.yaml": b"name: x\nlimits: {time_limit: 1}\n",
     "problem_statement/problem.en.tex": b"\\problemname{x}\n",
     "generators/generators.yaml": LISTED,
@@ -58,7 +58,7 @@ FILES: Files = {
 }
 
 
-def with_(text: str) -> Files:
+def with_(text: str) -> ByteFiles:
     return {**FILES, "generators/generators.yaml": text.encode()}
 
 
@@ -498,7 +498,7 @@ def test_what_is_left_alone_is_said_by_check_and_import(tmp_path: Path) -> None:
 
 
 def test_generators_that_make_tests_are_not_said_to_be_only_kept(tmp_path: Path) -> None:
-    def kept(files: Files, name: str) -> bool:
+    def kept(files: ByteFiles, name: str) -> bool:
         checked = check_package(folder(tmp_path, files, name))
         for one in (checked.plan, checked.package):
             if one is not None:

@@ -17,9 +17,9 @@ from judge.errors import PackageError
 from judge.problems.importers import ImporterWords, detect, directory, open_package_tree
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.package import Package, read_package
-from tests.support.trees import Files, archive, folder
+from tests.support.packages import ByteFiles, archive, folder
 
-# Files of a directory, and the names of its tests: (sample, name).
+# ByteFiles of a directory, and the names of its tests: (sample, name).
 SHAPES: dict[str, tuple[list[str], list[tuple[bool, str]]]] = {
     "in and out": (["1.in", "1.out", "2.in", "2.out"], [(False, "1"), (False, "2")]),
     "in and ans": (["a.in", "a.ans"], [(False, "a")]),
@@ -77,7 +77,7 @@ SHAPES: dict[str, tuple[list[str], list[tuple[bool, str]]]] = {
 }  # fmt: skip
 
 
-def files_of(names: list[str], extra: Files | None = None) -> Files:
+def files_of(names: list[str], extra: ByteFiles | None = None) -> ByteFiles:
     return {**{name: f"{name}\n".encode() for name in names}, **(extra or {})}
 
 
@@ -274,7 +274,7 @@ def test_ours_takes_the_place_of_a_testlib_that_is_not_there(tmp_path: Path) -> 
         assert any("includes testlib.h, which the package does not have; ours" in note for note in package.notes)
 
 
-REFUSED: dict[str, tuple[Files, str]] = {
+REFUSED: dict[str, tuple[ByteFiles, str]] = {
     "no answer": (files_of(["1.in", "1.out", "2.in"]), "x/2.in: has no answer, as 1 of 2 inputs"),
     "unknown checker": (files_of(["1.in", "1.out"], {"check.cpp": b"int main(){}"}), "does not use testlib.h"),
     "a checker that is called as those of SIO2": (

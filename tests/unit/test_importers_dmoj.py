@@ -18,20 +18,20 @@ from judge.problems import answers
 from judge.problems.importers import ImporterWords, open_package_tree
 from judge.problems.importers.dmoj import programs
 from judge.problems.package import Package, read_package
-from tests.support.trees import Files, archive, folder
+from tests.support.packages import ByteFiles, archive, folder
 
 CASES = "test_cases:\n- {in: 1.in, out: 1.out, points: 40}\n- {in: 2.in, out: 2.out, points: 60}\n"
 CHECKER = b'#include "testlib.h"\nint main(int c, char** v) { registerTestlibCmd(c, v); quitf(_ok, ""); }\n'
 
 
-def data(*names: str) -> Files:
+def data(*names: str) -> ByteFiles:
     return {name: f"{name}\n".encode() for name in names}
 
 
 PLAIN = data("1.in", "1.out", "2.in", "2.out")
 
 
-def packed(files: Files) -> bytes:
+def packed(files: ByteFiles) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
         for name, content in files.items():
@@ -39,11 +39,11 @@ def packed(files: Files) -> bytes:
     return buffer.getvalue()
 
 
-def dmoj(init: str, files: Files | None = None) -> Files:
+def dmoj(init: str, files: ByteFiles | None = None) -> ByteFiles:
     return {"init.yml": init.encode(), **(PLAIN if files is None else files)}
 
 
-def taken(tmp_path: Path, init: str, files: Files | None = None, **asked: Any) -> Package:
+def taken(tmp_path: Path, init: str, files: ByteFiles | None = None, **asked: Any) -> Package:
     return read_package(folder(tmp_path, dmoj(init, files), "aplusb"), asked=ImporterWords(**asked))
 
 
@@ -240,7 +240,7 @@ def ask(directory: Path, output: bytes, answer: bytes, *flags: str) -> tuple[int
     return done.returncode, score.read_text().strip() if score.exists() else done.stderr.decode()
 
 
-def unpacked(tmp_path: Path, init: str, files: Files | None = None) -> Path:
+def unpacked(tmp_path: Path, init: str, files: ByteFiles | None = None) -> Path:
     tree = open_package_tree(folder(tmp_path, dmoj(init, files), "aplusb")).tree
     for path in tree.below("output_validator"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)

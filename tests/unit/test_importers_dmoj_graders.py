@@ -16,12 +16,12 @@ from judge.model.messages import Limits, SourceFile, Submission
 from judge.model.problem import IoiTask, ProblemType
 from judge.problems.importers.dmoj import graders
 from judge.problems.package import Package
-from tests.support.trees import Files
+from tests.support.packages import ByteFiles
 from tests.unit.test_importers_dmoj import CASES, PLAIN, ask, taken, unpacked, validator_of
 
 CPP = b"int main() {}\n"
 SIGNATURE = "signature_grader: {entry: handler.cpp, header: header.h}\n"
-FILES: Files = {**PLAIN, "handler.cpp": b'#include "header.h"\nint main(){}', "header.h": b"int f();"}
+FILES: ByteFiles = {**PLAIN, "handler.cpp": b'#include "header.h"\nint main(){}', "header.h": b"int f();"}
 
 
 def task_of(package: Package) -> IoiTask:
@@ -67,7 +67,7 @@ def test_sources_in_other_languages_stay_as_they_are() -> None:
     assert list(made.files.values()) == [b"x = 1\n"]
 
 
-HANDLERS: Files = {
+HANDLERS: ByteFiles = {
     **FILES,
     "handler.java": b"public class Handler { public static void main(String[] a) { new Solution().f(); } }",
     "grade it.py": b"import _submission\nprint(_submission.f())\n",

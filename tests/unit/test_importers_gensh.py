@@ -14,7 +14,7 @@ from judge.problems.importers.draft import ImporterWords
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
-from tests.support.trees import Files, folder
+from tests.support.packages import ByteFiles, folder
 from tests.unit.test_importers_made import contents, made, plan_of, run, steps
 
 SCRIPT = """#!/bin/bash
@@ -41,7 +41,7 @@ group g2 60
 include_group g1
 tc_manual ../manual/big.in
 """
-FILES: Files = {
+FILES: ByteFiles = {
     "problem.yaml": b"name: x\ntype: scoring\nlimits: {time_limit: 1}\n",
     "problem_statement/problem.en.tex": b"\\problemname{x}\n",
     "data/generate.sh": SCRIPT.encode(),
@@ -53,7 +53,7 @@ FILES: Files = {
 }
 
 
-def with_(script: str) -> Files:
+def with_(script: str) -> ByteFiles:
     return {**FILES, "data/generate.sh": f". ../t/gen.sh\n{script}".encode()}
 
 
@@ -219,7 +219,7 @@ grader_flags: first_error subtask_score=0" > sample/testdata.yaml
 """
 
 
-def own(script: str, text: str) -> Files:
+def own(script: str, text: str) -> ByteFiles:
     return {**FILES, "data/gen.sh": text.encode(), "data/generate.sh": f". ./gen.sh\n{script}".encode()}
 
 
@@ -262,7 +262,7 @@ range: 0 $score
 grader_flags: min" > "$CURGROUP_DIR/testdata.yaml"
 """
     script = ". gen.sh\nuse_solution sol.cpp\ncompile gen.py\ngroup g1 1\ntc a gen 3\n"
-    files: Files = {**FILES, "data/generate.sh": script.encode(), "data/gen.sh": text.encode()}
+    files: ByteFiles = {**FILES, "data/generate.sh": script.encode(), "data/gen.sh": text.encode()}
     plan = plan_of(folder(tmp_path, files))
     answers = [path for test in plan.tests for step in test for path in step.made if path.endswith(".ans")]
     assert (plan.texts.get("data/secret/g1/001-a.ans") == b"", not answers) == (empty, empty)

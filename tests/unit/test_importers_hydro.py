@@ -14,10 +14,10 @@ from judge.model.problem import ProblemType
 from judge.problems.importers import ImporterWords, draft
 from judge.problems.package import Package, read_package
 from judge.problems.reading.checks import check_package
-from tests.support.trees import Files, folder
+from tests.support.packages import ByteFiles, folder
 
 TESTLIB = b'#include "testlib.h"\nint main() {}\n'
-PLAIN: Files = {
+PLAIN: ByteFiles = {
     "problem.yaml": b"pid: P1\nowner: 2\ntitle: Sums\ntag: []\nnSubmit: 0\n",
     "problem_zh.md": b"# Sums\n",
     "testdata/a1.in": b"1\n",
@@ -28,7 +28,7 @@ PLAIN: Files = {
 }
 
 
-def load(tmp_path: Path, config: str = "", more: Files | None = None) -> Package:
+def load(tmp_path: Path, config: str = "", more: ByteFiles | None = None) -> Package:
     files = {**PLAIN, **({"testdata/config.yaml": config.encode()} if config else {}), **(more or {})}
     return read_package(folder(tmp_path, files, "x"))
 
@@ -84,7 +84,7 @@ def test_subtasks(tmp_path: Path) -> None:
         assert [one[0] for one in groups(package)] == [40, 60]
 
 
-def pairs(*names: str) -> Files:
+def pairs(*names: str) -> ByteFiles:
     files = {path: data for path, data in PLAIN.items() if not path.startswith("testdata/")}
     return {**files, **{f"testdata/{name}.{end}": name.encode() for name in names for end in ("in", "out")}}
 
@@ -183,7 +183,7 @@ def test_a_checker_of_testlibs_collection(tmp_path: Path, name: str, flags: list
 
 def test_programs(tmp_path: Path) -> None:
     said = "checker_type: testlib\nchecker: {file: chk.cc, lang: cc.cc17}\nvalidator: val.cc\nuser_extra_files: [s.h]\n"
-    more: Files = {"testdata/chk.cc": TESTLIB, "testdata/val.cc": TESTLIB, "testdata/s.h": b""}
+    more: ByteFiles = {"testdata/chk.cc": TESTLIB, "testdata/val.cc": TESTLIB, "testdata/s.h": b""}
     with load(tmp_path, said, more) as package:
         assert package.manifest.validators and package.manifest.input_validators
         assert set(package.manifest.include) >= {"c", "cpp"}

@@ -27,12 +27,12 @@ from judge.problems.importers.making import MakingStep, PackageProgram, Plan, Un
 from judge.problems.package import Package, read_package
 from judge.problems.reading.checks import check_package
 from tests.support.gateway import make_task
-from tests.support.trees import Files, archive, folder
+from tests.support.packages import ByteFiles, archive, folder
 from tests.unit.test_importers_polygon import TESTS, polygon, without
 
 CPP = b"int main() {}\n"
 STANDARD = without(polygon(), "tests/02", "tests/01.a", "tests/02.a", "tests/03.a")
-CMS: Files = {
+CMS: ByteFiles = {
     "task.yaml": b"name: x\ntime_limit: 1\nmemory_limit: 64\ninfile: in.txt\noutfile: out.txt\n",
     "gen/GEN": b"#ST: 0\n#COPY: gen/small.txt\n#ST: 100\n1 'a b' # two words\n#COPY: small.txt\n",
     "gen/small.txt": b"0\n",
@@ -41,7 +41,7 @@ CMS: Files = {
     "sol/grader.cpp": CPP,
     "sol/x.h": b"",
 }
-TPS: Files = {
+TPS: ByteFiles = {
     "problem.json": b'{"name": "x", "type": "Batch", "time_limit": 1, "memory_limit": 64}',
     "subtasks.json": b'{"subtasks": {"samples": {"index": 0, "score": 0}, "all": {"index": 1, "score": 100}}}',
     "gen/data": b"# nothing\n@subtask samples\nmanual 1.in\n@testset big\ngen 9 9\n"
@@ -157,7 +157,7 @@ def test_a_header_of_ours_is_said(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_nothing_makes_is_refused(tmp_path: Path, files: Files, sentence: str) -> None:
+def test_what_nothing_makes_is_refused(tmp_path: Path, files: ByteFiles, sentence: str) -> None:
     with pytest.raises(PackageError) as caught:
         read_package(folder(tmp_path, files, "package"))
     assert sentence in str(caught.value) and not isinstance(caught.value, UnmadeError)
@@ -233,7 +233,7 @@ def test_gen_of_cms(tmp_path: Path) -> None:
         ]  # fmt: skip
 
 
-MODULES: Files = {
+MODULES: ByteFiles = {
     "limits.py": b"import os, tools.words as words\nMOST = 5\n",
     "tools/__init__.py": b"",
     "tools/words.py": b"from more import *\n",
@@ -294,7 +294,7 @@ def test_only_answers_of_cms(tmp_path: Path) -> None:
         read_package(lost)
 
 
-HALVES: Files = {
+HALVES: ByteFiles = {
     **without(CMS, "sol/soluzione.cpp", "sol/grader.cpp", "sol/x.h"),
     "task.yaml": b"name: x\ntime_limit: 1\nmemory_limit: 64\ntask_type: TwoSteps\n",
     "sol/manager.cpp": CPP,
@@ -455,7 +455,7 @@ def test_the_model_solution_of_tps_by_its_name(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_faults_of_what_is_listed(tmp_path: Path, files: Files, sentence: str) -> None:
+def test_faults_of_what_is_listed(tmp_path: Path, files: ByteFiles, sentence: str) -> None:
     with pytest.raises(PackageError) as caught:
         read_package(folder(tmp_path, files, "x"))
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
@@ -555,7 +555,7 @@ def test_too_many_tests_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def run(
-    root: Path, programs: dict[str, PackageProgram], wanted: list[MakingStep], files: Files
+    root: Path, programs: dict[str, PackageProgram], wanted: list[MakingStep], files: ByteFiles
 ) -> dict[str, bytes] | str:
     """What the script of these steps makes, or what it says; `root` is what an executor has unpacked."""
     folders = {key: f"p/{number}" for number, key in enumerate(programs)}

@@ -12,13 +12,13 @@ from judge.model.messages import Result, TestResult, Verdict
 from judge.problems.expectations import candidates, check, read_rules
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import Package, read_package
-from tests.support.trees import Files, archive, folder
+from tests.support.packages import ByteFiles, archive, folder
 
 CPP = b"int main() {}\n"
-TESTS: Files = {"tests/1.in": b"1\n", "tests/1.out": b"1\n", "Code/twin.py": b""}
+TESTS: ByteFiles = {"tests/1.in": b"1\n", "tests/1.out": b"1\n", "Code/twin.py": b""}
 
 
-def read(tmp_path: Path, files: Files) -> Package:
+def read(tmp_path: Path, files: ByteFiles) -> Package:
     return read_package(folder(tmp_path, files, "twin"), time_limit=1)
 
 
@@ -92,7 +92,7 @@ def test_annotations_in_directories(words: str, where: str, name: str, tmp_path:
 
 # --- what legacy folders ask for ----------------------------------------------------------------------------------
 
-LEGACY: Files = {
+LEGACY: ByteFiles = {
     "problem.yaml": b"name: X\nlimits: {time_limit: 1}\n",
     "data/secret/1.in": b"1\n",
     "data/secret/1.ans": b"1\n",
@@ -129,7 +129,7 @@ def test_submissions_yaml_says_otherwise_of_legacy(tmp_path: Path) -> None:
 
 # --- the only program of a task -----------------------------------------------------------------------------------
 
-CMS: Files = {
+CMS: ByteFiles = {
     "task.yaml": b"name: t\ntime_limit: 1\nmemory_limit: 64\nn_input: 1\n",
     "input/input0.txt": b"1\n",
     "output/output0.txt": b"1\n",

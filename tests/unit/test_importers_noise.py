@@ -10,11 +10,11 @@ import pytest
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
 from judge.text import several, singular
-from tests.support.trees import Files, folder
+from tests.support.packages import ByteFiles, folder
 from tests.unit.test_importers_made import STANDARD
 from tests.unit.test_importers_polygon import polygon
 
-KATTIS: Files = {
+KATTIS: ByteFiles = {
     "problem.yaml": b"name: X\ntype: scoring\n",
     **{f"data/{where}.{kind}": b"1\n" for where in ("sample/1", "secret/a/2", "secret/b/2") for kind in ("in", "ans")},
 }
@@ -50,7 +50,7 @@ def test_links_are_meant_to_be_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [STANDARD, polygon()])
-def test_a_package_of_polygon_has_both_or_no_files_that_are_shown(files: Files, tmp_path: Path) -> None:
+def test_a_package_of_polygon_has_both_or_no_files_that_are_shown(files: ByteFiles, tmp_path: Path) -> None:
     shown = {"statement-sections/english/example.01": b"1 1\n", "statement-sections/english/example.01.a": b"other\n"}
     assert not any("has only one of" in one for one in warnings(folder(tmp_path, {**files, **shown})))
 
@@ -79,7 +79,7 @@ def test_what_an_import_says_has_no_false_plurals(tmp_path: Path) -> None:
         assert any("carried over: 1 test, 0 of them samples" in note for note in package.notes)
 
 
-HYDRO: Files = {
+HYDRO: ByteFiles = {
     "problem.yaml": b"title: X\npid: P1\n",
     "testdata/1.in": b"1\n",
     "testdata/1.out": b"1\n",

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from judge.problems.package import read_package
-from tests.support.trees import Files, folder
+from tests.support.packages import ByteFiles, folder
 
-TESTS: Files = {"1.in": b"2\n", "1.ans": b"4\n", "2.in": b"3\n", "2.ans": b"6\n"}
+TESTS: ByteFiles = {"1.in": b"2\n", "1.ans": b"4\n", "2.in": b"3\n", "2.ans": b"6\n"}
 
 
 def solutions(where: Path) -> tuple[set[str], list[str]]:
@@ -47,14 +47,14 @@ def test_the_only_program_is_a_solution(name: str, tmp_path: Path) -> None:
         {"std.cpp": b"", "other.cpp": b""},  # The one that says so is the solution.
     ],
 )
-def test_what_is_not_the_only_program_or_decides_is_none(extra: Files, tmp_path: Path) -> None:
+def test_what_is_not_the_only_program_or_decides_is_none(extra: ByteFiles, tmp_path: Path) -> None:
     found, notes = solutions(folder(tmp_path, {**TESTS, **extra}, "twice"))
     assert found == ({"accepted/std.cpp"} if "std.cpp" in extra else set())
     assert not any("the only program" in note for note in notes)
 
 
 def test_a_program_beside_tests_of_several_problems_is_of_one_of_them(tmp_path: Path) -> None:
-    files: Files = {"a.in": b"", "a.out": b"", "b.in": b"", "b.out": b"", "b.cpp": b""}
+    files: ByteFiles = {"a.in": b"", "a.out": b"", "b.in": b"", "b.out": b"", "b.cpp": b""}
     assert solutions(folder(tmp_path, files, "x"))[0] == set()
 
 
@@ -79,5 +79,5 @@ def test_solutions_of_judges(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_solutions_that_are_slow_or_for_a_part_of_the_points(name: str, folder_of_it: str, tmp_path: Path) -> None:
-    files: Files = {**TESTS, f"solutions/{name}": b"", "solutions/main.cpp": b""}
+    files: ByteFiles = {**TESTS, f"solutions/{name}": b"", "solutions/main.cpp": b""}
     assert solutions(folder(tmp_path, files, "twice"))[0] == {f"{folder_of_it}/{name}", "accepted/main.cpp"}

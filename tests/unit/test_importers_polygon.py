@@ -16,7 +16,7 @@ from judge.problems import expectations
 from judge.problems.importers import open_package_tree
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import Package, read_package
-from tests.support.trees import Files, archive, folder
+from tests.support.packages import ByteFiles, archive, folder
 
 CHECKER = b'#include "testlib.h"\nint main(int c, char** v) { registerTestlibCmd(c, v); quitf(_ok, ""); }\n'
 TESTLIB = b"// testlib\n"
@@ -59,9 +59,9 @@ def polygon(
     interactor: str = "",
     solutions: str = SOLUTIONS,
     resources: str = "",
-    more: Files | None = None,
+    more: ByteFiles | None = None,
     **judging: Any,
-) -> Files:
+) -> ByteFiles:
     """A small package; `more` adds to or replaces its files."""
     many = count if count is not None else tests.count("<test ")
     said = {"input": "", "output": "", "runs": 1, **judging}
@@ -84,11 +84,11 @@ def polygon(
     return {**files, **(more or {})}
 
 
-def taken(tmp_path: Path, files: Files) -> Package:
+def taken(tmp_path: Path, files: ByteFiles) -> Package:
     return read_package(folder(tmp_path, files, "package"))
 
 
-def written(tmp_path: Path, files: Files, path: str) -> Any:
+def written(tmp_path: Path, files: ByteFiles, path: str) -> Any:
     """One YAML file of the package that was made."""
     opened = open_package_tree(folder(tmp_path, files, "package"))
     return yaml.safe_load(opened.tree.read(path, 1 << 20))
@@ -441,11 +441,11 @@ LOOP = """<groups><group name="1" points="30" points-policy="complete-group">
     <dependencies><dependency group="1"/></dependencies></group></groups>"""
 
 
-def without(files: Files, *names: str) -> Files:
+def without(files: ByteFiles, *names: str) -> ByteFiles:
     return {path: data for path, data in files.items() if path not in names}
 
 
-REFUSED: dict[str, tuple[Files, str]] = {
+REFUSED: dict[str, tuple[ByteFiles, str]] = {
     "generated tests are missing": (
         without(polygon(), "tests/02"),
         "1 of 3 tests have no input file (first: tests/02, made by 'gen 1'): this is a standard package; 'judgectl",

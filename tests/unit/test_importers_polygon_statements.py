@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from judge.problems.importers import open_package_tree
-from tests.support.trees import folder
+from tests.support.packages import folder
 from tests.unit.test_importers_polygon import polygon, taken, without
 
 

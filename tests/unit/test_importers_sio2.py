@@ -13,11 +13,11 @@ from judge.problems import importers
 from judge.problems.importers import ImporterWords
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import Package, read_package
-from tests.support.trees import Files, archive, folder
+from tests.support.packages import ByteFiles, archive, folder
 
 CPP = b"int main() {}\n"
 NAMES = ("0", "1a", "1b", "1ocen", "2", "10")
-ABC: Files = {
+ABC: ByteFiles = {
     "config.yml": b"title: Sum\ntime_limit: 2000\nmemory_limit: 65536\nscores: {1: 30, 2: 30, 10: 40}\n",
     **{f"in/abc{name}.in": name.encode() for name in NAMES},
     **{f"out/abc{name}.out": name.encode() for name in NAMES},
@@ -36,7 +36,7 @@ ABC: Files = {
 }
 
 
-def read(tmp_path: Path, files: Files, **options: object) -> Package:
+def read(tmp_path: Path, files: ByteFiles, **options: object) -> Package:
     return read_package(folder(tmp_path, files, "abc"), **options)  # type: ignore[arg-type]
 
 
@@ -122,7 +122,7 @@ def test_groups_that_contain_others(tmp_path: Path) -> None:
         ({"prog/abcchk.java": b""}, "abcchk.java: is a checker that is no source"),
     ],
 )
-def test_what_is_refused(more: Files, sentence: str, tmp_path: Path) -> None:
+def test_what_is_refused(more: ByteFiles, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(PackageError) as caught:
         read(tmp_path, {**ABC, **more})
     assert sentence in str(caught.value)

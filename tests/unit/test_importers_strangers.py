@@ -12,14 +12,14 @@ from judge.errors import PackageError
 from judge.problems.importers import ImporterWords, open_package_tree
 from judge.problems.importers.pairs import find_pairs
 from judge.yamltext import read as read_yaml
-from tests.support.trees import Files, archive
+from tests.support.packages import ByteFiles, archive
 
-ONE: Files = {"a.in": b"1\n", "a.out": b"1\n", "c.cpp": b"int main() {}\n"}
+ONE: ByteFiles = {"a.in": b"1\n", "a.out": b"1\n", "c.cpp": b"int main() {}\n"}
 CASE = "test_cases:\n- {in: a.in, out: a.out, points: 1}\n"
 MANY = 2000
 
 
-def opened(tmp_path: Path, files: Files, asked: ImporterWords | None = None) -> tuple[dict[str, bytes], list[str]]:
+def opened(tmp_path: Path, files: ByteFiles, asked: ImporterWords | None = None) -> tuple[dict[str, bytes], list[str]]:
     """The small files of the package that is made, and what is said of it."""
     made = open_package_tree(archive(tmp_path, files), asked)
     with made.tree.held:
@@ -28,7 +28,7 @@ def opened(tmp_path: Path, files: Files, asked: ImporterWords | None = None) -> 
     return read, made.report.lines() if made.report is not None else []
 
 
-def refused(tmp_path: Path, files: Files) -> str:
+def refused(tmp_path: Path, files: ByteFiles) -> str:
     with pytest.raises(PackageError) as caught:
         opened(tmp_path, files)
     said = str(caught.value)
@@ -109,14 +109,14 @@ def test_names_that_are_only_loosely_alike_are_looked_up() -> None:
 
 @pytest.mark.parametrize("name", ["data.json", "PROBLEM", "settings.json", "judge.cfg"])
 def test_files_that_are_called_as_settings_and_are_large(tmp_path: Path, name: str) -> None:
-    files: Files = {"input/1": b"1\n", "output/1": b"1\n"}
+    files: ByteFiles = {"input/1": b"1\n", "output/1": b"1\n"}
     files |= {name: b"[" + b"1," * (9 * 1024**2) + b"1]"}
     made, _ = opened(tmp_path, {**files, "a.md": b"# A\n", "sol.cpp": b"int main() {}\n"})
     assert "data/secret/1.in" in made
 
 
 def test_a_specification_in_one_line_is_not_read_beyond_its_beginning(tmp_path: Path) -> None:
-    files: Files = {**ONE, "spec.cpp": b"a" * 9_000_000 + b" tcframe\n"}
+    files: ByteFiles = {**ONE, "spec.cpp": b"a" * 9_000_000 + b" tcframe\n"}
     tracemalloc.start()
     opened(tmp_path, files)
     peak = tracemalloc.get_traced_memory()[1]
@@ -170,7 +170,7 @@ def test_an_archive_in_a_package_has_its_own_name_in_sentences(tmp_path: Path) -
 def test_subtasks_that_require_each_other_name_their_package(tmp_path: Path) -> None:
     case = "cases: [{input: a.in, output: a.out}]"
     config = f"subtasks: [{{id: 1, if: [2], {case}}}, {{id: 2, if: [1], {case}}}]\n".encode()
-    files: Files = {"problem.yaml": b"title: A\n", "testdata/config.yaml": config}
+    files: ByteFiles = {"problem.yaml": b"title: A\n", "testdata/config.yaml": config}
     files |= {f"testdata/{name}": data for name, data in ONE.items()}
     assert refused(tmp_path, files).startswith("sum.zip: subtask '1' requires itself")
 
@@ -178,6 +178,6 @@ def test_subtasks_that_require_each_other_name_their_package(tmp_path: Path) -> 
 def test_thousands_of_tests_in_each_of_thousands_of_subtasks(tmp_path: Path) -> None:
     groups = "- [1, '.*']\n" * 300
     task = "name: s\ntitle: S\ntime_limit: 1\nmemory_limit: 64\nn_input: 700\nscore_type: GroupMin\n"
-    files: Files = {f"{way}put/{way}put{number}.txt": b"" for way in ("in", "out") for number in range(700)}
+    files: ByteFiles = {f"{way}put/{way}put{number}.txt": b"" for way in ("in", "out") for number in range(700)}
     files["task.yaml"] = f"{task}score_type_parameters:\n{groups}".encode()
     assert "its subtasks have 210000 tests together" in refused(tmp_path, files)

@@ -14,7 +14,7 @@ from judge.problems.importers import ImporterWords, line_ends
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package
 from judge.problems.pointers import kind_of
-from tests.support.trees import Files, archive, folder
+from tests.support.packages import ByteFiles, archive, folder
 from tests.unit.test_importers_made import run
 
 SHA = "4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393"
@@ -30,12 +30,12 @@ def content_of(where: Path, **options: object) -> tuple[dict[str, tuple[bytes, b
 
 # --- line ends ----------------------------------------------------------------------------------------------------
 
-DMOJ: Files = {
+DMOJ: ByteFiles = {
     "init.yml": b"test_cases:\n- {in: 1.in, out: 1.out, points: 1}\n",
     "1.in": b"a\r\nb\rc",
     "1.out": b"d\r\n",
 }
-UOJ: Files = {
+UOJ: ByteFiles = {
     "problem.conf": b"use_builtin_judger on\nuse_builtin_checker wcmp\nn_tests 1\nn_ex_tests 1\nn_sample_tests 1\n"
     b"input_pre a\ninput_suf in\noutput_pre a\noutput_suf out\n",
     "a1.in": b"1 2 \r\n3\r\n4",
@@ -43,7 +43,7 @@ UOJ: Files = {
     "ex_a1.in": b"6\r\n",
     "ex_a1.out": b"7\r\n",
 }
-TPS: Files = {
+TPS: ByteFiles = {
     "problem.json": b'{"name": "x", "type": "Batch", "time_limit": 1, "memory_limit": 64}',
     "tests/0-01.in": b"1\r\n2\n",
     "tests/0-01.out": b"3\r\n",
@@ -156,7 +156,7 @@ def test_long_runs_of_blanks_take_no_longer_than_others() -> None:
 
 # --- files around the inputs of TPS -------------------------------------------------------------------------------
 
-GEN: Files = {
+GEN: ByteFiles = {
     "problem.json": TPS["problem.json"],
     "gen/data": b"@subtask all\nmanual 1.in\ngen 7\n",
     "gen/manual/1.in": b"1\r\n2\r\n",
@@ -176,7 +176,7 @@ GEN: Files = {
     ],
 )
 def test_tps_puts_its_header_and_footer_around_every_input(
-    more: Files, before: str, after: str, tmp_path: Path
+    more: ByteFiles, before: str, after: str, tmp_path: Path
 ) -> None:
     where = folder(tmp_path, {**GEN, **more})
     with pytest.raises(UnmadeError) as caught:
@@ -203,7 +203,7 @@ def test_tps_puts_its_header_and_footer_around_every_input(
 
 # --- pointers -----------------------------------------------------------------------------------------------------
 
-KATTIS: Files = {
+KATTIS: ByteFiles = {
     "problem.yaml": b"name: X\n",
     "data/sample/1.in": b"1\n",
     "data/sample/1.ans": b"1\n",
@@ -234,7 +234,7 @@ def test_a_pointer_of_git_lfs_is_no_file(path: str, kind: object, tmp_path: Path
         {"tests.zip": POINTER},
     ],
 )
-def test_pointers_in_packages_of_other_formats(files: Files, tmp_path: Path) -> None:
+def test_pointers_in_packages_of_other_formats(files: ByteFiles, tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="is a pointer of Git LFS"):
         read_package(folder(tmp_path, files), time_limit=1)
 
@@ -277,7 +277,7 @@ HEADERS = {
     "the messages": b'fprintf(stderr, "translate:success");\n',
 }
 USUAL = b"    ouf.init(argv[2], _output);\n    ans.init(argv[3], _answer);\n// PCMS2\n"
-WITH_CHECKER: dict[str, tuple[Files, str]] = {
+WITH_CHECKER: dict[str, tuple[ByteFiles, str]] = {
     "directory": ({"1.in": b"1\n", "1.out": b"1\n", "checker.cpp": CHECKER}, "testlib.h"),
     "dmoj": (
         {**DMOJ, "init.yml": DMOJ["init.yml"] + b"checker: {name: bridged, args: {files: c.cpp, type: testlib}}\n",

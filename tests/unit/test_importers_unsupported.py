@@ -9,13 +9,13 @@ import pytest
 from judge.errors import PackageError
 from judge.problems.importers import ImporterWords
 from judge.problems.package import read_package
-from tests.support.trees import Files, archive, folder
+from tests.support.packages import ByteFiles, archive, folder
 
-PAIR: Files = {"1.in": b"3\n", "1.out": b"9\n"}
-CASES: Files = {"cases/1.in": b"3\n", "cases/1.out": b"9\n"}
+PAIR: ByteFiles = {"1.in": b"3\n", "1.out": b"9\n"}
+CASES: ByteFiles = {"cases/1.in": b"3\n", "cases/1.out": b"9\n"}
 SPEC = b"#include <tcframe/spec.hpp>\nclass ProblemSpec : public BaseProblemSpec {};\n"
 # The name of each format, the file by which it is recognised, and a package.
-UNSUPPORTED: list[tuple[str, str, Files]] = [
+UNSUPPORTED: list[tuple[str, str, ByteFiles]] = [
     ("BOCA", "description/problem.info", {
         "description/problem.info": b"fullname=B\n", "limits/cpp": b"echo 2\n",
         "input/B_1": b"3\n", "output/B_1": b"9\n",
@@ -35,7 +35,7 @@ UNSUPPORTED: list[tuple[str, str, Files]] = [
 @pytest.mark.parametrize("kind", [folder, archive])
 @pytest.mark.parametrize(("name", "path", "files"), UNSUPPORTED)
 def test_a_package_is_refused_by_name_and_its_tests_are_imported_on_request(
-    tmp_path: Path, name: str, path: str, files: Files, kind: object
+    tmp_path: Path, name: str, path: str, files: ByteFiles, kind: object
 ) -> None:
     where = kind(tmp_path, files)  # type: ignore[operator]
     with pytest.raises(PackageError) as caught:
@@ -56,7 +56,7 @@ def test_a_package_is_refused_by_name_and_its_tests_are_imported_on_request(
         ("omegaUp", {"cases/1.in": b"3\n", "settings.json": b"{}"}),
     ],
 )
-def test_a_package_whose_tests_are_not_made_yet_is_refused_by_name(tmp_path: Path, name: str, files: Files) -> None:
+def test_a_package_whose_tests_are_not_made_yet_is_refused_by_name(tmp_path: Path, name: str, files: ByteFiles) -> None:
     with pytest.raises(PackageError, match=f"belongs to a package of {name}, a format that is not imported"):
         read_package(folder(tmp_path, files, "x"))
 
@@ -70,7 +70,7 @@ def test_a_package_whose_tests_are_not_made_yet_is_refused_by_name(tmp_path: Pat
         {**PAIR, "statements/es.markdown": b"# B\n"},
     ],
 )
-def test_a_directory_with_similar_names_is_imported(tmp_path: Path, files: Files) -> None:
+def test_a_directory_with_similar_names_is_imported(tmp_path: Path, files: ByteFiles) -> None:
     with read_package(folder(tmp_path, files, "x"), time_limit=1) as package:
         assert len(package.manifest.tests) == 1
 

@@ -14,7 +14,7 @@ from judge.errors import PackageError
 from judge.problems import importers
 from judge.problems.importers import ImporterWords, open_package_tree
 from judge.problems.package import Package, read_package
-from tests.support.trees import Files, folder
+from tests.support.packages import ByteFiles, folder
 
 TESTLIB = b'#include "testlib.h"\nint main() {}\n'
 PARTS = b'#include "testlib.h"\nint main() { quitp(0.5); }\n'
@@ -41,11 +41,11 @@ subtask_dependence_2_1 1
 """
 
 
-def numbered(before: str, after: str, numbers: range, folder: str = "") -> Files:
+def numbered(before: str, after: str, numbers: range, folder: str = "") -> ByteFiles:
     return {f"{folder}{before}{n}.{end}": f"{n}\n".encode() for n in numbers for end in ("in", after)}
 
 
-def uoj(tmp_path: Path, conf: str, more: Files | None = None, base: str = "") -> Package:
+def uoj(tmp_path: Path, conf: str, more: ByteFiles | None = None, base: str = "") -> Package:
     files = {**numbered("ab", "out", range(1, 4), base), **numbered("ex_ab", "out", range(1, 3), base)}
     files |= {f"{base}problem.conf": conf.encode(), f"{base}std.cpp": b"int main() {}\n", **(more or {})}
     return read_package(folder(tmp_path, files, "x"))
@@ -160,7 +160,7 @@ outputFile: 'dat#.ans'
 """
 
 
-def syzoj(tmp_path: Path, data: str, more: Files | None = None) -> Package:
+def syzoj(tmp_path: Path, data: str, more: ByteFiles | None = None) -> Package:
     files = {**numbered("dat", "ans", range(1, 4)), "data.yml": data.encode(), **(more or {})}
     return read_package(folder(tmp_path, files, "x"))
 
@@ -249,7 +249,7 @@ INI = b"2\r\nData1.in|Data1.out|1|40|65536\r\nData2.in|Data2.out|1|60|65536\r\n"
 @pytest.mark.parametrize("folders", [("Input/", "Output/"), ("", "")])
 def test_config_ini_in_any_capitals(tmp_path: Path, name: str, folders: tuple[str, str]) -> None:
     base = name.rpartition("/")[0] + "/" if "/" in name else ""
-    files: Files = {name: INI, "statement.md": b"# X\n", "sol.cpp": b"int main() {}\n"}
+    files: ByteFiles = {name: INI, "statement.md": b"# X\n", "sol.cpp": b"int main() {}\n"}
     files |= {f"{base}{folders[0]}data{n}.IN": b"%d\n" % n for n in (1, 2)}
     files |= {f"{base}{folders[1]}data{n}.OUT": b"%d\n" % -n for n in (1, 2)}
     with read_package(folder(tmp_path, files, "x")) as package:
@@ -260,7 +260,7 @@ def test_config_ini_in_any_capitals(tmp_path: Path, name: str, folders: tuple[st
 
 
 def test_an_input_and_an_answer_of_one_name_in_two_folders(tmp_path: Path) -> None:
-    files: Files = {"Config.ini": b"1\nd1.txt|d1.txt|1|100\n", "Input/d1.txt": b"1\n", "Output/d1.txt": b"2\n"}
+    files: ByteFiles = {"Config.ini": b"1\nd1.txt|d1.txt|1|100\n", "Input/d1.txt": b"1\n", "Output/d1.txt": b"2\n"}
     with read_package(folder(tmp_path, files, "x")) as package:
         (test,) = package.manifest.tests
         assert (package.read(test.input), package.read(test.answer)) == (b"1\n", b"2\n")

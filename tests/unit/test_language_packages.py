@@ -9,15 +9,15 @@ from types import ModuleType
 import pytest
 
 from judge.languages.table import load_table
-from tests.support import ansible_plugins
-from tests.support.deployment import ROOT
+from tests.support import ansible
+from tests.support.lab import ROOT
 
 TABLE = load_table()
 
 
 @pytest.fixture(scope="module")
 def plugin() -> ModuleType:
-    return ansible_plugins.plugin("filter", "judge_languages")
+    return ansible.plugin("filter", "judge_languages")
 
 
 @pytest.mark.parametrize("release", ["bookworm", "trixie"])

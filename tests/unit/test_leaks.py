@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support import leaks
+from tests.support import lab
 
 SECRET = "correct-horse-battery-staple-0123456789"
 
@@ -32,26 +32,26 @@ def test_a_secret_directory_is_read_whole_but_for_what_is_public(tmp_path: Path)
     (tmp_path / "pki").mkdir()
     for name in ("admin.token", "cluster.yml", "pki/ca.crt", "pki/ca.passphrase"):
         (tmp_path / name).write_text(f"{name}-{SECRET}\n")
-    found = set(leaks.of_controller(tmp_path).values())
+    found = set(lab.of_controller(tmp_path).values())
     assert found == {"the controller's admin.token", "the controller's pki/ca.passphrase"}
 
 
 @given(st.text(alphabet="{} \n'\"", max_size=9), st.text(alphabet="ab\n ", max_size=9))
 def test_however_it_shows_it_is_found_and_not_repeated(before: str, after: str) -> None:
-    secrets = leaks.needles("it", SECRET + "\n")
+    secrets = lab.needles("it", SECRET + "\n")
     around = (before + SECRET + after).encode()
     for shown in (before + SECRET + after, json.dumps({"a": before + SECRET}), around.hex()):
-        (told,) = leaks.leaks(secrets, {"output": shown})
+        (told,) = lab.leaks(secrets, {"output": shown})
         assert told.startswith("output, line ") and told.endswith(", shows it") and SECRET not in told
-    assert leaks.leaks(secrets, {"output": base64.b64encode(around).decode()}) == ["output, line 1, shows it"]
-    assert leaks.leaks(secrets, {"output": before + after}) == []
+    assert lab.leaks(secrets, {"output": base64.b64encode(around).decode()}) == ["output, line 1, shows it"]
+    assert lab.leaks(secrets, {"output": before + after}) == []
 
 
 @pytest.mark.parametrize("passphrase", [b"", b"xyzzy"])
 def test_of_a_key_only_the_private_half_is_secret(passphrase: bytes) -> None:
     (text, public), (other, _) = pem(passphrase=passphrase), pem(passphrase=passphrase)
-    secrets = leaks.needles("the key", text)
-    assert secrets and leaks.leaks(secrets, {"public": public, "other": other}) == []
+    secrets = lab.needles("the key", text)
+    assert secrets and lab.leaks(secrets, {"public": public, "other": other}) == []
     for shown in (
         text,
         json.dumps(text),
@@ -59,22 +59,22 @@ def test_of_a_key_only_the_private_half_is_secret(passphrase: bytes) -> None:
         text.encode().hex(),
         base64.b64encode(b"x" + text.encode()).decode(),
     ):
-        assert leaks.leaks(secrets, {"output": shown}), shown
+        assert lab.leaks(secrets, {"output": shown}), shown
 
 
 @pytest.mark.parametrize("text", ["", "\n", "short\n"])
 def test_what_is_too_short_to_be_a_secret_is_not_looked_for(text: str) -> None:
-    assert leaks.needles("it", text) == {}
+    assert lab.needles("it", text) == {}
 
 
 def test_the_search_on_a_host_finds_a_copy(tmp_path: Path) -> None:
     """The program that hosts run, here: in a file, and not in a public name's own place."""
     (tmp_path / "copy").write_text(f"password: {SECRET}\n")
     (tmp_path / "other").write_text("nothing\n")
-    script = leaks._SEARCH.replace(
+    script = lab._SEARCH.replace(
         '["/etc", "/home", "/opt/judge", "/root", "/run", "/tmp", "/var"]', repr([str(tmp_path)])
     )
     assert str(tmp_path) in script
-    program = f"PUBLIC = {leaks.PUBLIC!r}\nHOMES = ()\nNEEDLES = {leaks.needles('it', SECRET)!r}\n{script}"
+    program = f"PUBLIC = {lab.PUBLIC!r}\nHOMES = ()\nNEEDLES = {lab.needles('it', SECRET)!r}\n{script}"
     done = subprocess.run([sys.executable, "-"], input=program, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [[str(tmp_path / "copy"), "it"]]

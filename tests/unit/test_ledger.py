@@ -8,15 +8,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from judge.model import messages as m
-from tests.support.ledger import Final, Ledger, faults, longest_gap, outage
-from tests.support.stream import CASES
+from tests.support.clients import CASES, FinalTask, Ledger, faults, longest_gap, outage
 
 VERDICTS = st.sampled_from(["AC", "WA", "RTE", "CE", "TLE"])
 
 
-def final(number: int, verdict: str, **other) -> Final:
+def final(number: int, verdict: str, **other) -> FinalTask:
     values = {"status": "success", "attempt": 1, "judged_by": "e1", "judged": 1, **other}
-    return Final(id=f"{number:024x}", key=f"k{number}", verdict=verdict, **values)
+    return FinalTask(id=f"{number:024x}", key=f"k{number}", verdict=verdict, **values)
 
 
 @st.composite
@@ -35,7 +34,7 @@ def right(draw, least: int = 1) -> Ledger:
     return ledger
 
 
-def one_of(data, ledger: Ledger) -> Final:
+def one_of(data, ledger: Ledger) -> FinalTask:
     return data.draw(st.sampled_from(list(ledger.ended.values())))
 
 
@@ -145,7 +144,7 @@ def test_what_the_api_answers_is_kept():
         ],
         created="",
     )
-    assert Final.of(task) == Final("0" * 24, "ann-7", "success", "AC", 2, "e1", 1)
+    assert FinalTask.of(task) == FinalTask("0" * 24, "ann-7", "success", "AC", 2, "e1", 1)
 
 
 def test_no_two_submissions_of_a_stream_are_alike():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from judge.errors import PackageError
 from judge.problems.importers.line_ends import ChangedLines, plain
 from judge.problems.tree import CHUNK, Folder, Tree
-from tests.support.trees import folder
+from tests.support.packages import folder
 
 
 class Cut(Tree):

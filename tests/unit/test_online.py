@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.ansible_plugins import plugin
-from tests.support.playbook_tasks import ROOT, Task, module, read
-from tests.support.told_by_ansible import value
+from tests.support.ansible import ROOT, Task, module, plugin, read, value
 
 packages = plugin("modules", "judge_packages")
 release = plugin("modules", "judge_release")

@@ -22,8 +22,8 @@ from judge.mongodb.features import Features, number
 from judge.pki.authority import Authority
 from judge.rpc import pki
 from plugins.action.judge_upgrade import decided, way_back
-from tests.support.ansible_plugins import plugin
-from tests.support.deployment import ROOT
+from tests.support.ansible import plugin
+from tests.support.lab import ROOT
 
 BIN = Path(sys.executable).parent
 probe = plugin("modules", "judge_probe")

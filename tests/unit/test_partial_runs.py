@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.playbook_tasks import BUILTIN, PLAYBOOKS, ROOT, read
+from tests.support.ansible import BUILTIN, PLAYBOOKS, ROOT, read
 
 # These change no cluster: they look, make something on the controller, or free a lock that was left behind.
 WITHOUT_LOCK = {"bundle", "precheck", "unlock", "verify"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from tests.support import terminal
+from tests.support import clients
 
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs/pictures"
@@ -43,9 +43,9 @@ def test_pictures_are_small_and_whole() -> None:
 
 
 def test_a_session_is_a_picture_that_loads_nothing(tmp_path: Path) -> None:
-    printed = terminal.run("printf '\\033[1;32mAC\\033[0m <&>\\n'; echo broken >&2; exit 3", tmp_path, {})
+    printed = clients.run_in_terminal("printf '\\033[1;32mAC\\033[0m <&>\\n'; echo broken >&2; exit 3", tmp_path, {})
     assert printed.plain == "AC <&>\nbroken"
-    drawn = terminal.svg([("judgectl status", printed), ("true", Text(""))], "judgectl")
+    drawn = clients.terminal_svg([("judgectl status", printed), ("true", Text(""))], "judgectl")
     for svg in (drawn, (PICTURES / "session.svg").read_text(encoding="utf-8")):
         assert not re.search(r"url\((?!#)|@import|<script|<image|href=", svg)
         assert set(re.findall(r"https?://[^\"]+", svg)) == {"http://www.w3.org/2000/svg"}

@@ -14,7 +14,7 @@ import pytest
 from judge.pki import authority as ca
 from judge.pki.authority import MEMBER
 from judge.rpc.pki import peer_identity
-from tests.support.ansible_plugins import module_utils, plugin, run_module
+from tests.support.ansible import module_utils, plugin, run_module
 
 judge_pki_ca = plugin("action", "judge_pki_ca")
 keys = module_utils("judge_keys")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.ansible_plugins import module_utils, plugin, run_module
+from tests.support.ansible import module_utils, plugin, run_module
 
 lock = module_utils("judge_lock")
 release = plugin("modules", "judge_release")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.ansible_plugins import plugin
+from tests.support.ansible import plugin
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYMENT = ("roles", "playbooks", "molecule", "inventory/example", "plugins", "systemd", "lab", "site.yml")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.ansible_plugins import module_utils, run_module
+from tests.support.ansible import module_utils, run_module
 
 precheck = module_utils("judge_findings")
 observe = module_utils("judge_observe")

@@ -12,7 +12,7 @@ import jinja2
 import pytest
 import yaml
 
-from tests.support.deployment import ROOT
+from tests.support.lab import ROOT
 
 ROLE = ROOT / "roles/judge_mongodb"
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

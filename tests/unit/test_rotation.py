@@ -24,7 +24,7 @@ from judge.pki.authority import Authority, CaError, WantedCertificate, load_requ
 from judge.pki.rotation import Successor
 from judge.rpc import pki
 from plugins.action.judge_rotation import GROUPS, STAGES, digests, left_out, on_hosts, plan
-from tests.support.deployment import ROOT, files_below
+from tests.support.lab import ROOT, files_below
 
 BIN = Path(sys.executable).parent
 # As operators make them: spaces, colons and dashes inside, none at the ends.

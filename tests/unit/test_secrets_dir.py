@@ -16,8 +16,8 @@ from judge.backup.__main__ import main as backup
 from judge.backup.keys import OperatorKey
 from judge.backup.repository import Repository
 from judge.pki.authority import Authority
-from tests.support.ansible_plugins import plugin
-from tests.support.deployment import ROOT, files_below
+from tests.support.ansible import plugin
+from tests.support.lab import ROOT, files_below
 
 BIN = Path(sys.executable).parent
 SECRETS = plugin("action", "judge_secrets")

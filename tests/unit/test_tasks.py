@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.playbook_tasks import BUILTIN, ROOT, read
+from tests.support.ansible import BUILTIN, ROOT, read
 
 FILES = sorted([*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/*.yml")])
 

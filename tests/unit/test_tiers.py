@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.deployment import ROOT
+from tests.support.lab import ROOT
 from tests.tiers import LONG_GROUPS, group_of, in_slice
 
 

@@ -19,8 +19,7 @@ import pytest
 
 from plugins.module_utils.judge_files import FORMAT
 from plugins.module_utils.judge_lock import one_at_a_time
-from tests.support.ansible_plugins import run_module
-from tests.support.playbook_tasks import ROOT, read
+from tests.support.ansible import ROOT, read, run_module
 
 MINE = {"owner": getpass.getuser(), "group": grp.getgrgid(os.getgid()).gr_name}
 PIP = Path("/usr/share/python-wheels")

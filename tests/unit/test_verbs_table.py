@@ -14,7 +14,7 @@ import pytest
 
 from tests.cluster.table import ALL, KILLED, ROWS, VERBS, named
 from tests.cluster.verbs import HEAD, Row, Table
-from tests.support.deployed import HOSTS
+from tests.support.lab import HOSTS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/playbooks/README.md"

@@ -1,4 +1,4 @@
-// For Chrome.walk (browser.py): notes what gets the focus and how that is seen; window.walked() says what is wrong.
+// For Chrome.walk (pages.py): notes what gets the focus and how that is seen; window.walked() says what is wrong.
 const controls = "a, button, input:not([type=hidden]), select, textarea, summary, [tabindex]";
 const wanted = [...document.querySelectorAll(controls)]
   .filter((one) => one.checkVisibility({visibilityProperty: true}) && one.getClientRects().length && !one.disabled

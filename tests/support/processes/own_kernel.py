@@ -1,6 +1,7 @@
 """Runs pytest on a lab host with a kernel of its own (scripts/test-cgroup2), and says what kind of place that is.
 
-python -m tests.support.own_kernel [pytest arguments …]: in a unit with Delegate=yes, as root, in the machine's files.
+`python -m tests.support.processes.own_kernel [pytest arguments …]`: in a unit with Delegate=yes, as root, in the
+machine's files.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sys
 from pathlib import Path
 
 from judge.sandbox import cgroup_v2, drivers
-from tests.support.machine import fork_cost, no_32_bit_calls
+from tests.support.sandbox import fork_cost, no_32_bit_calls
 
 MODULES = Path("/usr/lib/uml/modules")
 # Socket families that no program may use: where the kernel has none of them, their refusal would prove nothing.

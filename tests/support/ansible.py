@@ -1,14 +1,61 @@
-"""All tasks of a playbook in their order, with those that it imports and includes: read, without Ansible."""
+"""The project's Ansible plug-ins, role variables and playbook tasks."""
 
 from __future__ import annotations
 
+import importlib
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+def module_utils(name: str) -> ModuleType:
+    """One of plugins/module_utils."""
+    return plugin("module_utils", name)
+
+
+def plugin(kind: str, name: str) -> ModuleType:
+    """One of plugins/action, plugins/filter, plugins/modules or plugins/module_utils."""
+    return importlib.import_module(f"plugins.{kind}.{name}")
+
+
+def run_module(name: str, arguments: dict[str, Any], *, check: bool = False) -> dict[str, Any]:
+    """Run a module as a process, as on a host, and return its result."""
+    given = {"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_check_mode": check}}
+    program = (
+        "import runpy; from ansible.module_utils import basic; "
+        f"basic._ANSIBLE_ARGS = {json.dumps(given).encode()!r}; basic._ANSIBLE_PROFILE = 'legacy'; "
+        f"runpy.run_module('plugins.modules.{name}', run_name='__main__')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def value(role: str, variable: str, **given: Any) -> Any:
+    """A variable of a role, with its defaults and variables, and with what an inventory would give."""
+    place = ROOT / "roles" / role
+    files = [place / "defaults/main.yml", place / "vars/main.yml"]
+    more = {"role_path": str(place), "wanted": f"{{{{ {variable} }}}}", **given}
+    options = [word for file in files if file.exists() for word in ("-e", f"@{file}")]
+    done = subprocess.run(
+        [Path(sys.executable).parent / "ansible", "localhost", "-i", "localhost,", "-m", "debug", "-a", "var=wanted",
+         *options, "-e", json.dumps(more)],
+        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return json.loads(done.stdout.partition("=>")[2])["wanted"]
+
+
 PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))
 BUILTIN = "ansible.builtin."
 # Keys that a task may have besides its module.

@@ -15,7 +15,7 @@ import yaml
 from judge.boot import pidfile, procs, status
 from tests.support.servers import free_port, wait_for
 
-RUNNER = Path(__file__).with_name("boot_runner.py")
+RUNNER = Path(__file__).parent / "processes/boot_runner.py"
 QUICK = {
     "serving_timeout": 1, "serving_failures": 2, "start_timeout": 5, "restart_min": 0.05, "restart_max": 0.4,
     "start_retries": 2, "healthy_after": 0.5, "stop_grace": 2,

@@ -1,7 +1,7 @@
 """What copies of a host's keys open: every door of each judicator is tried with each of them, over the network.
 
-Runs as a program inside of a lab's network: `python -m tests.support.thief DIRECTORY ADDRESS…` prints, by certificate,
-address and door, "open" or why not.
+Runs as a program inside of a lab's network: `python -m tests.support.processes.thief DIRECTORY ADDRESS…` prints, by
+certificate, address and door, "open" or why not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run the real etcd daemon (judge.etcd.member) in processes of its own, several on loopback."""
+"""The etcd daemon in processes of its own: members, clusters, certificates by role, lost answers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent import futures
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from judge.config import EtcdClient, EtcdConfig, load
+from judge.config import EtcdClient, EtcdConfig, Tls, load
 from judge.errors import JudgeError
 from judge.etcd.client import Etcd
 from judge.etcd.discovery import host_port
+from judge.etcd.wire import connect, grpc
 from judge.failpoint import VARIABLE
+from judge.rpc import pki
 from tests.support.servers import free_port, wait_for
 
 TOKEN = "test-cluster-token"
@@ -140,4 +143,108 @@ def cluster(root: Path, count: int, spare: int = 0) -> Iterator[list[Host]]:
         first[0].wait_voters(*first)
         for host in made[count:]:
             host.configure("join", made)
+        yield made
+
+
+class Cutter(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """`lose`: how many answers of `method` are lost, from the first call on that etcd has done. `done` counts them."""
+
+    def __init__(self, upstream: str, method: str) -> None:
+        self.method = method
+        self.lose = 0
+        self.done = 0
+        self.channel = connect(upstream, None)
+
+    def service(self, details: Any) -> Any:
+        def call(raw: bytes, context: Any) -> bytes:
+            answer, failure = b"", None
+            try:
+                answer = self.channel.unary_unary(details.method)(raw, timeout=10)
+            except grpc.RpcError as exc:
+                failure = exc
+            if details.method.endswith(self.method) and self.lose > 0 and (failure is None or self.done):
+                self.lose -= 1
+                self.done += 1
+                context.abort(grpc.StatusCode.UNAVAILABLE, "Socket closed")
+            if failure is not None:
+                context.abort(failure.code(), failure.details())
+            return answer
+
+        return grpc.unary_unary_rpc_method_handler(call)
+
+
+@contextmanager
+def cutting(upstream: str, method: str) -> Iterator[tuple[str, Cutter]]:
+    """Serve before `upstream` (`host:port`): the address, and the cutter."""
+    cutter = Cutter(upstream, method)
+    server = grpc.server(futures.ThreadPoolExecutor(8), [cutter])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}", cutter
+    finally:
+        server.stop(None).wait()
+        cutter.channel.close()
+
+
+ROLES = ("etcd", "judicator", "mongodb", "executor", "gateway", "proxy", "https", "boot", "stranger")
+
+
+class Authority:
+    """A certificate authority on loopback."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        pki.make_ca(directory)
+
+    def tls(self, role: str, name: str = "h1") -> Tls:
+        return pki.issue(self.directory, name, role, ["127.0.0.1", "127.0.0.2", "localhost"])
+
+    def etcd(self, host: Host, role: str, address: str = "127.0.0.1", name: str = "h1") -> Etcd:
+        """A client of one host with a certificate of this role."""
+        endpoint = host_port(host.client).replace("127.0.0.1", address)
+        return Etcd(EtcdClient(endpoints=[endpoint], tls=self.tls(role, name), timeout=5))
+
+
+class SecureHost(Host):
+    """A member with certificates, each host its own."""
+
+    def __init__(self, root: Path, name: str, authority: Authority) -> None:
+        super().__init__(root, name)
+        self.authority = authority
+        self.client = self.client.replace("http", "https")
+        self.peer = self.peer.replace("http", "https")
+
+    def configure(self, bootstrap: str, listed: list[Host], **more: Any) -> Host:
+        tls = {key: str(path) for key, path in self.authority.tls("etcd", self.name).model_dump().items()}
+        # On two addresses, as a member that listens on its own and for its own host.
+        listen = [self.client, self.client.replace("127.0.0.1", "127.0.0.2")]
+        return super().configure(bootstrap, listed, tls=tls, peer_tls=tls, listen_client=listen, **more)
+
+    def etcd(self) -> Etcd:
+        return self.authority.etcd(self, "etcd")
+
+
+@contextmanager
+def secure_hosts(root: Path, count: int) -> Iterator[list[SecureHost]]:
+    """That many hosts of one authority, not started; whatever runs at the end is killed."""
+    authority = Authority(root / "pki")
+    made = [SecureHost(root, f"m{number}", authority) for number in range(1, count + 1)]
+    try:
+        yield made
+    finally:
+        for host in made:
+            if host.process is not None:
+                if host.process.poll() is None:
+                    host.process.kill()
+                host.process.wait()
+
+
+@contextmanager
+def secure_cluster(root: Path, count: int) -> Iterator[list[SecureHost]]:
+    """A running cluster of `count` members with certificates."""
+    with secure_hosts(root, count) as made:
+        for host in made:
+            host.configure("initialise", list(made)).start()
+        made[0].wait_voters(*made)
         yield made
