@@ -23,7 +23,7 @@ help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.run  ## what running needs: packages of the system and of Python
-setup-test: $(VENV)/.test  ## what testing needs, too
+setup-test: $(VENV)/.client  ## what testing needs, too
 
 $(VENV)/.run: pyproject.toml constraints.txt setup.py judge/sandbox/agent.c judge/sandbox/agent.h judge/sandbox/calls.c judge/sandbox/launcher.c judge/sandbox/network.c judge/sandbox/walls.c scripts/install-packages
 	@scripts/install-packages run
@@ -37,6 +37,11 @@ $(VENV)/.test: $(VENV)/.run
 	@$(PIP) install -c constraints.txt -e '.[embedded,dev,otel]' 2> >(grep -v '^WARNING' >&2)
 	@# alone: what is wanted is axe.min.js in it, not the 165 MB of the browser driver that it asks for
 	@$(PIP) install -c constraints.txt --no-deps axe-playwright-python 2> >(grep -v '^WARNING' >&2)
+	@touch $@
+
+# Built again when the API or the client changes.
+$(VENV)/.client: $(VENV)/.test scripts/make-clients $(wildcard clients/python/*.* clients/python/judge_client/*.py judge/*.py judge/model/*.py judge/gateway/api/*.py)
+	@$(BIN)/python scripts/make-clients
 	@touch $@
 
 demo: setup  ## start a cluster, judge examples/, show a table, stop
@@ -64,13 +69,13 @@ lint: setup-test  ## format, style, roles, shell
 	PATH="$$PWD/$(BIN):$$PATH" $(BIN)/ansible-lint --offline
 	shellcheck $(SHELL_SCRIPTS)
 	$(BIN)/python scripts/role-tables --check
-	$(BIN)/python scripts/make-clients --check
 
 docs: setup-test  ## the documentation as a site in out/site; a warning is an error
 	@$(BIN)/python scripts/make-docs out/site
 
-clients: setup-test  ## what is generated from the API: the Python client's calls and messages, the Postman collection
+clients: $(VENV)/.test  ## what is generated from the API, in out/clients: the Python client's wheel, the Postman collection
 	$(BIN)/python scripts/make-clients
+	@touch $(VENV)/.client
 
 # Heavy toolchains come here only: five minutes and 6 GB.
 test-languages: setup-test  ## all languages of the table: install what Debian has, and judge in each of them (root)

@@ -137,9 +137,8 @@ def wheels_of(name: str, target: Path, done: set[str]) -> None:
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The interpreter of a venv with the client's wheel, and of all else only what the wheel asks for."""
     room = tmp_path_factory.mktemp("wheel")
-    shutil.copytree(CLIENT, room / "source", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", room, room / "source"]
+    wheel = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", room, CLIENT]
     subprocess.run(wheel, check=True, capture_output=True)
     (made,) = room.glob("judge_client-*.whl")
     venv.create(room / "venv", with_pip=False)

@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
+import judge_client
 from judge.ctl.api import Api
 from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnauthorizedError, UnavailableError
 from judge.model import messages as m
@@ -425,7 +426,7 @@ def told(fields: dict[str, Any]) -> str:
     )
 
 
-FILE = Path(__file__).parents[2] / "docs/judge.postman.json"
+FILE = Path(judge_client.__file__).parent / "judge.postman.json"
 # Scripts of a collection may only do this here: a variable is set from the answer.
 SCRIPT = re.compile(r"pm\.collectionVariables\.set\('(\w+)', pm\.response\.json\(\)\.(\w+)\);")
 
