@@ -36,8 +36,9 @@ log = logging.getLogger(__name__)
 CALLS: Final = Metric("judge_callbacks_total", "Callbacks of Judge0's API that were tried", ["outcome"])
 CALLS.labels("given up")  # an alert hears of no first one when the series begins with it
 _LOOK: Final = 0.5
-# Calls at once: to one host, of one user, in all. A user with many names for one slow receiver is bounded, too.
-_EACH, _OF_USER, _ALL = 8, 16, 32
+# Calls at once: to one host, of one user, in all. A user with many names for one slow receiver is bounded, too, and has
+# at most half of what the calls of others leave: several such users leave room for somebody else.
+_EACH, _OF_USER, _ALL = 8, 16, 64
 # So many that are due are looked at in a round, of each no more than it takes to choose.
 _SEEN: Final = 500
 _BRIEF: Final = {"user": 1, "callback": 1, "callback_tries": 1, "callback_host": 1}
@@ -81,8 +82,8 @@ class Callbacks:
             due: Bson = {
                 "done": True,
                 "callback": {"$lte": clock.wall()},
-                "user": {"$nin": self._full(1, _OF_USER)},
-                "callback_host": {"$nin": self._full(0, _EACH)},
+                "user": {"$nin": self._full_users()},
+                "callback_host": {"$nin": self._full_hosts()},
             }
             if closed := self._receivers.closed():
                 due["$nor"] = [{"callback_host": host, "user": user} for host, user in closed]
@@ -91,7 +92,7 @@ class Callbacks:
                 if len(self._busy) >= _ALL:
                     break
                 receiver = doc.get("callback_host", ""), doc["user"]
-                if receiver[0] in self._full(0, _EACH) or receiver[1] in self._full(1, _OF_USER):
+                if receiver[0] in self._full_hosts() or receiver[1] in self._full_users():
                     continue
                 if self._receivers.room(receiver) > 0 and await self._claim(doc):
                     begun = self._receivers.begin(receiver)
@@ -100,9 +101,15 @@ class Callbacks:
                     self._busy[sending] = receiver
                     sending.add_done_callback(self._busy.pop)
 
-    def _full(self, part: int, most: int) -> list[str]:
-        """The hosts (part 0) or users (part 1) with so many calls under way."""
-        return [name for name, count in Counter(key[part] for key in self._busy.values()).items() if count >= most]
+    def _full_hosts(self) -> list[str]:
+        """The hosts to which no more calls are made now."""
+        counts = Counter(host for host, _ in self._busy.values())
+        return [host for host, count in counts.items() if count >= _EACH]
+
+    def _full_users(self) -> list[str]:
+        """The users of whom no more calls are made now."""
+        counts = Counter(user for _, user in self._busy.values())
+        return [user for user, count in counts.items() if count >= _share(len(self._busy) - count)]
 
     async def _claim(self, doc: TaskDocument) -> bool:
         """Says whether this try is ours. Once the lease is over, the judicator that leads then may try again."""
@@ -163,3 +170,8 @@ class Callbacks:
             return await self._blobs.get(blob)
         except NotFoundError:  # deleted meanwhile
             return b""
+
+
+def _share(others: int) -> int:
+    """The number of calls that one user may have under way while others have so many. Pure."""
+    return max(1, min(_OF_USER, (_ALL - others) // 2))
