@@ -120,6 +120,35 @@ def text_of(container: Any, key: Any) -> str:
     return str(value) if isinstance(value, int | float) else ""
 
 
+def merged(*parts: Mapping[Any, Any]) -> Fields:
+    """Several mappings as one, of which the later ones count; with what the files write of each value."""
+    whole = Fields()
+    written: dict[Any, str] = {}
+    for part in parts:
+        whole.update(part)
+        for key in part:
+            written.pop(key, None)
+        written |= {key: text for key, text in getattr(part, "written", {}).items() if key in part}
+    whole.written = written
+    return whole
+
+
+def optional_text(container: Any, key: Any) -> str | None:
+    """The text of a value as the file writes it, None without a value; of a list or a mapping what a refusal shows."""
+    value = container.get(key)
+    if value is None:
+        return None
+    return str(value) if isinstance(value, list | dict) else text_of(container, key)
+
+
+def texts_of(container: Any, key: Any) -> list[str]:
+    """The texts of a list, or of one value in its place, as the file writes them; empty where there is none."""
+    value = container.get(key)
+    if isinstance(value, list):
+        return [text_of(value, index) for index in range(len(value))]
+    return [] if value is None else [text_of(container, key)]
+
+
 class SpelledInt(int):
     """A whole number that the file writes in another way than `str` does, such as 007 or 0x1F."""
 

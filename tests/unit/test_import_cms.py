@@ -817,6 +817,16 @@ def test_statements_by_the_names_of_languages(tmp_path, names, found):
         assert {one.language for one in package.manifest.statements} == found
 
 
+def test_words_that_yaml_has_as_truth_values(tmp_path):
+    """`no` is Norwegian, and the name of a file."""
+    text = yaml("primary_language: no\ninfile: on\noutfile: off\n")
+    text["task.yaml"] = str(text["task.yaml"]).replace('infile: ""\n', "").replace('outfile: ""\n', "")
+    with load(tmp_path, text) as package:
+        assert {one.language for one in package.manifest.statements} == {"no"}
+        assert package.manifest.task is not None
+        assert (package.manifest.task.input_file, package.manifest.task.output_file) == ("on", "off")
+
+
 def test_tests_that_are_not_made_are_said_before_anything_else(tmp_path):
     files = with_(json_plus(EXPORT, type="Notice", time_limit=10000), {f"tests/{name}.in": None for name in TESTS})
     with pytest.raises(PackageError, match=r"has no tests/NAME\.in; make the tests first"):

@@ -71,6 +71,15 @@ def test_cases_with_points(tmp_path: Path) -> None:
     assert package.infer and any(note.startswith("not carried over: time and memory limit") for note in package.notes)
 
 
+def test_names_that_yaml_has_as_truth_values(tmp_path: Path) -> None:
+    """`no`, `on` and `yes` are names of files here."""
+    init = "file_io: {input: no, output: yes}\ntest_cases:\n- {in: on, out: off, points: 1}\n"
+    with taken(tmp_path, init, data("on", "off")) as package:
+        assert list(inputs(package).values()) == ["on"]
+        assert package.manifest.task is not None
+        assert (package.manifest.task.input_file, package.manifest.task.output_file) == ("no", "yes")
+
+
 def test_cases_of_the_same_worth_share_a_group(tmp_path: Path) -> None:
     init = "points: 20\ntest_cases:\n" + "".join(f"- {{in: {n}.in, out: {n}.out}}\n" for n in range(1, 6))
     files = data(*(f"{n}.{end}" for n in range(1, 6) for end in ("in", "out")))

@@ -46,6 +46,21 @@ def test_tests_without_settings(tmp_path: Path) -> None:
         assert manifest.validator_flags == ["case_sensitive"]
 
 
+def test_names_that_yaml_has_as_truth_values(tmp_path: Path) -> None:
+    """`no`, `on` and `yes` are names of files, subtasks and programs here."""
+    config = (
+        "filename: no\nuser_extra_files: [yes]\n"
+        "subtasks:\n- {id: no, score: 50, cases: [{input: off, output: a1.out}]}\n"
+        "- {id: yes, if: [no], score: 50, cases: [{input: a2.in, output: a2.ans}]}\n"
+    )
+    with load(tmp_path, config, {"testdata/off": b"3\n", "testdata/yes": b"1\n"}) as package:
+        manifest = package.manifest
+        assert manifest.task is not None
+        assert (manifest.task.input_file, manifest.task.output_file) == ("no.in", "no.out")
+        assert [one.require_pass for one in manifest.groups if "/" in one.name] == [[], ["secret/1_no"]]
+        assert {name for files in manifest.include.values() for name in files} == {"yes"}
+
+
 @pytest.mark.parametrize(
     ("said", "seconds", "mib"),
     [

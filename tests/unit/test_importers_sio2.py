@@ -48,6 +48,14 @@ def groups(package: Package) -> dict[str, tuple[float | None, list[str]]]:
     return found
 
 
+def test_a_title_that_yaml_has_as_a_truth_value(tmp_path: Path) -> None:
+    config = b"title: No\nextra_compilation_files: [on]\nextra_compilation_args: {cpp: [off]}\n"
+    with pytest.raises(PackageError, match="extra_compilation_args: 'off' changes how submissions are compiled"):
+        read(tmp_path / "a", {**ABC, "config.yml": config})
+    with read(tmp_path / "b", {**ABC, "config.yml": b"title: No\n"}) as package:
+        assert package.manifest.title == "No"
+
+
 @pytest.mark.parametrize("kind", [folder, archive])
 def test_a_whole_package(kind: object, tmp_path: Path) -> None:
     files = {f"abc/{path}": data for path, data in ABC.items()}

@@ -304,10 +304,9 @@ class _CmsConversion:
         """The files for input and output. Where nothing is said, input.txt and output.txt, if sources use them."""
         for plain, other, usual in (("infile", "input_file", "input.txt"), ("outfile", "output_file", "output.txt")):
             key = plain if plain in self._conf else other
-            value = self._conf.get(key)
+            name = self._conf.text(key)
             if key not in self._conf:
-                value = usual if self._mentions(usual, graded=graded) else ""
-            name = str(value or "")
+                name = usual if self._mentions(usual, graded=graded) else ""
             if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", name):
                 raise PackageError(f"{self._where}: {key}: '{clean(name, 40)}' is not the name of a file")
             if name:
@@ -434,7 +433,7 @@ class _CmsConversion:
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     def _statements(self) -> None:
-        language = clean(str(self._get("primary_language") or "it"), 10)
+        language = clean(self._conf.text("primary_language") or "it", 10)
         for path in ("statement/statement.pdf", "testo/testo.pdf", "statement/testo.pdf"):
             if path in self._tree.files:
                 ioi.put_statement(self._draft, path, language)

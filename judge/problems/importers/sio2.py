@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from judge import yamltext
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import ioi, testlib
@@ -85,9 +86,9 @@ class _Sio2Conversion:
         self._name = _short_name(tree)
         self._path = next((one for one in _CONFIGS if one in tree.files), "")
         self._where = tree.where(self._path or "config.yml")
-        self._conf: Mapping[str, Any] = {}
+        self._conf = yamltext.Fields()
         if self._path:
-            self._conf = metadata.read(tree.read(self._path, metadata.YAML_BYTES), self._where).value or {}
+            self._conf = metadata.read(tree.read(self._path, metadata.YAML_BYTES), self._where).value or self._conf
         self._task = ioi.TaskKeys()
 
     def convert(self) -> Draft:
@@ -96,7 +97,7 @@ class _Sio2Conversion:
         if not self._name:
             raise PackageError(f"{self._tree.label}: has no in/NAME1.in beside prog/; expected a package of SIO2")
         draft.name = self._name
-        draft.problem["name"] = clean(str(self._conf.get("title") or self._title() or self._name))
+        draft.problem["name"] = clean(self._conf.text("title") or self._title() or self._name)
         self._refuse()
         known = _KNOWN | {key for key in map(str, self._conf) if _OTHER.fullmatch(key)}
         draft.check_keys(self._conf, known, self._where, strict=True)
@@ -222,7 +223,7 @@ class _Sio2Conversion:
         """The groups whose tests count in each as well."""
         said = self._conf.get("subtask_dependencies") or {}
         good = isinstance(said, dict) and all(isinstance(one, list) for one in said.values())
-        found = {str(key): [str(one) for one in value] for key, value in said.items()} if good else {}
+        found = {str(key): yamltext.texts_of(said, key) for key in said} if good else {}
         odd = next((one for key, value in found.items() for one in (key, *value) if one not in groups), None)
         if not good or odd is not None:
             why = f"'{clean(odd, 40)}' is no group with points" if odd is not None else "expected lists of groups"
@@ -290,11 +291,11 @@ class _Sio2Conversion:
 
     def _libraries(self) -> None:
         """Files that submissions are compiled with: sources in C and C++ that are arguments, headers, modules."""
-        draft, raw, args = self._draft, self._conf.get("extra_compilation_files") or [], {}
+        draft, args = self._draft, {}
         said = self._conf.get("extra_compilation_args") or {}
-        for language, value in said.items() if isinstance(said, dict) else ():
-            args[str(language)] = [str(one) for one in (value if isinstance(value, list) else [value])]
-        names = [str(one) for one in (raw if isinstance(raw, list) else [raw])]
+        for language in said if isinstance(said, dict) else ():
+            args[str(language)] = yamltext.texts_of(said, language)
+        names = yamltext.texts_of(self._conf, "extra_compilation_files")
         odd = "" if isinstance(said, dict) else str(said)
         for language, words in args.items():
             plain = language in {"c", "cpp", "cc"}

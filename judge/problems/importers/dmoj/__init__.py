@@ -6,6 +6,7 @@ import math
 import re
 from typing import Any
 
+from judge import yamltext
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers.dmoj import generation, graders, programs, tests
@@ -149,7 +150,7 @@ def _file_io(draft: Draft, said: dict[str, Any], where: str) -> None:
     redirects = said.get("io_redirects") or {}
     if not isinstance(given, dict) or not isinstance(redirects, dict):
         raise PackageError(f"{where}: file_io: expected a mapping with input and output")
-    names = {key: given.get(key) for key in ("input", "output")}
+    names = {key: yamltext.optional_text(given, key) for key in ("input", "output")}
     for name, how in redirects.items():
         number = how.get("fd") if isinstance(how, dict) else None
         key = {"0": "input", "stdin": "input", "1": "output", "stdout": "output"}.get(str(number))
@@ -168,7 +169,7 @@ def _io_mode(said: dict[str, Any], where: str) -> dict[str, Any]:
     mode = said.get("io_mode")
     if mode not in (None, "std", "file"):
         raise PackageError(f"{where}: io_mode: '{str(mode)[:40]}' is neither std nor file")
-    names = {key: said.get(f"{key}_file") for key in ("input", "output")}
+    names = {key: yamltext.optional_text(said, f"{key}_file") for key in ("input", "output")}
     if mode == "file" and not all(names.values()):
         raise PackageError(f"{where}: io_mode: is file, so input_file and output_file must be names of files; add them")
     return names if mode == "file" else {}

@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
+from judge import yamltext
 from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Content, Draft, Ref
@@ -65,20 +66,23 @@ class DmojGeneration:
 
     def _said(self, keys: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         """The generator's sources, and its arguments."""
+        sources, args = (keys, "generator"), (keys, "generator_args")
         said = keys["generator"]
-        args = keys.get("generator_args")
         if isinstance(said, dict):
             self._draft.check_keys(said, _OF_GENERATOR, f"{self._where}: generator")
-            args = args or said.get("args")
-            said = said.get("source")
-        sources = said if isinstance(said, list) else [said]
-        found = args if isinstance(args, list) else [] if args is None else [args]
-        for what, values in (("generator", sources), ("generator_args", found)):
-            if not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in values):
-                raise PackageError(f"{self._where}: {what}: expected names of files, and a list of arguments")
-            if any("\0" in str(one) or len(str(one)) > 4096 for one in values) or len(values) > 200:
-                raise PackageError(f"{self._where}: {what}: has too many or too long words")
-        return [str(one) for one in sources], [str(one) for one in found]
+            sources, args = (said, "source"), args if keys.get("generator_args") else (said, "args")
+        return self._words("generator", *sources), self._words("generator_args", *args)
+
+    def _words(self, what: str, container: Mapping[str, Any], key: str) -> list[str]:
+        """A list of words, or one."""
+        value = container.get(key)
+        values = value if isinstance(value, list) else [value]
+        if not all(isinstance(one, str | int | float) or (one is None and what != "generator") for one in values):
+            raise PackageError(f"{self._where}: {what}: expected names of files, and a list of arguments")
+        words = yamltext.texts_of(container, key)
+        if any("\0" in word or len(word) > 4096 for word in words) or len(words) > 200:
+            raise PackageError(f"{self._where}: {what}: has too many or too long words")
+        return words
 
     def _source(self, names: list[str]) -> testlib.ProgramSource:
         """The first that is no header is the program; others are compiled with it."""

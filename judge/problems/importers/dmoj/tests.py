@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from judge import yamltext
 from judge.errors import PackageError
 from judge.problems.importers import line_ends
 from judge.problems.importers.cases import ImportedCase, ImportedSubtask, Rule, points, write_plain, write_scored
@@ -58,11 +59,11 @@ class _TestsSource:
     # Cases whose files are texts for that judge.
     texts: list[ImportedCase] = field(default_factory=list)
 
-    def find(self, name: Any, what: str) -> Content:
+    def find(self, name: str | None, what: str) -> Content:
         """The file of this name; nothing is said of a file that a case does not have."""
         if name is None:
             return b""
-        path = str(name).replace("\\", "/").removeprefix("./")
+        path = name.replace("\\", "/").removeprefix("./")
         for tree in (self.draft.tree, self.archive):
             if tree is not None and path in tree.files:
                 return Ref(tree, path)
@@ -75,7 +76,7 @@ def put(
     draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None, asked: ImporterWords, *, partial: bool
 ) -> None:
     """All tests. `partial`: a checker or interactor may give a part of a case's points."""
-    name = str(said.get("archive") or "")
+    name = yamltext.optional_text(said, "archive") or ""
     generation = DmojGeneration(draft, where)
     source = _TestsSource(draft, archive, where, generation, "" if archive else posixpath.splitext(name)[0], asked)
     listed = said.get("test_cases")
@@ -83,7 +84,7 @@ def put(
     if not isinstance(pretests, list):
         raise PackageError(f"{where}: pretest_test_cases: expected a list of cases")
     listed, pretests = _entries(draft, listed, pretests, source)
-    top = {key: said[key] for key in _INHERITED if key in said}
+    top = _inherited(said)
     subtasks: list[ImportedSubtask] = []
     batches: list[str] = []
     entries = [(entry, True) for entry in pretests] + [(entry, False) for entry in listed]
@@ -132,7 +133,7 @@ def _subtask(
 ) -> ImportedSubtask:
     """A batch, or a case of its own, which is a batch of one for the score."""
     _check_keys(entry, source)
-    keys = {**top, **{key: entry[key] for key in _INHERITED if key in entry}}
+    keys = yamltext.merged(top, _inherited(entry))
     worth = Fraction(0) if first else points(keys.get("points", 1), f"{source.where}: test_cases: {number}: points")
     name = f"{number:02d}"
     batched = entry.get("batched")
@@ -143,7 +144,7 @@ def _subtask(
     batches.append(name)
     for one in batched:
         _check_keys(one, source)
-    cases = [_case({**keys, **one}, f"{name}_{place:02d}", source) for place, one in enumerate(batched, 1)]
+    cases = [_case(yamltext.merged(keys, one), f"{name}_{place:02d}", source) for place, one in enumerate(batched, 1)]
     if not cases:
         raise PackageError(f"{source.where}: test_cases: {number}: batched: has no cases")
     rule: Rule = "min" if partial else "all"
@@ -183,9 +184,17 @@ def _dependencies(entry: Mapping[str, Any], number: int, source: _TestsSource, b
     return [batches[one - 1] for one in given]
 
 
+def _inherited(said: Mapping[str, Any]) -> yamltext.Fields:
+    """The keys that hold for each case below."""
+    whole = yamltext.merged(said)
+    for key in [key for key in whole if key not in _INHERITED]:
+        del whole[key]
+    return whole
+
+
 def _case(keys: Mapping[str, Any], name: str, source: _TestsSource) -> ImportedCase:
-    given = source.find(keys.get("in"), "in")
-    answer = source.find(keys.get("out"), "out")
+    given = source.find(yamltext.optional_text(keys, "in"), "in")
+    answer = source.find(yamltext.optional_text(keys, "out"), "out")
     if source.generation.wanted(keys):
         given, printed = source.generation.files(keys, name, given)
         answer = printed if keys.get("out") is None else answer

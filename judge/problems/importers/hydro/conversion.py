@@ -157,7 +157,7 @@ class HydroConversion:
         draft.report.took(f"{sum(len(one.cases) for one in subtasks)} tests in {len(subtasks)} subtasks")
         if kind == "submit_answer":
             draft.problem["type"] = ["scoring", "submit-answer"]
-        name = str(self._conf.get("filename") or "")
+        name = yamltext.optional_text(self._conf, "filename") or ""
         if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,90}", name):
             raise PackageError(f"{self._where}: filename: '{clean(name, 40)}' is not the name of a file")
         if name:
@@ -250,7 +250,7 @@ class HydroConversion:
         found = {one.name: one for one in self._found(partial=partial)}
         filled = []
         for number, said in enumerate(listed, 1):
-            one = found.pop(str(said.get("id")), None)
+            one = found.pop(yamltext.optional_text(said, "id") or "", None)
             if one is None:
                 where = f"{self._where}: subtasks.{number}: cases"
                 raise PackageError(f"{where}: expected a list of mappings with input and output, or files as ID-1.in")
@@ -269,14 +269,13 @@ class HydroConversion:
         kind = str(said.get("type") or "min")
         if kind not in {"min", "sum"}:
             raise PackageError(f"{where}: type: '{clean(kind, 40)}' is neither min nor sum, which there are here")
-        requires = said.get("if") or []
         rule: Rule = "each" if kind == "sum" else "min" if partial else "all"
         return ImportedSubtask(
-            str(said.get("id", number)),
+            yamltext.optional_text(said, "id") or str(number),
             cases or self._cases(said.get("cases"), where),
             points(said.get("score") or 0, f"{where}: score"),
             rule,
-            [str(one) for one in (requires if isinstance(requires, list) else [requires])],
+            yamltext.texts_of(said, "if"),
         )
 
     def _cases(self, listed: Any, where: str) -> list[ImportedCase]:
@@ -286,16 +285,16 @@ class HydroConversion:
         for number, one in enumerate(listed, 1):
             self._draft.check_keys(one, _OF_CASES, f"{where}: cases.{number}")
             self._note(one, f"{where}: cases.{number}")
-            given = self._file(one.get("input"), f"{where}: cases.{number}: input")
-            answer = self._file(one.get("output"), f"{where}: cases.{number}: output")
+            given = self._file(yamltext.optional_text(one, "input"), f"{where}: cases.{number}: input")
+            answer = self._file(yamltext.optional_text(one, "output"), f"{where}: cases.{number}: output")
             value = points(one["score"], f"{where}: cases.{number}: score") if one.get("score") else None
             name = posixpath.splitext(posixpath.basename(given.path))[0] if given else str(number)
             found.append(ImportedCase(name, given or b"", answer or b"", points=value))
         return found
 
-    def _file(self, name: Any, where: str) -> Ref | None:
+    def _file(self, name: str | None, where: str) -> Ref | None:
         """A file of testdata/; nothing, or /dev/null, is an empty one."""
-        if name is None or str(name) == "/dev/null":
+        if name is None or name == "/dev/null":
             return None
         path = posixpath.normpath(f"{self._base}{name}")
         if path not in self._tree.files:
@@ -355,7 +354,7 @@ class HydroConversion:
     def _collected(self, kind: str) -> list[str] | None:
         """The flags that do what a checker of testlib's collection does, which is called by its name there."""
         said = self._conf.get("checker")
-        name = str((said.get("file") if isinstance(said, dict) else said) or "")
+        name = yamltext.optional_text(*((said, "file") if isinstance(said, dict) else (self._conf, "checker"))) or ""
         collection = {**testlib.CHECKERS, **testlib.CLOSE_CHECKERS}
         if name not in collection or self._base + name in self._tree.files or kind == "interactive":
             return None
@@ -366,8 +365,10 @@ class HydroConversion:
 
     def _source(self, key: str) -> testlib.ProgramSource | None:
         said = self._conf.get(key)
-        said, language = (said.get("file"), said.get("lang")) if isinstance(said, dict) else (said, "")
-        ref = self._file(said, f"{self._where}: {key}") if said else None
+        container, name = (said, "file") if isinstance(said, dict) else (self._conf, key)
+        language = said.get("lang") if isinstance(said, dict) else ""
+        file = yamltext.optional_text(container, name)
+        ref = self._file(file, f"{self._where}: {key}") if file else None
         return testlib.ProgramSource(ref, str(language or "")) if ref is not None else None
 
     # --- the rest ---------------------------------------------------------------------------------------------------
@@ -428,5 +429,4 @@ class HydroConversion:
         return {f"{self._base}{name}" for name in (*names, *self._names("judge_extra_files"), "testlib.h")}
 
     def _names(self, key: str) -> Sequence[str]:
-        said = self._conf.get(key) or []
-        return [str(one) for one in said] if isinstance(said, list) else [str(said)]
+        return yamltext.texts_of(self._conf, key)
