@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from decimal import Decimal
@@ -14,8 +15,6 @@ _HIDDEN = re.compile(
 
 # Embeddings, overrides and isolates of direction.
 _DIRECTING = re.compile("[\u202a-\u202e\u2066-\u2069]")
-# Longer numbers are shown with an exponent.
-_LONG = 1e16
 
 
 def shows(text: str) -> bool:
@@ -63,8 +62,8 @@ def size(count: int) -> str:
 
 
 def decimal(value: float, digits: int = 9) -> str:
-    """A score or a limit in full: up to nine decimals, no trailing zeros, no exponent below 10^16."""
-    if not abs(value) < _LONG:
+    """A score or a limit in full: up to nine decimals, no trailing zeros, no exponent."""
+    if not math.isfinite(value):
         return repr(value)
     shown = f"{Decimal(repr(value)):.{digits}f}"
     shown = shown.rstrip("0").rstrip(".")

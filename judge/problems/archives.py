@@ -118,7 +118,7 @@ class Archive(Tree):
     def _name(self, entry: zipfile.ZipInfo) -> str:
         """The plain name of an entry; PackageError for one that is none.
 
-        Some systems' tools write UTF-8 without saying so, others write their own separators.
+        Some tools write UTF-8 without saying so. Those of Windows write its separators, whatever system they name.
         """
         name = entry.filename
         if not name.isascii() and not entry.flag_bits & 0x800:
@@ -126,10 +126,8 @@ class Archive(Tree):
                 name = name.encode("cp437").decode()
             except UnicodeError:
                 raise PackageError(f"{self.where(name)}: the file name is not UTF-8; rename it") from None
-        if entry.create_system == 0 and "/" not in name:
-            name = name.replace("\\", "/")
         try:
-            return _plain(name)
+            return _plain(name.replace("\\", "/"))
         except ValueError:
             raise PackageError(f"{self.where(name)}: {_OUTSIDE}") from None
 

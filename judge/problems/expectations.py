@@ -23,6 +23,7 @@ from judge.model.messages import Result, TestResult, Verdict
 from judge.problems import metadata
 from judge.problems.folders import folder_of
 from judge.problems.package import Package
+from judge.problems.reading import formats
 from judge.problems.reading.annotations import expected
 from judge.problems.scoring.base import same, snapped
 from judge.problems.tree import clean
@@ -72,6 +73,7 @@ _SHARED = (
     Rule("compile_error", whole=frozenset({Verdict.CE}), says="CE"),
     Rule("compiler_error", whole=frozenset({Verdict.CE}), says="CE"),
 )
+_PARTIAL = Rule("partially_accepted", whole=frozenset({Verdict.AC}), partial=True, says="AC, not all points")
 # What the format calls a wrong answer.
 _WRONG = frozenset(verdict for verdict in Verdict if "WA" in verdict.about.package.split())
 CURRENT = (
@@ -88,8 +90,10 @@ LEGACY = (
     _rule("run_time_error", "AC WA TLE RTE", "RTE", "RTE"),
     _rule("memory_limit_exceeded", "AC RTE", "MLE", "MLE"),
     _rule("output_limit_exceeded", "AC WA RTE", "OLE", "OLE"),
-    Rule("partially_accepted", whole=frozenset({Verdict.AC}), partial=True, says="AC, not all points"),
+    _PARTIAL,
 )
+DRAFT = (*CURRENT, _PARTIAL)
+_RULES = {formats.CURRENT: CURRENT, formats.DRAFT: DRAFT}
 
 
 class _Demand(metadata.Written):
@@ -139,7 +143,7 @@ class _ExpectationsFile(RootModel[dict[str, _Entry]]):
 
 def read_rules(package: Package) -> list[Rule]:
     """All requirements of a package: those of its folders, changed and added to by submissions.yaml; PackageError."""
-    rules = {rule.glob: rule for rule in (LEGACY if package.yaml.legacy else CURRENT)}
+    rules = {rule.glob: rule for rule in _RULES.get(package.yaml.format.name, LEGACY)}
     extra: list[Rule] = []
     if package.expectations is not None:
         data, where = package.expectations

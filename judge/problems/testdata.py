@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -28,6 +28,10 @@ _INNER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_
 
 # Files that make tests, in packages that keep none.
 _GENERATORS = re.compile(r"^(?:generators/.+|data/(?:.*/)?gen[^/]*\.(?:sh|py|cpp|bash))$", re.MULTILINE)
+
+
+# What looks like a file of a test.
+_NEARLY = re.compile(r"\.(in|ans)(?:\.txt)?$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,23 @@ class TestData:
 def group_files(tree: Tree) -> list[str]:
     """The files of all groups below data/, under either name."""
     return [path for path in tree.below("data") if path.rpartition("/")[2] in {"testdata.yaml", "test_group.yaml"}]
+
+
+def odd_names(paths: Iterable[str]) -> dict[str, str]:
+    """Files and folders of samples and secret tests by whose names their author may mean more than is read. Pure."""
+    odd: dict[str, str] = {}
+    for path in paths:
+        parts = path.split("/")
+        if not path.startswith((f"{SAMPLE_FOLDER}/", f"{SECRET_FOLDER}/")) or any(
+            part.endswith(FILES) for part in parts
+        ):
+            continue
+        if (ending := _NEARLY.search(path)) is not None and ending[0] not in {".in", ".ans"}:
+            odd[path] = f"is no test, as its name ends with {ending[0]}; let it end with .{ending[1].lower()}"
+        for index, part in enumerate(parts):
+            if part.startswith("-") and (index < len(parts) - 1 or part.endswith(".in")):
+                odd["/".join(parts[: index + 1])] = "begins with '-'; the format wants a letter or a digit first"
+    return odd
 
 
 def read_tests(tree: Tree, rules: Rules, findings: Findings) -> TestData:
@@ -118,7 +139,8 @@ class _TestDataReader:
             where = self._tree.where(SECRET_FOLDER)
             alone = self._rules.dialect == DOMJUDGE and self._found.tests and not self._yaml.scoring
             say = self._findings.warning if alone else self._findings.error
-            say(f"{where}: has no tests; expected pairs of files NAME.in and NAME.ans{self._hint()}")
+            only = ", so the samples alone are judged" if alone else ""
+            say(f"{where}: has no tests{only}; expected pairs of files NAME.in and NAME.ans{self._hint()}")
         if self._legacy and not self._yaml.scoring and not groups.decisive(self._found.graders):
             self._found.graders = []
         elif not self._legacy and self._yaml.scoring:

@@ -91,13 +91,15 @@ def test_a_tar_archive_under_another_name(tmp_path: Path) -> None:
             assert package.manifest.name == "sum"
 
 
-def test_names_as_other_systems_write_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("system", [0, 3])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_names_as_other_systems_write_them(tmp_path: Path, system: int, mixed: bool) -> None:
     path = tmp_path / "sum.zip"
     with zipfile.ZipFile(path, "w") as file:
         for name, data in SUM.items():
             entry = zipfile.ZipInfo("x")
-            entry.filename = name.replace("/", "\\")
-            entry.create_system = 0
+            entry.filename = name.replace("/", "\\", 1 if mixed else -1)
+            entry.create_system = system
             file.writestr(entry, data)
         plain = zipfile.ZipInfo("x")
         plain.filename = "attachments/QQ.txt"

@@ -253,3 +253,11 @@ def test_what_an_annotation_says_where_no_folder_does(work):
     assert "nor an annotation" in found["mixed/b.py"].skipped
     assert expectations.check(found["mixed/a.py"].rules[0], Verdict.AC, Result()) == "the verdict is AC, not TLE or WA"
     assert not expectations.check(found["mixed/a.py"].rules[0], Verdict.TLE, Result())
+
+
+@pytest.mark.parametrize(("version", "rule"), [("legacy", True), ("2023-07-draft", True), ("2025-09", False)])
+def test_submissions_that_get_a_part_of_the_points(tmp_path, version, rule):
+    yaml = f"problem_format_version: {version}\nname: Sum\ntype: scoring\nlimits: {{time_limit: 1}}\n"
+    files = {"problem.yaml": yaml, "data/secret/1.in": "1\n", "data/secret/1.ans": "1\n"}
+    with read_package(packages.write(tmp_path / "p", files), time_limit=1.0) as package:
+        assert any(one.glob == "partially_accepted" and one.partial for one in read_rules(package)) is rule

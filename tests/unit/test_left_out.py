@@ -84,6 +84,34 @@ def test_a_test_whose_name_begins_with_a_minus_is_a_test(tmp_path, kind):
 
 
 @KINDS
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["-1"], "data/secret/-1.in: begins with '-'; the format wants a letter or a digit first"),
+        (["-a/1", "-a/2"], "data/secret/-a: begins with '-'; the format wants a letter or a digit first"),
+        (["a/-b/1"], "data/secret/a/-b: begins with '-'; the format wants a letter or a digit first"),
+        (["1/a-b"], ""),
+    ],
+)
+def test_a_test_or_group_whose_name_begins_with_a_minus_is_warned_of(tmp_path, kind, names, sentence):
+    files = {f"data/secret/{name}.{suffix}": b"1\n" for name in names for suffix in ("in", "ans")}
+    said = [line for line in checked(written(tmp_path, {**BASE, **files}, kind)) if "begins with" in line]
+    assert len(said) == bool(sentence), said
+    assert all(line.startswith("warning: ") and sentence in line for line in said)
+
+
+@KINDS
+@pytest.mark.parametrize("ending", ["IN", "Ans", "in.txt", "ANS.TXT"])
+def test_files_that_are_called_nearly_like_tests_are_named(tmp_path, kind, ending):
+    path = written(
+        tmp_path, {**BASE, f"data/secret/2.{ending}": b"1\n", f"data/secret/1.files/x.{ending}": b"1\n"}, kind
+    )
+    said = [line for line in checked(path) if "is no test" in line]
+    assert len(said) == 1, said
+    assert f"data/secret/2.{ending}: is no test, as its name ends with .{ending}; let it end with ." in said[0]
+
+
+@KINDS
 @pytest.mark.parametrize("name", ["-x.sh", "-x/a.sh", "x/-a.sh"])
 def test_a_submission_whose_name_begins_with_a_minus_is_an_error(tmp_path, kind, name):
     said = checked(written(tmp_path, {**BASE, f"submissions/accepted/{name}": b"cat\n"}, kind))

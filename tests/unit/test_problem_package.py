@@ -484,7 +484,15 @@ REFUSED: dict[str, tuple[Files, str]] = {
         changed(SCORING, {"data/secret/a/1.yaml": b"max_score: 5\n"}), "1.yaml:1: max_score: belongs to a group's",
     ),
     "score of samples": (changed(SCORING, {"data/sample/test_group.yaml": b"max_score: 5\n"}), "samples give no score"),
-    "negative score": (changed(SCORING, {"data/secret/a/test_group.yaml": b"max_score: -1\n"}), "-1 is negative"),
+    "negative score": (changed(SCORING, {"data/secret/a/test_group.yaml": b"max_score: -1\n"}), "'-1' is no score"),
+    "fractional score": (
+        changed(SCORING, {"data/secret/a/test_group.yaml": b"max_score: 1.5\n"}),
+        "max_score: '1.5' is no score; expected a whole number of 0 or more, or 'unbounded'",
+    ),
+    "no score": (
+        changed(SCORING, {"data/secret/a/test_group.yaml": b"max_score: [1]\n"}),
+        "max_score: '[1]' is no score; expected a whole number of 0 or more, or 'unbounded'",
+    ),
     "unbounded pass-fail": (
         changed(SCORING, {"data/secret/a/test_group.yaml": b"max_score: unbounded\n"}),
         "sum/data/secret/a/test_group.yaml: max_score: a group with aggregation pass-fail needs a maximum",
@@ -664,7 +672,10 @@ def entry(
         ("data/../../evil", stat.S_IFREG, "leads out of the archive"),
         ("/etc/passwd", stat.S_IFREG, "leads out of the archive"),
         ("C:/evil", stat.S_IFREG, "leads out of the archive"),
-        ("data\\secret\\1.in", stat.S_IFREG, "leads out of the archive"),
+        ("data\\secret\\1.in", stat.S_IFREG, "is in the archive twice"),
+        ("data\\..\\..\\evil.in", stat.S_IFREG, "leads out of the archive"),
+        ("\\evil.in", stat.S_IFREG, "leads out of the archive"),
+        ("C:\\evil.in", stat.S_IFREG, "leads out of the archive"),
         ("data//secret/3.in", stat.S_IFREG, "leads out of the archive"),
         ("data/secret/3.in", stat.S_IFLNK, "is a link or a special file"),
         ("data/secret/3.in", stat.S_IFIFO, "is a link or a special file"),

@@ -142,7 +142,9 @@ def searches(name: str) -> bool:
     return re.search(rf"\b{variable}\.(?:search|sub|subn|split|findall|finditer)\b", source) is not None
 
 
-ALL = {name: pattern for name, pattern in patterns() if searches(name)}
+# Patterns that are tried once, at the beginning of a whole statement.
+BEGINNINGS = {"gateway.statements.fragment._FIRST[0]"}
+ALL = {name: pattern for name, pattern in patterns() if searches(name) or name in BEGINNINGS}
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
@@ -155,7 +157,10 @@ def test_no_pattern_takes_the_square_of_a_texts_length(name: str) -> None:
         signal.setitimer(signal.ITIMER_REAL, SECONDS)
         begin = time.thread_time()
         try:
-            pattern.sub("" if isinstance(given, str) else b"", given)
+            if name in BEGINNINGS:
+                pattern.match(given)
+            else:
+                pattern.sub("" if isinstance(given, str) else b"", given)
         except LateError:
             if time.thread_time() - begin > SECONDS / 3:
                 slow.append(text[:40])

@@ -5,6 +5,7 @@ Pure functions. A picture that is not what its name says, or too large to be dra
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring as parse
 
 from judge.errors import PackageError
+from judge.gateway.statements import strokes
 
 MOST_BYTES: Final = 16 * 1024**2
 _MOST_PIXELS: Final = 50_000_000
@@ -25,6 +27,8 @@ _SVG_SHAPES: Final = 100_000  # with those that are drawn anew by `use`, pattern
 _SHAPE_BYTES: Final = 100
 _STEP_SHAPES: Final = {"feGaussianBlur": 2000}
 _OTHER_STEP: Final = 100
+# So many dashes take as long as a shape.
+_DASHES: Final = 10
 # A browser tries the selectors of a sheet with all elements, and looks for some of them in all that are around these.
 _SHEET_BYTES: Final = 64 * 1024
 _SELECTIONS: Final = 10_000_000
@@ -177,6 +181,7 @@ def _count(root: ET.Element) -> None:
     named: dict[str, ET.Element] = {}
     for one in root.iter():
         named.setdefault(one.get("id", ""), one)
+    dashes = _Dashes.of(root)
     known: dict[ET.Element, _Drawn | None] = {}
 
     def count(one: ET.Element, deep: int) -> _Drawn:
@@ -185,6 +190,7 @@ def _count(root: ET.Element) -> None:
         if one not in known:
             known[one] = None  # as long as it is being counted
             total = _alone(one)
+            total.add(_Drawn(dashes.shapes(one)))
             for child in one:
                 total.add(count(child, deep + 1))
             drawn, markers = _parts(one, named)
@@ -210,6 +216,33 @@ def _alone(one: ET.Element) -> _Drawn:
     step = _STEP_SHAPES.get(name, _OTHER_STEP) if name.startswith("fe") else 1
     line = name in _LINES
     return _Drawn(step + bytes_ // _SHAPE_BYTES, int(line), len(one.get("d", "") + one.get("points", "")) + 2 * line)
+
+
+@dataclass(frozen=True)
+class _Dashes:
+    """The shortest periods of dashes: in the style sheets, and of elements that hand theirs down to others."""
+
+    sheet: float
+    inherited: float
+
+    @classmethod
+    def of(cls, root: ET.Element) -> _Dashes:
+        """Those of a picture."""
+        sheets = "".join(text for one in root.iter(f"{{{_SVG}}}style") for text in one.itertext())
+        periods = [strokes.period(one.attrib) for one in root.iter() if len(one) or _name(one) == "use"]
+        sheet = strokes.period_of_sheet(sheets)
+        inherited = min((period for period in periods if period is not None), default=math.inf)
+        return cls(math.inf if sheet is None else sheet, inherited)
+
+    def shapes(self, one: ET.Element) -> int:
+        """The shapes that are as much work as the dashes of a part."""
+        own = strokes.period(one.attrib)
+        period = min(self.sheet, self.inherited if own is None else own)
+        text = len(one.text or "") + sum(len(child.tail or "") for child in one)
+        if math.isinf(period):
+            return 0
+        count = strokes.length(_name(one), one.attrib, text) / period / _DASHES
+        return int(count) if count <= _SVG_SHAPES else _SVG_SHAPES + 1
 
 
 def _name(one: ET.Element) -> str:

@@ -197,6 +197,8 @@ class Reader:
         for path in self.tree.below("submissions"):
             if any(part.startswith("-") for part in path.split("/")):
                 self.findings.error(f"{self.tree.where(path)}: begins with '-', as options of programs do; rename it")
+        for path, reason in testdata.odd_names(self.tree.below("data")).items():
+            self.findings.warning(f"{self.tree.where(path)}: {reason}")
         for path in self.tree.left_out:
             if path.startswith(_DECIDING):
                 what = "ends with '~'" if path.endswith("~") else "begins with '.'"

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from judge import yamltext
 from judge.errors import PackageError
-from judge.problems.metadata import Flags, Range, Score, Section, Text, split
+from judge.problems.metadata import Flags, Range, Score, Section, Text, number, split
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import GRADER_KEYS
 from judge.text import decimal
@@ -55,12 +55,16 @@ class TestSettings(Section):
     description: Any = None
     generate: Any = None
 
-    @field_validator("max_score")
+    @field_validator("max_score", mode="before")
     @classmethod
-    def _max_score(cls, value: int | str | None) -> int | str | None:
-        if isinstance(value, int) and value < 0:
-            raise ValueError(f"max_score: {value} is negative; expected 0 or more, or 'unbounded'")
-        return value
+    def _max_score(cls, value: Any) -> Any:
+        if value is None or value == "unbounded":
+            return value
+        score = number(value)
+        if score is None or not score.is_integer() or score < 0:
+            given = str(value)[:40]
+            raise ValueError(f"max_score: '{given}' is no score; expected a whole number of 0 or more, or 'unbounded'")
+        return int(score)
 
     @field_validator("static_validation_score")
     @classmethod
