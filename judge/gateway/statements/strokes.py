@@ -5,6 +5,7 @@ Lengths are upper bounds in the units of the element. A scale changes lines and 
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -105,7 +106,7 @@ def path_length(data: str) -> float:
             total += math.dist(here, control) if command in {"S", "T"} else 0.0
             mirrored = (2 * here[0] - control[0], 2 * here[1] - control[1])
             corners = [here, *([mirrored] if command in {"S", "T"} else []), *points]
-            total += sum(math.dist(one, other) for one, other in zip(corners, corners[1:], strict=False))
+            total += sum(math.dist(one, other) for one, other in itertools.pairwise(corners))
             here, control = points[-1], mirrored if command == "T" else corners[-2]
             continue
         control = here
