@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 
 import pyseccomp as sc
 
 from judge.files import in_memory
-from judge.sandbox import bpf
 
 # Never asked for by a program that judges fairly: the process is killed and the verdict is "forbidden act".
 _KILLED = """
@@ -118,17 +118,19 @@ _AGENTS_CLOCKS = ((0xFFFFFFF8, 0xFFFFFFF0), (0xFFFFFFF0, 0xFFFFFFE0), (0xFFFFFFE
 
 _RLIMIT_CORE = 4
 
-_ERRNO = 0x00050000
+# Instructions before those of libseccomp, which has no rule for a range of numbers: a call after NEWEST gets ENOSYS.
+# Numbers of x32 begin at 0x40000000; libseccomp's instructions kill those and other architectures.
+_LOAD, _GREATER, _AT_LEAST, _RETURN, _ERRNO = 0x20, 0x25, 0x35, 0x06, 0x00050000
+_HEAD = (
+    (_LOAD, 0, 0, 0),
+    (_AT_LEAST, 2, 0, 0x40000000),
+    (_GREATER, 0, 1, NEWEST),
+    (_RETURN, 0, 0, _ERRNO | errno.ENOSYS),
+)
 
 
 def build() -> bytes:
-    """The filter as a BPF program (an array of `struct sock_filter`), for the agent to load before each exec."""
-    # libseccomp has rules for numbers only: those after the newest are not there.
-    return bpf.compact(exported(), NEWEST, _ERRNO | errno.ENOSYS)
-
-
-def exported() -> bytes:
-    """The filter as libseccomp writes it, which lets through all numbers that it has no rule for."""
+    """Build the filter as a BPF program (an array of `struct sock_filter`), which the agent loads before each exec."""
     rules = sc.SyscallFilter(sc.ALLOW)
     rules.set_attr(sc.Attr.ACT_BADARCH, sc.KILL_PROCESS)  # foreign ABIs: 32-bit and x32 calls
     # A search tree: the kernel tries every number when a filter is set, and each run sets it (docs/decisions/011).
@@ -164,7 +166,7 @@ def exported() -> bytes:
     for call in ("clock_gettime", "clock_nanosleep", "timer_create"):
         for mask, value in _AGENTS_CLOCKS:
             _add(rules, invalid, call, sc.Arg(0, sc.MASKED_EQ, mask, value))
-    return _export(rules)
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in _HEAD) + _export(rules)
 
 
 def _add_files(rules: sc.SyscallFilter) -> None:

@@ -6,7 +6,6 @@ import errno
 import operator
 import os
 import platform
-import random
 import struct
 import subprocess
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 from judge import procfs
 from judge.errors import SandboxError
-from judge.sandbox import bpf, cgroup, cgroup_v2, check, drivers, seccomp
+from judge.sandbox import cgroup, cgroup_v2, check, drivers, seccomp
 from judge.sandbox.agent import BINARY
 from judge.sandbox.cgroup_v1 import DriverV1
 from judge.sandbox.check import CheckLevel
@@ -264,50 +263,6 @@ def test_the_filter_is_a_search_tree():
     passed = [steps(program, number) for number in range(470)]
     assert max(passed) < len(program) // 8 / 3
     assert sum(passed) / len(passed) < 20
-
-
-def looked_at(program: bytes, number: int) -> dict[int, set[int]]:
-    """The values that the filter compares halves of arguments of this call with, and those beside them, by place."""
-    found: dict[int, set[int]] = {}
-    todo, seen = [(0, None)], set()
-    while todo:
-        at, place = todo.pop()
-        code, yes, no, value = struct.unpack_from("=HBBI", program, 8 * at)
-        if code == RETURN or (at, place) in seen:
-            continue
-        seen.add((at, place))
-        if code == LOAD:
-            todo.append((at + 1, value))
-        elif code == AND:
-            found.setdefault(place, set()).update({value, value ^ 0xFFFFFFFF})
-            todo.append((at + 1, place))
-        elif code == ALWAYS:
-            todo.append((at + 1 + value, place))
-        elif place < 16:  # the number, the architecture
-            known = {0: number, 4: AUDIT_ARCH[platform.machine()]}[place]
-            todo.append((at + 1 + (yes if JUMPS[code](known, value) else no), place))
-        else:
-            found.setdefault(place, set()).update({value, value - 1 & 0xFFFFFFFF, value + 1 & 0xFFFFFFFF, 0xFFFFFFFF})
-            todo += [(at + 1 + yes, place), (at + 1 + no, place)]
-    return found
-
-
-def test_the_shorter_filter_says_the_same():
-    """For all numbers, and for each place that a rule looks at the values at which its answer changes."""
-    whole, dice, calls = seccomp.exported(), random.Random(7), 0
-    assert len(FILTER) < 0.8 * len(whole)
-    for number in range(seccomp.NEWEST + 1):
-        values = looked_at(whole, number)
-        calls += bool(values)
-        for _ in range(400 if values else 1):
-            words = {place: dice.choice([0, *sorted(some)]) for place, some in sorted(values.items())}
-            assert evaluated(FILTER, number, words=words)[1] == evaluated(whole, number, words=words)[1], words
-    assert calls > 20
-
-
-def test_a_filter_of_another_shape_is_refused():
-    with pytest.raises(ValueError, match="does not begin with its architecture"):
-        bpf.compact(seccomp.exported()[8 * 3 :], seccomp.NEWEST, 0)
 
 
 def test_the_agent_refuses_what_it_does_not_know():
