@@ -11,6 +11,8 @@ CLUSTER_TESTS := tests/cluster/test_site.py \
 DECISIONS := 'judge/*/planner.py,judge/boot/plan.py,judge/executor/verdict.py'
 DECISION_TESTS := $(patsubst %,tests/unit/test_%.py,boot_plan etcd_parts etcd_planner executor_verdict mongodb_planner systemd_show up)
 BIN := $(VENV)/bin
+# Compiled files are kept: otherwise each of pytest's workers compiles every test module anew, and each daemon its modules.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 # The system's interpreter, not one under somebody's home: daemons that drop root must be able to reach it.
 PYTHON ?= /usr/bin/python3

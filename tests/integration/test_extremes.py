@@ -154,21 +154,19 @@ def post(world: World, role: str, method: str, body: bytes) -> tuple[int, dict[s
         return exc.code, json.load(exc)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "kind"), extremes(), ids=lambda one: one if isinstance(one, str) else ".".join(one)
-)
-def test_no_number_or_time_is_an_internal_error(world: World, method: str, path: tuple[str, ...], kind: str) -> None:
-    role = "gateway" if "gateway" in METHODS[method].roles else "executor"
-    for value in TIMES if kind == "time" else NUMBERS:
-        body = json.loads(json.dumps(BODIES[method]))
-        inner = body
-        for name in path[:-1]:
-            inner = inner.setdefault(name, {})
-        inner[path[-1]] = value
-        text = json.dumps(body).replace('"1e400"', "1e400")
-        status, answer = post(world, role, method, text.encode())
-        assert status < 500, (value, answer)
-        assert status == 200 or len(answer["error"]) > 10, (value, answer)
+def test_no_number_or_time_is_an_internal_error(world: World) -> None:
+    for method, path, kind in extremes():
+        role = "gateway" if "gateway" in METHODS[method].roles else "executor"
+        for value in TIMES if kind == "time" else NUMBERS:
+            body = json.loads(json.dumps(BODIES[method]))
+            inner = body
+            for name in path[:-1]:
+                inner = inner.setdefault(name, {})
+            inner[path[-1]] = value
+            text = json.dumps(body).replace('"1e400"', "1e400")
+            status, answer = post(world, role, method, text.encode())
+            assert status < 500, (method, path, value, answer)
+            assert status == 200 or len(answer["error"]) > 10, (method, path, value, answer)
 
 
 def test_a_time_within_reason_is_taken(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -79,18 +80,20 @@ def test_a_manifest_of_any_size_holds_up_nobody(world: World, count: int, name: 
 @pytest.mark.parametrize(
     "more",
     [
-        {"validator_flags": [""] * 2_500_000},
-        {"graders": [{"name": "secret"}] * 300_000},
-        {"task": {"subtasks": [{"name": "a", "points": 1, "tests": []}] * 150_000}},
-        {"tests": [{}] * 2_000_000},
-        {"languages": [0] * 400_000},
-        {str(n): 0 for n in range(400_000)},
+        lambda: {"validator_flags": [""] * 2_500_000},
+        lambda: {"graders": [{"name": "secret"}] * 300_000},
+        lambda: {"task": {"subtasks": [{"name": "a", "points": 1, "tests": []}] * 150_000}},
+        lambda: {"tests": [{}] * 2_000_000},
+        lambda: {"languages": [0] * 400_000},
+        lambda: {str(n): 0 for n in range(400_000)},
     ],
 )
-def test_a_manifest_with_too_much_of_anything_is_refused_at_once(world: World, more: dict[str, Any]) -> None:
+def test_a_manifest_with_too_much_of_anything_is_refused_at_once(
+    world: World, more: Callable[[], dict[str, Any]]
+) -> None:
     world.judicator(**FAST)
     people, others = world.client(timeout=60), world.client("gw2", timeout=60)
-    request = a_manifest(people, 1, "{}", **more)
+    request = a_manifest(people, 1, "{}", **more())
     with Pings(others) as pings, pytest.raises(JudgeError) as caught:
         people.call("problem_import", request, ProblemInfo)
     assert caught.value.http_status < 500

@@ -18,7 +18,7 @@ from judge.judicator.audit import Audit
 from judge.judicator.main import Judicator
 from judge.model.audit import Action
 from judge.rpc import pki
-from judge.rpc.methods import EXECUTOR, GATEWAY, JUDICATOR, METHODS, Method
+from judge.rpc.methods import EXECUTOR, GATEWAY, JUDICATOR, METHODS
 
 PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
 ANY_CALL = {error.http_status for error in (UsageError, ForbiddenError, TooLargeError, UnavailableError)}
@@ -41,32 +41,32 @@ NOT_AUDITED = {
     "audit_note": "is an entry itself",
     "audit_tokens": "is an entry itself",
 }
-rows = pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
-routes = pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
 
 
-@rows
-def test_a_method_that_may_wait_says_how_long(method: Method) -> None:
-    assert {method.hold} - {None} == PATIENCE & set(method.request.model_fields)
-    if method.hold:
-        assert any(hasattr(bound, "le") for bound in method.request.model_fields[method.hold].metadata)
-        required = {"id": "0" * 24, "executor": "e1", "incarnation": "i"}
-        fields = {name: value for name, value in required.items() if name in method.request.model_fields}
-        assert method.seconds(method.request(**fields, **{method.hold: 2})) == 2.0
-        assert method.reads, "what waits is asked again elsewhere"
+def test_a_method_that_may_wait_says_how_long() -> None:
+    for name, method in METHODS.items():
+        assert {method.hold} - {None} == PATIENCE & set(method.request.model_fields), name
+        if method.hold:
+            bounds = method.request.model_fields[method.hold].metadata
+            assert any(hasattr(bound, "le") for bound in bounds), name
+            required = {"id": "0" * 24, "executor": "e1", "incarnation": "i"}
+            fields = {field: value for field, value in required.items() if field in method.request.model_fields}
+            assert method.seconds(method.request(**fields, **{method.hold: 2})) == 2.0, name
+            assert method.reads, f"{name}: a call that waits may be repeated on another judicator"
 
 
-@rows
-def test_a_method_is_for_somebody(method: Method) -> None:
-    assert method.roles and method.roles <= {EXECUTOR, GATEWAY, JUDICATOR}
-    assert method.in_own_name == ("executor" in method.request.model_fields and GATEWAY not in method.roles)
+def test_a_method_is_for_somebody() -> None:
+    for name, method in METHODS.items():
+        assert method.roles and method.roles <= {EXECUTOR, GATEWAY, JUDICATOR}, name
+        for_executors = "executor" in method.request.model_fields and GATEWAY not in method.roles
+        assert method.in_own_name == for_executors, name
 
 
-@rows
-def test_a_method_names_its_refusals_and_not_everybodys(method: Method) -> None:
-    assert all(issubclass(error, JudgeError) for error in method.errors)
-    assert not {error.http_status for error in method.errors} & ANY_CALL
-    assert len(set(method.errors)) == len(method.errors)
+def test_a_method_names_its_refusals_and_not_everybodys() -> None:
+    for name, method in METHODS.items():
+        assert all(issubclass(error, JudgeError) for error in method.errors), name
+        assert not {error.http_status for error in method.errors} & ANY_CALL, name
+        assert len(set(method.errors)) == len(method.errors), name
 
 
 def test_the_page_says_for_each_method_why_it_may_be_repeated() -> None:
@@ -81,18 +81,18 @@ def test_the_page_says_for_each_method_why_it_may_be_repeated() -> None:
     assert reads == {name: method.reads for name, method in METHODS.items()}
 
 
-@routes
-def test_a_route_that_reads_calls_what_reads(route: Route) -> None:
-    assert set(route.calls) <= set(METHODS)
-    if route.method in {"GET", "HEAD"}:
-        assert all(METHODS[name].reads for name in route.calls)
+def test_a_route_that_reads_calls_what_reads() -> None:
+    for route in ROUTES:
+        assert set(route.calls) <= set(METHODS), route.name
+        if route.method in {"GET", "HEAD"}:
+            assert all(METHODS[name].reads for name in route.calls), route.name
 
 
-@routes
-def test_a_route_names_only_refusals_that_follow_from_nothing_else(route: Route) -> None:
-    bare = Route(**{**vars(route), "errors": ()})
-    assert not set(route.errors) & bare.refusals()
-    assert GATEWAY in frozenset.intersection(frozenset({GATEWAY}), *(METHODS[name].roles for name in route.calls))
+def test_a_route_names_only_refusals_that_follow_from_nothing_else() -> None:
+    for route in ROUTES:
+        bare = Route(**{**vars(route), "errors": ()})
+        assert not set(route.errors) & bare.refusals(), route.name
+        assert all(GATEWAY in METHODS[name].roles for name in route.calls), route.name
 
 
 def test_every_method_for_people_has_a_route() -> None:
@@ -100,11 +100,12 @@ def test_every_method_for_people_has_a_route() -> None:
     assert called | WITHOUT_ROUTE == {name for name, method in METHODS.items() if GATEWAY in method.roles}
 
 
-@routes
-def test_a_call_that_will_go_stays_for_as_long_as_the_policy_says(route: Route) -> None:
-    if route.deprecated is not None:
-        assert (route.deprecated.sunset - route.deprecated.since).days >= 180
-        assert route.deprecated.instead in {one.path for one in ROUTES if one.deprecated is None}
+def test_a_call_that_will_go_stays_for_as_long_as_the_policy_says() -> None:
+    paths = {route.path for route in ROUTES if route.deprecated is None}
+    for route in ROUTES:
+        if route.deprecated is not None:
+            assert (route.deprecated.sunset - route.deprecated.since).days >= 180, route.name
+            assert route.deprecated.instead in paths, route.name
 
 
 class NotedError(Exception):

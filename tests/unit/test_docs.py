@@ -21,9 +21,13 @@ from judge.gateway.api import handlers, routes
 from tests.support.walk import line_of, steps
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 POINTER = re.compile(r"`((?:judge|tests)/[\w/.]+\.py)(?::(\w+))?`")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def pages() -> list[Path]:
+    """README.md and the pages of docs/."""
+    return sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def test_every_seed_points_at_code_and_at_a_test() -> None:
@@ -35,27 +39,31 @@ def test_every_seed_points_at_code_and_at_a_test() -> None:
         assert POINTER.search(cells[2]) or "as under" in cells[2], f"no code: {row}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_a_page_points_at_exists(page: Path) -> None:
-    text = page.read_text()
-    for path, name in POINTER.findall(text):
-        source = ROOT / path
-        assert source.is_file(), f"{page.name}: {path}"
-        if name:
-            found = re.search(rf"^\s*(?:async def|def|class) {name}\b|^{name}\b.*=", source.read_text(), re.MULTILINE)
-            assert found, f"{page.name}: {path}:{name}"
-    for target in LINK.findall(text):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+def test_what_a_page_points_at_exists() -> None:
+    for page in pages():
+        text = page.read_text()
+        for path, name in POINTER.findall(text):
+            source = ROOT / path
+            assert source.is_file(), f"{page}: {path}"
+            if name:
+                pattern = rf"^\s*(?:async def|def|class) {name}\b|^{name}\b.*="
+                assert re.search(pattern, source.read_text(), re.MULTILINE), f"{page}: {path}:{name}"
+        for target in LINK.findall(text):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page}: {target}"
 
 
-SOURCES = sorted(
-    path
-    for folder in ("judge", "tests", "lab", "plugins", "roles", "playbooks", "scripts", "systemd", "molecule")
-    for path in (ROOT / folder).rglob("*")
-    if path.is_file() and path.suffix in {"", ".py", ".c", ".h", ".yml", ".j2", ".service", ".sh"}
-    and not {"__pycache__", "corpus", "programs"} & set(path.parts) and path.name != "agent"
-)  # fmt: skip
+def sources() -> list[Path]:
+    """Files of code, tests and deployment."""
+    return sorted(
+        path
+        for folder in ("judge", "tests", "lab", "plugins", "roles", "playbooks", "scripts", "systemd", "molecule")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix in {"", ".py", ".c", ".h", ".yml", ".j2", ".service", ".sh"}
+        and not {"__pycache__", "corpus", "programs"} & set(path.parts) and path.name != "agent"
+    )  # fmt: skip
+
+
 REFERENCE = re.compile(r"docs/([\w/-]+\.md)(?:, rules? (\d+)(?: (?:to|and) (\d+))?)?")
 RULE = re.compile(r"^(\d)\. \*\*", re.MULTILINE)
 
@@ -63,7 +71,7 @@ RULE = re.compile(r"^(\d)\. \*\*", re.MULTILINE)
 def test_what_code_says_about_the_documentation_is_there() -> None:
     """Every page that code and tests name exists, with the rule that they name; nothing outside the repository is."""
     found = 0
-    for path in [*SOURCES, ROOT / "Makefile", *PAGES]:
+    for path in [*sources(), ROOT / "Makefile", *pages()]:
         text = path.read_text()
         for page, *rules in REFERENCE.findall(text):
             found += 1

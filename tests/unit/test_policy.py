@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +16,6 @@ from tests.support.ansible import plugin
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOYMENT = ("roles", "playbooks", "molecule", "inventory/example", "plugins", "systemd", "lab", "site.yml")
-FILES = sorted(
-    path
-    for top in DEPLOYMENT
-    for path in ([ROOT / top] if (ROOT / top).is_file() else (ROOT / top).rglob("*"))
-    if path.is_file() and "__pycache__" not in path.parts
-)
-YAML = [path for path in FILES if path.suffix in {".yml", ".yaml"}]
 FORBIDDEN = [
     r"\bignore_errors\s*:", r"\bignore_unreachable\s*:", r"failed_when:\s*(false|no|\[\])\s*$",
     r"no_log:\s*(false|no)\b",
@@ -39,6 +33,21 @@ EXCEPT = {
 }
 
 
+@functools.cache
+def files() -> list[Path]:
+    """What deploys a cluster."""
+    return sorted(
+        path
+        for top in DEPLOYMENT
+        for path in ([ROOT / top] if (ROOT / top).is_file() else (ROOT / top).rglob("*"))
+        if path.is_file() and "__pycache__" not in path.parts
+    )
+
+
+def yaml_files() -> list[Path]:
+    return [path for path in files() if path.suffix in {".yml", ".yaml"}]
+
+
 def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -47,7 +56,7 @@ def name(path: Path) -> str:
 def test_nothing_is_ignored_or_left_unchecked(pattern: str) -> None:
     found = [
         f"{name(path)}: {match[0]}"
-        for path in FILES
+        for path in files()
         if (path.name, pattern) not in EXCEPT
         for match in re.finditer(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
     ]
@@ -67,7 +76,7 @@ def looked_at(tasks: list[dict[str, Any]], fatal: bool) -> Iterator[tuple[str, b
 def test_a_host_that_may_be_missing_ends_no_run() -> None:
     """Ansible ends a play whose errors are fatal for a host that does not answer, also where that is ignored."""
     checked = 0
-    for path in YAML:
+    for path in yaml_files():
         text = path.read_text(encoding="utf-8")
         names = set(re.findall(r"\b(\w+) is (?:not )?unreachable\b", text))
         if not names:
@@ -90,7 +99,7 @@ def test_no_rule_of_the_linters_is_switched_off() -> None:
     assert not {"roles/", "playbooks/", "site.yml", "inventory/"} & set(settings["exclude_paths"])
     assert not list(ROOT.glob("**/.ansible-lint-ignore"))
     assert yaml.safe_load((ROOT / ".yamllint").read_text())["extends"] == "default"
-    for path in YAML:
+    for path in yaml_files():
         assert not re.search(r"#\s*(noqa|yamllint)\b", path.read_text(encoding="utf-8")), name(path)
 
 
