@@ -198,14 +198,21 @@ def config_check(
 
 
 @config_app.command("print")
-def config_print(file: Annotated[Path, typer.Argument(help="The config to print.")], kind: KindOption = None) -> None:
+def config_print(
+    file: Annotated[Path, typer.Argument(help="The config to print.")],
+    kind: KindOption = None,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="One line for each setting, with the file and line that set it.")
+    ] = False,
+) -> None:
     """Print a config as the daemon sees it: checked, with every default filled in."""
-    from judge.config import MODELS, dump, load  # noqa: PLC0415
+    from judge.config import MODELS, dump, load, print_origins  # noqa: PLC0415
     from judge.config.rendering import kind_of  # noqa: PLC0415
 
     if file.suffix == ".j2":
         raise UsageError(f"{file} is a template; print the boot.yml that names it, or the file in boot's run directory")
-    typer.echo(dump(load(MODELS[kind_of(file, kind)], file)), nl=False)
+    model = MODELS[kind_of(file, kind)]
+    typer.echo(print_origins(model, file) if origin else dump(load(model, file)), nl=False)
 
 
 def _version(value: bool) -> None:

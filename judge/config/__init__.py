@@ -5,7 +5,7 @@ no file shows alone, `rendering` does both for all files of a host and fills in 
 """
 
 from judge.config.boot import MODELS, BootConfig, BootService
-from judge.config.reading import dump, load, parse_text
+from judge.config.reading import dump, load, parse_text, print_origins
 from judge.config.sections import CheckSettings, Daemon, EtcdClient, Model, MongodbClient, Name, Port, Tls, Url, fault
 from judge.config.services import (
     EtcdCluster,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from judge.config import services
-from judge.config.sections import Daemon, HostPort, Model, Name, PageUrl, Seconds, fault
+from judge.config.sections import Daemon, HostPort, Model, Name, PageUrl, Seconds, fault, setting
 from judge.kinds import KINDS
 
 if TYPE_CHECKING:
@@ -26,10 +26,12 @@ class BootService(Model):
     serving: HostPort | PageUrl | None = None
     serving_timeout: Seconds = 2.0
     serving_failures: int = Field(default=10, ge=1)
-    start_timeout: Seconds = 60.0
+    start_timeout: Seconds = setting(
+        60.0, "Seconds that the next service waits at most for the one before it.", template=False
+    )
     restart_min: Seconds = 0.5
     restart_max: Seconds = 10.0
-    start_retries: int = Field(default=20, ge=0)
+    start_retries: int = setting(20, "Ends in a row that are retried; one more is FATAL.", template=False, ge=0)
     healthy_after: Seconds = 10.0
     stop_grace: Seconds = 15.0
 
@@ -47,7 +49,7 @@ class BootConfig(Daemon):
     backend: Literal["process", "systemd"] = "process"
     run_dir: Path = Path("/run/judge")
     log_dir: Path | None = None
-    interval: Seconds = 1.0
+    interval: Seconds = setting(1.0, "Seconds between two looks at a service.")
     variables: dict[str, Any] = Field(default_factory=dict)
     services: list[BootService] = Field(min_length=1)
 

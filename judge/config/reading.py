@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -153,6 +154,30 @@ def read(path: Path) -> str:
 def load(model: type[T], path: Path, overrides: Sequence[Override] = ()) -> T:
     """Read and check a YAML file against its model; raises ConfigError."""
     return parse_text(model, read(path), str(path), overrides)
+
+
+def print_origins(model: type[T], path: Path) -> str:
+    """One line for each setting of a config: its key, its value, and the file and line, or `default`, that set it."""
+    document = yamltext.read(read(path), str(path))
+    lines = document.lines()
+    config = check(model, document)
+    return "".join(
+        f"{'.'.join(map(str, key))}: {json.dumps(value)}  # {f'{path}:{lines[key]}' if key in lines else 'default'}\n"
+        for key, value in _leaves(config.model_dump(mode="json"), ())
+    )
+
+
+def _leaves(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every value that is no section, by its key."""
+    if isinstance(value, dict) and value:
+        parts: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        parts = enumerate(value)
+    else:
+        yield path, value
+        return
+    for name, part in parts:
+        yield from _leaves(part, (*path, name))
 
 
 def dump(config: BaseModel) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic_core import PydanticCustomError
@@ -47,6 +47,35 @@ def fault(sentence: str, *keys: str) -> PydanticCustomError:
     sets tells the line.
     """
     return PydanticCustomError("fault", "{sentence}", {"sentence": sentence, "keys": keys})
+
+
+def setting(
+    default: Any,
+    description: str,
+    *,
+    variable: str = "",
+    common: bool = False,
+    kind: str = "",
+    template: bool = True,
+    **checks: Any,
+) -> Any:
+    """Define a setting that is also a variable of the daemon's role: `judge_KIND_NAME` for the key NAME.
+
+    `scripts/role-tables` generates the role's default, specification, README row and template line from it.
+
+    Args:
+        default: The value of a config without the key.
+        description: One sentence for the role's README.
+        variable: The name of the variable after `judge_KIND_`, if it is not that of the key.
+        common: The variable is `judge_NAME` of the role judge_common, for all daemons.
+        kind: The only kind of daemon whose role has the variable, of a section that several kinds have.
+        template: False if the role's template writes the key by hand.
+        checks: Further arguments of pydantic's Field.
+
+    """
+    deployed: dict[str, Any] = {"variable": variable, "common": common, "kind": kind, "template": template}
+    made = {"default_factory": default} if callable(default) else {"default": default}
+    return Field(**made, description=description, json_schema_extra={"deployed": deployed}, **checks)
 
 
 class Model(BaseModel):
@@ -95,10 +124,16 @@ class Daemon(Model):
     """The settings that every daemon has."""
 
     name: Name
-    log_level: LogLevel = "info"
-    log_format: LogFormat = "text"
+    log_level: LogLevel = setting("info", "What the daemons log.", common=True)
+    log_format: LogFormat = setting(
+        "text",
+        "How daemons log; json is one object a line, with trace and submission in fields of their own.",
+        common=True,
+    )
     stop_grace: Seconds = 10.0
-    metrics: HostPort | None = None
+    metrics: HostPort | None = setting(
+        None, "HOST:PORT on which the daemon serves Prometheus metrics; empty serves none.", template=False
+    )
     metrics_tls: Tls | None = Field(default=None, description="with it only certificates of role monitor may read them")
 
     def listening(self) -> list[str]:
@@ -109,6 +144,9 @@ class Daemon(Model):
 class Traced(Daemon):
     """A daemon that submissions pass through."""
 
-    otlp: PageUrl | None = Field(
-        default=None, description="where spans go: an OTLP/HTTP receiver, as http://127.0.0.1:4318/v1/traces"
+    otlp: PageUrl | None = setting(
+        None,
+        "Where judicators, executors and gateways send the spans of submissions, an OTLP/HTTP receiver such as "
+        "http://otel.example.org:4318/v1/traces. Empty sends none.",
+        common=True,
     )

@@ -25,6 +25,7 @@ from judge.config.sections import (
     Tls,
     Traced,
     fault,
+    setting,
 )
 from judge.hooks import addresses
 
@@ -75,11 +76,18 @@ class EtcdConfig(Daemon):
     cluster: EtcdCluster
     check: CheckSettings = CheckSettings()
     leave_on_stop: bool = False
-    heartbeat_ms: int = Field(default=100, ge=10, le=5000)
-    election_ms: int = Field(default=1000, ge=50, le=50000)
-    quota_bytes: int = Field(default=2 * 1024**3, ge=16 * 1024**2)
+    heartbeat_ms: int = setting(
+        100, "Milliseconds between a leader's heartbeats; about the largest round trip between members.", ge=10, le=5000
+    )
+    election_ms: int = setting(
+        1000,
+        "Milliseconds without a heartbeat until an election; at least 10 times the round trip.",
+        ge=50,
+        le=50000,
+    )
+    quota_bytes: int = setting(2 * 1024**3, "Size at which the database refuses writes.", ge=16 * 1024**2)
     prefix: str = "/judge/"
-    accept_known_bugs: bool = False
+    accept_known_bugs: bool = setting(False, "Makes the warning about an etcd version with known bugs a note.")
     tls: Tls | None = None
     peer_tls: Tls | None = None
 
@@ -107,15 +115,25 @@ class MongodbConfig(Daemon):
     data_dir: Path
     address: HostPort
     listen: list[str] = Field(default_factory=lambda: ["127.0.0.1"])
-    replica_set: Name = "judge"
+    replica_set: Name = setting("judge", "Name of the replica set.")
     etcd: EtcdClient
     check: CheckSettings = CheckSettings()
     reconcile_interval: Seconds = 2.0
     leave_on_stop: bool = False
-    cache_gib: float = Field(default=0.25, ge=0.1)
-    oplog_hours: float = Field(default=0, ge=0, le=24 * 365, description="of writes that the oplog keeps at least")
-    election_timeout_ms: int = Field(default=2000, ge=500)
-    heartbeat_ms: int = Field(default=500, ge=100)
+    cache_gib: float = setting(
+        0.25, "GiB of WiredTiger's cache; half of the memory where mongod has the machine for itself.", ge=0.1
+    )
+    oplog_hours: float = setting(
+        0,
+        "Hours of writes that the oplog keeps at least, whatever its size; 0 is mongod's default size "
+        "(docs/mongodb.md).",
+        ge=0,
+        le=24 * 365,
+    )
+    election_timeout_ms: int = setting(
+        2000, "Milliseconds without the primary until another stands for election.", ge=500
+    )
+    heartbeat_ms: int = setting(500, "Milliseconds between two heartbeats of the members.", ge=100)
     database: Name = "judge"
     username: str | None = None
     password_file: Path | None = None
@@ -146,11 +164,16 @@ JUDGE0_BYTES: Final = 2 * 1024**2
 class SubmissionLimits(Model):
     """The largest submissions that a person may hand in."""
 
-    source_bytes: int = Field(default=128 * 1024, ge=1)
-    files: int = Field(default=100, ge=1, le=1000, description="of one submission")
-    files_bytes: int = Field(default=256 * 1024, ge=1, le=4 * 1024**2, description="of all of them together")
+    source_bytes: int = setting(128 * 1024, "Largest source of a submission.", ge=1)
+    files: int = setting(100, "Most files of a submission.", ge=1, le=1000)
+    files_bytes: int = setting(256 * 1024, "Most bytes of a submission of several files.", ge=1, le=4 * 1024**2)
     body_bytes: int = Field(default=16 * 1024**2, ge=1024)
-    blob_bytes: int = Field(default=256 * 1024**2, ge=1024)
+    blob_bytes: int = setting(
+        256 * 1024**2,
+        "Largest file of a problem, and so the largest request that nginx takes.",
+        kind="gateway",
+        ge=1024,
+    )
     tests: int = Field(default=1000, ge=1, le=10_000)
 
     @property
@@ -167,15 +190,16 @@ class SubmissionLimits(Model):
 class WebhookSettings(Model):
     """Calls to receivers of webhooks, which the leading judicator makes."""
 
-    networks: list[str] = Field(
-        default_factory=list,
+    networks: list[str] = setting(
+        list,
+        "Private networks that calls of webhooks may go to, such as `10.20.0.0/16`.",
+        variable="webhook_networks",
         max_length=100,
-        description="private networks that webhooks, which admins add, may call, such as 10.1.0.0/16",
     )
-    callback_networks: list[str] = Field(
-        default_factory=list,
+    callback_networks: list[str] = setting(
+        list,
+        "Private networks that callbacks of Judge0's API may go to; every user names addresses for these.",
         max_length=100,
-        description="private networks that callbacks may call: every user who hands in names their addresses",
     )
 
     @field_validator("networks", "callback_networks")
@@ -193,20 +217,27 @@ class JudicatorConfig(Traced):
     tls: Tls
     etcd: EtcdClient
     mongodb: MongodbClient
-    leader_ttl: int = Field(default=6, ge=2, le=120, description="seconds")
-    register_ttl: int = Field(default=6, ge=2, le=120, description="seconds")
-    sweep_interval: Seconds = 1.0
-    task_expiry: Seconds = 8.0
-    executor_expiry: Seconds = 8.0
-    executor_forget: Seconds = 300.0
-    attempts: int = Field(default=3, ge=1, le=100)
+    leader_ttl: int = setting(6, "Seconds after which a leader that is gone is replaced.", ge=2, le=120)
+    register_ttl: int = setting(
+        6, "Seconds after which a judicator that is gone is forgotten by executors and gateways.", ge=2, le=120
+    )
+    sweep_interval: Seconds = setting(1.0, "Seconds between two sweeps for lost tasks.")
+    task_expiry: Seconds = setting(8.0, "Seconds without a report until a task is given to another executor.")
+    executor_expiry: Seconds = setting(8.0, "Seconds without a report until an executor counts as gone.")
+    executor_forget: Seconds = setting(300.0, "Seconds until an executor that is gone is no longer listed.")
+    attempts: int = setting(
+        3, "Times that a task is tried before it is given up with the reasons as evidence.", ge=1, le=100
+    )
     wait_timeout: Seconds = 20.0
-    retention_days: float = Field(default=0, ge=0, description="0 keeps everything")
-    audit_days: float = Field(default=0, ge=0, description="age at which the audit trail's entries go; 0 keeps all")
+    retention_days: float = setting(0, "Days that finished tasks are kept; 0 keeps them for ever.", ge=0)
+    audit_days: float = setting(0, "Days that the audit trail is kept; 0 keeps it for ever.", ge=0)
     backups: Path | None = Field(default=None, description="where this host's timer makes backups, to warn of old ones")
     backup_hours: float = Field(default=49, gt=0, description="age of the newest backup that is warned of")
     limits: SubmissionLimits = SubmissionLimits()
-    allowances: Allowances = Allowances()
+    allowances: Allowances = setting(
+        Allowances,
+        "What one person may take, by role (`user`, `judge`, `admin`); keys and defaults in docs/judging.md.",
+    )
     webhooks: WebhookSettings = WebhookSettings()
 
     def listening(self) -> list[str]:
@@ -233,19 +264,30 @@ class ExecutorConfig(Traced):
     work_dir: Path
     tls: Tls
     etcd: EtcdClient
-    slots: int | Literal["auto"] = "auto"
-    cores: list[int] = Field(default_factory=list, description="one pinned core per slot; empty: the last cores")
-    slot_memory: Annotated[int, Field(ge=64 * 1024**2)] | Literal["auto"] = Field(
-        default="auto", description="bytes that a run may be given; auto: seven eighths of the machine's, shared out"
+    slots: int | Literal["auto"] = setting(
+        "auto",
+        "Tasks judged at a time; `auto` is one per physical core, less one on machines with more than two.",
     )
-    report_interval: Seconds = 1.0
+    cores: list[int] = setting(list, "The core of each slot; empty takes the last cores.")
+    slot_memory: Annotated[int, Field(ge=64 * 1024**2)] | Literal["auto"] = setting(
+        "auto", "Bytes kept for the runs of each slot; `auto` shares out seven eighths of the host's memory."
+    )
+    report_interval: Seconds = setting(
+        1.0, "Seconds between two reports; at most a third of judge_judicator_task_expiry."
+    )
     rpc_timeout: Seconds = 5.0
-    languages: Path | None = None
-    allow_weak_sandbox: bool = False
+    languages: Path | None = setting(
+        None,
+        "A language table on the controller that replaces the built-in one (docs/problems.md).",
+        template=False,
+    )
+    allow_weak_sandbox: bool = setting(
+        False, "Judge although this host cannot enforce all limits; every result says so."
+    )
     cgroup: str = "judge"
-    blob_cache_bytes: int = Field(default=2 * 1024**3, ge=1024**2)
-    spool_bytes: int = Field(default=256 * 1024**2, ge=1024**2)
-    min_free_bytes: int = Field(default=64 * 1024**2, ge=0)
+    blob_cache_bytes: int = setting(2 * 1024**3, "Disk space for test data.", ge=1024**2)
+    spool_bytes: int = setting(256 * 1024**2, "Disk space for results that no judicator could take yet.", ge=1024**2)
+    min_free_bytes: int = setting(64 * 1024**2, "Free disk space below which no tasks are taken.", ge=0)
 
     @model_validator(mode="after")
     def _slots(self) -> Self:
@@ -260,25 +302,31 @@ class ExecutorConfig(Traced):
 class Judge0(Model):
     """Judge0's API beside our own (docs/judge0.md)."""
 
-    prefix: str = Field(default="/judge0", pattern=r"^(/[A-Za-z0-9._-]+)+$", description="where it is")
-    enabled: bool = True
+    prefix: str = Field(
+        default="/judge0", pattern=r"^(/[A-Za-z0-9._-]+)+$", description="Where it is; /judge0 by default."
+    )
+    enabled: bool = Field(default=True, description="Whether it is there; it is by default.")
     hosts: list[HostName] = Field(
         default_factory=list,
-        description="names of this gateway under which it is all there is, at the root, as judge0.example.org",
+        description="Names of the gateway under which it is all there is, at the root; none by default.",
     )
     origins: list[str] | None = Field(
         default=None,
-        description="of web pages whose scripts may call it, as https://ide.example; '*': all, as without a guest",
+        description="Web sites whose scripts may call it; by default all, or none where there is a guest.",
     )
-    delete: bool = Field(default=False, description="admins may delete finished submissions")
+    delete: bool = Field(
+        default=False, description="Whether admins may delete finished submissions by it; not by default."
+    )
     # Below the time after which nginx gives an answer up.
     wait: Seconds = 60.0
     guest: str = Field(
         default="",
         pattern=r"^([A-Za-z0-9][A-Za-z0-9._@+-]{0,62})?$",
-        description="the user as whom everybody counts who comes without a token; empty: nobody does",
+        description="The user as whom everybody counts who comes without a token; nobody does by default.",
     )
-    callbacks: bool = Field(default=True, description="submissions may name an address for their result")
+    callbacks: bool = Field(
+        default=True, description="Whether submissions may name an address for their result; they may by default."
+    )
 
     @property
     def let_in(self) -> list[str]:
@@ -339,19 +387,23 @@ class GatewayConfig(Traced):
     etcd: EtcdClient
     tokens: Path
     session_key: Path
-    processes: int = Field(default=1, ge=1, le=256)
-    threads: int = Field(default=64, ge=2, le=256, description="per process; three of four may hold a long poll")
+    processes: int = setting(
+        1, "Processes of uWSGI; about one per core on a host that does nothing else.", ge=1, le=256
+    )
+    threads: int = setting(64, "Threads per process; three of four may hold a long poll.", ge=2, le=256)
     rpc_timeout: Seconds = 5.0
     check: CheckSettings = CheckSettings()
     secure_cookies: bool = True
     proxied: bool = Field(default=False, description="a proxy on this host says whom it speaks for (X-Forwarded-For)")
     spool_dir: Path = Path("/var/tmp")  # noqa: S108 - its files have no name
     limits: SubmissionLimits = SubmissionLimits()
-    judge0: Judge0 = Judge0()
-    public_url: PageUrl | None = Field(
-        default=None, description="how browsers reach it; providers send them back there"
+    judge0: Judge0 = setting(Judge0, "Settings of Judge0's API, as docs/judge0.md has them.")
+    public_url: PageUrl | None = setting(None, "How browsers reach the gateways; providers send them back there.")
+    oidc: list[OidcProvider] = setting(
+        list,
+        "OpenID Connect providers with which people may log in; keys in docs/people.md. A `client_secret_file` is a "
+        "file on the gateways, which group judge may read.",
     )
-    oidc: list[OidcProvider] = Field(default_factory=list, description="providers with which people may log in")
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:

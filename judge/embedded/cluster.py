@@ -282,8 +282,6 @@ def configs(
             mongodb=settings.MongodbClient(
                 seeds=[mongod], username=MONGODB_USER, password_file=directory.mongodb_password, tls=judicator
             ),
-            task_expiry=8.0,
-            executor_expiry=8.0,
             # An admin tries receivers on this machine. No user may have this machine's other servers called.
             webhooks=settings.WebhookSettings(
                 networks=["127.0.0.0/8", "::1/128"], callback_networks=list(callback_networks)
@@ -296,7 +294,6 @@ def configs(
             etcd=settings.EtcdClient(endpoints=[endpoint], tls=executor),
             slots=slots or "auto",
             cores=cores,
-            report_interval=1.0,
             allow_weak_sandbox=weak,
             cgroup=f"judge-{name}",
         ),

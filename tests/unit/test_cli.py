@@ -175,6 +175,17 @@ def test_print_fills_in_defaults_and_can_be_read_again(run, write):
     assert run("config", "print", write("etcd.yml.j2", ETCD))[0] == 2
 
 
+def test_config_print_shows_where_each_value_comes_from(run, write):
+    path = write("etcd.yml", ETCD)
+    code, out, _ = run("config", "print", "--origin", path)
+    assert code == 0
+    lines = dict(line.split(": ", 1) for line in out.splitlines())
+    place = next(number for number, line in enumerate(ETCD.splitlines(), 1) if line.startswith("name:"))
+    assert lines["name"].endswith(f"  # {path}:{place}")
+    assert lines["heartbeat_ms"] == "100  # default"
+    assert lines["check.tries"] == "30  # default"
+
+
 def test_version_and_help(run):
     assert run("--version") == (0, f"judge {judge.__version__}\n", "")
     assert "judicator" in run("--help")[1]

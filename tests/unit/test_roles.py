@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import re
 import subprocess
@@ -14,7 +15,8 @@ import yaml
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from judge import kinds
-from judge.config import MODELS, BootConfig, EtcdConfig, parse_text
+from judge.config import MODELS, BootConfig, EtcdConfig, JudicatorConfig, parse_text
+from judge.config.sections import setting as config_setting
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "roles"
@@ -26,6 +28,16 @@ def load(path: Path):
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def load_script(path: Path):
+    """A script without an ending as a module."""
+    loader = importlib.machinery.SourceFileLoader(f"tested_{path.stem.replace('-', '_')}", str(path))
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    loader.exec_module(module)
     return module
 
 
@@ -328,6 +340,57 @@ def test_rendered_configs_are_good(host):
         parse_text(MODELS[kind], render(kind, f"{service}.yml.j2", given), service)
     boot = parse_text(BootConfig, render("boot", "boot.yml.j2", given), "boot")
     assert [service.name for service in boot.services] == given["judge_boot_services"]
+
+
+TABLES = load_script(ROOT / "scripts/role-tables")
+
+
+def other(value, kind):
+    """A value of a setting that is not its default."""
+    if "choices" in kind:
+        return next(choice for choice in kind["choices"] if choice != value)
+    if kind["type"] == "bool":
+        return not value
+    return value + 1
+
+
+@pytest.mark.parametrize("host", ["j1", "e1", "g1"])
+def test_a_variable_of_a_role_reaches_its_key(host):
+    given = variables(host, GROUPS, formed=True)
+    reached = 0
+    for service in given["judge_boot_services"]:
+        if service not in MODELS:
+            continue
+        for setting in TABLES.settings_of(service, MODELS[service]):
+            kind = TABLES.type_of(setting.annotation)
+            if not setting.template or not (kind["type"] in {"int", "float", "bool"} or "choices" in kind):
+                continue
+            value = other(setting.default, kind)
+            config = parse_text(
+                MODELS[service], render(service, f"{service}.yml.j2", given | {setting.variable: value}), "x"
+            )
+            for key in setting.path:
+                config = getattr(config, key)
+            assert config == value, setting.variable
+            reached += 1
+    assert reached > 5
+
+
+class OneMore(JudicatorConfig):
+    """A model with one more setting, of one line."""
+
+    patience: int = config_setting(7, "Seconds of patience.", ge=1)
+
+
+def test_a_new_setting_is_one_line(monkeypatch):
+    """Specification, default, row and template follow from the model."""
+    monkeypatch.setitem(TABLES.MODELS, "judicator", OneMore)
+    files = {str(path.relative_to(ROLES)): text for path, text in TABLES.generated()}
+    specs = yaml.safe_load(files["judge_judicator/meta/argument_specs.yml"])["argument_specs"]["main"]["options"]
+    assert specs["judge_judicator_patience"] == {"type": "int", "default": 7, "description": "Seconds of patience."}
+    assert yaml.safe_load(files["judge_judicator/defaults/main.yml"])["judge_judicator_patience"] == 7
+    assert "| `judge_judicator_patience` | int | `7` | Seconds of patience. |" in files["judge_judicator/README.md"]
+    assert "\npatience: {{ judge_judicator_patience }}\n" in files["judge_judicator/templates/judicator.yml.j2"]
 
 
 @pytest.mark.parametrize("ipv6", [True, False])
