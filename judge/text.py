@@ -65,15 +65,15 @@ def decimal(value: float, digits: int = 9) -> str:
     """A score or a limit in full: up to nine decimals, no trailing zeros, no exponent."""
     if not math.isfinite(value):
         return repr(value)
-    shown = f"{Decimal(repr(value)):.{digits}f}"
-    shown = shown.rstrip("0").rstrip(".")
-    return "0" if shown == "-0" else shown
+    text = f"{Decimal(repr(value)):.{digits}f}"
+    text = text.rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
 
 
 def unequal(*values: float) -> list[str]:
     """Numbers with nine decimals, or in full where nine show two different numbers as equal."""
-    shown = [decimal(value) for value in values]
-    return shown if len(set(shown)) == len(set(values)) else [repr(value) for value in values]
+    texts = [decimal(value) for value in values]
+    return texts if len(set(texts)) == len(set(values)) else [repr(value) for value in values]
 
 
 def _shown(char: str) -> str:

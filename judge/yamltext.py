@@ -93,8 +93,8 @@ class Fields(dict[Any, Any]):
 
     def text(self, *keys: str) -> str:
         """The text of the first of these keys that has a value, as the file writes it; empty without one."""
-        shown = (text_of(self, key) for key in keys if key in self)
-        return next((text for text in shown if text), "")
+        texts = (text_of(self, key) for key in keys if key in self)
+        return next((text for text in texts if text), "")
 
 
 class Items(list[Any]):
@@ -122,15 +122,15 @@ def text_of(container: Any, key: Any) -> str:
 
 def merged(*parts: Mapping[Any, Any]) -> Fields:
     """Several mappings as one, of which the later ones count; with what the files write of each value."""
-    whole = Fields()
+    result = Fields()
     written: dict[Any, str] = {}
     for part in parts:
-        whole.update(part)
+        result.update(part)
         for key in part:
             written.pop(key, None)
         written |= {key: text for key, text in getattr(part, "written", {}).items() if key in part}
-    whole.written = written
-    return whole
+    result.written = written
+    return result
 
 
 def optional_text(container: Any, key: Any) -> str | None:
@@ -171,19 +171,19 @@ def number(text: str) -> int | float | None:
     """The number that a text is by YAML 1.2's core schema, else None. ValueError for more digits than Python reads."""
     if _INT.fullmatch(text):
         base = {"0o": 8, "0x": 16}.get(text[:2], 10)
-        whole = int(text, base)
-        if str(whole) == text:
-            return whole
-        found: SpelledInt | SpelledFloat = SpelledInt(whole)
+        integer = int(text, base)
+        if str(integer) == text:
+            return integer
+        spelled: SpelledInt | SpelledFloat = SpelledInt(integer)
     elif _FLOAT.fullmatch(text):
         part = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
         if str(part) == text:
             return part
-        found = SpelledFloat(part)
+        spelled = SpelledFloat(part)
     else:
         return None
-    found.spelling = text
-    return found
+    spelled.spelling = text
+    return spelled
 
 
 _INT: Final = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)

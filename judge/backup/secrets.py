@@ -52,11 +52,11 @@ def archive(directory: Path, more: dict[str, Path]) -> bytes:
 def sealed(key: ControllerKey, content: bytes) -> tuple[str, bytes]:
     """(the name of the file, its content). The name tells who has the key whether these are the same secrets."""
     held = io.BytesIO()
-    whole = _SIGNED + key.sign(content) + content
+    signed = _SIGNED + key.sign(content) + content
     writer = PackWriter(key.host, held)
-    writer.add(name_of(whole), whole)
+    writer.add(name_of(signed), signed)
     writer.finish()
-    return key.host.sign(whole), held.getvalue()
+    return key.host.sign(signed), held.getvalue()
 
 
 def _checked(key: OperatorKey, path: Path, whole: bytes, *, unsigned: bool) -> bytes:
@@ -96,10 +96,10 @@ def unpack(key: OperatorKey, path: Path, into: Path, *, unsigned: bool = False) 
         raise RefusedError(f"{into}: is not empty, and secrets that are there are not replaced; name another directory")
     reader = PackReader(key, path)
     try:
-        whole = b"".join(reader.pieces())
+        package = b"".join(reader.pieces())
     finally:
         reader.close()
-    content = _checked(key, path, whole, unsigned=unsigned)
+    content = _checked(key, path, package, unsigned=unsigned)
     names = []
     files.secret_directory(into)
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:

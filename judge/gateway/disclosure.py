@@ -176,8 +176,8 @@ def size(value: int) -> int:
 
 def _within(rounded: Callable[[Any], float], value: float, limit: float | None) -> float:
     """A figure rounded up, but not beyond the limit that it keeps."""
-    shown = rounded(value)
-    return limit if limit is not None and value <= limit < shown else shown
+    figure = rounded(value)
+    return limit if limit is not None and value <= limit < figure else figure
 
 
 def _limit(result: m.Result, name: str) -> float | None:
@@ -212,10 +212,10 @@ def _result(task: m.Task, result: m.Result, samples: frozenset[str], *, own_test
     verdict = task.verdict
     if not own_tests and compiling_executes(task.submission):
         result = result.model_copy(update={"compile_log": "", "compile": None, "reason": _sentence(verdict)})
-    shown = samples if own_tests else frozenset[str]()
+    public_tests = samples if own_tests else frozenset[str]()
     tests = [
         # The validator's message to the judges is theirs, also of a sample.
-        test.model_copy(update={"message": ""}) if test.name in shown else _secret_test(test, result)
+        test.model_copy(update={"message": ""}) if test.name in public_tests else _secret_test(test, result)
         for test in result.tests
     ]
     return _listed(

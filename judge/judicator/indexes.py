@@ -243,8 +243,8 @@ async def _present(database: Database, name: str) -> tuple[list[Mapping[str, Any
         if exc.code != _NO_COLLECTION:
             raise
         return [], set()
-    found = reply["cursor"]["firstBatch"]
-    return [one.get("spec", one) for one in found], {one["spec"]["name"] for one in found if "buildUUID" in one}
+    entries = reply["cursor"]["firstBatch"]
+    return [one.get("spec", one) for one in entries], {one["spec"]["name"] for one in entries if "buildUUID" in one}
 
 
 async def _drop(database: Database, collection: str, name: str) -> None:

@@ -153,5 +153,5 @@ async def forget_old_faults(database: Database, _: Any) -> tuple[Any, int]:
 
 async def known_faults(database: Database) -> list[str]:
     """The faults in the loops of all judicators now, one sentence each; for the status."""
-    told = {**_FAULTS, "at": {"$gt": clock.wall() - _FRESH}}
-    return [doc["text"] for doc in await database.meta.find(told, limit=50).to_list()]
+    fresh = {**_FAULTS, "at": {"$gt": clock.wall() - _FRESH}}
+    return [doc["text"] for doc in await database.meta.find(fresh, limit=50).to_list()]

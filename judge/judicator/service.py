@@ -315,14 +315,14 @@ class Service:
 
     async def _with_reason(self, doc: TaskDocument) -> m.Task:
         """The message, with the reason why the task waits if it has for some seconds."""
-        found = forms.to_task(doc)
+        task = forms.to_task(doc)
         waited = waiting_seconds(doc, clock.wall())
         if waited is not None and waited >= WAITS_SECONDS:
             reason = waiting_reason(
                 doc["needs"], doc.get("wants", ()), doc["failed"], await self.executors.capacities()
             )
-            found.waits = m.Waits(reason=reason, seconds=round(waited, 1))
-        return found
+            task.waits = m.Waits(reason=reason, seconds=round(waited, 1))
+        return task
 
     async def search(self, request: m.SearchRequest) -> m.SearchReply:
         """Tasks, newest first."""

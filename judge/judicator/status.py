@@ -140,14 +140,15 @@ class StatusReader:
     async def _waits(self, work: Work) -> list[str]:
         """The reasons why submissions wait: of the next one in each language, and of those that came back."""
         order = [("rank", 1), ("order", 1)]
-        most = sorted(work.needs, key=lambda needs: -work.needs[needs])[:_LANGUAGES]
+        largest = sorted(work.needs, key=lambda needs: -work.needs[needs])[:_LANGUAGES]
         nexts = (
-            self._db.tasks.find_one({"waits": FRONT, "tried": "", "needs": needs}, _WAITS, sort=order) for needs in most
+            self._db.tasks.find_one({"waits": FRONT, "tried": "", "needs": needs}, _WAITS, sort=order)
+            for needs in largest
         )
         back = self._db.tasks.find({"waits": FRONT, "tried": {"$gt": ""}}, _WAITS, limit=_CAME_BACK)
         docs = [*await asyncio.gather(*nexts), *await back.to_list()]
         executors, now = await self._executors.capacities(), clock.wall()
-        found = []
+        sentences = []
         for doc in docs:
             waited = 0.0 if doc is None else waiting_seconds(doc, now) or 0.0
             if doc is None or waited < WAITS_SECONDS:
@@ -157,8 +158,8 @@ class StatusReader:
             if not doc["tried"]:
                 what = f"the next of {work.needs.get(doc['needs'], 1)} waiting submissions {kind}"
             why = waiting_reason(doc["needs"], doc.get("wants", ()), doc["failed"], executors)
-            found.append(f"{what} has waited for {waited:.0f} s: {why}")
-        return found
+            sentences.append(f"{what} has waited for {waited:.0f} s: {why}")
+        return sentences
 
     async def _clock(self) -> list[str]:
         """A warning if this host's clock and the database's differ by more than a minute."""

@@ -19,7 +19,7 @@ def is_id(text: str) -> bool:
 def newest(directory: Path) -> datetime.datetime | None:
     """The time when the newest backup was begun, as its name says; None when there is none."""
     try:
-        found = sorted(path.stem for path in (directory / "backups").glob("*.json") if is_id(path.stem))
-        return datetime.datetime.strptime(found[-1][:16], "%Y%m%dT%H%M%S%z") if found else None
+        names = sorted(path.stem for path in (directory / "backups").glob("*.json") if is_id(path.stem))
+        return datetime.datetime.strptime(names[-1][:16], "%Y%m%dT%H%M%S%z") if names else None
     except (OSError, ValueError):
         return None

@@ -25,19 +25,19 @@ def outputs_for(tests: Sequence[str], files: Collection[str]) -> dict[str, str]:
     file may be for tests of several groups; for a sample it is only when it says so, or no secret test is called so.
     One file for one secret test may have any name.
     """
-    found = _outputs_for(tests, {name: name for name in files})
+    outputs = _outputs_for(tests, {name: name for name in files})
     inner = {name: name for name in files}
     groups = {part for test in tests for part in test.split("/")[:-1]}
-    while not found and len(tops := {name.partition("/")[0] for name in inner}) == 1:
+    while not outputs and len(tops := {name.partition("/")[0] for name in inner}) == 1:
         # A group of the problem is no folder around all: its outputs are for no other group.
         if tops <= groups or not all("/" in name for name in inner):
             break
         inner = {name.partition("/")[2]: given for name, given in inner.items()}
-        found = _outputs_for(tests, inner)
+        outputs = _outputs_for(tests, inner)
     secret = [test for test in tests if not test.startswith(_SAMPLE)]
-    if len(secret) == 1 and len(files) == 1 and not found:
-        found[secret[0]] = next(iter(files))
-    return found
+    if len(secret) == 1 and len(files) == 1 and not outputs:
+        outputs[secret[0]] = next(iter(files))
+    return outputs
 
 
 def refusal(tests: Sequence[str], files: Collection[str]) -> str:
@@ -45,11 +45,11 @@ def refusal(tests: Sequence[str], files: Collection[str]) -> str:
     if not tests or outputs_for(tests, files):
         return ""
     names = sorted(files)
-    given = ", ".join(f"'{name[-60:]}'" for name in names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    listed = ", ".join(f"'{name[-60:]}'" for name in names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
     secret = [test for test in tests if not test.startswith(_SAMPLE)] or list(tests)
     wanted = [f"{test.removeprefix('secret/')}.out" for test in secret]
-    shown = ", ".join(wanted[:_SHOWN]) + (f" and {len(wanted) - _SHOWN} more" if len(wanted) > _SHOWN else "")
-    return f"are for no test of the problem ({given}); call each output after its test: {shown}"
+    expected = ", ".join(wanted[:_SHOWN]) + (f" and {len(wanted) - _SHOWN} more" if len(wanted) > _SHOWN else "")
+    return f"are for no test of the problem ({listed}); call each output after its test: {expected}"
 
 
 def _outputs_for(tests: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:

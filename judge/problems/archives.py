@@ -52,8 +52,8 @@ def open_tree(path: Path) -> Tree:
 
 def stem(path: Path) -> str:
     """The name of an archive without its ending: what a problem is called that has no other name."""
-    found = next((one for one in TAR_ENDINGS if path.name.lower().endswith(one)), path.suffix)
-    return path.name[: len(path.name) - len(found)] if found else path.name
+    ending = next((one for one in TAR_ENDINGS if path.name.lower().endswith(one)), path.suffix)
+    return path.name[: len(path.name) - len(ending)] if ending else path.name
 
 
 def _is_tar(path: Path) -> bool:

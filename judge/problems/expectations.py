@@ -193,10 +193,10 @@ def _demand(base: Rule, demand: _Demand) -> Rule:
         bounds_pair: tuple[float, float] | None = (bounds[0], bounds[1])
     else:
         bounds_pair = None if bounds is None else (bounds, bounds)
-    told = demand.permitted is not None or demand.required is not None
+    has_verdicts = demand.permitted is not None or demand.required is not None
     changed = replace(
         base,
-        whole=frozenset() if told else base.whole,
+        whole=frozenset() if has_verdicts else base.whole,
         permitted=base.permitted if demand.permitted is None else frozenset(demand.permitted),
         required=base.required if demand.required is None else frozenset(demand.required),
         score=bounds_pair,

@@ -126,11 +126,11 @@ class _Finder:
         """The place behind the next `word`; -1 where there is none."""
         if word in self._missing or len(self._missing) >= _IN_VAIN:
             return -1
-        found = self._text.find(word, start)
-        if found < 0:
+        place = self._text.find(word, start)
+        if place < 0:
             self._missing.add(word)
             return -1
-        return found + len(word)
+        return place + len(word)
 
 
 def _replaced(
@@ -159,20 +159,20 @@ def _marked(text: str) -> str:
             parts += [text[at : match.start()], mark]
             at = place = match.end()
             continue
-        kept = -1
+        end = -1
         if match["block"]:
-            kept = finder.end(rf"\end{{{match['block']}}}", match.end())
+            end = finder.end(rf"\end{{{match['block']}}}", match.end())
         elif match["bar"]:
-            kept = finder.end(match["bar"], match.end())
+            end = finder.end(match["bar"], match.end())
         elif word in _ENDS:
-            kept = finder.end(_ENDS[word], match.end())
-        if kept < 0:
+            end = finder.end(_ENDS[word], match.end())
+        if end < 0:
             inner = _INLINE.match(text, match.start()) if word[0] == "$" and dollars else None
             # A dollar without its fellow: there is none for those behind it, either.
             dollars = dollars and (word[0] != "$" or inner is not None)
             inner = inner or (_BRACED.match(text, match.end()) if word in {r"\t", r"\texttt"} else None)
-            kept = match.end() if inner is None else inner.end()
-        place = kept
+            end = match.end() if inner is None else inner.end()
+        place = end
     return "".join([*parts, text[at:]])
 
 

@@ -85,10 +85,10 @@ def number(value: Any) -> float | None:
         except ValueError:
             value = None
     try:
-        found = math.nan if value is None else float(value)
+        result = math.nan if value is None else float(value)
     except OverflowError:
         return None
-    return None if math.isnan(found) else found
+    return None if math.isnan(result) else result
 
 
 def split(value: str | list[str], dialect: str = "") -> list[str]:
@@ -162,19 +162,19 @@ class Written(BaseModel):
     def _as_written(cls, value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        found = {}
+        texts = {}
         for name, given in value.items():
             key = str(name) if isinstance(name, int | float) else name
             field = cls.model_fields.get(key) if isinstance(key, str) else None
-            found[key] = given
+            texts[key] = given
             if field is None or (given is None and key not in cls.NULLS):
                 continue
             text = yamltext.text_of(value, name)
-            found[key] = shown = _worded(field.annotation, given, text)
+            texts[key] = shown = _worded(field.annotation, given, text)
             like = isinstance(shown, str) and _LIKE_NUMBER.fullmatch(shown) and number(shown) is None
             if _numeric(field.annotation) and (like or isinstance(given, bool)):
                 raise config.fault(f"{key}: '{text[:40]}' is not a number; write it such as 90 or 2.5", key)
-        return found
+        return texts
 
 
 class Section(Written):
@@ -444,8 +444,8 @@ def _known(
     findings: Findings,
 ) -> dict[str, Any]:
     """The keys that a model knows, in sections below it, too; a key without a value is as if it were not there."""
-    kept = yamltext.Fields()
-    kept.written = getattr(value, "written", {})
+    fields = yamltext.Fields()
+    fields.written = getattr(value, "written", {})
     nulls: frozenset[str] = getattr(model, "NULLS", frozenset())
     decides: frozenset[str] = getattr(model, "DECIDES", frozenset())
     for key, given in value.items():
@@ -462,10 +462,10 @@ def _known(
         elif given is not None or (name in nulls and yamltext.text_of(value, name)):
             section = _section(model.model_fields[name].annotation)
             inner = section is not None and isinstance(given, dict)
-            kept[name] = (
+            fields[name] = (
                 _known(section, given, document, lines, (*above, name), findings) if inner and section else given
             )
-    return kept
+    return fields
 
 
 def _worded(annotation: Any, value: Any, shown: str) -> Any:

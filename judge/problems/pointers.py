@@ -25,13 +25,13 @@ class PointerError(PackageError):
 
 def refuse_pointers(tree: Tree) -> None:
     """PackageError for a tree in which a file is a pointer of Git LFS or git-annex; it says how to get the files."""
-    found: dict[str, list[str]] = {}
+    pointers: dict[str, list[str]] = {}
     for path in sorted(path for path, size in tree.files.items() if _LEAST <= size <= _MOST):
         kind = kind_of(tree.read(path, _MOST))
         if kind:
-            found.setdefault(kind, []).append(path)
+            pointers.setdefault(kind, []).append(path)
     for kind, command in (("Git LFS", "git lfs pull"), ("git-annex", "git annex get .")):
-        paths = found.get(kind)
+        paths = pointers.get(kind)
         if paths:
             more = f" (and {len(paths) - 1} more)" if len(paths) > 1 else ""
             raise PointerError(

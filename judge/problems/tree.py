@@ -151,7 +151,7 @@ class Folder(Tree):
         for folder, folders, files in os.walk(root, onerror=self._unreadable):
             base = Path(folder)
             self._count(len(folders) + len(files))
-            kept = []
+            names = []
             for name in sorted([*folders, *files]):
                 path = prefix + (base / name).relative_to(root).as_posix()
                 try:
@@ -159,9 +159,9 @@ class Folder(Tree):
                 except UnicodeEncodeError:
                     raise PackageError(f"{self.where(path)}: the file name is not UTF-8; rename it") from None
                 if not self._leaves_out(path):
-                    kept.append(name)
+                    names.append(name)
                     self._look(path, base / name, inside=bool(prefix))
-            folders[:] = [name for name in kept if name in set(folders)]
+            folders[:] = [name for name in names if name in set(folders)]
 
     def _look(self, path: str, full: Path, *, inside: bool) -> None:
         """Note one entry; `inside`: of a folder that a link led to, where further links to folders are not followed."""

@@ -145,11 +145,11 @@ def encoded(texts: Sequence[str]) -> bytes:
         strings = b"".join(os.fsencode(text) + b"\0" for text in texts)
     except UnicodeEncodeError as exc:
         raise UnfitError(f"an argument of the command is no Unicode text: {exc.reason}") from None
-    most = MAX_PACKET - _REQUEST.size
-    if len(strings) > most or len(texts) > MAX_STRINGS:
+    largest = MAX_PACKET - _REQUEST.size
+    if len(strings) > largest or len(texts) > MAX_STRINGS:
         raise UnfitError(
             f"the command has {len(texts)} words of {len(strings)} bytes together, with the names of files among them; "
-            f"a sandbox takes {MAX_STRINGS} words of {most} bytes; use fewer files, or shorter names"
+            f"a sandbox takes {MAX_STRINGS} words of {largest} bytes; use fewer files, or shorter names"
         )
     return strings
 

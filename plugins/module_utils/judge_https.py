@@ -96,12 +96,12 @@ def _text(path: str, what: str, variable: str) -> str:
 
 def _blocks(certificate: str) -> list[str]:
     """The certificates in a file; HttpsError if there are none."""
-    found = _BLOCK.findall(_text(certificate, "the certificate", "judge_gateway_certificate"))
-    if not found:
+    blocks = _BLOCK.findall(_text(certificate, "the certificate", "judge_gateway_certificate"))
+    if not blocks:
         raise HttpsError(
             f"{certificate}: there is no certificate in PEM in this file; correct judge_gateway_certificate"
         )
-    return found
+    return blocks
 
 
 def _client(blocks: list[str], ca: str = "") -> ssl.SSLContext:
@@ -194,13 +194,13 @@ def _refusal(certificate: str, name: str, seen: dict[str, Any], exc: ssl.SSLCert
 
 
 def _warnings(certificate: str, seen: dict[str, Any]) -> list[str]:
-    found = []
+    sentences = []
     days = int((ssl.cert_time_to_seconds(seen["notAfter"]) - time.time()) // 86400)
     if days < _SOON_DAYS:
-        found.append(f"{certificate}: the certificate expires in {days} days; renew it")
+        sentences.append(f"{certificate}: the certificate expires in {days} days; renew it")
     if seen.get("issuer") != seen.get("subject") and len(_blocks(certificate)) == 1:
-        found.append(
+        sentences.append(
             f"{certificate}: there is no issuer in this file; if an intermediate authority signed the certificate, "
             "browsers refuse it until that one stands behind it (certbot's fullchain.pem)"
         )
-    return found
+    return sentences

@@ -41,15 +41,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    found = verdict(given["certificate"], given["key"], given["name"])
-    if found.fault:
-        module.fail_json(msg=found.fault)
-    for text in found.warnings:
+    params = module.params
+    result = verdict(params["certificate"], params["key"], params["name"])
+    if result.fault:
+        module.fail_json(msg=result.fault)
+    for text in result.warnings:
         module.warn(text)
-    if given["port"]:
+    if params["port"]:
         try:
-            ask(given["certificate"], given["name"], given["port"], given["ca"] or "")
+            ask(params["certificate"], params["name"], params["port"], params["ca"] or "")
         except HttpsError as exc:
             module.fail_json(msg=str(exc))
     module.exit_json(changed=False)

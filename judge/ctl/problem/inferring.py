@@ -130,8 +130,8 @@ def _times(done: Inferred) -> dict[str, float]:
     for row in done.rows:
         one, result = row.example.candidate, row.task.result or m.Result()
         if any(test.verdict is m.Verdict.TLE for test in result.tests):
-            most = decimal(timing.PROVISIONAL)
-            msg = f"{one.path}: needs more than {most} s on a test; give the limit with --time-limit"
+            limit = decimal(timing.PROVISIONAL)
+            msg = f"{one.path}: needs more than {limit} s on a test; give the limit with --time-limit"
             raise PackageError(f"{done.manifest.name}: {msg}")
         if row.wrong:
             done.warnings.append(f"{one.path}: does not count for the time limit: {row.wrong}")

@@ -168,15 +168,15 @@ def pack(plan: Plan, batch: PlanBatch, into: IO[bytes]) -> None:
     steps = [step for one in batch.tests for step in one]
     used = list(dict.fromkeys(key for step in steps for key in (step.program, step.talks_to) if key))
     wanted = [path for step in steps for path in (step.input, step.before, step.after) if path]
-    given = list(dict.fromkeys(path for path in wanted if path not in batch.outputs))
-    places = {path: f"f/{number}" for number, path in enumerate(given)}
+    inputs = list(dict.fromkeys(path for path in wanted if path not in batch.outputs))
+    places = {path: f"f/{number}" for number, path in enumerate(inputs)}
     places |= {path: f"out/{number}" for number, path in enumerate(batch.outputs)}
     folders = {key: f"p/{number}" for number, key in enumerate(used)}
     with tarfile.open(fileobj=into, mode="w") as archive:
         for key, folder in folders.items():
             for name, content in plan.programs[key].files.items():
                 _put(archive, f"{folder}/{name}", content)
-        for path in given:
+        for path in inputs:
             _put(archive, places[path], plan.read(path))
         _put(archive, "make.sh", script(plan.programs, steps, folders, places).encode())
 

@@ -78,8 +78,8 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
     if manifest.groups:
         groups = show.grid("group", "aggregation", "max score>", "requires")
         for group in manifest.groups:
-            most = "unbounded" if group.max_score is None else decimal(group.max_score)
-            groups.add_row(group.name, group.aggregation, most, ", ".join(group.require_pass))
+            highest = "unbounded" if group.max_score is None else decimal(group.max_score)
+            groups.add_row(group.name, group.aggregation, highest, ", ".join(group.require_pass))
         show.out.print(groups)
     if manifest.graders:
         graders = show.grid("group", "on reject", "verdict", "score", "range")

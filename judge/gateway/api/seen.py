@@ -76,8 +76,8 @@ def _own_tests(cluster: Cluster, principal: Principal, tasks: Sequence[m.Task]) 
     """Says whether this person may see what their own code has written; the judicator knows their allowance."""
     if not any(task.result is not None and disclosure.secret(task) for task in tasks):
         return True
-    asked = UsageRequest(user=principal.user, role=principal.role)
-    return cluster.call("usage", asked, UsageReply).allowance.own_tests
+    request = UsageRequest(user=principal.user, role=principal.role)
+    return cluster.call("usage", request, UsageReply).allowance.own_tests
 
 
 def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.SearchReply:

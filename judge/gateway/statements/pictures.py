@@ -201,10 +201,10 @@ def _count(root: ET.Element) -> None:
             for other, at_points in markers:
                 total.add(count(other, deep + 1), points if at_points else lines)
             known[one] = total
-        found = known[one]
-        if found is None:
+        cost = known[one]
+        if cost is None:
             raise PackageError("the picture has a part that refers to itself")
-        return found
+        return cost
 
     count(root, 0)
 
@@ -252,9 +252,9 @@ def _name(one: ET.Element) -> str:
 def _parts(one: ET.Element, named: dict[str, ET.Element]) -> tuple[list[ET.Element], list[tuple[ET.Element, bool]]]:
     """(what a part refers to, the markers among it, each with whether it is drawn at all points of lines)."""
     at_points = {key: bool(_AT_POINTS.search(value if key == "style" else key)) for key, value in one.items()}
-    found = [(key, named[name]) for key, name in _referred(one) if name in named]
-    drawn = [other for _, other in found if _name(other) != "marker"]
-    return drawn, [(other, at_points[key]) for key, other in found if _name(other) == "marker"]
+    references = [(key, named[name]) for key, name in _referred(one) if name in named]
+    drawn = [other for _, other in references if _name(other) != "marker"]
+    return drawn, [(other, at_points[key]) for key, other in references if _name(other) == "marker"]
 
 
 def _referred(one: ET.Element) -> Iterator[tuple[str, str]]:

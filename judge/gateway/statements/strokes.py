@@ -67,18 +67,18 @@ def length(name: str, attributes: Mapping[str, str], text: int) -> float:
     """An upper bound of the length of an element's outline; `text` is the number of its characters."""
     sizes = {key: _size(value) for key, value in attributes.items() if key not in {"d", "points", "style"}}
     size = {key: value for key, value in sizes.items() if value is not None}
-    found = _GLYPH * text if name in {"text", "tspan", "textPath"} else 0.0
+    outline = _GLYPH * text if name in {"text", "tspan", "textPath"} else 0.0
     if name == "path":
-        found = path_length(attributes.get("d", ""))
+        outline = path_length(attributes.get("d", ""))
     elif name in {"polyline", "polygon"}:
-        found = path_length("M" + attributes.get("points", "") + "Z")
+        outline = path_length("M" + attributes.get("points", "") + "Z")
     elif name == "line":
-        found = math.dist((size.get("x1", 0), size.get("y1", 0)), (size.get("x2", 0), size.get("y2", 0)))
+        outline = math.dist((size.get("x1", 0), size.get("y1", 0)), (size.get("x2", 0), size.get("y2", 0)))
     elif name == "rect":
-        found = 2 * (size.get("width", 0) + size.get("height", 0))
+        outline = 2 * (size.get("width", 0) + size.get("height", 0))
     elif name in {"circle", "ellipse"}:
-        found = 2 * math.pi * max(size.get(key, 0) for key in ("r", "rx", "ry"))
-    return max(found, size.get("pathLength", 0))
+        outline = 2 * math.pi * max(size.get(key, 0) for key in ("r", "rx", "ry"))
+    return max(outline, size.get("pathLength", 0))
 
 
 def _size(value: str) -> float | None:

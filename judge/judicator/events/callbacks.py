@@ -87,8 +87,8 @@ class Callbacks:
             }
             if closed := self._receivers.closed():
                 due["$nor"] = [{"callback_host": host, "user": user} for host, user in closed]
-            found = self._db.tasks.find(due, _BRIEF, sort=[("callback", 1)], hint="callbacks", limit=_SEEN)
-            async for doc in found:
+            documents = self._db.tasks.find(due, _BRIEF, sort=[("callback", 1)], hint="callbacks", limit=_SEEN)
+            async for doc in documents:
                 if len(self._busy) >= _ALL:
                     break
                 receiver = doc.get("callback_host", ""), doc["user"]
@@ -119,7 +119,7 @@ class Callbacks:
 
     async def _tell(self, task_id: ObjectId, count: int, receiver: tuple[str, str], begun: int) -> None:
         """One try, and what it came to."""
-        failed = asked = None
+        failed = retry_after = None
         try:
             doc = await self._db.find(self._db.tasks, {"_id": task_id})
             if doc is None:  # deleted meanwhile
@@ -133,7 +133,7 @@ class Callbacks:
                 outcome = await self._sender.send(callbacks.url_of(task.submission), body, {}, method="PUT")
                 failed = callbacks.again(outcome.status)
             now = clock.wall()
-            asked = tries.retry_after(outcome.retry_after, now)
+            retry_after = tries.retry_after(outcome.retry_after, now)
             over = callbacks.over(outcome.status, count)
             became = "delivered" if tries.delivered(outcome.status) else "given up" if over else "failed"
             CALLS.labels(became).inc()
@@ -141,7 +141,7 @@ class Callbacks:
             level = logging.WARNING if became == "given up" else logging.INFO
             said = f"{outcome.status or ''} {outcome.text[:100]}".strip()
             log.log(level, "callback of %s: try %d %s: %s", task_id, count, became, said)
-            wait = datetime.timedelta(seconds=tries.pause(count, random.random(), asked))  # noqa: S311 - it spreads tries
+            wait = datetime.timedelta(seconds=tries.pause(count, random.random(), retry_after))  # noqa: S311 - it spreads tries
             change: Bson = _OVER if over else {"$set": {"callback": now + wait}}
             await self._db.tasks.update_one({"_id": task_id, "callback": {"$exists": True}}, change)
             if failed:
@@ -149,7 +149,7 @@ class Callbacks:
         except DRIVER_ERRORS as exc:  # it is tried once more when its lease is over
             log.warning("the callback of %s is put off: %s", task_id, str(exc)[:200])
         finally:
-            self._receivers.end(receiver, begun, failed=failed, asked=asked)
+            self._receivers.end(receiver, begun, failed=failed, asked=retry_after)
 
     async def _give_up(self, host: str, user: str) -> None:
         """Give up what was not tried for long, because its receiver fails."""

@@ -75,9 +75,9 @@ class WebhookCalls:
 
     async def remove(self, request: webhooks.WebhookRef, _: Peer) -> Empty:
         """Remove a webhook and what waits for it. Repeating it is NotFoundError."""
-        known = await self._db.find(self._db.webhooks, {"_id": request.name}, {"_id": 1})
+        hook = await self._db.find(self._db.webhooks, {"_id": request.name}, {"_id": 1})
         await removal.remove(self._db, [request.name])
-        if known is None:
+        if hook is None:
             raise _missing(request.name)
         return Empty()
 
@@ -124,10 +124,10 @@ class WebhookCalls:
         hook = request.webhook or ""
         if request.delivery is not None:
             query = {"_id": ObjectId(request.delivery)}
-            known = await self._db.find(self._db.deliveries, query, {"hook": 1})
-            if known is None:
+            delivery = await self._db.find(self._db.deliveries, query, {"hook": 1})
+            if delivery is None:
                 raise NotFoundError(f"there is no delivery '{request.delivery}'; they are kept for seven days")
-            hook = known["hook"]
+            hook = delivery["hook"]
         again: Bson = {"$set": {"state": "waiting", "tries": 0, "next": clock.wall()}, "$unset": {"ended": ""}}
         done = await self._db.deliveries.update_many(query, again)
         await self._call_now(hook)

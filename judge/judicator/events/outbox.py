@@ -129,15 +129,15 @@ class Outbox:
 
         The new position is written last. Who is interrupted begins again, and what is met twice makes nothing twice.
         """
-        known = await begin(self._db)
+        position = await begin(self._db)
         # The log is read from this moment on; what changed before is searched for. Some of it is met twice.
         fields = {"token": None, "since": await database_time(self._db), "at": clock.wall()}
         await self._db.catch_up()
         hooks = await self._db.webhooks.find({}).to_list()
         if hooks:
-            await self._search(known["at"] - _MARGIN, hooks)
+            await self._search(position["at"] - _MARGIN, hooks)
         # Another leader may have caught up meanwhile; its position is later than this one.
-        await self._db.meta.update_one({"_id": POSITION, "at": known["at"]}, {"$set": fields})
+        await self._db.meta.update_one({"_id": POSITION, "at": position["at"]}, {"$set": fields})
 
     async def _search(self, since: datetime.datetime, hooks: list[WebhookDocument]) -> None:
         """Write deliveries of submissions that ended, and of rejudgings that were applied, since then."""

@@ -111,9 +111,9 @@ class Post:
                 return False
             # Of receivers that may not be called now, nothing is read: so many deliveries may wait for one of them.
             due: Bson = {"hook": {"$in": ready}, "state": "waiting", "next": {"$lte": clock.wall()}}
-            found = self._db.deliveries.find(due, {"body": 0}, sort=[("next", 1)], limit=4 * _ALL, hint="due")
+            waiting = self._db.deliveries.find(due, {"body": 0}, sort=[("next", 1)], limit=4 * _ALL, hint="due")
             # A receiver may fail for some deliveries alone: others are tried first, so these hold up none for long.
-            docs = sorted(await found.to_list(), key=lambda doc: doc["tries"] * self._receivers.failing(doc["hook"]))
+            docs = sorted(await waiting.to_list(), key=lambda doc: doc["tries"] * self._receivers.failing(doc["hook"]))
             for doc in docs:
                 if len(self._busy) >= _ALL:
                     break
@@ -170,7 +170,7 @@ class Post:
 
     async def _deliver(self, hook: WebhookDocument, doc: DeliveryDocument, begun: int) -> None:
         """One try, and what it came to."""
-        failed = asked = None
+        failed = retry_after = None
         try:
             body = doc["body"].encode()
             identifier = f"msg_{doc['_id']}"
@@ -179,9 +179,9 @@ class Post:
             failpoint.hit("webhook-sent")
             now = clock.wall()
             failed = not tries.delivered(outcome.status) and not tries.hopeless(outcome.status)
-            asked = tries.retry_after(outcome.retry_after, now)
+            retry_after = tries.retry_after(outcome.retry_after, now)
         finally:
-            self._receivers.end(hook["_id"], begun, failed=failed, asked=asked)
+            self._receivers.end(hook["_id"], begun, failed=failed, asked=retry_after)
         fields = after(outcome, doc["tries"], now, random.random())  # noqa: S311 - it spreads tries
         CALLS.labels(str(fields["state"])).inc()
         if fields["state"] == "failed":
@@ -231,10 +231,10 @@ class Post:
         mine: Bson = {"hook": hook, "state": "waiting"}
         excess = await self._db.deliveries.count_documents(mine, hint="due") - self._most_waiting
         while excess > 0:
-            found = self._db.deliveries.find(
+            oldest = self._db.deliveries.find(
                 mine, {"_id": 1}, sort=[("next", 1)], limit=min(excess, _BATCH), hint="due"
             )
-            ids = [doc["_id"] async for doc in found]
+            ids = [doc["_id"] async for doc in oldest]
             if not ids:
                 return
             # Counted first: a leader that dies in between counts some of them twice, and loses none unseen.

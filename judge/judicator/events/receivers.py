@@ -38,12 +38,12 @@ class Receivers(Generic[K]):
 
     def room(self, key: K) -> int:
         """The number of further calls that may be made to a receiver now."""
-        known = self._all.get(key)
-        if known is None:
+        receiver = self._all.get(key)
+        if receiver is None:
             return self._each
-        if not known.failures:
-            return self._each - known.under_way
-        return int(known.under_way == 0 and self._now() >= known.until)
+        if not receiver.failures:
+            return self._each - receiver.under_way
+        return int(receiver.under_way == 0 and self._now() >= receiver.until)
 
     def closed(self) -> list[K]:
         """The receivers to which no call may be made now."""
@@ -51,37 +51,37 @@ class Receivers(Generic[K]):
 
     def failing(self, key: K) -> bool:
         """Say whether the last call to this receiver failed."""
-        known = self._all.get(key)
-        return known is not None and known.failures > 0
+        receiver = self._all.get(key)
+        return receiver is not None and receiver.failures > 0
 
     def begin(self, key: K) -> int:
         """Count a call that begins; what it returns is for `end`."""
-        known = self._all.setdefault(key, _Receiver())
-        known.under_way += 1
-        return known.failures
+        receiver = self._all.setdefault(key, _Receiver())
+        receiver.under_way += 1
+        return receiver.failures
 
     def end(self, key: K, begun: int, *, failed: bool | None, asked: float | None = None) -> None:
         """Count a call that has ended. `failed` is None if nothing was learned about the receiver.
 
         `asked` is the receiver's Retry-After in seconds. Calls that ran beside each other count as one failure.
         """
-        known = self._all[key]
-        known.under_way -= 1
-        if failed and known.failures <= begun:
-            known.failures += 1
-            pause = tries.probe_pause(known.failures, random.random(), asked)  # noqa: S311 - it spreads calls
-            known.until = self._now() + pause
+        receiver = self._all[key]
+        receiver.under_way -= 1
+        if failed and receiver.failures <= begun:
+            receiver.failures += 1
+            pause = tries.probe_pause(receiver.failures, random.random(), asked)  # noqa: S311 - it spreads calls
+            receiver.until = self._now() + pause
         elif failed is False:
-            known.failures = 0
-        if not known.failures and not known.under_way:
+            receiver.failures = 0
+        if not receiver.failures and not receiver.under_way:
             del self._all[key]
         self._forget()
 
     def reset(self, key: K) -> None:
         """Have this receiver called now, whatever it answered before."""
-        known = self._all.get(key)
-        if known is not None:
-            known.failures = 0
+        receiver = self._all.get(key)
+        if receiver is not None:
+            receiver.failures = 0
 
     def _forget(self) -> None:
         if len(self._all) > _REMEMBERED:

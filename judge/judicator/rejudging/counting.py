@@ -34,9 +34,9 @@ class Counting:
         async with self._turn:
             begin = clock.monotonic()
             self._counts = {key: count for key, count in self._counts.items() if count.until > begin}
-            known = self._counts.get((number, state))
-            if known is not None:
-                return known.cells
+            cached = self._counts.get((number, state))
+            if cached is not None:
+                return cached.cells
             cells = await self._count(number)
             end = clock.monotonic()
             self._counts[number, state] = _Count(cells, end + _PARTS * (end - begin))

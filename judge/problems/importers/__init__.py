@@ -195,9 +195,9 @@ def _refuse_terry(tree: Tree, asked: ImporterWords, found: str | None) -> None:
 
 def _refuse_unsupported(tree: Tree, asked: ImporterWords, found: str | None) -> None:
     """PackageError for a package of a format that is recognised and not imported."""
-    shown = unsupported.system(tree) if asked.format is None and found in {None, "directory"} else None
-    if shown is not None:
-        name, path = shown
+    system = unsupported.system(tree) if asked.format is None and found in {None, "directory"} else None
+    if system is not None:
+        name, path = system
         raise PackageError(
             f"{tree.where(path)}: belongs to a package of {name}, a format that is not imported; give --from directory "
             "to import its pairs of tests alone, without its limits, points and checker"

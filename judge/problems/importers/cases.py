@@ -231,8 +231,8 @@ def _scale(values: Sequence[Fraction]) -> int:
 
 def _whole(values: Sequence[Fraction]) -> list[int]:
     """Whole points that add up to the rounded sum: what is left over goes to the largest fractions."""
-    found = [math.floor(value) for value in values]
-    left = round(sum(values)) - sum(found)
-    for index in sorted(range(len(values)), key=lambda one: found[one] - values[one])[:left]:
-        found[index] += 1
-    return found
+    floors = [math.floor(value) for value in values]
+    left = round(sum(values)) - sum(floors)
+    for index in sorted(range(len(values)), key=lambda one: floors[one] - values[one])[:left]:
+        floors[index] += 1
+    return floors

@@ -236,9 +236,9 @@ def solutions(tree: Tree) -> str:
 def official(tree: Tree, name: str) -> list[str]:
     """The official solutions, by their names; else one that is right by its name, or called as the task."""
     sources = _sources(tree)
-    found = [path for path, stem in sources.items() if SOLUTIONS.fullmatch(stem)]
+    solutions = [path for path, stem in sources.items() if SOLUTIONS.fullmatch(stem)]
     right = [path for path, stem in sources.items() if _RIGHT.fullmatch(stem)]
-    return found or right[:1] or [path for path, stem in sources.items() if stem == name.lower()]
+    return solutions or right[:1] or [path for path, stem in sources.items() if stem == name.lower()]
 
 
 def only(tree: Tree) -> list[str]:

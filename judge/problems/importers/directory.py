@@ -170,8 +170,8 @@ _NO_NAMES = frozenset({"", *NAMELESS, "in", "input", "case", "sample", "example"
 
 def matches(tree: Tree) -> bool:
     """Says whether there is a test in it, a pair of files by their names, or what may hold some."""
-    found = any(pair.answer is not None for pair in find_pairs(tree.files)[0])
-    return found or packed.holds_tests(tree)
+    answered = any(pair.answer is not None for pair in find_pairs(tree.files)[0])
+    return answered or packed.holds_tests(tree)
 
 
 def convert(tree: Tree, asked: ImporterWords) -> Draft:
@@ -459,13 +459,13 @@ def _put_statement(draft: Draft, taken: Collection[str | None], called: Collecti
 
 def _put_pictures(draft: Draft, folder: str) -> set[str]:
     """The pictures beside a statement and in folders below, by the names that it has for them; at the root, all."""
-    found = set()
+    programs = set()
     for path in draft.tree.below(folder) if folder else sorted(draft.tree.files):
         target = f"statement/{path.removeprefix(folder).lstrip('/')}"
         if path.lower().endswith(ioi.PICTURES) and target not in draft.files:
             draft.put(target, Ref(draft.tree, path))
-            found.add(path)
-    return found
+            programs.add(path)
+    return programs
 
 
 def _is_readme(path: str) -> bool:
@@ -485,20 +485,20 @@ def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str])
             draft.put(_free(draft, "generators", path.replace("/", "_")), Ref(draft.tree, path))
             taken.add(path)
             continue
-        said = _annotated(draft, path) or next(
+        folder = _annotated(draft, path) or next(
             (one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None
         )
         place = next((at for at, one in enumerate(folders) if one.lower() in _SOLUTION_FOLDERS), len(folders))
-        said = said or next(
+        folder = folder or next(
             (_NOW.get(word, word) for word in map(known_folder, reversed(folders[place:])) if word), None
         )
-        if said is None and (any(map(_NO_SOLUTION.fullmatch, names)) or below & _NO_SOLUTION_FOLDERS):
+        if folder is None and (any(map(_NO_SOLUTION.fullmatch, names)) or below & _NO_SOLUTION_FOLDERS):
             continue
-        said = said or _by_name(path)
-        if said is None and (stem in called or any(one.lower() in _SOLUTION_FOLDERS for one in folders)):
-            said = "accepted"
-        if said is not None:
-            _put_solution(draft, said, path)
+        folder = folder or _by_name(path)
+        if folder is None and (stem in called or any(one.lower() in _SOLUTION_FOLDERS for one in folders)):
+            folder = "accepted"
+        if folder is not None:
+            _put_solution(draft, folder, path)
             taken.add(path)
     return taken
 

@@ -72,10 +72,10 @@ class Report:
 
     def dropped(self, line: str) -> None:
         """Note something that was not carried over, or not as it was; said once."""
-        shown = clean(singular(line), 400)
-        if shown not in self._seen:
-            self._seen.add(shown)
-            self.left.append(shown)
+        sentence = clean(singular(line), 400)
+        if sentence not in self._seen:
+            self._seen.add(sentence)
+            self.left.append(sentence)
 
     def lines(self) -> list[str]:
         """All of it, what was carried over first; `problem import` and `problem check` print them."""
@@ -289,8 +289,8 @@ class _Dumper(yaml.SafeDumper):
 def _as_written(dumper: yaml.SafeDumper, value: Fields | Items) -> yaml.Node:
     """A part of a file that was read: what another spelling stands for is text, for keys that have text."""
     pairs = value.items() if isinstance(value, Fields) else enumerate(value)
-    shown = {key: text_of(value, key) if _is_spelled(value, key, one) else one for key, one in pairs}
-    return dumper.represent_data(shown if isinstance(value, Fields) else list(shown.values()))
+    written = {key: text_of(value, key) if _is_spelled(value, key, one) else one for key, one in pairs}
+    return dumper.represent_data(written if isinstance(value, Fields) else list(written.values()))
 
 
 def _is_spelled(value: Fields | Items, key: Any, part: Any) -> bool:

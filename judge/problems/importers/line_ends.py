@@ -87,12 +87,12 @@ def change(
 
 def say_kept(draft: Draft) -> None:
     """Report the inputs of a draft that have line ends of Windows: programs get them as they are."""
-    given = [content for path, content in draft.files.items() if path.startswith("data/") and path.endswith(".in")]
-    kept = [one for one in given if isinstance(one, Ref) and returns(one.tree.chunks(one.path)) != 0]
-    if kept:
-        count = "1 input has" if len(kept) == 1 else f"{len(kept)} inputs have"
+    contents = [content for path, content in draft.files.items() if path.startswith("data/") and path.endswith(".in")]
+    with_returns = [one for one in contents if isinstance(one, Ref) and returns(one.tree.chunks(one.path)) != 0]
+    if with_returns:
+        count = "1 input has" if len(with_returns) == 1 else f"{len(with_returns)} inputs have"
         draft.report.took(
-            f"{count} line ends of Windows (CR LF), such as {kept[0].path}: programs get them as they are"
+            f"{count} line ends of Windows (CR LF), such as {with_returns[0].path}: programs get them as they are"
         )
 
 

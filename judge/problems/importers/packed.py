@@ -89,8 +89,8 @@ def refuse_packed(tree: Tree) -> None:
 def _split(path: str, endings: Collection[str]) -> tuple[str, str]:
     """A path without the longest of these endings that it has, and that ending; "" for none."""
     lower = path.lower()
-    found = max((ending for ending in endings if lower.endswith(ending)), key=len, default="")
-    return path[: len(path) - len(found)], found
+    longest = max((ending for ending in endings if lower.endswith(ending)), key=len, default="")
+    return path[: len(path) - len(longest)], longest
 
 
 def _elsewhere(path: str) -> bool:
@@ -128,22 +128,22 @@ def _named_archives(tree: Tree) -> list[str]:
 
 def _archives(tree: Tree) -> list[str]:
     """Archives that may hold tests; PackageError for those of tests that are not read here, without their tests."""
-    found = []
+    members = []
     for path in sorted(tree.files):
         stem, ending = _split(path, (*_ARCHIVES, *_UNREAD_ARCHIVES))
         name = posixpath.basename(stem).lower()
         if not ending or _elsewhere(path) or _NO_TESTS.fullmatch(name):
             continue
         if ending in _ARCHIVES:
-            found.append(path)
+            members.append(path)
         elif _TESTS.fullmatch(name) and not tree.below(stem):
             raise PackageError(
                 f"{tree.where(path)}: may hold tests by its name, and is an archive of a kind that is not read here; "
                 "unpack it, or remove it"
             )
-    if len(found) > _MOST_ARCHIVES:
+    if len(members) > _MOST_ARCHIVES:
         raise PackageError(f"{tree.label}: has more than {_MOST_ARCHIVES} archives; unpack those with tests")
-    return found
+    return members
 
 
 class Packed(Tree):
@@ -182,8 +182,8 @@ class Packed(Tree):
             self.notes.append((False, f"{path}: is not looked into: {exc}"))
             return
         pairs = [pair for pair in find_pairs(archive.files)[0] if pair.answer is not None]
-        known = {_digest(self, pair) for pair in find_pairs(self.files)[0] if pairs and pair.answer is not None}
-        again = [pair for pair in pairs if _digest(archive, pair) in known]
+        digests = {_digest(self, pair) for pair in find_pairs(self.files)[0] if pairs and pair.answer is not None}
+        again = [pair for pair in pairs if _digest(archive, pair) in digests]
         if (pairs and len(again) == len(pairs)) or not (pairs or named):
             self._take(path, self._base.files[path])
             if pairs:
@@ -243,13 +243,13 @@ class Packed(Tree):
 
 def _digest(tree: Tree, pair: Pair) -> tuple[bytes, bytes]:
     """The content of a test, by its digests."""
-    found = []
+    digests = []
     for path in (pair.input, pair.answer or pair.input):
         digest = hashlib.blake2b()
         for chunk in tree.chunks(path):
             digest.update(chunk)
-        found.append(digest.digest())
-    return found[0], found[1]
+        digests.append(digest.digest())
+    return digests[0], digests[1]
 
 
 class _TreeFile(io.RawIOBase):

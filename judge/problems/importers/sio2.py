@@ -57,11 +57,11 @@ def convert(tree: Tree, asked: ImporterWords) -> Draft:
 def _short_name(tree: Tree) -> str:
     """What all is called in such a package, `abc`; "" for others."""
     label = posixpath.basename(tree.label).lower().partition(".")[0]
-    found = {hit[1] for path in tree.files if (hit := _NAMED.fullmatch(path)) is not None}
+    names = {hit[1] for path in tree.files if (hit := _NAMED.fullmatch(path)) is not None}
     if label and any(re.fullmatch(rf"in/{re.escape(label)}[0-9]+[a-z0-9]*\.in", path) for path in tree.files):
-        found.add(label)
+        names.add(label)
     programs = [posixpath.basename(path).lower() for path in tree.files if path.startswith(("prog/", "doc/"))]
-    for name in sorted(found, key=lambda one: (one != label, len(one), one)):
+    for name in sorted(names, key=lambda one: (one != label, len(one), one)):
         own = any(program.startswith(name.lower()) for program in programs)
         if own or "makefile.in" in tree.files or (name == label and any(one in tree.files for one in _CONFIGS)):
             return name
@@ -99,8 +99,8 @@ class _Sio2Conversion:
         draft.name = self._name
         draft.problem["name"] = clean(self._conf.text("title") or self._title() or self._name)
         self._refuse()
-        known = _KNOWN | {key for key in map(str, self._conf) if _OTHER.fullmatch(key)}
-        draft.check_keys(self._conf, known, self._where, strict=True)
+        keys = _KNOWN | {key for key in map(str, self._conf) if _OTHER.fullmatch(key)}
+        draft.check_keys(self._conf, keys, self._where, strict=True)
         tests = self._tests()
         self._libraries()
         self._limits(tests)
@@ -132,8 +132,8 @@ class _Sio2Conversion:
         path = f"doc/{self._name}zad.tex"
         if path not in self._tree.files:
             return ""
-        found = re.search(r"^[^%\n]{0,200}\\title\{([^{}\n]{1,200})\}", self._draft.text(path), re.MULTILINE)
-        return found[1] if found is not None else ""
+        title = re.search(r"^[^%\n]{0,200}\\title\{([^{}\n]{1,200})\}", self._draft.text(path), re.MULTILINE)
+        return title[1] if title is not None else ""
 
     def _refuse(self) -> None:
         """PackageError for what decides verdicts there, and is not done here."""
@@ -150,24 +150,24 @@ class _Sio2Conversion:
     # --- tests ------------------------------------------------------------------------------------------------------
 
     def _tests(self) -> list[_Sio2Test]:
-        found = []
+        tests = []
         for path in self._tree.below("in"):
             if not path.endswith(".in") or path.count("/") > 1:
                 continue
             stem = posixpath.basename(path)[: -len(".in")]
-            said = _TEST.fullmatch(stem.removeprefix(self._name)) if stem.startswith(self._name) else None
-            if said is None:
+            match = _TEST.fullmatch(stem.removeprefix(self._name)) if stem.startswith(self._name) else None
+            if match is None:
                 raise PackageError(
                     f"{self._tree.where(path)}: is not called as a test of this problem, such as {self._name}1a.in"
                 )
-            found.append(_Sio2Test(said[0], said[1], said[1] == "0" or "ocen" in said[2]))
-        if len(found) > MOST:
+            tests.append(_Sio2Test(match[0], match[1], match[1] == "0" or "ocen" in match[2]))
+        if len(tests) > MOST:
             raise PackageError(f"{self._tree.label}/in: has more than {MOST} tests; join some")
-        if not any(not one.shown for one in found):
+        if not any(not one.shown for one in tests):
             maker = next(iter(self._programs("ingen")), "")
             hint = f"; {clean(maker, 60)} makes them: have it do so first, and import the folder then" if maker else ""
             raise PackageError(f"{self._tree.label}/in: has no tests but examples{hint}")
-        return sorted(found, key=lambda one: natural(one.name))
+        return sorted(tests, key=lambda one: natural(one.name))
 
     def _write(self, tests: Sequence[_Sio2Test]) -> None:
         draft, files = self._draft, self._tree.files
@@ -197,38 +197,38 @@ class _Sio2Conversion:
             )
             for name in groups
         ]
-        shown = [one.name for one in tests if one.shown]
-        if shown:
-            subtasks.insert(0, ioi.Scored("examples", Fraction(0), shown))
+        samples = [one.name for one in tests if one.shown]
+        if samples:
+            subtasks.insert(0, ioi.Scored("examples", Fraction(0), samples))
         ioi.write_tests(draft, self._task, cases, subtasks)
 
     def _scores(self, groups: Sequence[str]) -> dict[str, Fraction]:
         """The points of each group: those of config.yml, else 100 in equal parts, the last ones with one more."""
-        said = self._conf.get("scores")
-        if not said:
+        points_by_group = self._conf.get("scores")
+        if not points_by_group:
             each, more = divmod(_WHOLE, len(groups))
             order = sorted(groups, key=natural)
             self._draft.report.took(f"{_WHOLE} points in equal parts: config.yml says none")
             return {name: Fraction(each + (place >= len(order) - more)) for place, name in enumerate(order)}
-        if not isinstance(said, dict):
+        if not isinstance(points_by_group, dict):
             raise PackageError(f"{self._where}: scores: expected a mapping of groups to points")
-        given = {str(key): value for key, value in said.items()}
-        odd = next((name for name in (*groups, *given) if name not in given or name not in groups), None)
+        values = {str(key): value for key, value in points_by_group.items()}
+        odd = next((name for name in (*groups, *values) if name not in values or name not in groups), None)
         if odd is not None:
-            lacks = "has no tests in in/" if odd in given else "has no points"
+            lacks = "has no tests in in/" if odd in values else "has no points"
             raise PackageError(f"{self._where}: scores: group '{clean(odd, 40)}' {lacks}; each group needs both")
-        return {name: points(value, f"{self._where}: scores: {clean(name, 40)}") for name, value in given.items()}
+        return {name: points(value, f"{self._where}: scores: {clean(name, 40)}") for name, value in values.items()}
 
     def _requires(self, groups: Any) -> dict[str, list[str]]:
         """The groups whose tests count in each as well."""
-        said = self._conf.get("subtask_dependencies") or {}
-        good = isinstance(said, dict) and all(isinstance(one, list) for one in said.values())
-        found = {str(key): yamltext.texts_of(said, key) for key in said} if good else {}
-        odd = next((one for key, value in found.items() for one in (key, *value) if one not in groups), None)
+        dependencies = self._conf.get("subtask_dependencies") or {}
+        good = isinstance(dependencies, dict) and all(isinstance(one, list) for one in dependencies.values())
+        requirements = {str(key): yamltext.texts_of(dependencies, key) for key in dependencies} if good else {}
+        odd = next((one for key, value in requirements.items() for one in (key, *value) if one not in groups), None)
         if not good or odd is not None:
             why = f"'{clean(odd, 40)}' is no group with points" if odd is not None else "expected lists of groups"
             raise PackageError(f"{self._where}: subtask_dependencies: {why}")
-        return found
+        return requirements
 
     def _unmade(self, lacking: Sequence[_Sio2Test]) -> UnmadeError:
         """The error to raise where outputs are to be made by the model solution, which is called as the problem."""
@@ -251,16 +251,16 @@ class _Sio2Conversion:
             ("time_limit", "time_limit", _MILLISECONDS, "ms"),
             ("memory_limit", "memory", self._stated_memory() or _KIB, "KiB"),
         ):
-            asked = getattr(self._asked, ours)
-            if asked is not None:
-                self._draft.limits[ours] = as_number(asked)
+            limit = getattr(self._asked, ours)
+            if limit is not None:
+                self._draft.limits[ours] = as_number(limit)
                 continue
             whole, single = self._conf.get(key), self._conf.get(f"{key}s") or {}
             if not isinstance(single, dict):
                 raise PackageError(f"{self._where}: {key}s: expected a mapping of groups or tests to limits")
-            said = {str(name): value for name, value in single.items()}
+            limits = {str(name): value for name, value in single.items()}
             usual_here = usual if whole is None else whole
-            values = {str(said.get(one.name, said.get(one.group, usual_here))): None for one in tests}
+            values = {str(limits.get(one.name, limits.get(one.group, usual_here))): None for one in tests}
             if len(values) > 1:
                 option = f"--{ours.replace('_', '-')}"
                 raise PackageError(
@@ -271,11 +271,11 @@ class _Sio2Conversion:
             if not re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9})?", value) or not float(value):
                 raise PackageError(f"{self._where}: {key}: '{clean(value, 40)}' is not a number of {unit} above 0")
             number = Fraction(value) / (1000 if unit == "ms" else 1024)
-            most = 600 if unit == "ms" else 65536
-            if number > most:
+            highest = 600 if unit == "ms" else 65536
+            if number > highest:
                 raise PackageError(f"{self._where}: {key}: {clean(value, 40)} {unit} is more than a limit may be here")
             self._draft.limits[ours] = as_number(float(number)) if unit == "ms" else max(4, -(-number // 1))
-            if whole is None and not said:
+            if whole is None and not limits:
                 self._draft.report.took(f"{key} {value} {unit}, which SIO2 has where config.yml says none")
 
     def _stated_memory(self) -> int:
@@ -283,8 +283,8 @@ class _Sio2Conversion:
         path = f"doc/{self._name}zad.tex"
         if path not in self._tree.files:
             return 0
-        found = re.search(r"^[^%\n]{0,200}\\RAM\{([0-9]{1,6})\}", self._draft.text(path), re.MULTILINE)
-        mib = int(found[1]) if found is not None else 0
+        ram = re.search(r"^[^%\n]{0,200}\\RAM\{([0-9]{1,6})\}", self._draft.text(path), re.MULTILINE)
+        mib = int(ram[1]) if ram is not None else 0
         return (mib + (mib + 31) // 32) * 1000
 
     # --- programs ---------------------------------------------------------------------------------------------------
@@ -292,11 +292,11 @@ class _Sio2Conversion:
     def _libraries(self) -> None:
         """Files that submissions are compiled with: sources in C and C++ that are arguments, headers, modules."""
         draft, args = self._draft, {}
-        said = self._conf.get("extra_compilation_args") or {}
-        for language in said if isinstance(said, dict) else ():
-            args[str(language)] = yamltext.texts_of(said, language)
+        arguments = self._conf.get("extra_compilation_args") or {}
+        for language in arguments if isinstance(arguments, dict) else ():
+            args[str(language)] = yamltext.texts_of(arguments, language)
         names = yamltext.texts_of(self._conf, "extra_compilation_files")
-        odd = "" if isinstance(said, dict) else str(said)
+        odd = "" if isinstance(arguments, dict) else str(arguments)
         for language, words in args.items():
             plain = language in {"c", "cpp", "cc"}
             odd = odd or next((one for one in words if not plain or f"prog/{one}" not in self._tree.files), "")
@@ -353,19 +353,19 @@ class _Sio2Conversion:
         """Solutions by their names: `abc`, `abc2` are right, `abcs1` is slow, `abcb1` is wrong."""
         name = re.compile(rf"{re.escape(self._name)}([bs]?)[0-9]*(?:_.*)?")
         kinds = {"": "accepted", "s": "time_limit_exceeded", "b": "rejected"}
-        found = {}
+        programs = {}
         for path in self._tree.below("prog"):
             stem, ending = posixpath.splitext(posixpath.basename(path))
-            said = name.fullmatch(stem) if ending.lower() in _ENDINGS and path.count("/") == 1 else None
-            if said is not None:
-                found[path] = kinds[said[1]]
-        return found
+            match = name.fullmatch(stem) if ending.lower() in _ENDINGS and path.count("/") == 1 else None
+            if match is not None:
+                programs[path] = kinds[match[1]]
+        return programs
 
     def _statements(self) -> None:
         stem = re.compile(rf"doc/{re.escape(self._name)}zad(?:-([a-z]{{2}}))?\.pdf")
         for path in self._tree.below("doc"):
-            said = stem.fullmatch(path)
-            if said is not None:
-                ioi.put_statement(self._draft, path, said[1] or "pl")
+            match = stem.fullmatch(path)
+            if match is not None:
+                ioi.put_statement(self._draft, path, match[1] or "pl")
         if not any(path.startswith("statement/") for path in self._draft.files):
             self._draft.report.dropped(f"a statement: there is no doc/{self._name}zad.pdf")

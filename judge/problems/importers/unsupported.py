@@ -22,6 +22,6 @@ def system(tree: Tree) -> tuple[str, str] | None:
     if "spec.cpp" in files and re.search(rb"tcframe|\bProblemSpec\b", next(tree.chunks("spec.cpp"), b"")[:_SPEC_BYTES]):
         return "tcframe", "spec.cpp"
     if any(path.startswith("cases/") for path in files):
-        shown = (path for path in sorted(files) if path in {"settings.json", "testplan"} or _STATEMENT.fullmatch(path))
-        return next((("omegaUp", path) for path in shown), None)
+        signs = (path for path in sorted(files) if path in {"settings.json", "testplan"} or _STATEMENT.fullmatch(path))
+        return next((("omegaUp", path) for path in signs), None)
     return None

@@ -247,8 +247,8 @@ def _pages(about: _AboutPackage) -> None:
 def _text(about: _AboutPackage, statement: statements.FoundStatement, where: str, text: str) -> None:
     """One text of a statement: missing pictures, names that stand for nothing, cells that the page leaves out."""
     for picture in looks.missing_pictures(statement.kind, text, statement.files):
-        shown = clean(picture, 80)
-        about.findings.warning(f"{where}: there is no picture '{shown}'; put it beside the statement")
+        name = clean(picture, 80)
+        about.findings.warning(f"{where}: there is no picture '{name}'; put it beside the statement")
     for word in looks.unknown_placeholders(statement.kind, text):
         about.findings.warning(f"{where}: '{word}' is none of the constants, and stays as it is")
     rows = looks.wide_rows(text) if statement.kind == "md" else iter(())

@@ -62,8 +62,8 @@ class TestSettings(Section):
             return value
         score = number(value)
         if score is None or not score.is_integer() or score < 0:
-            given = str(value)[:40]
-            raise ValueError(f"max_score: '{given}' is no score; expected a whole number of 0 or more, or 'unbounded'")
+            text = str(value)[:40]
+            raise ValueError(f"max_score: '{text}' is no score; expected a whole number of 0 or more, or 'unbounded'")
         return int(score)
 
     @field_validator("static_validation_score")
@@ -106,13 +106,13 @@ def current(raw: Mapping[Any, Any], where: str) -> tuple[dict[Any, Any], list[st
     The draft has `scoring` (`score`, `aggregation`, `require_pass`) and `static_validation`; older spellings are
     `grading` with the same keys, and flags as one string.
     """
-    found = yamltext.Fields(raw)
-    found.written = getattr(raw, "written", {})
+    fields = yamltext.Fields(raw)
+    fields.written = getattr(raw, "written", {})
     said = []
     for key in ("scoring", "grading"):
-        section = found.get(key)
+        section = fields.get(key)
         if isinstance(section, dict):
-            del found[key]
+            del fields[key]
             names = {"score": "max_score", "max_score": "max_score", "aggregation": "score_aggregation",
                      "score_aggregation": "score_aggregation", "require_pass": "require_pass"}  # fmt: skip
             for name, value in section.items():
@@ -120,39 +120,39 @@ def current(raw: Mapping[Any, Any], where: str) -> tuple[dict[Any, Any], list[st
                     known = ", ".join(names)
                     raise PackageError(f"{where}: {key}.{str(name)[:40]}: is not known; expected some of {known}")
                 if value is not None:
-                    found.setdefault(names[name], value)
+                    fields.setdefault(names[name], value)
             said.append(f"{key}: is of a draft of the format; it is read as {', '.join(SCORING_KEYS)}")
-    static = found.pop("static_validation", None)
+    static = fields.pop("static_validation", None)
     if static is True or isinstance(static, dict):
         section = static if isinstance(static, dict) else {}
-        found.setdefault("static_validation_score", section.get("score", "pass-fail"))
-        found.setdefault("static_validator_args", section.get("args", []))
+        fields.setdefault("static_validation_score", section.get("score", "pass-fail"))
+        fields.setdefault("static_validator_args", section.get("args", []))
         said.append("static_validation: is of a draft of the format; it is read as static_validation_score")
     for old, new in (("output_validator_flags", "output_validator_args"),
                      ("input_validator_flags", "input_validator_args")):  # fmt: skip
-        if old in found:
-            value = found.pop(old)
+        if old in fields:
+            value = fields.pop(old)
             if value is not None:
-                found.setdefault(new, value if isinstance(value, list | dict) else yamltext.text_of(raw, old))
+                fields.setdefault(new, value if isinstance(value, list | dict) else yamltext.text_of(raw, old))
             said.append(f"{old}: is the legacy format's word for {new}; it is read as that")
-    return found, said
+    return fields, said
 
 
 def of_groups(document: yamltext.Document, findings: Findings) -> yamltext.Document:
     """A problem.yaml in which a group's words for flags are those that problem.yaml has; converters put them there."""
-    found = yamltext.Fields(document.value)
-    found.written = document.value.written
+    fields = yamltext.Fields(document.value)
+    fields.written = document.value.written
     for word in ("output_validator_flags", "output_validator_args"):
-        given = found.pop(word, None)
+        given = fields.pop(word, None)
         place = f"{document.source}:{document.lines().get((word,), 1)}: {word}"
         if given is None:
             continue
-        if (found.get("validator_flags") or given) != given:
+        if (fields.get("validator_flags") or given) != given:
             findings.error(f"{place}: contradicts 'validator_flags'; leave one of them out")
             continue
-        found["validator_flags"] = given if isinstance(given, list | dict) else yamltext.text_of(document.value, word)
+        fields["validator_flags"] = given if isinstance(given, list | dict) else yamltext.text_of(document.value, word)
         findings.warning(f"{place}: is the word of groups for 'validator_flags'; it is read as that, for all tests")
-    return replace(document, value=found)
+    return replace(document, value=fields)
 
 
 def by_validator(given: Any, dialect: str) -> list[str] | dict[str, list[str]]:

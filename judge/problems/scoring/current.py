@@ -69,11 +69,11 @@ class Current(Evaluation):
     def _most(self, group: TestGroup, tests: Sequence[str]) -> dict[str, float | None]:
         """The maximum of each test of a group: what the static test leaves is shared by the others of a sum."""
         static = {name: self._static[name].score or 0.0 for name in tests if name in self._static}
-        most = group.max_score
+        highest = group.max_score
         others = len(tests) - len(static)
-        if most is not None and group.aggregation == "sum" and others:
-            most = (most - math.fsum(static.values())) / others
-        return {name: static.get(name, most) for name in tests}
+        if highest is not None and group.aggregation == "sum" and others:
+            highest = (highest - math.fsum(static.values())) / others
+        return {name: static.get(name, highest) for name in tests}
 
     def _tests(self, group: TestGroup, tests: Sequence[str]) -> tuple[list[float], bool]:
         """The scores of a group's tests, up to where no further one could change the group's."""

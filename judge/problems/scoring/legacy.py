@@ -79,8 +79,8 @@ class Legacy(Evaluation):
         if verdict is Verdict.AC and self._scoring and not self.found.missing:
             score = _in_range(name, score, grader)
         if name != ROOT:
-            shown = kept(score, grader.high) if self._scoring else None
-            self.found.groups.append(GroupScore(name=name, verdict=verdict, score=shown, max_score=grader.high))
+            points = kept(score, grader.high) if self._scoring else None
+            self.found.groups.append(GroupScore(name=name, verdict=verdict, score=points, max_score=grader.high))
         return verdict, score, failed
 
     def _default(self, name: str, grader: LegacyGroup, results: list[_Result]) -> _Result:

@@ -25,8 +25,8 @@ class Subtasks(Evaluation):
             if name.startswith(SAMPLE + "/") and name not in scored:
                 self._once(name)
         self.found.groups = [self._score(subtask) for subtask in task.subtasks]
-        most = math.fsum(subtask.points for subtask in task.subtasks)
-        self.found.score = kept(snapped(math.fsum(one.score or 0.0 for one in self.found.groups), most), most)
+        highest = math.fsum(subtask.points for subtask in task.subtasks)
+        self.found.score = kept(snapped(math.fsum(one.score or 0.0 for one in self.found.groups), highest), highest)
 
     def _once(self, name: str) -> Judged | None:
         """A test's result, which is noted and run once, in however many subtasks it is."""
@@ -65,6 +65,6 @@ def _outcome(name: str, judged: Judged | None, subtask: Subtask) -> float:
     if subtask.rule == "threshold":
         return 1.0 if 0 < value <= (subtask.threshold or 0.0) else 0.0
     if not 0 <= value <= 1:
-        shown = unequal(value, 0.0, 1.0)[0]
-        raise ScoringError(name, f"the outcome {shown} is not from 0 to 1, as subtask '{subtask.name}' needs it")
+        text = unequal(value, 0.0, 1.0)[0]
+        raise ScoringError(name, f"the outcome {text} is not from 0 to 1, as subtask '{subtask.name}' needs it")
     return value

@@ -186,10 +186,10 @@ def _dependencies(entry: Mapping[str, Any], number: int, source: _TestsSource, b
 
 def _inherited(said: Mapping[str, Any]) -> yamltext.Fields:
     """The keys that hold for each case below."""
-    whole = yamltext.merged(said)
-    for key in [key for key in whole if key not in _INHERITED]:
-        del whole[key]
-    return whole
+    keys = yamltext.merged(said)
+    for key in [key for key in keys if key not in _INHERITED]:
+        del keys[key]
+    return keys
 
 
 def _case(keys: Mapping[str, Any], name: str, source: _TestsSource) -> ImportedCase:

@@ -247,14 +247,14 @@ class HydroConversion:
 
     def _filled(self, listed: Sequence[Mapping[str, Any]], *, partial: bool) -> list[ImportedSubtask]:
         """Subtasks that name no cases: theirs are the files with their numbers, and other files are others."""
-        found = {one.name: one for one in self._found(partial=partial)}
+        found = {subtask.name: subtask for subtask in self._found(partial=partial)}
         filled = []
         for number, said in enumerate(listed, 1):
-            one = found.pop(yamltext.optional_text(said, "id") or "", None)
-            if one is None:
+            subtask = found.pop(yamltext.optional_text(said, "id") or "", None)
+            if subtask is None:
                 where = f"{self._where}: subtasks.{number}: cases"
                 raise PackageError(f"{where}: expected a list of mappings with input and output, or files as ID-1.in")
-            filled.append(self._subtask(said, number, partial=partial, cases=one.cases))
+            filled.append(self._subtask(said, number, partial=partial, cases=subtask.cases))
         if found:
             self._note(self._conf, self._where)
         return [*filled, *found.values()]
