@@ -51,6 +51,10 @@ def _decoded(text: str, prefix: str, size: int, what: str) -> bytes:
     return raw
 
 
+def _encoded(prefix: str, raw: bytes) -> str:
+    return prefix + base64.urlsafe_b64encode(raw).decode() + "\n"
+
+
 @dataclass(frozen=True)
 class HostKey:
     """A host's key: the public key for which all is encrypted, and the key that seals its manifests."""
@@ -66,7 +70,7 @@ class HostKey:
 
     def text(self) -> str:
         """As it lies in a file."""
-        return _HOST + base64.urlsafe_b64encode(self.recipient + self.seal).decode() + "\n"
+        return _encoded(_HOST, self.recipient + self.seal)
 
     def sign(self, data: bytes) -> str:
         """The seal of a manifest, in hexadecimal."""
@@ -95,8 +99,7 @@ class ControllerKey:
 
     def text(self) -> str:
         """As it lies in a file."""
-        raw = self.host.recipient + self.host.seal + self.seed
-        return _CONTROLLER + base64.urlsafe_b64encode(raw).decode() + "\n"
+        return _encoded(_CONTROLLER, self.host.recipient + self.host.seal + self.seed)
 
     def sign(self, secrets: bytes) -> bytes:
         """The signature (Ed25519) of the controller's secrets; the same secrets have the same one."""
@@ -125,7 +128,7 @@ class OperatorKey:
 
     def text(self) -> str:
         """As it lies in a file, a safe or a vault."""
-        return _OPERATOR + base64.urlsafe_b64encode(self.master).decode() + "\n"
+        return _encoded(_OPERATOR, self.master)
 
     def _private(self) -> X25519PrivateKey:
         return X25519PrivateKey.from_private_bytes(derived(self.master, b"judge backup 1", b"recipient"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 from pathlib import Path
@@ -14,12 +13,13 @@ from hypothesis import strategies as st
 from judge import clock
 from judge.executor.channel import Finished, Job, Ready
 from judge.executor.slot.pipeline import Pipeline
-from judge.languages.table import detect, extra_paths, load_table
+from judge.languages.table import detect, load_table
 from judge.model.messages import Assignment, RunOptions, SourceFile, Submission, Verdict
 from judge.sandbox import SandboxPool
 from judge.sandbox.container import Sizes
 from tests.integration.test_executor_slots import slots, until  # noqa: F401 - a fixture
 from tests.support import packages
+from tests.support.sandbox import language_pool
 from tests.unit.test_hostile_file_trees import TREE, many
 
 pytestmark = [
@@ -35,8 +35,7 @@ FAILED = {Verdict.CE, Verdict.RTE, Verdict.WA, Verdict.AC, Verdict.TLE}
 
 @pytest.fixture(scope="module")
 def pool():
-    name = f"test-hostile-files-{os.getpid()}"
-    with contextlib.closing(SandboxPool(name, paths=extra_paths(TABLE.values()))) as made:
+    with language_pool("hostile-files") as made:
         yield made
 
 

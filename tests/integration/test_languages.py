@@ -7,7 +7,6 @@ is slow, and changes no verdict.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 from collections.abc import Iterator, Sequence
@@ -17,10 +16,10 @@ import pytest
 
 from judge.executor.channel import Job
 from judge.executor.slot.pipeline import Pipeline
-from judge.languages.table import Survey, extra_paths, load_table, survey
+from judge.languages.table import Survey, load_table, survey
 from judge.model.messages import Assignment, Completed, LimitsOverride, Submission, Test, Verdict
-from judge.sandbox import SandboxPool
 from tests.support.packages import programs
+from tests.support.sandbox import language_pool
 
 pytestmark = [
     pytest.mark.root,
@@ -59,9 +58,8 @@ def release_of_this_machine() -> str:
 
 @pytest.fixture(scope="module")
 def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pipeline]:
-    name = f"test-languages-{os.getpid()}"
     outputs: Path = tmp_path_factory.mktemp("outputs")
-    with contextlib.closing(SandboxPool(name, paths=extra_paths(TABLE.values()))) as pool:
+    with language_pool("languages") as pool:
         yield Pipeline(take=pool.take, tell=lambda _: None, table=TABLE, outputs=outputs)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 
@@ -15,10 +14,10 @@ from judge.executor.slot.made import made_fault
 from judge.executor.slot.pipeline import Pipeline
 from judge.executor.slot.program import Program
 from judge.files import in_memory
-from judge.languages.table import detect, extra_paths, load_table
+from judge.languages.table import detect, load_table
 from judge.model.messages import Assignment, Limits, RunOptions, SourceFile, Submission, Verdict
-from judge.sandbox import SandboxPool
 from tests.support import packages
+from tests.support.sandbox import language_pool
 
 pytestmark = [
     pytest.mark.root,
@@ -54,8 +53,7 @@ PROGRAMS = [[], ["-static"], ["-static-pie"], ["-no-pie"], ["-pie", "-fPIE"], ["
 
 @pytest.fixture(scope="module")
 def pool():
-    name = f"test-nothing-made-{os.getpid()}"
-    with contextlib.closing(SandboxPool(name, paths=extra_paths(TABLE.values()))) as made:
+    with language_pool("nothing-made") as made:
         yield made
 
 

@@ -13,10 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from judge.languages.table import extra_paths, load_table
 from judge.model.messages import Limits
 from judge.sandbox import Command, RunOutcome, Sandbox, SandboxPool, drivers
 from judge.sandbox.cgroup_v1 import GroupV1
 from tests.support.servers import wait_for
+
+
+@contextlib.contextmanager
+def language_pool(name: str) -> Iterator[SandboxPool]:
+    """A pool of sandboxes in which all languages of this machine run."""
+    paths = extra_paths(load_table().values())
+    with contextlib.closing(SandboxPool(f"test-{name}-{os.getpid()}", paths=paths)) as pool:
+        yield pool
 
 
 @functools.cache
