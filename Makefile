@@ -19,7 +19,7 @@ PYTHON ?= /usr/bin/python3
 SHELL_SCRIPTS := scripts/install-packages scripts/demo scripts/run-tests scripts/lab-demo .ci/run \
   lab/lab lab/lab-host lab/lab-init scripts/test-cgroup2 scripts/test-hostile-host molecule/shared/connect molecule/shared/files/listing.sh
 
-.PHONY: help setup setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs clients pictures lint types unit bench clean
+.PHONY: help setup setup-test demo up lab lab-down check test test-all decisions test-languages test-hosts test-cluster test-webhooks test-kills test-cgroup2 coverage molecule molecule-single docs clients pictures lint types unit bench seeded clean
 
 help:  ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -135,6 +135,9 @@ test-cgroup2: setup-test  ## the sandbox's tests and the hostile programs on cgr
 
 pictures: setup-test  ## the pictures of docs/pictures, from a real cluster: a quarter of an hour (root)
 	@$(BIN)/python scripts/make-pictures
+
+seeded: setup-test  ## seed one bug at a time: the tests must notice each of them (a quarter of an hour, root)
+	@$(BIN)/python -m tests.seeded.run
 
 bench: setup-test  ## measure, as ratios within one run
 	$(BIN)/python -m tests.bench

@@ -215,14 +215,16 @@ def test_how_it_ended(code, detail, text):
 
 
 def test_gates():
-    specs = [SPEC.model_copy(update={"name": name}) for name in ("a", "b", "c")]
+    timeouts = {"a": 10, "b": 20, "c": 20}
+    specs = [SPEC.model_copy(update={"name": name, "start_timeout": limit}) for name, limit in timeouts.items()]
     stopped = [ServiceState(), ServiceState(), ServiceState()]
     gates, said = plan.open_gates(specs, stopped, [None, None, None], 1.0)
     assert gates == [1.0, None, None] and said == []
     gates, said = plan.open_gates(specs, stopped, gates, 10.9)
     assert gates == [1.0, None, None]
     late, said = plan.open_gates(specs, stopped, gates, 11.0)
-    assert late == [1.0, 11.0, None] and said == ["b: starting although a does not serve after 10 s"]
+    assert late == [1.0, 11.0, None], "the start_timeout of the service before it counts"
+    assert said == ["b: starting although a does not serve after 10 s"]
     serving, said = plan.open_gates(specs, [state(Phase.RUNNING), ServiceState(), ServiceState()], gates, 2.0)
     assert serving == [1.0, 2.0, None] and said == []
     both, said = plan.open_gates(specs, [state(Phase.RUNNING), state(Phase.FATAL), ServiceState()], gates, 2.0)

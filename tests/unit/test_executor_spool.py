@@ -47,6 +47,15 @@ def test_the_bound(work):
     assert spool.bytes == 0
 
 
+def test_the_bound_holds_for_all_entries_together(work):
+    spool = Spool(work / "spool", 1000)
+    written = 0
+    while spool.write(entry(f"claim{written}")):
+        written += 1
+    assert 2 <= written < 1000
+    assert spool.bytes <= 1000
+
+
 def test_leftovers_and_foreign_files(work, caplog):
     directory = work / "spool"
     spool = Spool(directory, 1 << 20)

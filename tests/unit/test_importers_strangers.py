@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -90,10 +91,14 @@ def test_samples_of_no_points_are_required_beside_other_cases(tmp_path: Path) ->
     assert read_yaml(files[last].decode(), last).value["require_pass"] == ["sample", "secret/2_04"]
 
 
-def seconds(work: object, *args: object) -> float:
-    began = time.process_time()
-    work(*args)  # type: ignore[operator]
-    return time.process_time() - began
+def seconds(work: Callable[..., object], *args: object) -> float:
+    """CPU seconds of the fastest of three calls: other programs on the machine slow down some of them."""
+    found = []
+    for _ in range(3):
+        began = time.process_time()
+        work(*args)
+        found.append(time.process_time() - began)
+    return min(found)
 
 
 def test_names_that_are_only_loosely_alike_are_looked_up() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,16 @@ def test_rows_like_another_have_its_commands_with_other_words() -> None:
     assert clang.version_command == ["/usr/bin/clang++", "--version"] and clang.suffixes == []
     assert clang.run == TABLE["cpp"].run and clang.packages == ["clang", "g++"]
     assert TABLE["scala"].memory_full == TABLE["java"].memory_full and TABLE["scala"].compile != TABLE["java"].compile
+
+
+def test_a_row_of_a_standard_compiles_by_it() -> None:
+    standards = {"11": "11", "14": "14", "17": "17", "20": "20", "23": "2[bx3]"}
+    rows = {name: row for name, row in TABLE.items() if re.fullmatch(r"(c|cpp)\d\d(-clang)?", name)}
+    assert len(rows) >= 8
+    for name, row in rows.items():
+        year = name.removesuffix("-clang")[-2:]
+        (option,) = [word for word in row.compile or [] if word.startswith("-std=")]
+        assert re.fullmatch(rf"-std=gnu(\+\+)?{standards[year]}", option), name
 
 
 def test_a_row_is_like_one_before_it(tmp_path: Path) -> None:

@@ -93,6 +93,10 @@ def test_no_form_of_a_secret_is_left(secret: str, around: str) -> None:
         assert form not in cleaned or form in around * 2
 
 
+def test_a_secret_that_is_part_of_another_one_leaves_nothing_of_it() -> None:
+    assert redaction.masked("x secret-of-all-hosts y", ["secret-of", "secret-of-all-hosts"]) == f"x {redaction.MASK} y"
+
+
 def test_what_looks_like_a_secret_is_masked_whoever_s_it_is() -> None:
     text = (
         "Authorization: Bearer abcdefghijk\nurl: mongodb://judge:hunter22@h/db\npassword: correct-horse\n"

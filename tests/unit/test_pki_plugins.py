@@ -201,6 +201,11 @@ def test_what_is_no_request_is_refused(authority: Any) -> None:
         ca.load_request("nonsense", wanted())
 
 
+def test_no_other_authority_can_stand_below_the_cluster_s(authority: Any) -> None:
+    bounds = authority.certificate().extensions.get_extension_for_class(ca.x509.BasicConstraints).value
+    assert (bounds.ca, bounds.path_length) == (True, 0)
+
+
 def test_an_expired_authority_is_a_problem(tmp_path: Path) -> None:
     old = ca.Authority(tmp_path / "pki")
     old.make("test", 0)

@@ -90,6 +90,22 @@ def test_a_host_that_may_be_missing_ends_no_run() -> None:
     assert checked >= 5
 
 
+def files_with_secrets(item: Any) -> Iterator[dict[str, Any]]:
+    """The items of judge_place, at any depth, that say `secret: true`."""
+    if isinstance(item, dict):
+        if item.get("secret") is True and "mode" in item:
+            yield item
+        item = list(item.values())
+    for part in item if isinstance(item, list) else []:
+        yield from files_with_secrets(part)
+
+
+def test_no_file_with_a_secret_can_be_read_by_everybody_on_its_host() -> None:
+    found = [item for path in yaml_files() for item in files_with_secrets(yaml.safe_load(path.read_text("utf-8")))]
+    assert len(found) >= 8
+    assert [item for item in found if not re.fullmatch("0?[0-7][0-7]0", item["mode"])] == []
+
+
 def test_no_rule_of_the_linters_is_switched_off() -> None:
     """The strictest profile, no rule skipped or only warned of, and no file or line that excepts itself."""
     settings = yaml.safe_load((ROOT / ".ansible-lint").read_text())

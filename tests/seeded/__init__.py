@@ -1,0 +1,1 @@
+"""Bugs of one line each, which the tests must notice."""
