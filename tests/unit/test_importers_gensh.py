@@ -152,10 +152,8 @@ def test_a_few_lines_stand_for_no_more_than_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
     monkeypatch.setattr(gensh, "_CHARACTERS", 65536)
-    gen = 'echo "' + "x: $score\n" * 2000 + '" > $CURGROUP_DIR/testdata.yaml\n'
-    files = {**FILES, "data/gen.sh": gen.encode(), "data/generate.sh": f". ./gen.sh\n{script}".encode()}
     with pytest.raises(PackageError, match="come to too much text"):
-        read_package(folder(tmp_path, files))
+        read_package(folder(tmp_path, with_(script)))
 
 
 def test_loops_in_loops_have_an_end(tmp_path: Path) -> None:
@@ -200,73 +198,11 @@ def test_any_script_is_planned_or_refused(tmp_path_factory: pytest.TempPathFacto
         found.plan.close()
 
 
-# Functions of a copy of gen.sh that multiplies the points of a group by what the validator says.
-OWN = """group () {
-  score=$2
-  echo "on_reject: break
-accept_score: $score
-range: 0 ${score}
-grader_flags: min subtask_score=$score
-grading: custom" > "$CURGROUP_DIR/testdata.yaml"
-}
-_setup_dirs () {
-    echo "on_reject: continue
-range: 0 0
-accept_score: 0
-grading: custom
-grader_flags: first_error subtask_score=0" > sample/testdata.yaml
-}
-"""
-
-
-def own(script: str, text: str) -> ByteFiles:
-    return {**FILES, "data/gen.sh": text.encode(), "data/generate.sh": f". ./gen.sh\n{script}".encode()}
-
-
-def test_a_gen_of_the_packages_own_writes_other_settings(tmp_path: Path) -> None:
-    plan = plan_of(
-        folder(
-            tmp_path,
-            own("use_solution sol.cpp\nsamplegroup\nsample 1\ngroup g1 40\ntc 1\ntc_manual ../manual/big.in\n", OWN),
-        )
-    )
-    assert plan.texts["data/secret/g1/testdata.yaml"] == (
-        b"on_reject: break\naccept_score: 40\nrange: 0 40\ngrader_flags: min subtask_score=40\ngrading: custom\n"
-    )
-    assert b"grading: custom" in plan.texts["data/sample/testdata.yaml"]
-    plan.close()
-
-
-@pytest.mark.parametrize("text", ["", OWN.replace("range: 0 ${score}", "range: 0 $(cat x)")])
-def test_a_gen_of_the_packages_own_that_is_not_understood(tmp_path: Path, text: str) -> None:
-    with pytest.raises(PackageError, match=r"data/gen\.sh: is a gen\.sh of its own, and what it writes for groups is"):
-        read_package(folder(tmp_path, own("use_solution sol.cpp\ngroup g1 40\ntc_manual ../manual/big.in\n", text)))
-
-
-def test_a_gen_of_the_packages_own_where_there_are_no_points(tmp_path: Path) -> None:
-    files = own("USE_SCORING=0\nuse_solution sol.cpp\ntc_manual ../manual/big.in\n", "# nothing\n")
-    plan = plan_of(folder(tmp_path, {**files, "problem.yaml": b"name: x\nlimits: {time_limit: 1}\n"}))
-    assert "data/secret/testdata.yaml" not in plan.texts
-    plan.close()
-
-
-@pytest.mark.parametrize(("body", "empty"), [("echo none\n  touch $1.ans", True), ("$cmd < $1.in > $1.ans", False)])
-def test_a_gen_of_the_packages_own_may_leave_answers_empty(tmp_path: Path, body: str, empty: bool) -> None:
-    text = f"""solve () {{
-  # $($execmd < $1.in > $1.ans)
-  {body}
-}}
-echo "on_reject: break
-accept_score: $score
-range: 0 $score
-grader_flags: min" > "$CURGROUP_DIR/testdata.yaml"
-"""
-    script = ". gen.sh\nuse_solution sol.cpp\ncompile gen.py\ngroup g1 1\ntc a gen 3\n"
-    files: ByteFiles = {**FILES, "data/generate.sh": script.encode(), "data/gen.sh": text.encode()}
-    plan = plan_of(folder(tmp_path, files))
-    answers = [path for test in plan.tests for step in test for path in step.made if path.endswith(".ans")]
-    assert (plan.texts.get("data/secret/g1/001-a.ans") == b"", not answers) == (empty, empty)
-    assert any("answers are empty, as 'solve' in data/gen.sh" in note for _, note in plan.notes) == empty
+def test_a_gen_of_the_packages_own_is_refused(tmp_path: Path) -> None:
+    script = b". ./gen.sh\nuse_solution sol.cpp\ngroup g1 40\ntc_manual ../manual/big.in\n"
+    files: ByteFiles = {**FILES, "data/gen.sh": b"group () {\n}\n", "data/generate.sh": script}
+    with pytest.raises(PackageError, match=r"data/gen\.sh: is a gen\.sh of the package's own, which is not read; run"):
+        read_package(folder(tmp_path, files))
 
 
 @pytest.mark.parametrize(
@@ -277,9 +213,6 @@ grader_flags: min" > "$CURGROUP_DIR/testdata.yaml"
         ("{3..1}", ["3", "2", "1"]),
         ("{-1..01}", ["-1", "00", "01"]),
         ("{0..1}", ["0", "1"]),
-        ("$(seq 2)", ["1", "2"]),
-        ("`seq 9 $N`", ["9", "10"]),
-        ("$(seq 3 3) 7", ["3", "7"]),
     ],
 )
 def test_ranges_keep_their_zeros(tmp_path: Path, values: str, names: list[str]) -> None:
@@ -289,19 +222,11 @@ def test_ranges_keep_their_zeros(tmp_path: Path, values: str, names: list[str]) 
     assert [path.partition("-t")[2][:-3] for path in inputs] == names
 
 
-@pytest.mark.parametrize("values", ["$(seq 3 1)", "$(seq -w 8 10)", "$(seq 01 3)", "$(seq 1 $X)", "$(ls)"])
+@pytest.mark.parametrize("values", ["$(seq 1 3)", "`seq 3`", "sample/*.in", "$(ls)"])
 def test_other_loops_are_refused(tmp_path: Path, values: str) -> None:
     script = f"use_solution sol.cpp\ncompile gen.py\ngroup g 1\nfor i in {values}; do\n tc t$i gen $i\ndone\n"
     with pytest.raises(PackageError, match=r"is more than commands of gen\.sh and simple loops"):
         plan_of(folder(tmp_path, with_(script)))
-
-
-@pytest.mark.parametrize("stem", ["`basename ${x%.*}`", "$(basename $x .in)", '"$(basename "${x%.in}")"'])
-def test_a_loop_over_the_samples(tmp_path: Path, stem: str) -> None:
-    script = f"use_solution sol.cpp\nsamplegroup\nfor x in sample/*.in\ndo\n sample {stem}\ndone\ngroup g 1\ntc 2\n"
-    plan = plan_of(folder(tmp_path, {**with_(script), "data/sample/2.in": b"3\n"}))
-    assert plan.copies["data/secret/g/2.in"] == "data/sample/2.in"
-    assert b"first_error" in plan.texts["data/sample/testdata.yaml"]
 
 
 def test_scripts_that_do_not_count_are_said(tmp_path: Path) -> None:

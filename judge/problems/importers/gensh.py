@@ -7,7 +7,6 @@ that does more is refused.
 from __future__ import annotations
 
 import ast
-import functools
 import hashlib
 import inspect
 import operator
@@ -27,19 +26,12 @@ from judge.problems.tree import Tree, clean
 from judge.text import several
 
 _SOURCED = re.compile(rb"^[ \t]*(?:\.|source)[ \t]+(\S*gen\.sh)\b", re.MULTILINE)
-# Settings that a gen.sh of the package's own writes for a group of tests, and for samples.
-_WRITTEN = re.compile(
-    r"""echo "([^"`\\]*)"[ \t]*>[ \t]*"?"""
-    r"""(\$\{?CURGROUP_DIR\}?|secret/\$\{?(?:1|CURGROUP_NAME)\}?|sample)"?/testdata\.yaml"""
-)
-_SOLVE = re.compile(r"^solve[ \t]*\(\)[ \t]*\{", re.MULTILINE)
+# The lines that gen.sh writes for samples, and for a group of tests.
+_SAMPLE_LINES = ("on_reject: continue", "range: 0 0", "accept_score: 0", "grader_flags: first_error")
+_GROUP_LINES = ("on_reject: break", "accept_score: {score}", "range: 0 {score}", "grader_flags: min")
 _ASSIGNED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)")
 _LOOP = re.compile(r"for[ \t]+([A-Za-z_][A-Za-z0-9_]*)[ \t]+in[ \t]+(.*?)[ \t]*(?:;[ \t]*(do)?)?[ \t]*")
 _RANGE = re.compile(r"\{(-?[0-9]{1,9})\.\.(-?[0-9]{1,9})\}")
-# Numbers in a row; all inputs of a folder, and the name of one without its ending, as old scripts list samples.
-_SEQ = re.compile(r"(?:`|\$\()seq (?:(0|[1-9][0-9]{0,8}) )?(0|[1-9][0-9]{0,8})(?:`|\))")
-_INPUTS = re.compile(r"([A-Za-z0-9_./-]*/)\*\.in")
-_STEM = re.compile(r"""(?:`|\$\()basename (?:"?\$\{(\w+)%\.(?:\*|in)\}"?|"?\$\{?(\w+)\}?"? "?\.in"?)(?:`|\))""")
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 # Arithmetic that a shell computes.
 _COMPUTED = re.compile(r"\$\(\(([A-Za-z0-9_+*/% ()-]{1,200})\)\)")
@@ -164,53 +156,18 @@ class _Script:
         self._groups: dict[str, list[str]] = {}
         self._settings: dict[str, list[str]] = {}
 
-    @functools.cached_property
-    def _own(self) -> tuple[str, str]:
-        """A gen.sh of the package's own, and its text; two empty ones where the usual one is meant."""
+    def _check_own(self) -> None:
+        """PackageError for a gen.sh in the package, which may write other settings than the usual one."""
         named = _SOURCED.search(self._tree.read(self._path, metadata.YAML_BYTES))
         path = posixpath.normpath(posixpath.join("data", named[1].decode("utf-8", "replace"))) if named else ""
-        if path not in self._tree.files or path == self._path:
-            return "", ""
-        return path, self._tree.read(path, metadata.YAML_BYTES).decode("utf-8", "replace")
-
-    @functools.cached_property
-    def _unsolved(self) -> bool:
-        """Says whether a gen.sh of the package's own touches answers instead of solving, as interaction needs none."""
-        path, text = self._own
-        begins = _SOLVE.search(text)
-        body = text[begins.end() : text.find("\n}", begins.end())] if begins else ""
-        lines = [line for line in body.splitlines() if not line.lstrip().startswith("#")]
-        found = any(line.split()[:1] == ["touch"] for line in lines) and not any("<" in line for line in lines)
-        if found:
-            self._plan.notes.append((True, f"answers are empty, as 'solve' in {path} leaves them"))
-        return found
-
-    @functools.cached_property
-    def _written(self) -> dict[str, list[str]]:
-        """The lines that are written for groups and samples: by a gen.sh in the package, else by the usual one.
-
-        PackageError for one that writes it in a way that is not understood.
-        """
-        found = {
-            "sample": ["on_reject: continue", "range: 0 0", "accept_score: 0", "grader_flags: first_error"],
-            "group": ["on_reject: break", "accept_score: $score", "range: 0 $score", "grader_flags: min"],
-        }
-        path, text = self._own
-        if not path:
-            return found
-        said = {("sample" if where == "sample" else "group"): lines for lines, where in _WRITTEN.findall(text)}
-        for kind, lines in said.items():
-            found[kind] = lines.splitlines()
-            if any(name not in {"score", "1", "2"} for name in re.findall(r"\$\{?(\w*)", lines)):
-                said = {}
-        if "group" not in said:
+        if path in self._tree.files and path != self._path:
             raise PackageError(
-                f"{self._tree.where(path)}: is a gen.sh of its own, and what it writes for groups is not understood; "
-                "run it first"
+                f"{self._tree.where(path)}: is a gen.sh of the package's own, which is not read; run {self._path} "
+                "first, and import the package with its tests"
             )
-        return found
 
     def plan(self) -> UnmadeError:
+        self._check_own()
         text = self._tree.read(self._path, metadata.YAML_BYTES).decode("utf-8", "replace").replace("\\\n", " ")
         lines = list(enumerate(text.splitlines(), 1))
         try:
@@ -236,7 +193,7 @@ class _Script:
         """The settings of groups, as gen.sh writes them."""
         if self._scoring:
             whole = f"on_reject: continue\nrange: 0 {self._score}\ngrader_flags: "
-            self._settings["sample"] = self._written["sample"]
+            self._settings["sample"] = list(_SAMPLE_LINES)
             self._settings["secret"] = [whole + "first_error accept_if_any_accepted"]
             self._settings[""] = [whole + "ignore_sample"]
         for folder, lines in self._settings.items():
@@ -295,11 +252,6 @@ class _Script:
         """The values that a loop goes through: words, and ranges of numbers."""
         found: list[str] = []
         text = _VARIABLE.sub(lambda found: self._say(self._variables.get(found[1] or found[2], found[0])), text)
-        text = _SEQ.sub(lambda row: f"{{{row[1] or 1}..{row[2]}}}" if int(row[1] or 1) <= int(row[2]) else row[0], text)
-        if (inputs := _INPUTS.fullmatch(text)) is not None:
-            below = posixpath.normpath(posixpath.join("data", inputs[1])) + "/"
-            names = (path[len(below) :] for path in self._tree.below(below[:-1]) if path.endswith(".in"))
-            return sorted(inputs[1] + name for name in names if "/" not in name)
         for word in self._words(number, text, ranges=True):
             numbers = _RANGE.fullmatch(word)
             if numbers is None:
@@ -317,7 +269,6 @@ class _Script:
 
     def _words(self, number: int, line: str, *, ranges: bool = False) -> list[str]:
         self._say(line)
-        line = _STEM.sub(lambda found: posixpath.basename(self._variables.get(found[1] or found[2], ""))[:-3], line)
         filled = _VARIABLE.sub(lambda found: self._say(self._variables.get(found[1] or found[2], found[0])), line)
         try:
             bare = _without_comment(_COMPUTED.sub(self._computed, filled), ranges=ranges)
@@ -403,11 +354,7 @@ class _Script:
             raise PackageError(f"'{clean(score, 20)}' is not a number of points")
         self._folder = f"secret/{name}"
         self._score += int(score)
-        values = {"score": score, "1": name, "2": score}
-        self._settings[self._folder] = [
-            re.sub(r"\$(?:(\w+)|\{(\w+)\})", lambda found: values[found[1] or found[2]], self._say(line))
-            for line in self._written["group"]
-        ]
+        self._settings[self._folder] = [self._say(line).format(score=score) for line in _GROUP_LINES]
 
     def _flags(self, key: str, words: Sequence[str]) -> None:
         self._settings.setdefault(self._folder if self._scoring else "", []).append(f"{key}: {' '.join(words)}")
@@ -493,8 +440,6 @@ class _Script:
         if there in self._tree.files:
             if there != answer:
                 self._plan.copies[answer] = there
-        elif self._unsolved:
-            self._plan.texts[answer] = b""
         elif not self._solution:
             raise PackageError("there is no 'use_solution' before it, which makes the answers")
         else:
