@@ -378,9 +378,10 @@ class OidcProvider(Model):
 
 
 class GatewayConfig(Traced):
-    """gateway.yml: the uWSGI daemon and the WSGI app under it."""
+    """gateway.yml: nginx, uWSGI and the WSGI app."""
 
     binary: str = "uwsgi"
+    nginx: str = "nginx"
     listen: HostPort = "127.0.0.1:8080"
     run_dir: Path
     tls: Tls

@@ -8,17 +8,17 @@ from typing import cast
 
 from flask import Flask, Response, current_app, g, render_template, request
 from prometheus_client import Counter, Histogram
-from werkzeug.exceptions import ClientDisconnected, HTTPException, MethodNotAllowed
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from judge import clock
 from judge.config import GatewayConfig
 from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
 from judge.gateway import trace
+from judge.gateway.admission import Admission
 from judge.gateway.api import answers, routes
 from judge.gateway.api import handlers as api
-from judge.gateway.auth import FileTokens, below, read_session_key, sign_with
+from judge.gateway.auth import FileTokens, below, cookie_name, read_session_key, sign_with
 from judge.gateway.cluster import Cluster
-from judge.gateway.front.gate import SMALL_BODY, cookie_name
 from judge.gateway.judge0 import routes as judge0
 from judge.gateway.judge0 import wire
 from judge.gateway.known import Known
@@ -49,7 +49,7 @@ def create_app(config: GatewayConfig) -> Flask:
 
     Nothing is connected before the first request, which is after uWSGI's fork.
     """
-    app = Flask("judge.gateway", static_folder="static", template_folder="templates")
+    app = Flask("judge.gateway", static_folder=None, template_folder="templates")
     app.jinja_options = {**app.jinja_options, "finalize": views.as_shown}
     sign_with(app, read_session_key(config.session_key))
     app.config.update(
@@ -62,7 +62,6 @@ def create_app(config: GatewayConfig) -> Flask:
         SESSION_COOKIE_SECURE=config.secure_cookies,
         # A call that was held for a while must not bring back a session that has changed or ended meanwhile.
         SESSION_REFRESH_EACH_REQUEST=False,
-        SEND_FILE_MAX_AGE_DEFAULT=86400,
     )
     tokens, cluster = FileTokens(config.tokens), Cluster(config)
     known = Known(tokens, cluster)
@@ -74,6 +73,7 @@ def create_app(config: GatewayConfig) -> Flask:
     judge0.register(app, services)
     app.before_request(_begin)
     app.after_request(_finish)
+    Admission(config, tokens, known, sessions).register(app)
     app.register_error_handler(JudgeError, _known)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, _unknown)
@@ -98,8 +98,9 @@ def _finish(response: Response) -> Response:
     if "deprecation" in g:  # also with what refuses the call
         for name, value in g.deprecation.headers().items():
             response.headers.add(name, value)
-    if request.endpoint != "static":
-        response.headers.setdefault("Cache-Control", "no-store")
+    if "retry_after" in g:
+        response.headers["Retry-After"] = str(g.retry_after)
+    response.headers.setdefault("Cache-Control", "no-store")
     route = request.endpoint or "unknown"
     REQUESTS.labels(route, response.status_code).inc()
     if "wait" not in request.args:
@@ -150,8 +151,6 @@ def _http(error: Exception) -> Response:
     elif fault.code == 413:
         services: routes.Services = current_app.extensions["judge"]
         known = TooLargeError(f"the body is too large; at most {size(services.config.limits.body_bytes)} are taken")
-    elif isinstance(fault, ClientDisconnected):  # bodies come whole from the front, or not at all
-        known = TooLargeError(f"the body is too large; of somebody not known at most {size(SMALL_BODY)} are taken")
     else:
         known = UsageError(f"the request cannot be understood: {fault.description}")
     response = _answer(known)

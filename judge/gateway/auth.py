@@ -20,7 +20,7 @@ from pydantic import Field
 
 from judge import files
 from judge.allowance import Role
-from judge.config import Model, parse_text
+from judge.config import GatewayConfig, Model, parse_text
 from judge.errors import ConfigError, ForbiddenError, UnauthorizedError
 from judge.model.messages import Sha256
 from judge.model.people import SCOPES, Person, UserName, role_within
@@ -254,7 +254,7 @@ def judge0_token(header: Get, query: Get | None, *, second: bool = False) -> str
 def token_with(method: str, path: str, judge0: str | None, header: Get, query: Get) -> str | None:
     """The token that counts for a call of this path, whichever others came along; None when none did.
 
-    The front asks this, and the app reads tokens by the same functions: so nobody is counted as one person and served
+    Admission asks this, and the APIs read tokens by the same functions: so nobody is counted as one person and served
     as another. `judge0` is where Judge0's API is, if anywhere.
     """
     if path.startswith(_API):
@@ -269,6 +269,11 @@ def token_with(method: str, path: str, judge0: str | None, header: Get, query: G
     deleting = method == "DELETE" and rest.startswith("submissions/")
     in_address = rest in _JUDGE0_CHECKS
     return judge0_token(header, query if in_address else None, second=listing or deleting or rest == _JUDGE0_CHECKS[1])
+
+
+def cookie_name(config: GatewayConfig) -> str:
+    """The name of the session cookie; browsers take a `__Host-` one from this very host only."""
+    return "__Host-judge" if config.secure_cookies else "judge"
 
 
 def session_counts(method: str, path: str, judge0: str | None) -> bool:

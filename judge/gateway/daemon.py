@@ -1,4 +1,4 @@
-"""The gateway's daemon (seed: Uwsgi): runs the front and uWSGI behind it, logs what that says, kills and joins it."""
+"""The gateway's daemon (seed: Uwsgi): runs nginx, uWSGI and the server of events, and kills and joins them."""
 
 from __future__ import annotations
 
@@ -9,28 +9,25 @@ import shutil
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from prometheus_client import REGISTRY, Gauge
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from judge import clock, config, endpoint, files, metrics
-from judge.config import CheckSettings, GatewayConfig
+from judge.config import GatewayConfig
 from judge.errors import ConfigError, JudgeError, RefusedError
-from judge.gateway import auth, uwsgi
+from judge.gateway import auth, nginx, uwsgi
+from judge.gateway.api.answers import PREFIX
 from judge.gateway.cluster import Cluster
-from judge.gateway.front import head
-from judge.gateway.front.gate import FrontGate
-from judge.gateway.front.server import ALIVE, Front
+from judge.gateway.events import EventServer
 from judge.gateway.notes import TokenWatch
-from judge.model.people import WaysIn, WaysState
-from judge.model.streaming import ChangesReply, ChangesRequest
 from judge.notify import notify
 from judge.process import ChildProcess, find_binary
 
 log = logging.getLogger(__name__)
 
+ALIVE = f"{PREFIX}/alive"
 _POLL = 0.2
 # uWSGI sees once a second whether its workers have ended, or when a signal wakes it.
 _WAKE = 0.05
@@ -40,17 +37,15 @@ _SERVING = Gauge("judge_gateway_serving", "1 while uWSGI answers")
 
 
 class Checker:
-    """The check thread: asks uWSGI, and kills it when it does not serve for `tries` times `interval`.
+    """The check thread: asks uWSGI, and kills it when it does not serve for `tries` times `interval`."""
 
-    A thread of uWSGI is kept for this question: one that is merely busy answers it.
-    """
-
-    def __init__(self, child: ChildProcess, front: Front, listen: str, check: CheckSettings) -> None:
-        """`listen` is the address that people know; starts with `start()`."""
+    def __init__(self, child: ChildProcess, events: EventServer, config: GatewayConfig) -> None:
+        """Starts with `start()`."""
         self._child = child
-        self._front = front
-        self._listen = listen
-        self._check = check
+        self._events = events
+        self._socket = config.run_dir / uwsgi.check_socket_name(config)
+        self._listen = config.listen
+        self._check = config.check
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="check", daemon=True)
 
@@ -64,14 +59,14 @@ class Checker:
         self._thread.join(_CHECK_TIMEOUT + 1)
 
     def serving(self) -> bool:
-        """Says whether uWSGI answers one request now (the judicators do not matter here), and the front is awake."""
-        return clock.monotonic() - self._front.turned < _CHECK_TIMEOUT and answers(self._front.uwsgi)
+        """Whether uWSGI answers one request now (the judicators do not matter here), and the loop of events turns."""
+        return clock.monotonic() - self._events.turned < _CHECK_TIMEOUT and answers(self._socket)
 
     def _run(self) -> None:
         patience = self._check.tries * self._check.interval
         deadline, ready = clock.Deadline(patience), False
         while True:
-            self._front.serving = serving = self.serving()
+            self._events.serving = serving = self.serving()
             if serving:
                 if not ready:
                     log.info("serving on http://%s", self._listen)
@@ -96,30 +91,40 @@ def find_uwsgi(name: str) -> Path:
     return beside if os.access(beside, os.X_OK) else find_binary(name)
 
 
-def answers(path: str) -> bool:
-    """Says whether the uWSGI behind this socket answers a request within some seconds."""
-    question = head.packet(head.Head("GET", ALIVE, "1.1", {}), "127.0.0.1", "http", ("localhost", 0))
-    with socket.socket(socket.AF_UNIX) as sock:
-        sock.settimeout(_CHECK_TIMEOUT)
-        try:
-            sock.connect(path)
-            sock.sendall(question)
+def find_nginx(name: str) -> Path:
+    """The nginx program: beside this Python, on PATH, or where distributions put it. RefusedError when missing."""
+    for place in (Path(sys.executable).parent / name, Path("/usr/sbin") / name):
+        if os.access(place, os.X_OK):
+            return place
+    return find_binary(name)
+
+
+def answers(path: Path) -> bool:
+    """Whether the uWSGI behind this socket answers a request within some seconds."""
+    # By the descriptor of its directory, since the name of a socket has room for 107 bytes only.
+    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.settimeout(_CHECK_TIMEOUT)
+            sock.connect(f"/proc/self/fd/{directory}/{path.name}")
+            sock.sendall(uwsgi.request_packet(ALIVE))
             return sock.recv(4096).startswith(b"HTTP/1.1 200 ")
-        except OSError:
-            return False
+    except OSError:
+        return False
+    finally:
+        os.close(directory)
 
 
-def bind(listen: str, wait: float = _PORT_WAIT) -> socket.socket:
-    """A listening socket at `host:port`; RefusedError when another process has the port.
-
-    It is given `wait` seconds, since a daemon that was just killed may need a moment to be gone.
-    """
+def check_port(listen: str, wait: float = _PORT_WAIT) -> None:
+    """RefusedError if another process has the port of `listen` for `wait` seconds; a killed one may need a moment."""
     deadline = clock.Deadline(wait)
     while True:
         try:
-            return endpoint.listen(listen, _somaxconn())
+            endpoint.listen(listen).close()
         except OSError as exc:
             reason = os.strerror(exc.errno) if exc.errno and exc.errno > 0 else str(exc)
+        else:
+            return
         if deadline.over:
             msg = f"address {listen} cannot be used: {reason}; stop what has it or set another port under 'listen'"
             raise RefusedError(msg)
@@ -155,76 +160,74 @@ def _metrics_dir(settings: GatewayConfig) -> Path:
     return directory
 
 
-def changes_of(cluster: Cluster) -> Callable[[ChangesRequest], ChangesReply]:
-    """The front's way to ask the cluster for changes; called in its threads."""
+def _start_uwsgi(config: GatewayConfig, stack: contextlib.ExitStack) -> ChildProcess:
+    ini, app = write_configs(config)
+    stack.callback(ini.unlink, missing_ok=True)
+    stack.callback(app.unlink, missing_ok=True)
+    counters = _metrics_dir(config)
+    stack.callback(shutil.rmtree, counters, ignore_errors=True)
+    for name in (uwsgi.socket_name(config), uwsgi.check_socket_name(config)):
+        stack.callback((config.run_dir / name).unlink, missing_ok=True)
+    if config.metrics is not None:
+        MultiProcessCollector(REGISTRY, str(counters))  # type: ignore[no-untyped-call]
+    metrics.serve(config.metrics, config.metrics_tls)
+    stderr = os.dup(2)
+    stack.callback(os.close, stderr)
+    variables = {uwsgi.CONFIG_ENV: app, uwsgi.STDERR_ENV: stderr, "PROMETHEUS_MULTIPROC_DIR": counters}
+    return ChildProcess(
+        "uwsgi",
+        [str(find_uwsgi(config.binary)), "--ini", ini.name],
+        parse=uwsgi.parse_line,
+        env={**os.environ, **{name: str(value) for name, value in variables.items()}},
+        cwd=config.run_dir,
+        keeps=[stderr],
+    )
 
-    def ask(request: ChangesRequest) -> ChangesReply:
-        return cluster.call("changes", request, ChangesReply)
 
-    return ask
-
-
-def ways_of(cluster: Cluster) -> Callable[[WaysIn], WaysState]:
-    """The front's way to ask whether those who listen still may; called in its threads."""
-
-    def ask(request: WaysIn) -> WaysState:
-        return cluster.call("ways", request, WaysState)
-
-    return ask
+def _start_nginx(config: GatewayConfig, stack: contextlib.ExitStack) -> ChildProcess:
+    binary = find_nginx(config.nginx)
+    path = nginx.prepare(config, _somaxconn())
+    stack.callback(nginx.remove, config)
+    return ChildProcess("nginx", nginx.command(binary, path), parse=nginx.parse_line, cwd=config.run_dir)
 
 
 def run(config: GatewayConfig, stop: threading.Event) -> int:
-    """Run uWSGI until `stop` is set (0), or until it ends by itself (1) (seed: Uwsgi.run).
+    """Run nginx and uWSGI until `stop` is set (0), or until one of them ends by itself (1) (seed: Uwsgi.run).
 
     Raises ConfigError for tokens or a session key that cannot be used and RefusedError for a port in use; boot and
     systemd start it again after any other end.
     """
-    tokens, key = auth.FileTokens(config.tokens), auth.read_session_key(config.session_key)
-    binary = find_uwsgi(config.binary)
+    tokens = auth.FileTokens(config.tokens)
+    auth.read_session_key(config.session_key)
+    find_uwsgi(config.binary)
+    find_nginx(config.nginx)
+    check_port(config.listen)
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(bind(config.listen))
-        ini, app = write_configs(config)
-        stack.callback(ini.unlink, missing_ok=True)
-        stack.callback(app.unlink, missing_ok=True)
-        counters = _metrics_dir(config)
-        stack.callback(shutil.rmtree, counters, ignore_errors=True)
-        stack.callback((config.run_dir / uwsgi.socket_name(config)).unlink, missing_ok=True)
-        if config.metrics is not None:
-            MultiProcessCollector(REGISTRY, str(counters))  # type: ignore[no-untyped-call]
-        metrics.serve(config.metrics, config.metrics_tls)
+        server = _start_uwsgi(config, stack)
         cluster = Cluster(config)
         stack.callback(cluster.close)
-        front = Front(
-            config, FrontGate(config, tokens, key), listener, changes=changes_of(cluster), ways=ways_of(cluster)
-        )
-        stack.callback(front.stop)
-        front.start()
-        stderr = os.dup(2)
-        stack.callback(os.close, stderr)
-        told = {uwsgi.CONFIG_ENV: app, uwsgi.STDERR_ENV: stderr, "PROMETHEUS_MULTIPROC_DIR": counters}
-        child = ChildProcess(
-            "uwsgi",
-            [str(binary), "--ini", ini.name],
-            parse=uwsgi.parse_line,
-            env={**os.environ, **{name: str(value) for name, value in told.items()}},
-            cwd=config.run_dir,
-            keeps=[stderr],
-        )
-        checker = Checker(child, front, config.listen, config.check)
+        events = EventServer(config.run_dir / nginx.events_socket(config), cluster, tokens)
+        stack.callback(events.stop)
+        events.start()
+        proxy = _start_nginx(config, stack)
+        children = {"uWSGI": server, "nginx": proxy}
+        checker = Checker(server, events, config)
         watch = TokenWatch(config)
         checker.start()
         watch.start()
         try:
             while not stop.wait(_POLL):
-                if child.poll() is not None:
+                if any(child.poll() is not None for child in children.values()):
                     break
         finally:
             notify("STOPPING=1")
+            ended = [name for name, child in children.items() if child.poll() is not None]
             checker.stop()
             watch.stop(_POLL)
-            code = child.stop(config.stop_grace, again=_WAKE)
+            codes = {"nginx": proxy.stop(config.stop_grace), "uWSGI": server.stop(config.stop_grace, again=_WAKE)}
     if stop.is_set():
         log.info("stopped")
         return 0
-    log.error("uWSGI ended by itself with code %d; its last words: %s", code, child.last_line)
+    for name in ended:
+        log.error("%s ended by itself with code %d; its last words: %s", name, codes[name], children[name].last_line)
     return JudgeError.exit_code

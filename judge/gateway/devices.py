@@ -1,7 +1,7 @@
 """Browsers from which somebody has come in by password: strangers' wrong passwords do not keep these out.
 
 The cookie lets nobody in. A browser that has it for a name has tries of its own (judge/judicator/people/throttle.py),
-and the front counts its log-ins apart from those of its address (judge/gateway/front/gate.py).
+and its log-ins count apart from those of its address (judge/gateway/admission.py).
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ def device_of(request: Request, user: str) -> str:
     """The name of the browser that makes this request, if this user has come in by it; else empty."""
     name, device = known(current_app, request.cookies.get(device_cookie(_session_cookie(current_app)), ""))
     return device if name == user.lower() else ""
+
+
+def any_device_of(request: Request) -> str:
+    """The name of the browser that makes this request, whoever has come in by it; empty for a new browser."""
+    return known(current_app, request.cookies.get(device_cookie(_session_cookie(current_app)), ""))[1]
 
 
 def known(app: Flask, cookie: str) -> tuple[str, str]:

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from flask import g, has_request_context
+
 from judge import clock
 from judge.errors import JudgeError, UnauthorizedError, UnavailableError
 from judge.gateway.auth import FileTokens, Principal, fingerprint, of_account, principal_of, token_digest
@@ -67,8 +69,12 @@ class Known:
     def by_token(self, token: str, origin: str = "") -> Principal | None:
         """The owner of this token, if anybody; its use is noted. UnavailableError: no judicator can say.
 
-        `origin` is the address it came from.
+        `origin` is the address it came from. Admission has identified the caller of this request already.
         """
+        identified = g.get("identified") if has_request_context() else None
+        if identified is not None and identified[0] == token:
+            principal: Principal | None = identified[1]
+            return principal
         listed = self._tokens.find(token)
         if listed is not None:
             return listed if self.lets_in(listed) else None

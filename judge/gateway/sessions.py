@@ -15,11 +15,12 @@ from flask import Request, session
 
 from judge import clock
 from judge.errors import JudgeError, UnauthorizedError
-from judge.gateway.auth import FileTokens, Principal, bearer_of, csrf_token, principal_of
+from judge.gateway.auth import FileTokens, Principal, bearer_of, csrf_token, principal_of, token_digest
 from judge.gateway.cluster import Cluster
 from judge.gateway.known import Known
 from judge.model import messages as m
 from judge.model.people import Person
+from judge.model.streaming import ListenerCredential
 from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
 
 AGE = 1.0
@@ -99,6 +100,17 @@ class LiveSessions:
         if state.role is None:
             return None
         return principal_of(Person(user=user, role=state.role, scopes=state.scopes, token=state.token))
+
+    def credential(self, request: Request) -> ListenerCredential:
+        """What the caller of this request came with, for who checks later whether it is still valid."""
+        token = bearer_of(request)
+        if token is not None:
+            listed = self._tokens.find(token)
+            if listed is not None:
+                return ListenerCredential(kind="names", id=listed.user, fingerprint=listed.fingerprint)
+            return ListenerCredential(kind="tokens", id=token_digest(token))
+        fingerprint = str(session.get("fp", ""))
+        return ListenerCredential(kind="sessions", id=self.id or "", fingerprint=fingerprint)
 
     def end(self, principal: Principal, *, everywhere: bool) -> None:
         """End the session of this request, or all that this person has; the cookie stays if that cannot be done."""

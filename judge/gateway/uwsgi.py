@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import struct
 
 from judge.config import GatewayConfig
 
@@ -13,8 +14,6 @@ STDERR_ENV = "JUDGE_GATEWAY_STDERR"  # the number under which workers have the d
 HARAKIRI = 900
 _SOCKET_TIMEOUT = 30
 _LEVELS = (
-    # No fault of anybody's: the front has withheld a stranger's body, which the app finds as it reads a form.
-    (logging.INFO, ("[uwsgi-body-read]",)),
     # Before anything else: uWSGI shouts its own end between asterisks.
     (logging.ERROR, ("game over", "traceback", "damn", "uaaa", "harakiri on", "segmentation fault")),
     # The banner, with its advice about a root user and buffering, which the unit file and the app take care of.
@@ -29,6 +28,11 @@ def socket_name(config: GatewayConfig) -> str:
     return f"{config.name}.sock"
 
 
+def check_socket_name(config: GatewayConfig) -> str:
+    """The name of the socket of the daemon's check: its question does not wait behind those of nginx."""
+    return f"{config.name}-check.sock"
+
+
 def render_ini(config: GatewayConfig, backlog: int) -> str:
     """The ini file (seed: write_ini_config).
 
@@ -37,15 +41,14 @@ def render_ini(config: GatewayConfig, backlog: int) -> str:
     """
     settings: dict[str, object] = {
         "strict": "true",
-        # In run_dir, which is its working directory; for the daemon alone, whose word about addresses is believed.
-        "socket": socket_name(config),
+        # In run_dir, which is its working directory; for nginx alone, whose word about addresses is believed.
+        "socket": [socket_name(config), check_socket_name(config)],
         "chmod-socket": "600",
         "listen": backlog,
         "module": "judge.gateway.wsgi:application",
         "master": "true",
         "processes": config.processes,
-        # One more than the front lets in, so that the daemon's own question never waits for people's.
-        "threads": config.threads + 1,
+        "threads": config.threads,
         "enable-threads": "true",
         # Neither threads nor gRPC survive a fork, so each worker loads the app for itself.
         "lazy-apps": "true",
@@ -63,14 +66,36 @@ def render_ini(config: GatewayConfig, backlog: int) -> str:
         "buffer-size": 65535,
         "harakiri": HARAKIRI,
         "socket-timeout": _SOCKET_TIMEOUT,
-        "add-header": "Connection: close",
         "ignore-sigpipe": "true",
         "ignore-write-errors": "true",
         "disable-write-exception": "true",
         "auto-procname": "true",
         "procname-prefix-spaced": "judge-gateway",
     }
-    return "[uwsgi]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items())
+    lines = [
+        f"{key} = {value}\n"
+        for key, values in settings.items()
+        for value in (values if isinstance(values, list) else [values])
+    ]
+    return "[uwsgi]\n" + "".join(lines)
+
+
+def request_packet(path: str) -> bytes:
+    """A GET request in uWSGI's protocol: a header of four bytes, then names and values with their lengths."""
+    variables = {
+        "REQUEST_METHOD": "GET",
+        "PATH_INFO": path,
+        "QUERY_STRING": "",
+        "CONTENT_LENGTH": "",
+        "REMOTE_ADDR": "127.0.0.1",
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "HTTP_HOST": "localhost",
+    }
+    pairs = (text.encode() for pair in variables.items() for text in pair)
+    body = b"".join(struct.pack("<H", len(text)) + text for text in pairs)
+    return struct.pack("<BHB", 0, len(body), 0) + body
 
 
 def parse_line(line: str) -> tuple[int, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -45,10 +45,18 @@ class ChangesReply(Message):
     lost: bool = False
 
 
-class Wish(Message):
-    """The changes that a listener is allowed: of one submission, of a user, or of all, and from where on.
+class ListenerCredential(Message):
+    """The credential of a listener (judge.gateway.watching.Credential)."""
 
-    `begin` is sent first: the submission as it is. `after` is a place, of one submission its version.
+    kind: Literal["tokens", "sessions", "names"]
+    id: str
+    fingerprint: str = ""
+
+
+class Wish(Message):
+    """The changes that the application allows a listener: of one submission, of a user, or of all, and from where on.
+
+    `after` is a place; `version` is the last version of one submission that the listener has.
     """
 
     key: str = Field(description="whose share of the listeners it takes")
@@ -56,9 +64,5 @@ class Wish(Message):
     user: str | None = None
     after: Place | None = None
     version: int = -1
-    begin: Change | None = None
     role: Role = Field(default="user", description="in which the listener acts; another one ends the stream")
-
-    def same(self, other: Wish | None) -> bool:
-        """Says whether another check has allowed the same."""
-        return other is not None and (self.submission, self.user) == (other.submission, other.user)
+    credential: ListenerCredential | None = None

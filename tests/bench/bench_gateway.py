@@ -112,8 +112,15 @@ def _spent(work: Path) -> dict[str, float]:
     def named(text: str) -> int:
         return next(pid for pid, command in commands.items() if text in command and pid in parents)
 
-    front, mongod = named(f"{work}/gateway/gateway.yml"), named(f"{work}/gateway-mongod")
-    master = next(pid for pid, parent in parents.items() if parent == front)
-    workers = [pid for pid, parent in parents.items() if parent == master]
-    uwsgi = sum(used[pid] for pid in (master, *workers))
-    return {"front": used[front], "uWSGI": uwsgi, "judicator": used[os.getpid()], "mongod": used[mongod]}
+    daemon, mongod = named(f"{work}/gateway/gateway.yml"), named(f"{work}/gateway-mongod")
+    children = [pid for pid, parent in parents.items() if parent == daemon]
+    nginx = sum(used[pid] for pid in children if "nginx" in commands[pid])
+    masters = [pid for pid in children if "nginx" not in commands[pid]]
+    uwsgi = sum(used[pid] for pid in (*masters, *(pid for pid, parent in parents.items() if parent in masters)))
+    return {
+        "nginx": nginx,
+        "uWSGI": uwsgi,
+        "daemon": used[daemon],
+        "judicator": used[os.getpid()],
+        "mongod": used[mongod],
+    }

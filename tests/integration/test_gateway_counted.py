@@ -1,7 +1,8 @@
-"""The front of a gateway and its app agree on whom a request is from, whichever tokens and cookies come with it."""
+"""A request counts to the share of the person for whom it is served, whichever tokens and cookies come with it."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,8 @@ import pytest
 
 from judge.errors import ForbiddenError
 from judge.gateway import sessions
+from judge.gateway.admission import ThreadShares
 from judge.gateway.auth import JUDGE0_HEADERS, FileTokens
-from judge.gateway.front import head as heads
-from judge.gateway.front.gate import FrontGate
 from judge.judge0.tokens import token_of
 from judge.model.overview import UsageReply, UsageRequest
 from judge.model.people import NameState
@@ -30,12 +30,24 @@ def nothing(_: UsageRequest) -> UsageReply:
     raise ForbiddenError("not in this test")
 
 
-def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path) -> None:
-    """The front reads the same token as the app, whatever else comes along: shares and throttles are of that person."""
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The clients whose shares of the threads were taken."""
+    clients: list[str] = []
+    share = ThreadShares.share
+
+    def noted(self: ThreadShares, client: str, patience: float = 1.0) -> contextlib.AbstractContextManager[None]:
+        clients.append(client)
+        return share(self, client, patience)
+
+    monkeypatch.setattr(ThreadShares, "share", noted)
+    return clients
+
+
+def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path, counted: list[str]) -> None:
     settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
     tokens = FileTokens(settings.tokens)
     prepared.answers["usage"] = nothing
-    gate = FrontGate(settings, tokens, settings.session_key.read_bytes())
     with serving_app(settings) as app:
         client = app.test_client()
         with client.session_transaction() as session:
@@ -45,15 +57,10 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path) -> 
         assert cookie is not None
         plain = app.test_client(use_cookies=False)
 
-        def served(path: str, headers: dict[str, str]) -> str | None:
+        def served(path: str, headers: dict[str, str], address: str) -> str | None:
             prepared.asked.clear()
-            plain.get(path, headers=headers)
+            plain.get(path, headers=headers, environ_base={"REMOTE_ADDR": address})
             return next((asked.user for name, asked in prepared.asked if name == "usage"), None)
-
-        def counted(path: str, headers: dict[str, str]) -> str | None:
-            lines = [f"GET {path} HTTP/1.1", "Host: x", *(f"{name}: {value}" for name, value in headers.items())]
-            caller = gate.caller(heads.parse(("\r\n".join(lines) + "\r\n\r\n").encode()), "127.0.0.1")
-            return caller.known.user if caller.known else (caller.proof or "").partition(" ")[0] or None
 
         ways = [
             *((name, f"Bearer {OTHER}" if name == "Authorization" else OTHER) for name in JUDGE0_HEADERS),
@@ -65,22 +72,25 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path) -> 
             ("Authorization", "Bearer undefined"),
             ("Cookie", f"judge={cookie.value}"),
         ]
-        found = set()
+        found, number = set(), 0
         for path in ("/api/v1/whoami", "/judge0/config_info", "/judge0/extra/config_info", "/me"):
             for one, other in itertools.product(ways, ways):
                 headers = dict([one, other])
-                who = served(path, headers)
-                assert counted(path, headers) == who, (path, headers)
+                number += 1  # each from an address of its own, so that no failure costs another one time
+                address = f"10.0.{number // 250}.{number % 250}"
+                who = served(path, headers, address)
+                assert counted[-1] == (f"user {who}" if who else address), (path, headers)
                 found.add((path, who))
         assert len(found) == 12, found
 
 
-def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(prepared: Prepared, tmp_path: Path) -> None:
-    """Lists, deleting and `authorize`; the same one in the front as in the app. All else is the first one's."""
+def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(
+    prepared: Prepared, tmp_path: Path, counted: list[str]
+) -> None:
+    """Lists, deleting and `authorize`. All else is the first one's."""
     settings = make_config(
         tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"delete": True}
     )
-    gate = FrontGate(settings, FileTokens(settings.tokens), settings.session_key.read_bytes())
     prepared.tasks()
     prepared.answers["usage"] = nothing
     token = token_of("0" * 24)
@@ -89,10 +99,8 @@ def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(prepared: Pre
 
         def both(method: str, path: str, first: str, second: str) -> tuple[int, str]:
             headers = {"X-Auth-Token": first, "X-Auth-User": second}
-            lines = [f"{method} {path} HTTP/1.1", "Host: x", *(f"{name}: {value}" for name, value in headers.items())]
-            caller = gate.caller(heads.parse(("\r\n".join(lines) + "\r\n\r\n").encode()), "127.0.0.1")
             answer = client.open(path, method=method, headers=headers)
-            return answer.status_code, caller.known.user if caller.known else ""
+            return answer.status_code, counted[-1].removeprefix("user ").replace("127.0.0.1", "")
 
         for at in ("/judge0", "/judge0/extra"):
             for method, path, right, wrong in (

@@ -66,6 +66,7 @@ PUBLIC: dict[tuple[type[Any], str], Any] = {
     (ExecutorState, "vacant"): 1,
     (ExecutorState, "reported"): "2026-01-31T12:00:06Z",
     (m.ExecutorInfo, "slots"): 2,
+    (m.ExecutorInfo, "slot_memory"): 2**30,
     (m.ExecutorInfo, "languages"): {"c": "gcc 12"},
     (m.ExecutorInfo, "version"): "0.1.0",
     (m.ExecutorInfo, "abilities"): ["manifests"],
@@ -116,7 +117,7 @@ UNKNOWN_STATUS = {"api.problem": 404, "api.statement": 404, "problem": 404}
 _PROGRAM = {"language_id": 50, "source_code": "x"}
 JUDGE0 = {"create": _PROGRAM, "create_batch": {"submissions": [_PROGRAM]}}
 # Without a session, or the end of it.
-UNMARKED = {"static", "login", "login_with", "login_back", "logout", "api.end_sessions", "favicon"}
+UNMARKED = {"admission", "login", "login_with", "login_back", "logout", "api.end_sessions", "favicon"}
 
 
 @pytest.fixture(scope="module")

@@ -10,16 +10,13 @@ import re
 import socket
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
 
-from judge import clock
 from judge.allowance import Allowance
 from judge.config import CheckSettings
-from judge.gateway.auth import FileTokens
-from judge.gateway.front.gate import FrontGate
-from judge.gateway.front.server import ClientBounds, Front
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, UsageReply
 from tests.support.gateway import (
@@ -38,13 +35,13 @@ from tests.support.gateway import (
     running_gateway,
     slowest,
 )
-from tests.support.servers import free_port, wait_for
+from tests.support.servers import wait_for
 
 THREADS = 4
 # Others wait hardly longer than without an attack; this allows for a busy machine, an attack that works takes a minute.
 SOON = 5.0
 BIG = 3_000_000
-HEAD = b"Host: x\r\nUser-Agent: slow\r\n"
+HEAD = b"Host: x\r\nUser-Agent: slow\r\nConnection: close\r\n"
 
 
 def bearer(token: str) -> bytes:
@@ -65,12 +62,7 @@ def judicator(tmp_path_factory, etcd_endpoint):
 
 
 @pytest.fixture(scope="module")
-def metrics():
-    return f"127.0.0.1:{free_port()}"
-
-
-@pytest.fixture(scope="module")
-def settings(judicator, tmp_path_factory, metrics):
+def settings(judicator, tmp_path_factory):
     work = tmp_path_factory.mktemp("gateway")
     return make_config(
         work,
@@ -80,7 +72,7 @@ def settings(judicator, tmp_path_factory, metrics):
         limits={"body_bytes": 2_000_000, "blob_bytes": 4_000_000},
         # So many seconds of silence would end uWSGI.
         check=CheckSettings(interval=0.5, tries=40),
-        metrics=metrics,
+        spool_dir=work,
     )
 
 
@@ -130,7 +122,7 @@ SLOW = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("how", ["half a head", "a small body without a token", "chunks"])
+@pytest.mark.parametrize("how", ["nothing", "half a head", "a body without a token", "TLS"])
 def test_slow_senders_come_to_an_end(address, base, how):
     with crowd(address, 20, SLOW[how], drip=b"x", every=0.2) as made:
         ended(made, within=30)
@@ -163,177 +155,123 @@ def begun(one: socket.socket) -> bool:
     return False
 
 
-def test_one_person_has_a_few_large_downloads_at_once(base, address):
+def test_one_client_has_some_downloads_at_once(base, address):
+    """An answer that nobody reads takes a file of nginx, and no thread."""
     request = b"GET /api/v1/submissions/%s/output HTTP/1.1\r\n%s%s\r\n" % (ID.encode(), HEAD, bearer(USER))
-    with crowd(address, 4, request, read=False, meanwhile=False) as made:
-        wait_for(lambda: all(begun(one) for one in made.sockets), what="four downloads")
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            client = stack.enter_context(connect(address, small=True))
+            client.sendall(request)
+            assert client.recv(12, socket.MSG_PEEK) == b"HTTP/1.1 200"
         path = f"{base}/api/v1/submissions/{ID}/output"
         answer = httpx.get(path, headers={"Authorization": f"Bearer {USER}"}, trust_env=False)
         assert (answer.status_code, answer.json()["code"]) == (429, "limit")
         assert answer.headers["retry-after"]
-        answer = httpx.get(path, headers={"Authorization": f"Bearer {ADMIN}"}, trust_env=False)
-        assert answer.status_code == 200, "another person has their own"
+        assert slowest(base, OTHER) < SOON
 
 
-def test_thousands_of_connections_make_room(base, address, metrics):
-    """More than one address may have: those that wait the longest go, whoever sends is served."""
+def test_thousands_of_half_heads_hold_up_nobody(base, address):
     with crowd(address, 2500, SLOW["half a head"], drip=b"x", every=2.0) as made:
         assert slowest(base, OTHER) < SOON
-        wait_for(lambda: len(made.ended) >= 1500, what="the oldest to be turned away")
-        text = httpx.get(f"http://{metrics}/metrics", trust_env=False).text
-    assert 'judge_gateway_turned_away_total{reason="to make room"}' in text
+        ended(made, within=40)
 
 
-@contextlib.contextmanager
-def another_front(settings, **bounds):
-    """A second front before the same uWSGI, with bounds of its own: (itself, its address)."""
-    listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
-    gate = FrontGate(settings, FileTokens(settings.tokens), settings.session_key.read_bytes().strip())
-    front = Front(settings, gate, listener, ClientBounds(**bounds))
-    front.serving = True
-    front.start()
-    try:
-        yield front, listener.getsockname()
-    finally:
-        front.stop()
+def stored(settings):
+    """Bytes of bodies and answers on the gateway's disk. nginx removes a file's name when it has opened it."""
+    (process,) = [
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if b"gateway-nginx.conf" in path.read_bytes() and path.parent.joinpath("cwd").resolve() == settings.run_dir
+    ]
+    files = [path for path in Path(f"/proc/{process}/fd").iterdir() if "/bodies/" in str(path.readlink())]
+    return sum(path.stat().st_size for path in files)
 
 
-def resident(metrics):
-    """Bytes of the daemon's memory."""
-    text = httpx.get(f"http://{metrics}/metrics", trust_env=False).text
-    return float(re.search(r"^process_resident_memory_bytes (\S+)$", text, re.MULTILINE)[1])
-
-
-def test_withheld_bodies_are_not_kept_in_memory(address, base, metrics):
+def test_withheld_bodies_of_strangers_are_small(settings, address, base):
     """Three thousand strangers who each send all but the end of the largest body they may."""
-    before = resident(metrics)
     begin = b"POST /login HTTP/1.1\r\n" + HEAD + b"Content-Length: 65536\r\n\r\n" + b"x" * 65_000
     with crowd(address, 3000, begin, sources=[f"127.0.0.{number}" for number in range(11, 15)]) as made:
         assert slowest(base, OTHER, times=3) < SOON
-        assert resident(metrics) - before < 100 * 1024**2 < 3000 * 65_000
+        assert stored(settings) <= 3000 * 65_536
         assert made.sockets
 
 
-def test_heads_that_do_not_end_make_room_when_there_is_no_memory_for_more(settings, base):
-    """In bytes, beside the number of connections: whoever sends a whole head is served."""
-    head = b"GET / HTTP/1.1\r\nHost: x\r\nX-A: " + b"a" * 30_000
-    with another_front(settings, memory=2_000_000) as (front, address), crowd(address, 400, head) as made:
-        assert slowest(f"http://127.0.0.1:{address[1]}", OTHER, times=3) < SOON
-        wait_for(lambda: len(made.ended) >= 300, what="the oldest to be turned away")
-        assert front._room.memory <= 2_000_000
-    assert front._room.memory == 0
+def test_a_large_body_of_a_stranger_is_never_stored(settings, address, base):
+    fields = b"Content-Length: 1900000\r\n"
+    for path, token in ((b"/api/v1/submissions", b""), (b"/submit", b""), (b"/api/v1/submissions", bearer("nobody"))):
+        with connect(address) as client:
+            with contextlib.suppress(ConnectionError):
+                client.sendall(b"POST %s HTTP/1.1\r\n%s%s%s\r\n" % (path, HEAD, token, fields) + b"x" * 500_000)
+            assert client.recv(12) == b"HTTP/1.1 401"
+            assert stored(settings) == 0
+
+
+def all_of(client):
+    """What a client receives until the end of its connection, which may be a reset after an answer."""
+    received = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := client.recv(65536):
+            received += piece
+    return received
 
 
 def put(token, length, path=b"/api/v1/blobs/" + b"0" * 64, method=b"PUT"):
     return b"%s %s HTTP/1.1\r\n%s%sContent-Length: %d\r\n\r\n" % (method, path, HEAD, bearer(token), length)
 
 
-def answer_of(one):
-    got = b""
-    with contextlib.suppress(ConnectionError):
-        while piece := one.recv(65536):
-            got += piece
-    head, _, body = got.partition(b"\r\n\r\n")
-    return int(head.split()[1]), json.loads(body)
+def test_one_person_sends_some_large_bodies_at_once(settings, base, address):
+    """Of one person eight, of all thirty-two: so the disk that bodies take is bounded."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(8):
+            client = stack.enter_context(connect(address))
+            client.sendall(put(ADMIN, 3_500_000) + b"x" * 1_000_000)
+        url = f"{base}/api/v1"
+        path = f"{url}/blobs/{'0' * 64}"
 
+        def ninth():
+            return httpx.put(path, content=b"x" * 3_500_000, headers=admin(), trust_env=False)
 
-def test_a_large_body_comes_at_a_rate_in_every_window(settings, base):
-    """One that starts fast and then waits does not have all the time that its whole length would allow."""
-    with another_front(settings, window=1.0) as (_, address), connect(address) as one:
-        one.sendall(put(ADMIN, 4_000_000) + b"x" * 1_000_000)
-        started = time.monotonic()
-        status, said = answer_of(one)
-    assert (status, said["code"]) == (408, "slow")
-    assert said["error"] == "the body came too slowly; send at least 64 KiB each second"
-    assert time.monotonic() - started < 20, "a minute is what the whole of it would have"
-
-
-def test_slow_uploads_cannot_keep_all_places(settings, base):
-    """Who holds one for long gives way to a person who has none, and hears why."""
-    sent = put(ADMIN, 3_500_000)
-    bounds = {"large": 2, "large_each": 2, "large_address": 9, "large_patience": 0.5, "body": 60.0, "window": 60.0}
-    with another_front(settings, **bounds) as (front, address), contextlib.ExitStack() as stack:
-        slow = [stack.enter_context(connect(address)) for _ in range(2)]
-        for one in slow:
-            one.sendall(sent)
-        wait_for(lambda: len(front._places._all) == 2, what="two uploads")
-        url = f"http://127.0.0.1:{address[1]}/api/v1"
-        third = httpx.put(f"{url}/blobs/{'0' * 64}", content=b"x" * 3_500_000, headers=admin(), trust_env=False)
-        assert third.status_code == 429, "of the same person"
-        wait_for(lambda: clock.monotonic() - front._places._all[-1].since > 0.5, what="half a second")
+        wait_for(lambda: stored(settings) >= 8 * 900_000, what="eight uploads")
+        answer = ninth()
+        assert (answer.status_code, answer.json()["code"]) == (429, "limit")
+        assert 8 * 900_000 <= stored(settings) <= 8 * 1_100_000
         text = b" " * 1_900_000 + b'{"odd": 1}'
         headers = {"Authorization": f"Bearer {USER}", "Content-Type": "application/json"}
         other = httpx.post(f"{url}/submissions", content=text, headers=headers, timeout=60, trust_env=False)
         assert other.status_code == 400, other.text
-        status, said = answer_of(slow[0])
-        assert (status, said["code"]) == (429, "limit")
-        assert "took longer than 0.5 s while others waited; try it again" in said["error"]
-        slow[1].setblocking(False)
-        assert not begun(slow[1])
-
-
-def test_few_large_bodies_are_in_uwsgi_at_once(settings, base):
-    """Others wait for their turn, and nothing but them does."""
-    with another_front(settings, large=2, turn=1.0) as (front, address):
-        url = f"http://127.0.0.1:{address[1]}/api/v1"
-        headers = {"Authorization": f"Bearer {USER}", "Content-Type": "application/json"}
-
-        def post(spaces):
-            text = b" " * spaces + b'{"odd": 1}'
-            return httpx.post(f"{url}/submissions", content=text, headers=headers, timeout=60, trust_env=False)
-
-        assert post(1_900_000).status_code == 400
-        front._loop.call_soon_threadsafe(front._heavy._grant, "user bob")
-        assert post(1_900_000).status_code == 503
-        assert post(100_000).status_code == 400
-        assert httpx.get(f"{url}/whoami", headers=headers, trust_env=False).status_code == 200
-        front._loop.call_soon_threadsafe(front._heavy._give, "user bob")
-        assert post(1_900_000).status_code == 400
+    wait_for(lambda: ninth().status_code == 400, what="the end of the uploads")
 
 
 def admin():
     return {"Authorization": f"Bearer {ADMIN}"}
 
 
-def test_one_person_has_a_share_of_the_disk(settings, base):
-    with another_front(settings, disk_each=0) as (front, address), contextlib.ExitStack() as stack:
-        for _ in range(4):
-            one = stack.enter_context(connect(address))
-            one.sendall(put(USER, 1_000_000, b"/api/v1/submissions", b"POST"))
-        wait_for(lambda: len(front._crowd) == 4 and front._room._held.total() >= 2_000_000, what="bodies under way")
-        late = stack.enter_context(connect(address))
-        late.sendall(put(USER, 1_000_000, b"/api/v1/submissions", b"POST"))
-        status, said = answer_of(late)
-        assert (status, said["code"]) == (429, "limit")
-        assert "are taken at once from one person" in said["error"]
-        assert slowest(f"http://127.0.0.1:{address[1]}", OTHER, times=2) < SOON
-
-
 def test_a_copied_cookie_is_a_strangers_after_the_logout(settings, base, judicator):
-    """Neither its rights nor its turns and its body size outlive the session."""
+    """Neither its rights nor its size of bodies outlive the session."""
     with httpx.Client(base_url=base, trust_env=False) as ada:
         page = ada.get("/login").text
         found = re.search(r'name="csrf" value="([^"]+)"', page)
         assert ada.post("/login", data={"token": USER, "csrf": found[1]}).status_code == 303
         cookie = ada.cookies["judge"]
         assert ada.get("/login").status_code == 303, "who is logged in is sent on"
-        assert ada.get("/session").status_code == ada.get("/%73ession").status_code == 404, "the front's own question"
-        with another_front(settings) as (front, address):
-            url = f"http://127.0.0.1:{address[1]}"
+        inside = (
+            "/.judge/admission",
+            "/%2ejudge/admission",
+            "/.judge/events",
+            "/.judge/errors/503.page.text",
+            "//.judge/admission",
+        )
+        assert {ada.get(path).status_code for path in inside} == {404}, "what nginx asks is not for clients"
 
-            def key_of_a_large_post():
-                keys = []
-                answered = front._gate.answered
-                front._gate.answered = lambda caller, status: (keys.append(caller.key), answered(caller, status))
-                form = {"source": "x" * 100_000}
-                httpx.post(f"{url}/submit", data=form, headers={"Cookie": f"judge={cookie}"}, trust_env=False)
-                front._gate.answered = answered
-                return keys[-1]
+        def large_post():
+            form = {"source": "x" * 150_000}
+            answer = httpx.post(f"{base}/submit", data=form, headers={"Cookie": f"judge={cookie}"}, trust_env=False)
+            return answer.status_code
 
-            assert key_of_a_large_post() == "user ada"
-            csrf = re.search(r'name="csrf" value="([^"]+)"', ada.get("/submissions").text)
-            assert ada.post("/logout", data={"csrf": csrf[1]}).status_code == 303
-            wait_for(lambda: key_of_a_large_post() == "127.0.0.1", timeout=30, what="the end of what is believed")
+        assert large_post() != 401
+        csrf = re.search(r'name="csrf" value="([^"]+)"', ada.get("/submissions").text)
+        assert ada.post("/logout", data={"csrf": csrf[1]}).status_code == 303
+        wait_for(lambda: large_post() == 401, timeout=5, what="the end of the session")
         assert httpx.get(f"{base}/login", headers={"Cookie": f"judge={cookie}"}, trust_env=False).status_code == 200
 
 
@@ -370,23 +308,14 @@ def test_the_long_polls_of_one_person_leave_room_for_those_of_others(base, judic
         judicator.answers["get"] = before
 
 
-def test_a_connection_carries_one_request(address, base):
-    """What is pipelined behind it is not read, and the answer arrives."""
-    with connect(address) as one:
-        one.sendall(b"GET /api/v1/alive HTTP/1.1\r\nHost: x\r\n\r\n" * 500)
+def test_requests_behind_one_another_are_each_answered(address, base):
+    with connect(address) as client:
+        client.sendall(b"GET /api/v1/alive HTTP/1.1\r\nHost: x\r\n\r\n" * 49)
+        client.sendall(b"GET /api/v1/alive HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         got = b""
-        while piece := one.recv(65536):
+        while piece := client.recv(65536):
             got += piece
-    assert got.count(b"HTTP/1.1 ") == 1
-    assert json.loads(got.partition(b"\r\n\r\n")[2])["version"]
-
-
-def test_as_many_header_lines_as_the_front_takes_uwsgi_takes(address, base):
-    for lines, status in ((97, b"200"), (98, b"431")):
-        fields = HEAD + b"".join(b"X-%d: 1\r\n" % number for number in range(lines - HEAD.count(b"\n")))
-        with connect(address) as one:
-            one.sendall(b"GET /login HTTP/1.1\r\n" + fields + b"X: 1\r\n\r\n")
-            assert one.recv(65536).startswith(b"HTTP/1.1 " + status), lines
+    assert got.count(b"HTTP/1.1 200 ") == 50
 
 
 def test_an_answer_arrives_while_a_stranger_still_sends(address, base):
@@ -394,10 +323,8 @@ def test_an_answer_arrives_while_a_stranger_still_sends(address, base):
         one.sendall(
             b"POST /api/v1/submissions HTTP/1.1\r\n" + HEAD + b"Content-Length: 100000000\r\n\r\n" + b"x" * 5_000_000
         )
-        started, got = time.monotonic(), b""
-        while piece := one.recv(65536):
-            got += piece
-    assert got.startswith((b"HTTP/1.1 401 ", b"HTTP/1.1 429 ")), got[:200]
+        started, got = time.monotonic(), all_of(one)
+    assert got.startswith((b"HTTP/1.1 401 ", b"HTTP/1.1 413 ", b"HTTP/1.1 429 ")), got[:200]
     assert time.monotonic() - started < SOON
 
 
@@ -414,10 +341,9 @@ def test_nobody_waits_for_a_body_that_is_withheld(address, base, path, fields):
     length = b"" if b"chunked" in fields else b"Content-Length: 1900000\r\n"
     form = b"Content-Type: application/x-www-form-urlencoded\r\n"
     with connect(address) as one:
-        started, got = time.monotonic(), b""
+        started = time.monotonic()
         one.sendall(b"POST " + path + b" HTTP/1.1\r\n" + HEAD + fields + form + length + b"\r\n")
-        while piece := one.recv(65536):
-            got += piece
+        got = all_of(one)
     assert got.startswith((b"HTTP/1.1 4", b"HTTP/1.1 303")), got[:200]
     assert time.monotonic() - started < SOON
 
@@ -444,7 +370,7 @@ def test_a_body_in_chunks_is_taken_like_another(base, judicator, path):
 
 
 def test_bodies_that_nobody_reads_hold_no_turn(address, base):
-    """Of calls that the app refuses by their heads, which ends the connection between it and the front in an error."""
+    """Of calls that the application refuses by their heads."""
     host, port = address
     lines = []
     for number in range(60):
@@ -517,8 +443,6 @@ def test_nobody_lends_themselves_another_address(base):
 
 
 ODD = [
-    b"\r\n\r\n",
-    b"GET /\r\n\r\n",
     b"GET / HTTP/1.1\r\n\r\n",
     b"GET / HTTP/1.1\nHost: x\n\n\r\n\r\n",
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -532,7 +456,7 @@ ODD = [
     b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
     b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /",
     b"POST /login HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
-    b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+    b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 65536999999999999999\r\n\r\n",
     b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 123456789012345\r\n\r\n",
     b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data\r\nContent-Length: 3\r\n\r\nabc",
     b"GET /%00%ff%2e%2e/ HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -542,9 +466,6 @@ ODD = [
     b"HEAD /api/v1/whoami HTTP/1.0\r\n\r\n",
     b"GET /api/v1/whoami HTTP/1.1\r\nHost: x\r\nCookie: theirs=caf\xe9; judge=\xff\r\n\r\n",
     b"GET /submit HTTP/1.1\r\nHost: x\r\nCookie: theirs=caf\xe9\r\n\r\n",
-    b"POST /api/v1/submissions HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n{}",
-    b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n",
-    b"POST /api/v1/submissions HTTP/1.1\r\nHost: x\r\n" + bearer(USER) + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{}",
     b"GET /api/v1//whoami HTTP/1.1\r\nHost: evil.example\r\n\r\n",
     b"POST /api//v1/submissions HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 2\r\n\r\n{}",
     bytes(range(256)) + b"\r\n\r\n",
@@ -558,10 +479,7 @@ def test_an_odd_request_gets_one_answer(base, address, request_bytes):
         with contextlib.suppress(ConnectionError):
             one.sendall(request_bytes)
             one.shutdown(socket.SHUT_WR)
-        got = b""
-        with contextlib.suppress(ConnectionError):
-            while piece := one.recv(65536):
-                got += piece
+        got = all_of(one)
     assert got.startswith((b"HTTP/1.1 30", b"HTTP/1.1 4", b"HTTP/1.0 30", b"HTTP/1.0 4")), got[:300]
     assert got.count(b"\r\nContent-Length: ") <= 1
     assert b"Traceback" not in got

@@ -95,7 +95,7 @@ def start(tmp_path: Path, behind: int) -> Iterator[Start]:
 
 
 def client(server: Nginx, **headers: str) -> httpx.Client:
-    return httpx.Client(base_url=server.url, verify=False, trust_env=False, headers=headers)
+    return httpx.Client(base_url=server.url, verify=False, trust_env=False, headers=headers, timeout=30)
 
 
 def flood(attack: Callable[[], object], threads: int = 4) -> int:

@@ -231,19 +231,6 @@ def test_who_hangs_up_gives_the_place_back(address, people, executor, how):
             one.close()
 
 
-def test_who_sends_no_more_still_hears(address, people, executor):
-    with opened(address) as one:
-        one.sendall(b"what nobody asked for")
-        one.shutdown(socket.SHUT_WR)
-        got, end = b"", time.monotonic() + 20
-        while got.count(b"\n:") + got.startswith(b":") < 2 and time.monotonic() < end:  # it has been found to be there
-            got += one.recv(4096)
-        (task,) = judge(people, executor, "AC", user="ada")
-        while b'"done":true' not in got and time.monotonic() < end:
-            got += one.recv(4096)
-    assert task.encode() in got and b'"done":true' in got, got
-
-
 def test_listeners_hold_no_thread_and_the_api_answers(address, people, executor):
     """Many more listeners than threads; all hear, and others are served meanwhile."""
     with contextlib.ExitStack() as stack:

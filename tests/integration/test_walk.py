@@ -22,7 +22,6 @@ from tests.support.walk import ROOT, Step, line_of, steps
 
 # Steps whose process is another one, and what looks at them instead; their order is not looked at.
 ELSEWHERE = {
-    4: "the front, a process before uWSGI: tests/unit/test_gateway_front.py",
     13: "the executor's main process: tests/unit/test_executor_loop.py",
     15: "the executor's main process: tests/unit/test_executor_loop.py",
     16: "the executor's main process: tests/unit/test_executor_loop.py",
@@ -93,7 +92,7 @@ def judge(world: World, told: threading.Event) -> None:
 
 @pytest.fixture
 def served(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[tuple[World, Path]]:
-    """A judicator, a gateway's app on a port without the front, and the client.yml of a person."""
+    """A judicator, a gateway's app on a port without nginx, and the client.yml of a person."""
     with patient_world(tmp_path / "world", etcd_endpoint, mongod_address) as world, contextlib.ExitStack() as stack:
         settings = make_config(tmp_path / "gw", world.etcd_config, world.tls("gateway-1", "gateway"), rpc_timeout=60.0)
         server = make_server("127.0.0.1", 0, stack.enter_context(serving_app(settings)), threaded=True)

@@ -346,8 +346,8 @@ def interactive(put: Callable[[bytes], str], name: str = "guess") -> ProblemMani
     )
 
 
-# In the gateway's table, but nothing that somebody looks at: files, the front's question.
-NO_PAGES = {"static", "editor_js", "editor_css", "favicon", "session"}
+# Endpoints of the gateway that are no pages: a redirection to the icon, and nginx's question about large bodies.
+NO_PAGES = {"favicon", "admission"}
 ADMIN, PERSON = "grace", "mary"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import configparser
 import logging
 import stat
 
@@ -34,12 +33,12 @@ def config(work):
 
 
 def test_ini(config):
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(uwsgi.render_ini(config, 128))
-    ini = parser["uwsgi"]
-    assert ini["socket"] == "gateway.sock", "relative, as paths would be expanded"
+    pairs = [line.split(" = ") for line in uwsgi.render_ini(config, 128).splitlines()[1:]]
+    ini = dict(pairs)
+    sockets = [value for key, value in pairs if key == "socket"]
+    assert sockets == ["gateway.sock", "gateway-check.sock"], "relative, as paths would be expanded"
     assert ini["listen"] == "128"
-    assert ini["threads"] == str(config.threads + 1), "one is kept for the daemon's own question"
+    assert ini["threads"] == str(config.threads)
     assert ini["lazy-apps"] == ini["need-app"] == ini["die-on-term"] == ini["no-orphans"] == "true"
     (longest,) = (one.le for one in m.GetRequest.model_fields["wait"].metadata if isinstance(one, Le))
     assert int(ini["harakiri"]) > longest + config.rpc_timeout
@@ -61,12 +60,6 @@ def test_ini(config):
         ("Traceback (most recent call last):", logging.ERROR, "Traceback (most recent call last):"),
         ("Respawned uWSGI worker 1 (new pid: 7)", logging.WARNING, "Respawned uWSGI worker 1 (new pid: 7)"),
         ("spawned uWSGI worker 1 (pid: 7)", logging.INFO, "spawned uWSGI worker 1 (pid: 7)"),
-        *(
-            (line, logging.INFO, line)  # which any stranger can bring about
-            for line in (
-                "[uwsgi-body-read] Error reading 9 bytes. Content-Length: 9 message: Client closed connection",
-            )
-        ),
     ],
 )
 def test_levels_of_output(line, level, text):

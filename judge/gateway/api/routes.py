@@ -323,6 +323,7 @@ def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Re
         assert isinstance(route.reply, type)  # noqa: S101 - bytes have a handler
         answer = services.cluster.call(route.calls[0], body or query or m.Empty(), route.reply)
     if getattr(query, "wait", 0):
+        g.pop("identified", None)
         services.sessions.caller(request)  # a person who logged out while this was held sees no more of it
     return _respond(route, answer)
 

@@ -1,4 +1,4 @@
-"""Server-sent events in the HTTP API: who may listen to what. The front sends them (judge/gateway/front/streams.py)."""
+"""Server-sent events in the HTTP API: who may listen to what. judge/gateway/events.py sends them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from flask import Response, request
 from pydantic import Field, TypeAdapter, ValidationError
 
 from judge.errors import FieldError, ForbiddenError
-from judge.gateway import disclosure
 from judge.gateway.api.routes import EVENTS_MEDIA, Call, Raw, Reply, Route
 from judge.gateway.api.seen import own_task
 from judge.model import messages as m
-from judge.model.streaming import Change, Place, Wish
+from judge.model.streaming import Place, Wish
 
 # OpenAPI 3.1 has no schema of a stream of events: readers of it hold one against the whole, or against each event.
 EVENTS: Final = Raw(EVENTS_MEDIA, {"description": "server-sent events; docs/events.md"})
-# The front takes this header off the answer, and sends events in place of its body.
-HEADER: Final = "X-Judge-Listen"
+# nginx answers with the stream in place of this answer, and hands the wish on (judge/gateway/nginx.conf.j2).
+LOCATION: Final = "/.judge/events"
+HEADER: Final = "Judge-Wish"
 _PLACE = TypeAdapter(Place)
 _LAST: Final = "Last-Event-ID"
 
@@ -46,12 +46,14 @@ def _no_place() -> FieldError:
     return FieldError(came, "is no id of an event of this stream; leave it out to begin now")
 
 
-def _stream(wish: Wish) -> Reply:
+def _stream(call: Call, wish: Wish) -> Reply:
     answer = Response(iter(()), mimetype=EVENTS.media)
-    # Proxies in front must not wait for the end of it.
-    said = json.dumps(wish.model_dump(mode="json", exclude_none=True))
-    headers = {"X-Accel-Buffering": "no", **({HEADER: said} if request.method == "GET" else {})}
-    return Reply(answer, headers=headers)
+    if request.method != "GET":
+        return Reply(answer)
+    credential = call.services.sessions.credential(request)
+    wish = wish.model_copy(update={"key": call.principal.user, "role": call.principal.role, "credential": credential})
+    text = json.dumps(wish.model_dump(mode="json", exclude_none=True))
+    return Reply(answer, headers={"X-Accel-Redirect": LOCATION, HEADER: text})
 
 
 def _listen(call: Call) -> Reply:
@@ -65,7 +67,7 @@ def _listen(call: Call) -> Reply:
         place = _PLACE.validate_python(after) if after else None
     except ValidationError:
         raise _no_place() from None
-    return _stream(Wish(key=call.principal.user, role=call.principal.role, user=user, after=place))
+    return _stream(call, Wish(key=call.principal.user, user=user, after=place))
 
 
 def _follow(call: Call) -> Reply:
@@ -76,26 +78,8 @@ def _follow(call: Call) -> Reply:
     version = int(after) if after else -1
     if task.done and task.version <= version:
         return Reply(Response(status=204))  # a browser then asks no more
-    begin = Change(
-        id="0-0",
-        submission=task.id,
-        version=task.version,
-        user=task.submission.user,
-        problem=task.problem.name if task.problem is not None else None,
-        language=task.submission.language,
-        status=task.status,
-        verdict=task.verdict,
-        done=task.done,
-    )
-    wish = Wish(
-        key=call.principal.user,
-        role=call.principal.role,
-        submission=task.id,
-        user=task.submission.user,
-        version=version,
-        begin=disclosure.change(begin),
-    )
-    return _stream(wish)
+    wish = Wish(key=call.principal.user, submission=task.id, user=task.submission.user, version=version)
+    return _stream(call, wish)
 
 
 _HEADERS = {_LAST: "the id of the last event that was heard; what has happened since is sent first"}

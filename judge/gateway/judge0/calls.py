@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from flask import request
+from flask import g, request
 from pydantic import ValidationError
 
 from judge import clock
@@ -177,6 +177,7 @@ class Judge0Api:
         if not wire.waits(given):
             return wire.answer({"token": token_of(task.id)}, headers), 201
         task = self._waited(who, task)
+        g.pop("identified", None)
         self.caller()  # a person who was shut out while this was held sees no more of it
         try:
             return wire.answer(self._shown(who, task, wanted, base64=base64), headers), 201

@@ -15,7 +15,6 @@ from judge.gateway.api import handlers as api
 from judge.gateway.api import people
 from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal
-from judge.gateway.front.gate import ROLE, SESSION, USER
 from judge.gateway.pacing import paced
 from judge.model import people as p
 from judge.model.rate import rate_of
@@ -114,15 +113,6 @@ class Doors:
             self._notes.refused("provider")
             return self._page("/", f"{str(exc)[:1].upper()}{str(exc)[1:]}.", exc.http_status)
         return self._enter(auth.principal_of(person), target, f"provider '{provider}'")
-
-    def session(self) -> Any:
-        """GET /session: whose token or session comes with this, for the front, which cannot know that itself."""
-        asking.begin(request, auth.NOBODY)
-        token = auth.bearer_of(request)
-        known = self._sessions.current() if token is None else self._known.by_token(token, request.remote_addr or "")
-        if known is None:
-            raise NotFoundError("no session is in force here; log in")
-        return Response(status=204, headers={USER: known.user, ROLE: known.role})
 
 
 class AccountPages:
@@ -236,7 +226,6 @@ def doors(services: Services) -> Table:
         ("/login", "login", pages.login, ["GET", "POST"]),
         ("/login/with/<provider>", "login_with", pages.leave_for, ["GET"]),
         ("/login/with/<provider>/back", "login_back", pages.back, ["GET"]),
-        (SESSION, "session", pages.session, ["GET"]),
     ]
 
 

@@ -1,19 +1,10 @@
-"""The editor of source texts: CodeMirror 5 as Debian packages it, put into one script and one style sheet.
-
-A gateway without the package `libjs-codemirror` shows plain fields; nothing else changes.
-"""
+"""The editor of source texts: the files of CodeMirror, its modes by language, and guesses at the language of a text."""
 
 from __future__ import annotations
 
-import functools
-import gzip
-import hashlib
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from flask import Flask, Response, request
-
-from judge.errors import NotFoundError
 from judge.languages.table import Language, load_table
 
 HOME: Final = Path("/usr/share/javascript/codemirror")
@@ -95,46 +86,11 @@ def _paths(kind: str) -> list[Path]:
             *(HOME / f"mode/{name}/{name}.js" for name in modes)]  # fmt: skip
 
 
-@functools.cache
-def _whole(kind: str) -> bytes:
-    """All files of a kind as one; a file that this release of the package does not have is left out."""
-    return b"\n;\n".join(path.read_bytes() for path in _paths(kind) if path.is_file()) if available() else b""
+def bundle(kind: str) -> bytes:
+    """All files of a kind ("css" or "js") as one; a file that this release of the package does not have is left out."""
+    return b"\n;\n".join(path.read_bytes() for path in _paths(kind) if path.is_file())
 
 
 def available() -> bool:
-    """Says whether the package is installed on this gateway; asked when a page is shown."""
+    """Whether the package is installed on this gateway."""
     return (HOME / "lib/codemirror.js").is_file()
-
-
-@functools.cache
-def address(kind: str) -> str:
-    """The address of a kind ("js" or "css"); it changes with the content, so browsers may keep it."""
-    return f"/editor.{kind}?v={hashlib.sha256(_whole(kind)).hexdigest()[:8]}"
-
-
-@functools.cache
-def _packed(kind: str) -> bytes:
-    return gzip.compress(_whole(kind), mtime=0)
-
-
-def asset(kind: str) -> Response:
-    """GET /editor.js, /editor.css: the same for everybody, so no session is asked for; NotFoundError without them."""
-    if not available():
-        raise NotFoundError("this gateway has no editor; install libjs-codemirror")
-    packed = request.accept_encodings.quality("gzip") > 0
-    answer = Response(_packed(kind) if packed else _whole(kind), content_type=f"{_MEDIA[kind]}; charset=utf-8")
-    if packed:
-        answer.headers["Content-Encoding"] = "gzip"
-    answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
-    answer.vary.add("Accept-Encoding")
-    return answer
-
-
-def register(app: Flask) -> None:
-    """Serve both to everybody."""
-    for kind in _MEDIA:
-        show = functools.partial(asset, kind)
-        app.add_url_rule(f"/editor.{kind}", f"editor_{kind}", show, provide_automatic_options=False)
-
-
-_MEDIA: Final = {"js": "text/javascript", "css": "text/css"}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -18,7 +16,7 @@ import judge
 from judge import clock
 from judge.config import SubmissionLimits
 from judge.errors import ConflictError, ForbiddenError, JudgeError, OutcomeUnknownError, UsageError
-from judge.gateway import asking, auth, trace
+from judge.gateway import asking, assets, auth, trace
 from judge.gateway.api import handlers as api
 from judge.gateway.api import seen
 from judge.gateway.api.routes import Services, field_error
@@ -45,7 +43,6 @@ _LATEST = 8
 _OPEN = {"GET", "HEAD"}
 # Forms that take another scope than `submit`; what is for judges and admins follows from the role.
 _SCOPES = {"password": "account", "token_make": "account", "token_revoke": "account"}
-_STATIC = Path(__file__).parents[1] / "static"
 
 
 class Pages:
@@ -196,19 +193,10 @@ def _uploads(limits: SubmissionLimits) -> list[Upload]:
     return found
 
 
-@functools.cache
-def _fingerprint(name: str) -> str:
-    return hashlib.sha256((_STATIC / name).read_bytes()).hexdigest()[:8]
-
-
-def _asset(name: str) -> str:
-    """The address of a static file; it changes with the content, so browsers may keep it."""
-    return f"/static/{name}?v={_fingerprint(name)}"
-
-
 def _editor() -> dict[str, str]:
     """The files that a page with an editor loads; none on a gateway without one."""
-    return {kind: editor.address(kind) for kind in ("js", "css")} if editor.available() else {}
+    names = {kind: f"codemirror.{kind}" for kind in ("js", "css")}
+    return {kind: assets.address(name) for kind, name in names.items() if name in assets.assets()}
 
 
 def _when(text: str | None) -> Markup:
@@ -238,7 +226,7 @@ def register(app: Flask, services: Services) -> None:
     app.jinja_env.filters.update(views.FILTERS | problem_page.FILTERS)
     app.jinja_env.filters["when"] = _when
     app.jinja_env.globals.update(
-        asset=_asset,
+        asset=assets.address,
         editor=_editor,
         guesses=editor.GUESSES,
         language_mode=editor.mode_of,
@@ -295,7 +283,6 @@ def register(app: Flask, services: Services) -> None:
         app.add_url_rule(path, name, guarded(view), methods=methods, provide_automatic_options=False)
     for path, name, view, methods in account.doors(services):
         app.add_url_rule(path, name, view, methods=methods, provide_automatic_options=False)
-    editor.register(app)
     app.add_url_rule("/favicon.ico", "favicon", _favicon, provide_automatic_options=False)
 
     @app.context_processor
@@ -304,4 +291,4 @@ def register(app: Flask, services: Services) -> None:
 
 
 def _favicon() -> Response:
-    return redirect(_asset("icon.svg"), 301)  # type: ignore[return-value]
+    return redirect(assets.address("icon.svg"), 301)  # type: ignore[return-value]

@@ -1,0 +1,281 @@
+"""Admission of requests: failed log-ins cost an address time, and one client has a share of uWSGI's threads.
+
+nginx asks `Admission.large_body` before it takes a body that is not small, so that strangers cannot fill its disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+from urllib.parse import quote
+
+from flask import Flask, Response, g, request
+
+from judge import clock
+from judge.config import GatewayConfig
+from judge.crowd import group
+from judge.errors import JudgeError, LimitError, TooLargeError, UnavailableError
+from judge.gateway import devices
+from judge.gateway.auth import (
+    FileTokens,
+    Principal,
+    below,
+    fingerprint,
+    of_account,
+    session_counts,
+    token_digest,
+    token_with,
+)
+from judge.gateway.known import Known
+from judge.gateway.sessions import LiveSessions
+from judge.gateway.throttle import AddressThrottle
+from judge.text import size
+
+PATH: Final = "/.judge/admission"
+# Bytes that a client may send who is not known (nginx.conf.j2 has the figure, too): a log-in with room to spare.
+SMALL_BODY: Final = 64 * 1024
+# Endpoints that cost nothing. The daemon's check asks for `alive`, and must not wait for a share.
+_FREE: Final = frozenset({"admission", "api.alive"})
+_API: Final = "/api"
+_LOGIN: Final = "/login"
+_BLOBS: Final = f"{_API}/v1/blobs/"
+_FREE_FAILURES, _SECONDS_EACH = 20, 3.0
+# Seconds for which a request waits while others of its client are served.
+_PATIENCE: Final = 5.0
+# A body above this size takes several times its size in memory.
+_HEAVY: Final = 1024**2
+_PIECE: Final = 256 * 1024
+_HEAVY_AT_ONCE: Final = 8
+_SLASHES: Final = re.compile("/{2,}")
+_PORT: Final = re.compile(r"\.?(?::\d*)?$")
+
+StartResponse = Callable[..., Any]
+WsgiApp = Callable[[dict[str, Any], StartResponse], Iterable[bytes]]
+
+
+class BusyError(LimitError):
+    """A client has as many requests under way as one client may; the text says so."""
+
+
+class ThreadShares:
+    """The share of each client in the threads of this process; safe to use from many threads."""
+
+    def __init__(self, threads: int) -> None:
+        """A client may hold a quarter of `threads`. Another quarter may wait for their turns."""
+        self._each = max(1, threads // 4)
+        self._waiters = max(1, threads // 4)
+        self._waiting = 0
+        self._held: Counter[str] = Counter()
+        self._released = threading.Condition()
+
+    @contextlib.contextmanager
+    def share(self, client: str, patience: float = _PATIENCE) -> Iterator[None]:
+        """Hold a thread for a client; BusyError if it holds its share for `patience` seconds, or too many wait."""
+        with self._released:
+            if self._held[client] >= self._each and not self._wait(client, patience):
+                raise BusyError("too many requests of yours are under way; wait for some of them to end")
+            self._held[client] += 1
+        try:
+            yield
+        finally:
+            with self._released:
+                self._held[client] -= 1
+                if not self._held[client]:
+                    del self._held[client]
+                if self._waiting:
+                    self._released.notify_all()
+
+    def _wait(self, client: str, patience: float) -> bool:
+        if self._waiting >= self._waiters:
+            return False
+        self._waiting += 1
+        try:
+            return self._released.wait_for(lambda: self._held[client] < self._each, patience)
+        finally:
+            self._waiting -= 1
+
+
+class Routing:
+    """WSGI middleware that puts requests of an API at the path by which the application knows it.
+
+    Several slashes are one, as clients join addresses carelessly. Under a host name of its own Judge0's API is at the
+    root, as many clients keep no more of an address.
+    """
+
+    def __init__(self, app: WsgiApp, config: GatewayConfig) -> None:
+        self._app = app
+        self._prefix = config.judge0.prefix if config.judge0.enabled else None
+        self._hosts = frozenset(config.judge0.hosts)
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        """Serve a request."""
+        for key in ("JUDGE_PATH",) if "JUDGE_PATH" in environ else ("PATH_INFO",):
+            environ[key] = self.route(environ.get("HTTP_HOST", ""), environ.get(key) or "/")
+        answer = self._app(environ, start_response)
+        # nginx takes it for a broken connection if uWSGI ends one before a body was read.
+        while "uwsgi.version" in environ and environ["wsgi.input"].read(_PIECE):
+            continue
+        return answer
+
+    def route(self, host: str, path: str) -> str:
+        """The application's path for a path under this name of the gateway."""
+        single = _SLASHES.sub("/", path)
+        if self._prefix is not None and _PORT.sub("", host.lower()) in self._hosts:
+            return self._prefix + single
+        api = below(single, _API) or (self._prefix is not None and below(single, self._prefix))
+        return single if api else path
+
+
+class Admission:
+    """The admission of one process."""
+
+    def __init__(self, config: GatewayConfig, tokens: FileTokens, known: Known, sessions: LiveSessions) -> None:
+        self._config = config
+        self._tokens = tokens
+        self._known = known
+        self._sessions = sessions
+        self._judge0 = config.judge0.prefix if config.judge0.enabled else None
+        self._shares = ThreadShares(config.threads)
+        self._heavy = threading.BoundedSemaphore(_HEAVY_AT_ONCE)
+        self._lock = threading.Lock()
+        self._throttle = AddressThrottle(_FREE_FAILURES, _SECONDS_EACH)
+
+    def register(self, app: Flask) -> None:
+        """Admit every request of an application."""
+        app.add_url_rule(PATH, "admission", self.large_body, methods=["GET"], provide_automatic_options=False)
+        app.before_request(self._begin)
+        app.after_request(self._answered)
+        app.teardown_request(self._end)
+        app.wsgi_app = Routing(app.wsgi_app, self._config)  # type: ignore[method-assign]
+
+    def large_body(self) -> Response:
+        """Whether the person of a request may send its body: 204, 401 for strangers, 403 if it is too large."""
+        environ = request.environ
+        method, path = environ.get("JUDGE_METHOD", "GET"), environ.get("JUDGE_PATH", "/")
+        length = environ.get("JUDGE_LENGTH", "")
+        limits = self._config.limits
+        try:
+            principal = self._identify(method, path)
+        except UnavailableError:
+            return Response(status=401)
+        guest = principal is None and self._guests(path, method)
+        if principal is None and not (guest and length == ""):
+            return Response(status=403 if guest else 401)
+        blob = principal is not None and principal.judges and method == "PUT" and path.startswith(_BLOBS)
+        most = max(limits.blob_bytes, limits.body_bytes) if blob else limits.body_bytes
+        if length.isdigit() and int(length[:20]) > most:
+            return Response(status=403)
+        person = f"user {principal.user}" if principal else f"guest {group(request.remote_addr or '')}"
+        return Response(status=204, headers={"Judge-Person": quote(person)})
+
+    # --- requests ------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        g.admitted = contextlib.ExitStack()
+        if request.endpoint in _FREE:
+            return
+        address = group(request.remote_addr or "")
+        if request.method == "POST" and request.path == _LOGIN:
+            self._begin_login(address)  # nginx has them wait for one another
+            return
+        length = request.content_length or 0
+        principal = None
+        with contextlib.suppress(UnavailableError):  # the application says so if it needs to know
+            principal = self._identify(request.method, request.path)
+            if principal is None and length > SMALL_BODY and self._guests(request.path, request.method):
+                raise TooLargeError(f"the body is too large; without a token at most {size(SMALL_BODY)} are taken")
+        if request.args.get("wait") in {None, "", "0"}:  # the application bounds the calls that it holds
+            g.admitted.enter_context(self._shares.share(f"user {principal.user}" if principal else address))
+        if length > _HEAVY and not request.path.startswith(_BLOBS):
+            if not self._heavy.acquire(timeout=4 * _PATIENCE):
+                raise UnavailableError("this gateway reads many large bodies already; try again in a few seconds")
+            g.admitted.callback(self._heavy.release)
+
+    def _begin_login(self, address: str) -> None:
+        """Count a log-in as failed until it is answered: else a hundred guesses at once would be as free as one."""
+        counted = self._device() or address
+        with self._lock:
+            wait = self._throttle.wait(counted, clock.monotonic())
+            if not wait:
+                self._throttle.failed(counted, clock.monotonic())
+        if wait:
+            raise _too_many(request.remote_addr or "", wait)
+        g.login_counted = counted
+
+    def _answered(self, response: Response) -> Response:
+        counted = g.pop("login_counted", None)
+        if counted is not None and response.status_code != 401:
+            with self._lock:
+                self._throttle.forgive(counted, clock.monotonic())
+        return response
+
+    @staticmethod
+    def _end(_: BaseException | None) -> None:
+        admitted = g.pop("admitted", None)
+        if admitted is not None:
+            admitted.close()
+
+    # --- identity ------------------------------------------------------------------------------------------------
+
+    def _identify(self, method: str, path: str) -> Principal | None:
+        """The person by token or session, None for a stranger; LimitError after too many wrong tokens.
+
+        Raises UnavailableError if no judicator can say.
+        """
+        token = token_with(method, path, self._judge0, request.headers.get, request.args.get)
+        if token is None:
+            return self._sessions.current() if session_counts(method, path, self._judge0) else None
+        address = group(request.remote_addr or "")
+        name = self._fingerprint(token)
+        with self._lock:
+            sure = name is not None and self._throttle.knows(address, name)
+            wait = 0.0 if sure else self._throttle.wait(address, clock.monotonic())
+            if not sure and not wait:
+                self._throttle.failed(address, clock.monotonic())
+        if wait:
+            raise _too_many(request.remote_addr or "", wait)
+        try:
+            principal = self._known.by_token(token, request.remote_addr or "")
+        except JudgeError:
+            if not sure:
+                self._forgive(address)
+            raise
+        g.identified = token, principal
+        if principal is not None and not sure:
+            self._forgive(address)
+            with self._lock:
+                self._throttle.came_in(address, name or "")
+        return principal
+
+    def _forgive(self, address: str) -> None:
+        with self._lock:
+            self._throttle.forgive(address, clock.monotonic())
+
+    def _fingerprint(self, token: str) -> str | None:
+        listed = self._tokens.find(token)
+        if listed is not None:
+            return listed.fingerprint
+        return fingerprint(token_digest(token)) if of_account(token) else None
+
+    def _device(self) -> str:
+        """The browser of this request, if somebody has come in by it: neighbours' wrong passwords do not hold it up."""
+        device = devices.any_device_of(request)
+        return f"device {device}" if device else ""
+
+    def _guests(self, path: str, method: str) -> bool:
+        """Whether a request without a token is served as the guest of Judge0's API."""
+        prefix = self._judge0
+        if not self._config.judge0.guest or prefix is None or not below(path, prefix):
+            return False
+        return token_with(method, path, prefix, request.headers.get, request.args.get) is None
+
+
+def _too_many(address: str, wait: float) -> LimitError:
+    seconds = max(1, round(wait + 0.5))
+    error = LimitError(f"too many failed log-ins from {address}; try again in {seconds} s")
+    g.retry_after = seconds
+    return error

@@ -1,1 +1,0 @@
-"""The process in front of uWSGI: it waits for slow clients, and gives each client a turn."""

@@ -1,0 +1,188 @@
+"""nginx in front of uWSGI: its configuration, its answers to what the application never sees, and its log lines.
+
+The daemon runs it. It receives heads and bodies at the client's pace and delivers answers likewise, so that a thread of
+uWSGI is busy for as long as the application needs, and no longer.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import resource
+import shutil
+import stat
+from pathlib import Path
+from typing import Final
+
+import jinja2
+
+from judge import files
+from judge.config import GatewayConfig
+from judge.errors import (
+    ConfigError,
+    JudgeError,
+    LimitError,
+    NotFoundError,
+    TooLargeError,
+    UnauthorizedError,
+    UnavailableError,
+    UsageError,
+)
+from judge.gateway import assets
+from judge.gateway.admission import SMALL_BODY
+from judge.gateway.api import answers
+from judge.gateway.uwsgi import HARAKIRI, socket_name
+from judge.text import size
+
+_TEMPLATE: Final = Path(__file__).with_name("nginx.conf.j2")
+_CONNECTIONS: Final = 16_384
+# Files that nginx has open beside two for each connection.
+_SPARE_FILES: Final = 512
+# At once: connections of one client, of these downloads; large bodies of one person and of all.
+_CONNECTIONS_EACH, _DOWNLOADS_EACH, _LARGE_EACH, _LARGE_ALL = 1_000, 40, 8, 32
+# Requests of one client without a credential: at once, a second, and those that may wait.
+_STRANGERS_AT_ONCE, _STRANGERS_RATE, _STRANGERS_BURST = 50, 50, 500
+# Requests of one credential: at once, a second, and those that may wait.
+_CREDENTIAL_AT_ONCE, _CREDENTIAL_RATE, _CREDENTIAL_BURST = 100, 300, 1000
+# Log-ins of one client: at once, a second, and those that may wait.
+_LOGINS_AT_ONCE, _LOGINS_RATE, _LOGINS_BURST = 16, 30, 200
+_ANSWER_BYTES: Final = 1024**3
+_LEVEL: Final = re.compile(r"\[(debug|info|notice|warn|error|crit|alert|emerg)\]")
+_LEVELS: Final = {
+    "debug": logging.DEBUG, "info": logging.DEBUG, "notice": logging.INFO, "warn": logging.WARNING,
+}  # fmt: skip
+
+
+def events_socket(config: GatewayConfig) -> str:
+    """The name of the socket of judge.gateway.events in run_dir."""
+    return f"{config.name}-events.sock"
+
+
+def render(config: GatewayConfig, spool: Path, connections: int, backlog: int) -> str:
+    """The text of nginx.conf. `connections`: of clients and to uWSGI together."""
+    judge0 = config.judge0 if config.judge0.enabled else None
+    source = _TEMPLATE.read_text(encoding="utf-8")
+    template = jinja2.Template(source, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    text: str = template.render(
+        answer_bytes=_ANSWER_BYTES,
+        answer_timeout=HARAKIRI + 30,
+        backlog=backlog,
+        blob_bytes=max(config.limits.blob_bytes, config.limits.body_bytes),
+        body_bytes=config.limits.body_bytes,
+        connections=connections,
+        connections_each=_CONNECTIONS_EACH,
+        credential_at_once=_CREDENTIAL_AT_ONCE,
+        credential_burst=_CREDENTIAL_BURST,
+        credential_rate=_CREDENTIAL_RATE,
+        downloads_each=_DOWNLOADS_EACH,
+        events_socket=events_socket(config),
+        judge0=judge0.prefix if judge0 else "",
+        judge0_hosts=judge0.hosts if judge0 else [],
+        judge0_origins=judge0.let_in if judge0 else [],
+        large_all=_LARGE_ALL,
+        large_each=_LARGE_EACH,
+        listen=config.listen,
+        proxied=config.proxied,
+        logins_at_once=_LOGINS_AT_ONCE,
+        logins_burst=_LOGINS_BURST,
+        logins_rate=_LOGINS_RATE,
+        name=config.name,
+        spool_dir=re.sub(r'(["\\])', r"\\\1", str(spool)),
+        strangers_at_once=_STRANGERS_AT_ONCE,
+        strangers_burst=_STRANGERS_BURST,
+        strangers_rate=_STRANGERS_RATE,
+        uwsgi_socket=socket_name(config),
+    )
+    return text
+
+
+def errors(config: GatewayConfig) -> dict[str, bytes]:
+    """The files of nginx's own answers: by status and form, in the words and shapes of the application. Pure."""
+    small, large = size(SMALL_BODY), size(config.limits.body_bytes)
+    sentences: dict[int, JudgeError] = {
+        400: UsageError("the request cannot be understood: its head is not valid HTTP, or too large"),
+        401: UnauthorizedError(f"no valid token or session came along; without one at most {small} are taken"),
+        404: NotFoundError("there is no such file here"),
+        413: TooLargeError(f"the body is too large; without a token at most {small} are taken, with one {large}"),
+        429: LimitError("too many connections or large bodies of yours are open at once; try again in a few seconds"),
+        503: UnavailableError("this gateway's server does not answer; try again in a few seconds"),
+    }
+    contents = {}
+    for status, error in sentences.items():
+        contents[f"{status}.api"] = answers.told(error, "")[0].encode()
+        contents[f"{status}.judge0"] = json.dumps({"error": str(error)}).encode()
+        contents[f"{status}.page"] = f"{error}\n".encode()
+    return contents
+
+
+def prepare(config: GatewayConfig, backlog: int) -> Path:
+    """Write nginx.conf and what it names into run_dir; returns its path. ConfigError when a directory cannot be used.
+
+    Raises this process's limit of open files, which nginx inherits.
+    """
+    spool = _spool(config)
+    directory = config.run_dir / f"{config.name}-errors"
+    path = config.run_dir / f"{config.name}-nginx.conf"
+    connections = min(_CONNECTIONS, _open_files(2 * _CONNECTIONS + _SPARE_FILES) - _SPARE_FILES)
+    try:
+        directory.mkdir(exist_ok=True)
+        for name, content in errors(config).items():
+            (directory / name).write_bytes(content)
+        assets.write(config.run_dir / f"{config.name}-static")
+        files.replace(path, render(config, spool, connections, backlog), durable=False)
+    except OSError as exc:
+        msg = f"run_dir {config.run_dir} cannot be written: {exc.strerror}; name a directory that this user may write"
+        raise ConfigError(msg) from None
+    return path
+
+
+def remove(config: GatewayConfig) -> None:
+    """Remove what was prepared, and what nginx has buffered."""
+    for name in ("errors", "static"):
+        shutil.rmtree(config.run_dir / f"{config.name}-{name}", ignore_errors=True)
+    for name in ("nginx.conf", "nginx.pid"):
+        (config.run_dir / f"{config.name}-{name}").unlink(missing_ok=True)
+    shutil.rmtree(_spool_path(config), ignore_errors=True)
+
+
+def command(binary: Path, path: Path) -> list[str]:
+    """The command line that runs nginx in run_dir. No name of a directory is in it, which nginx would expand."""
+    return [str(binary), "-p", "./", "-e", "stderr", "-c", path.name]
+
+
+def parse_line(line: str) -> tuple[int, str]:
+    """One line of nginx's log as (logging level, text)."""
+    text = line.strip()
+    level = _LEVEL.search(text)
+    return _LEVELS.get(level[1], logging.ERROR) if level else logging.INFO, text
+
+
+def _spool_path(config: GatewayConfig) -> Path:
+    port = config.listen.rpartition(":")[2]
+    return config.spool_dir / f"judge-{config.name}-{port}"
+
+
+def _spool(config: GatewayConfig) -> Path:
+    """An empty directory of this user alone for bodies and answers that are not small."""
+    path = _spool_path(config)
+    try:
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(mode=0o700, parents=True)
+        status = path.lstat()
+    except OSError as exc:
+        msg = f"spool_dir {config.spool_dir} cannot be used: {exc.strerror}; name a directory that this user may write"
+        raise ConfigError(msg) from None
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise ConfigError(f"{path} belongs to another user; remove it, or set another spool_dir")
+    return path.absolute()
+
+
+def _open_files(count: int) -> int:
+    """Ask the kernel for so many open files; returns how many this process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count:
+        soft = min(count, hard) if hard != resource.RLIM_INFINITY else count
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return soft

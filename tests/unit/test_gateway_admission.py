@@ -1,0 +1,157 @@
+"""Admission of requests: shares of threads, failed log-ins, paths of APIs, and nginx's configuration."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from judge.config import EtcdClient, GatewayConfig, Tls
+from judge.gateway import nginx
+from judge.gateway.admission import BusyError, Routing, ThreadShares
+from judge.gateway.throttle import AddressThrottle
+from tests.support.gateway import make_config
+
+
+@pytest.fixture
+def config(work) -> GatewayConfig:
+    (work / "run").mkdir(parents=True)
+    tls = Tls(ca=work / "ca", cert=work / "cert", key=work / "key")
+    return make_config(work, EtcdClient(endpoints=["127.0.0.1:1"]), tls, spool_dir=work)
+
+
+# --- shares of threads -------------------------------------------------------------------------------------------
+
+
+def test_a_client_has_a_quarter_of_the_threads():
+    shares = ThreadShares(16)
+    with shares.share("ada"), shares.share("ada"), shares.share("ada"), shares.share("ada"):
+        with pytest.raises(BusyError, match="too many requests of yours"), shares.share("ada", patience=0.01):
+            pass
+        with shares.share("bob"):
+            pass
+    with shares.share("ada", patience=0):
+        pass
+
+
+def test_a_request_waits_for_the_end_of_another_of_its_client():
+    shares, begun = ThreadShares(4), threading.Event()
+    order = []
+
+    def wait():
+        begun.set()
+        with shares.share("ada", patience=20):
+            order.append("second")
+
+    thread = threading.Thread(target=wait)
+    with shares.share("ada"):
+        thread.start()
+        begun.wait(20)
+        while not shares._waiting:
+            pass
+        with pytest.raises(BusyError), shares.share("ada", patience=20):
+            pass  # a quarter of the threads wait already
+        order.append("first")
+    thread.join(20)
+    assert order == ["first", "second"]
+    assert not shares._held and not shares._waiting
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60))
+def test_shares_hold_whoever_comes_and_goes(steps):
+    shares = ThreadShares(12)
+    held = {client: [] for client in "abc"}
+    for client, comes in steps:
+        if comes:
+            share = shares.share(client, patience=0)
+            try:
+                share.__enter__()
+            except BusyError:
+                assert len(held[client]) == 3
+            else:
+                held[client].append(share)
+                assert len(held[client]) <= 3
+        elif held[client]:
+            held[client].pop().__exit__(None, None, None)
+    assert shares._held == {client: len(shares_of) for client, shares_of in held.items() if shares_of}
+
+
+@given(st.lists(st.tuples(st.floats(0, 10), st.booleans()), max_size=80))
+def test_a_throttle_lets_through_a_burst_and_then_one_each_so_often(steps):
+    throttle, now, through = AddressThrottle(5, 3.0), 0.0, 0
+    for pause, _ in steps:
+        now += pause
+        if throttle.wait("a", now) <= 0:
+            throttle.failed("a", now)
+            through += 1
+        assert 0 <= throttle.wait("a", now) <= 3.0 + 1e-6
+        assert throttle.wait("b", now) == 0
+    assert through <= 5 + now / 3.0 + 1
+
+
+# --- paths -------------------------------------------------------------------------------------------------------
+
+
+def routed(config, host, path):
+    seen = []
+    environ = {
+        "HTTP_HOST": host,
+        "PATH_INFO": path,
+        "wsgi.input": io.BytesIO(b"a body that nobody reads"),
+        "uwsgi.version": b"2",
+    }
+    Routing(lambda environ, _: seen.append(environ["PATH_INFO"]) or [], config)(environ, lambda *_: None)
+    assert environ["wsgi.input"].read() == b""
+    return seen[0]
+
+
+def test_several_slashes_of_an_api_are_one(config):
+    """The application would answer with a redirection, which no client follows that sends a body."""
+    for path, target in (
+        ("/api//v1///submissions", "/api/v1/submissions"),
+        ("/judge0//submissions", "/judge0/submissions"),
+        ("//judge0///submissions//batch", "/judge0/submissions/batch"),
+        *((same, same) for same in ("/judge0x//y", "/apix//v1", "//login", "/", "/judge0")),
+    ):
+        assert routed(config, "x", path) == target
+    off = config.model_copy(update={"judge0": config.judge0.model_copy(update={"enabled": False})})
+    assert routed(off, "x", "/judge0//x") == "/judge0//x"
+    assert routed(off, "x", "/api//x") == "/api/x"
+
+
+def test_under_a_host_of_its_own_judge0_is_at_the_root(config):
+    judge0 = config.judge0.model_copy(update={"hosts": ["judge0.example.org"]})
+    own = config.model_copy(update={"judge0": judge0})
+    for host in ("judge0.example.org", "JUDGE0.example.org.:443", "judge0.example.org:8080"):
+        assert routed(own, host, "/submissions") == "/judge0/submissions"
+        assert routed(own, host, "/judge0/about") == "/judge0/judge0/about"
+    for host in ("example.org", "x.judge0.example.org", ""):
+        assert routed(own, host, "/submissions") == "/submissions"
+
+
+# --- nginx -------------------------------------------------------------------------------------------------------
+
+
+def test_errors_of_nginx_have_the_shapes_of_the_application(config):
+    files = nginx.errors(config)
+    for status, code in (
+        (400, "usage"),
+        (401, "unauthorized"),
+        (413, "too_large"),
+        (429, "limit"),
+        (503, "unavailable"),
+    ):
+        api = json.loads(files[f"{status}.api"])
+        assert api["code"] == code
+        assert json.loads(files[f"{status}.judge0"]) == {"error": api["error"]}
+        assert files[f"{status}.page"].decode() == api["error"] + "\n"
+
+
+def test_lines_of_nginx_keep_their_levels():
+    line = "2026/11/28 23:43:28 [%s] 28014#28014: *1 open() failed"
+    levels = {level: nginx.parse_line(line % level)[0] for level in ("notice", "warn", "error", "crit", "emerg")}
+    assert levels == {"notice": 20, "warn": 30, "error": 40, "crit": 40, "emerg": 40}
