@@ -37,6 +37,7 @@ class Holder:
     value: str
     incarnation: str
     token: int
+    address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,8 @@ def read_holder(etcd: Etcd, key: str) -> Holder | None:
 def _holder(kv: KeyValue) -> Holder:
     try:
         data = json.loads(kv.value)
-        return Holder(str(data["value"]), str(data["incarnation"]), kv.create_revision)
+        value, address = str(data["value"]), str(data.get("address", ""))
+        return Holder(value, str(data["incarnation"]), kv.create_revision, address)
     except (ValueError, TypeError, KeyError):
         return Holder(kv.value, "", kv.create_revision)  # written by hand: held, but by nobody's incarnation
 
@@ -66,13 +68,26 @@ class Election:
     """One candidate. One thread calls `step` and `resign`; any thread may read `held` and `token`."""
 
     def __init__(
-        self, etcd: Etcd, key: str, value: str, ttl: int, *, boottime: Callable[[], float] = clock.boottime
+        self,
+        etcd: Etcd,
+        key: str,
+        value: str,
+        ttl: int,
+        *,
+        address: str = "",
+        boottime: Callable[[], float] = clock.boottime,
     ) -> None:
-        """Stand for `key` with `value` (who this is, for people); `ttl` in seconds. `boottime` is for tests."""
+        """Stand for `key` with `value` (who this is, for people); `ttl` in seconds. `boottime` is for tests.
+
+        `address` is where the others find this candidate if it wins.
+        """
         self.key = key
         self.value = value
         self.ttl = ttl
+        self.address = address
         self.incarnation = uuid.uuid4().hex
+        # The holder that the last step found, this candidate excepted.
+        self.other: Holder | None = None
         self._etcd = etcd
         self._boottime = boottime
         self._tenure: _Tenure | None = None
@@ -131,10 +146,12 @@ class Election:
         if found is not None:
             if _holder(found).incarnation == self.incarnation:  # an earlier request whose answer was lost did succeed
                 self._refresh(_Tenure(found.create_revision, found.lease, 0.0))
+            else:
+                self.other = _holder(found)
             return
         sent = self._boottime()
         lease = self._etcd.grant(self.ttl)
-        value = json.dumps({"value": self.value, "incarnation": self.incarnation})
+        value = json.dumps({"value": self.value, "incarnation": self.incarnation, "address": self.address})
         try:
             created = self._etcd.create(self.key, value, lease.id)
         except OutcomeUnknownError:
@@ -175,6 +192,7 @@ class Election:
 
     def _win(self, tenure: _Tenure) -> None:
         self._tenure = tenure
+        self.other = None
         if self.held:
             log.info("%s: %s leads (token %d)", self.key, self.value, tenure.token)
 

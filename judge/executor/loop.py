@@ -21,7 +21,7 @@ from judge.executor.parts import ExecutorParts
 from judge.executor.reports import Reports
 from judge.executor.slot_state import SlotState
 from judge.executor.slots import Event, Slot
-from judge.executor.threads import Answered, Done, Failed, Mail, Unanswered
+from judge.executor.threads import Answered, Done, Mail, Unanswered
 from judge.executor.uploads import SpoolWriter, Uploads
 from judge.notify import notify
 
@@ -161,17 +161,15 @@ class Loop:
 
     def _take_mail(self, mail: Mail) -> None:
         if isinstance(mail, Answered):
-            self._reports.answered(mail.reply, clock.monotonic())
+            self._reports.answered(mail.reply, mail.sequence, clock.monotonic())
         elif isinstance(mail, Unanswered):
-            if not self._reports.unanswered(mail.error, clock.monotonic()):
+            if not self._reports.unanswered(mail.error, mail.sequence, clock.monotonic()):
                 self._fail()
         elif isinstance(mail, Done):
             mail.then()
-        elif isinstance(mail, Failed):
+        else:
             log.error("work in the background failed in an unforeseen way (%r); the executor ends", mail.error)
             self._fail()
-        else:
-            self._reports.hurry()
 
     def _fail(self) -> None:
         self._exit_code = EXIT_FAILED
@@ -218,7 +216,6 @@ class Loop:
     def _wind_up(self) -> None:
         """Stop taking, kill what runs and give it back at once, deliver what is finished, within stop_grace."""
         table, slots = self.parts.table, self.parts.slots
-        self.parts.calls.vacant(False)
         self.dispatcher.first_word_by = 0.0
         deadline = clock.Deadline(self.parts.config.stop_grace * 0.8)
         self.dispatcher.give_all_back(clock.monotonic())
@@ -236,6 +233,9 @@ class Loop:
 
     def _last_report(self, deadline: clock.Deadline) -> None:
         """Deliver what is finished and what is given back, unless no judicator answers."""
+        if self._reports.held:  # it may be answered with work at this moment; another report ends it
+            self._reports.hurry()
+            self._reports.step(clock.monotonic())
         while self._reports.in_flight and deadline.left() > 0.0:
             self._take_events(deadline.left())
         while self.parts.table.urgent and self._reports.failures == 0 and deadline.left() > 0.0:

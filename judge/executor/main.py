@@ -167,7 +167,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
             mailbox=mailbox,
             # No task waits for the data of another one.
             pool=ThreadPool(mailbox, TaskTable.most(len(cores)) + 1),
-            calls=JudicatorCalls(rpc, mailbox, config.name, table.incarnation),
+            calls=JudicatorCalls(rpc, mailbox),
             outputs=outputs,
             slot_memory=share,
             checks=findings,

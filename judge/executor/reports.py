@@ -8,7 +8,7 @@ import random
 from judge import clock
 from judge.errors import JudgeError, StaleError
 from judge.executor import telemetry
-from judge.executor.dispatch import Dispatcher
+from judge.executor.dispatch import STOPPING, Dispatcher
 from judge.executor.parts import ExecutorParts
 from judge.executor.uploads import SpoolWriter
 from judge.model.messages import ReportReply
@@ -20,16 +20,20 @@ BACKOFF_MIN = 0.2
 BACKOFF_MAX = 2.0
 # Results of an earlier life travel in the first report or not at all, so it waits for their uploads, but not for ever.
 FIRST_REPORT_WAIT = 10.0
+# Seconds for which the leader may hold a report of an executor that has nothing to do.
+HOLD = 1.0
 # An executor whose reports are older than others for this many times in a row has been replaced.
 STALE_REPORTS = 3
 
 
 class Reports:
-    """The reports of one executor, one at a time; their answers come by mail."""
+    """The reports of one executor; their answers come by mail. One may go while the leader holds another."""
 
     def __init__(self, parts: ExecutorParts, dispatcher: Dispatcher, writer: SpoolWriter) -> None:
         """`dispatcher` carries out what answers ask for, `writer` keeps what no judicator takes."""
-        self.in_flight = False
+        # When the reports that wait for their answers were sent, and for how long they may be held, by number.
+        self._sent: dict[int, tuple[float, float]] = {}
+        self._epoch = 0
         self.failures = 0
         # None before the first answer.
         self.connected: bool | None = None
@@ -39,6 +43,7 @@ class Reports:
         self._writer = writer
         self._hurry = True
         self._at = 0.0
+        self._hold_from = 0.0
         self._stale = 0
         self._first_until = clock.monotonic() + FIRST_REPORT_WAIT
         self._was_drained = False
@@ -47,33 +52,60 @@ class Reports:
         """There is something to tell, or a task to ask for: the next report goes at once."""
         self._hurry = True
 
+    @property
+    def in_flight(self) -> bool:
+        """Says whether a report waits for its answer."""
+        return bool(self._sent)
+
+    @property
+    def held(self) -> bool:
+        """Says whether the leader may hold a report."""
+        return any(hold for _, hold in self._sent.values())
+
+    def _free(self) -> bool:
+        """Says whether a slot is free that may be given work; one that is only nearly free is not."""
+        slots = self._parts.slots.working
+        return self._table.free(slots) > 0 and self._dispatcher.vacant(clock.monotonic()) > 0
+
     def next_due(self) -> float:
         """Monotonic seconds at which the next report goes; infinity while one waits for its answer."""
-        if self.in_flight:
+        if len(self._sent) > 1 or not all(hold for _, hold in self._sent.values()):
             return float("inf")
         if self._table.sequence == 0 and self._table.uploads():
             return self._first_until
-        urgent = self.failures == 0 and (self._hurry or self._table.urgent)
-        return self._dispatcher.first_word_by if urgent else self._at
+        if self.failures == 0 and (self._hurry or self._table.urgent):
+            return self._dispatcher.first_word_by
+        if self._sent:
+            return self._at if self._table.in_hand else float("inf")
+        return min(self._at, self._hold_from) if self.connected is True and self._free() else self._at
 
     def step(self, now: float) -> None:
-        """Send a report when it is due, and park a Wait while a slot is free; called at every turn of the main loop."""
-        if now >= self.next_due():
-            self._hurry = False
-            self.in_flight = True
-            vacant = self._dispatcher.vacant(now)
-            ahead = max(0, vacant - self._table.free(self._parts.slots.working))
-            self._parts.calls.report(self._table.request(vacant, self._dispatcher.info(), ahead))
-        # A wait is for slots that are free, not for those that nearly are: a wake-up spent here is missing elsewhere.
-        free = self._table.free(self._parts.slots.working) if self._dispatcher.vacant(now) else 0
-        self._parts.calls.vacant(self.connected is True and free > 0 and not self.in_flight)
+        """Send a report when it is due; called at every turn of the main loop."""
+        if now < self.next_due():
+            return
+        self._hurry = False
+        vacant = self._dispatcher.vacant(now)
+        ahead = max(0, vacant - self._table.free(self._parts.slots.working))
+        idle = self.connected is True and not self._table.completions and self._free()
+        hold, pending = HOLD if idle else 0.0, min(self._sent, default=0)
+        request = self._table.request(vacant, self._dispatcher.info(), ahead, hold=hold, pending=pending)
+        self._sent[request.sequence] = now, hold
+        self._at = now + self._parts.config.report_interval
+        self._parts.calls.report(request)
 
-    def answered(self, reply: ReportReply, now: float) -> None:
+    def answered(self, reply: ReportReply, sequence: int, now: float) -> None:
         """Carry out a report's answer (seed: cancel_list, add_list)."""
-        self.in_flight = False
+        sent, hold = self._sent.pop(sequence, (now, 0.0))
         self.failures = 0
         self._stale = 0
         self._at = now + self._parts.config.report_interval
+        # A judicator that does not hold reports is asked once in each interval.
+        early = hold > 0.0 and now < sent + hold / 2 and not (reply.add or reply.drop or self._sent)
+        self._hold_from = self._at if early else now
+        if reply.epoch < self._epoch and reply.add:
+            log.warning("assignments of epoch %d are refused: a leader of epoch %d is known", reply.epoch, self._epoch)
+            reply.add = []
+        self._epoch = max(self._epoch, reply.epoch)
         if self.connected is not True:
             log.info("the judicators take reports%s", " again" if self.connected is False else "")
             self.connected = True
@@ -92,11 +124,14 @@ class Reports:
             if ref.claim not in self._table.tasks:
                 self._dispatcher.release(ref.claim, now)
         for assignment in orders.start:
-            self._dispatcher.accept(assignment)
+            if self._dispatcher.stopping:
+                self._dispatcher.give_back(assignment, STOPPING, now, penalty=False)
+            else:
+                self._dispatcher.accept(assignment)
 
-    def unanswered(self, error: JudgeError, now: float) -> bool:
+    def unanswered(self, error: JudgeError, sequence: int, now: float) -> bool:
         """Keep judging, keep what was finished safe, try again after a pause; False when this executor was replaced."""
-        self.in_flight = False
+        self._sent.pop(sequence, None)
         self.failures += 1
         telemetry.REPORTS_FAILED.labels(error.code).inc()
         # One may be the echo of a report that overtook another.

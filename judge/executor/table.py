@@ -226,8 +226,12 @@ class TaskTable:
 
     # --- the report --------------------------------------------------------------------------------------------
 
-    def request(self, vacant: int, info: m.ExecutorInfo | None, ahead: int = 0) -> m.ReportRequest:
+    def request(
+        self, vacant: int, info: m.ExecutorInfo | None, ahead: int = 0, *, hold: float = 0.0, pending: int = 0
+    ) -> m.ReportRequest:
         """The next report (seed: `rpc.report(this.address, content, vacant)`); `ahead` is part of `vacant`.
+
+        It may be held for `hold` seconds. `pending` is an earlier report that waits for its answer.
 
         Judged tasks whose output is still on its way are listed as executing, so that nobody gives them to others.
         A report without an answer needs no undoing: its completions go again with the next one.
@@ -247,14 +251,14 @@ class TaskTable:
         ]
         complete: list[m.Completed] = []
         budget = REPORT_BYTES
-        for claim, pending in self.completions.items():
-            fits = not complete or pending.size <= budget
-            if pending.upload is None and fits:
-                budget -= pending.size
-                complete.append(pending.completed)
-                pending.reported = True
+        for claim, one in self.completions.items():
+            fits = not complete or one.size <= budget
+            if one.upload is None and fits:
+                budget -= one.size
+                complete.append(one.completed)
+                one.reported = True
             else:
-                done = pending.completed
+                done = one.completed
                 executing.append(
                     m.Executing(
                         id=done.id, attempt=done.attempt, claim=claim, status=m.Status.RUNNING, progress="judged"
@@ -269,6 +273,8 @@ class TaskTable:
             executing=executing,
             complete=complete,
             info=info,
+            hold=hold,
+            pending=pending,
         )
 
     def answered(self, reply: m.ReportReply) -> Orders:

@@ -13,14 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from judge.errors import JudgeError, UnavailableError
-from judge.model.messages import ReportReply, ReportRequest, WaitReply, WaitRequest
+from judge.model.messages import ReportReply, ReportRequest
 from judge.rpc.client import RpcClient
 
 log = logging.getLogger(__name__)
 
-# Seconds that the judicators may hold a Wait, and that this side rests after one failed.
-WAIT_SECONDS = 20.0
-WAIT_REST = 0.5
+# One report may be held by the leader while another one goes.
+_REPORTING = 2
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,7 @@ class Answered:
     """A report was answered."""
 
     reply: ReportReply
+    sequence: int
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,7 @@ class Unanswered:
     """A report got no answer, or was refused."""
 
     error: JudgeError
-
-
-@dataclass(frozen=True)
-class Woken:
-    """A Wait came back with a hint that a report may be answered with work."""
+    sequence: int
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,7 @@ class Done:
     then: Callable[[], None]
 
 
-Mail = Answered | Unanswered | Woken | Done | Failed
+Mail = Answered | Unanswered | Done | Failed
 
 
 class Mailbox:
@@ -119,30 +115,19 @@ class ThreadPool:
 
 
 class JudicatorCalls:
-    """Two threads that talk to the judicators: one reports, one parks Wait calls."""
+    """Two threads that send reports to the judicators."""
 
-    def __init__(self, rpc: RpcClient, mailbox: Mailbox, executor: str, incarnation: str) -> None:
+    def __init__(self, rpc: RpcClient, mailbox: Mailbox) -> None:
         """Start both threads; nothing is sent before it is asked for."""
         self._rpc = rpc
         self._mailbox = mailbox
-        self._executor = executor
-        self._incarnation = incarnation
         self._requests: queue.SimpleQueue[ReportRequest] = queue.SimpleQueue()
-        self._vacant = threading.Event()
-        self._rest = threading.Event()
-        threading.Thread(target=self._report, name="report", daemon=True).start()
-        threading.Thread(target=self._wait, name="wait", daemon=True).start()
+        for index in range(_REPORTING):
+            threading.Thread(target=self._report, name=f"report-{index}", daemon=True).start()
 
     def report(self, request: ReportRequest) -> None:
-        """Send one report; its Answered or Unanswered comes by mail. One at a time."""
+        """Send one report; its Answered or Unanswered comes by mail."""
         self._requests.put(request)
-
-    def vacant(self, vacant: bool) -> None:
-        """Tell whether there is a free slot that is worth waiting for (docs/protocol.md, rule 5)."""
-        if vacant:
-            self._vacant.set()
-        else:
-            self._vacant.clear()
 
     def _report(self) -> None:
         while True:
@@ -150,24 +135,12 @@ class JudicatorCalls:
             try:
                 reply = self._rpc.call("report", request, ReportReply)
             except JudgeError as exc:
-                self._mailbox.post(Unanswered(exc))
+                self._mailbox.post(Unanswered(exc, request.sequence))
             except Exception as exc:
                 log.exception("a report failed in an unforeseen way")
-                self._mailbox.post(Unanswered(UnavailableError(f"internal fault in the RPC client: {exc!r}")))
+                fault = UnavailableError(f"internal fault in the RPC client: {exc!r}")
+                self._mailbox.post(Unanswered(fault, request.sequence))
             else:
-                self._mailbox.post(Answered(reply))
-
-    def _wait(self) -> None:
-        request = WaitRequest(executor=self._executor, incarnation=self._incarnation, timeout=WAIT_SECONDS)
-        while True:
-            self._vacant.wait()
-            try:
-                if self._rpc.call("wait", request, WaitReply).wake:
-                    self._vacant.clear()  # the main loop raises it again when a slot is still free after its report
-                    self._mailbox.post(Woken())
-            except JudgeError as exc:
-                log.debug("wait: %s", exc)
-                self._rest.wait(WAIT_REST)
-            except Exception:
-                log.exception("a wait failed in an unforeseen way")
-                self._rest.wait(WAIT_REST)
+                if reply.leader:
+                    self._rpc.first = reply.leader
+                self._mailbox.post(Answered(reply, request.sequence))

@@ -30,9 +30,8 @@ _SMALL: Final = 16 * 1024
 _OF_BATCH: Final = 16
 _MEETING: Final = 64
 _EACH: Final = 2
-# Seconds from the beginning of one call of several to that of the next, a little more than the judicators' own pace
-# (judge.judicator.gathering.Cohorts), so that calls seldom wait there again; and at most, when one takes longer: what
-# comes meanwhile goes together, which is the cheaper the slower everything is.
+# Seconds from the beginning of one call of several to that of the next; and at most, when one takes longer: what comes
+# meanwhile goes together, which is the cheaper the slower everything is.
 _PACE: Final = 0.05
 _PATIENCE: Final = 0.1
 

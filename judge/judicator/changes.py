@@ -1,31 +1,44 @@
-"""The change stream on the tasks: others' changes become hints for waiters here (docs/protocol.md, rule 5)."""
+"""The change stream on the tasks: what happens at other judicators reaches the queue and the callers that wait here."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from typing import Final
 
-from bson import ObjectId
 from pymongo.errors import PyMongoError
 
 from judge.judicator.database import Database
 from judge.judicator.hub import Hub
-from judge.judicator.queue.placing import BEHIND, FRONT
-from judge.judicator.queue.waiting import Queue
+from judge.judicator.replica import Replica
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
-_RETRY = 1.0
-_WAITS = {"attempt": 1, "needs": 1, "user": 1, "waits": 1}
-_PIPELINE: list[Bson] = [
-    # An update that raises no version is a heartbeat: there is nobody to tell.
+_RETRY: Final = 1.0
+_ADDED: Final = (
+    "waits",
+    "done",
+    "user",
+    "priority",
+    "rank",
+    "needs",
+    "abilities",
+    "tried",
+    "attempt",
+    "order",
+    "submission.role",
+    "quota.slot_share",
+)
+_UPDATED: Final = ("status", "done", "version", "freed", "executor", "attempt", "tried")
+PIPELINE: Final[list[Bson]] = [
+    # An update that raises no version is a heartbeat, or the folding of a rejudging.
     {
         "$match": {
             "$or": [
-                {"operationType": "insert"},
+                {"operationType": {"$in": ["insert", "delete"]}},
                 {"operationType": "update", "updateDescription.updatedFields.version": {"$exists": True}},
-                {"operationType": "update", "updateDescription.updatedFields.waits": FRONT},
             ]
         }
     },
@@ -33,14 +46,8 @@ _PIPELINE: list[Bson] = [
         "$project": {
             "operationType": 1,
             "documentKey": 1,
-            "fullDocument.needs": 1,
-            "fullDocument.waits": 1,
-            "updateDescription.updatedFields.status": 1,
-            "updateDescription.updatedFields.done": 1,
-            "updateDescription.updatedFields.version": 1,
-            "updateDescription.updatedFields.freed": 1,
-            "updateDescription.updatedFields.waits": 1,
-            "updateDescription.removedFields": 1,
+            **{f"fullDocument.{name}": 1 for name in _ADDED},
+            **{f"updateDescription.updatedFields.{name}": 1 for name in _UPDATED},
         }
     },
 ]
@@ -49,11 +56,12 @@ _PIPELINE: list[Bson] = [
 class Follower:
     """Follows the change stream; while it is away, wakes everyone each second instead."""
 
-    def __init__(self, database: Database, hub: Hub, queue: Queue) -> None:
-        """Nothing is opened before `run`."""
+    def __init__(self, database: Database, hub: Hub, replica: Replica, called: Callable[[str], None]) -> None:
+        """`called` is told of executors that have a reason to report now. Nothing is opened before `run`."""
         self._db = database
-        self._queue = queue
         self._hub = hub
+        self._replica = replica
+        self._called = called
         self.alive = False
 
     async def run(self) -> None:
@@ -62,7 +70,7 @@ class Follower:
             try:
                 await self._follow()
             except PyMongoError as exc:
-                if self.alive:
+                if self.alive or not self._replica.loaded:
                     log.warning("the change stream broke off, waiters are woken each second meanwhile: %s", exc)
             finally:
                 self.alive = False
@@ -70,7 +78,8 @@ class Follower:
             await asyncio.sleep(_RETRY)
 
     async def _follow(self) -> None:
-        async with await self._db.raw.tasks.watch(_PIPELINE, max_await_time_ms=1000) as stream:
+        async with await self._db.raw.tasks.watch(PIPELINE, max_await_time_ms=1000) as stream:
+            await self._replica.synchronise()
             self.alive = True
             self._hub.everyone()  # much may have happened before the stream was open
             while stream.alive:
@@ -79,30 +88,10 @@ class Follower:
                     await self.apply(event)
 
     async def apply(self, event: Bson) -> None:
-        """Turn one event into hints."""
-        task = event["documentKey"]["_id"]
-        if event["operationType"] == "insert":
-            if event["fullDocument"].get("waits") != BEHIND:
-                self._hub.queued(task, 0, event["fullDocument"]["needs"])
-            return
-        update = event.get("updateDescription", {})
-        fields = update.get("updatedFields", {})
+        """Take in one event."""
+        await self._replica.apply(event)
+        fields = event.get("updateDescription", {}).get("updatedFields", {})
         if fields.get("freed"):
-            self._hub.called(fields["freed"])
-        ready, freed = "waits" in fields, "seat" in update.get("removedFields", [])
-        if self._hub.idle:
-            await self._room(task, ready=ready, freed=freed)
-        elif ready or freed:
-            self._hub.told += 1
+            self._called(fields["freed"])
         if "version" in fields:
-            self._hub.changed(task, fields["version"], done=fields.get("done") is True)
-
-    async def _room(self, task: ObjectId, *, ready: bool, freed: bool) -> None:
-        """Wake an executor when a task may be handed out now, or one of its user's in the slot that it has left."""
-        doc = await self._db.tasks.find_one({"_id": task}, _WAITS) if ready or freed else None
-        if doc is None:
-            return
-        if ready and "waits" in doc:
-            self._hub.queued(task, doc["attempt"], doc["needs"])
-        if freed:
-            await self._queue.freed(doc["user"])
+            self._hub.changed(event["documentKey"]["_id"], fields["version"], done=fields.get("done") is True)

@@ -83,7 +83,7 @@ class TaskDocument(OutcomeFields, total=False):
     user: str
     language: str | None
     needs: str  # the language that an executor must have; empty for a command, which needs none
-    wants: list[str]  # abilities that an executor must have as well (messages.ABILITIES); only where there are some
+    abilities: str  # what an executor must have as well (messages.ABILITIES), with commas; only where there is any
     submission: Dumped
     priority: str
     key: str  # of the user's idempotency key
@@ -94,12 +94,12 @@ class TaskDocument(OutcomeFields, total=False):
     callback_host: str  # the host and port of that address
     callback_tries: int
     bytes: int
-    reserved: int  # of `bytes`: for output that may come (queue/usage.py)
+    reserved: int  # of `bytes`: for output that may come (usage.py)
     created: datetime.datetime
-    # Its place in the queue (queue/order.py).
-    waits: str  # only while it waits: front, behind or run (queue/waiting.py)
+    # Its place in the queue (queue/fair.py).
+    waits: str  # only while it waits (replica.py)
     rank: int
-    order: int
+    order: int  # of a run: its place in its rejudging
     arrival: Timestamp
     tried: str  # `failed` as one text, for the index
     # The hand-out in force, if there is one. `claim` is its fencing token: new with each hand-out, and only who has
@@ -109,9 +109,8 @@ class TaskDocument(OutcomeFields, total=False):
     claim: str | None
     attempt: int
     handed: int  # the number of the report that it was handed out to
-    heartbeat: int  # the number of reports that have listed it since
+    heartbeat: int  # the number of reports with news of it since
     waiting: bool  # it waits at the executor for its data or a slot
-    seat: int  # its number among the tasks that its user has in hand
     # The traces of hand-outs before it.
     failed: list[str]  # executors
     penalty: int  # against the cap of attempts, in tenths (queue/order.py)
@@ -370,14 +369,6 @@ class UsageDocument(TypedDict):
     off: NotRequired[int]
 
 
-class WaitingCount(TypedDict):
-    """The number of tasks of a priority that wait for a language."""
-
-    priority: str
-    needs: str
-    n: int
-
-
 class Refusal(TypedDict):
     """One entry of the document `refused` (judge/pki/refused.py)."""
 
@@ -396,9 +387,6 @@ class MetaDocument(TypedDict, total=False):
     # `retention`: the position of a pass that is under way (leader/retention.py).
     phase: str | None
     after: Any
-    # `tally`: the leader's count (queue/tally.py).
-    rows: list[WaitingCount]
-    reruns: int
     # `refused`: names of removed hosts, and the moment before which their certificates were issued (refused.py).
     names: list[Refusal]
     # `webhooks`: how far the leader has followed the changes of tasks, or since when (events/outbox.py).
@@ -455,6 +443,11 @@ def allowance_of(doc: TaskDocument, allowances: Allowances) -> Allowance:
     own = doc.get("quota")
     role = doc["submission"].get("role", "user")
     return allowances.of(role, Quota.model_validate(own) if own else None)
+
+
+def wants_of(task: TaskDocument) -> list[str]:
+    """The abilities that an executor must have for a task."""
+    return [one for one in task.get("abilities", "").split(",") if one]
 
 
 def waiting_seconds(task: TaskDocument, now: datetime.datetime) -> float | None:

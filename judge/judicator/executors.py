@@ -1,9 +1,14 @@
-"""The executors collection (seed: Report's first lines): incarnations, sequence numbers, drain, life and death."""
+"""Executors: incarnations, sequence numbers, drain, life and death (seed: Report's first lines).
+
+The leader remembers the reports of each executor. The database hears of an executor when something about it changes:
+its process, what it can do, how much it does (once a second), and every ten seconds that it lives.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from prometheus_client import Counter
@@ -27,6 +32,8 @@ STALE_REPORTS = Counter("judge_stale_reports_total", "Reports refused: an older 
 # Replaced incarnations that are remembered of an executor; it restarts rarely enough.
 _PAST = 200
 _CACHE: Final = 1.0
+# Seconds after which the database hears of other numbers, and of an executor without news.
+_NUMBERS, _ALIVE = 1.0, 10.0
 # An executor accepts work if it asked for some within so many seconds; idle ones ask every second or so.
 _ASKED: Final = 15.0
 _CAPACITY: Final[Bson] = {
@@ -42,11 +49,24 @@ _CAPACITY: Final[Bson] = {
 _LOOKS: Final = 1000
 
 
+@dataclass
+class _Heard:
+    """The newest report of an executor, and the one that was stored last. Monotonic seconds."""
+
+    request: ReportRequest
+    asked: float | None
+    stored: ReportRequest
+    stored_at: float
+
+
 class Executors:
     """All executors that the cluster knows."""
 
     def __init__(self, database: Database) -> None:
         """Nothing is read before the first call."""
+        self._heard: dict[str, _Heard] = {}
+        # Called with what the executors can do, each time that it is read.
+        self.read: Callable[[Capacity], None] = lambda _: None
         self._db = database
         self._executors = database.executors
         self._alive = Capacity({}, 0)
@@ -55,8 +75,37 @@ class Executors:
         self._read: float | None = None
         self._looks: Gathering[None, Capacity] = Gathering(self._look, _LOOKS)
 
+    async def heard(self, request: ReportRequest) -> None:
+        """Note a report, or refuse it with StaleError. The database hears of it if something has changed."""
+        now = clock.monotonic()
+        known = self._heard.get(request.executor)
+        if known is not None and known.request.incarnation == request.incarnation:
+            if request.sequence < known.request.sequence:
+                self._refuse(_older(request, known.request.sequence))
+            before, age = known.stored, now - known.stored_at
+            numbers = (len(request.executing), request.vacant) != (len(before.executing), before.vacant)
+            same = request.info is None or request.info == before.info
+            if same and age < (_NUMBERS if numbers else _ALIVE):
+                known.request = request
+                known.asked = now if request.vacant else known.asked
+                return
+        await self.report(request)
+        if known is None or request.info != known.request.info:
+            self._read = None
+        asked = now if request.vacant else None if known is None else known.asked
+        self._heard[request.executor] = _Heard(request, asked, request, now)
+
+    def sequence(self, name: str, incarnation: str) -> int | None:
+        """The number of the newest report of this process that this judicator knows."""
+        known = self._heard.get(name)
+        return known.request.sequence if known is not None and known.request.incarnation == incarnation else None
+
+    def forget_reports(self) -> None:
+        """Remember no report: another judicator may have heard later ones."""
+        self._heard.clear()
+
     async def report(self, request: ReportRequest) -> ExecutorDocument:
-        """Note a report, or refuse it with StaleError; returns the executor's document after it.
+        """Store a report, or refuse it with StaleError; returns the executor's document after it.
 
         The same sequence number twice is the same report again (its answer got lost) and is let through: what it
         does is safe to repeat. An incarnation that is not known replaces the one before, for good.
@@ -80,10 +129,7 @@ class Executors:
             if known is None:
                 doc = await self._insert(request, fields)
             elif known["incarnation"] == request.incarnation:
-                self._refuse(
-                    f"report {request.sequence} of executor '{request.executor}' is older than "
-                    f"report {known['sequence']}, which was heard already; send the next one"
-                )
+                self._refuse(_older(request, known["sequence"]))
             elif request.incarnation in known["past"]:
                 self._refuse(
                     f"incarnation {request.incarnation} of executor '{request.executor}' was replaced by "
@@ -143,13 +189,6 @@ class Executors:
             )
         return doc
 
-    async def known(self, name: str, incarnation: str) -> ExecutorDocument | None:
-        """The document of an executor for its Wait; StaleError when another incarnation has replaced this one."""
-        doc = await self._executors.find_one({"_id": name})
-        if doc is not None and incarnation in doc["past"]:
-            self._refuse(f"incarnation {incarnation} of executor '{name}' was replaced; stop this process")
-        return doc
-
     async def all(self) -> list[ExecutorDocument]:
         """Every known executor, by name."""
         return await self._executors.find(sort=[("_id", 1)]).to_list()
@@ -167,11 +206,13 @@ class Executors:
 
     async def _look(self, askers: Sequence[None]) -> list[Capacity]:
         docs = await self._executors.find({}, _CAPACITY).to_list()
-        self._every = {doc["_id"]: _capacity(doc) for doc in docs}
+        now = clock.monotonic()
+        self._every = {doc["_id"]: _capacity(doc, self._heard.get(doc["_id"]), now) for doc in docs}
         working = [doc for doc in docs if doc["alive"] and not doc["drain"]]
         slots = sum((doc.get("info") or {}).get("slots", 0) for doc in working)
         self._alive = Capacity({doc["_id"]: self._every[doc["_id"]] for doc in working}, slots)
         self._read = clock.monotonic()
+        self.read(self._alive)
         return [self._alive] * len(askers)
 
     async def drain(self, name: str, *, drain: bool, reason: str) -> ExecutorDocument:
@@ -187,6 +228,7 @@ class Executors:
         """Mark an executor dead if it is still as silent as `doc` says (the leader's sweep)."""
         same = {"_id": doc["_id"], "incarnation": doc["incarnation"], "sequence": doc["sequence"], "alive": True}
         done = await self._executors.update_one(same, {"$set": {"alive": False, "vacant": 0}})
+        self._heard.pop(doc["_id"], None)
         self._read = None
         return bool(done.modified_count)
 
@@ -197,15 +239,25 @@ class Executors:
         return bool(done.deleted_count)
 
 
-def _capacity(doc: ExecutorDocument) -> ExecutorCapacity:
+def _older(request: ReportRequest, known: int) -> str:
+    return (
+        f"report {request.sequence} of executor '{request.executor}' is older than report {known}, "
+        "which was heard already; send the next one"
+    )
+
+
+def _capacity(doc: ExecutorDocument, heard: _Heard | None, now: float) -> ExecutorCapacity:
     idle = cast("Bson", doc).get("idle")
+    asked = idle is not None and idle < _ASKED * 1000
+    if heard is not None and heard.asked is not None and now - heard.asked < _ASKED:
+        asked = True
     return ExecutorCapacity(
         languages=languages(doc),
         abilities=abilities(doc),
-        accepts=doc["alive"] and idle is not None and idle < _ASKED * 1000,
+        accepts=doc["alive"] and asked,
         alive=doc["alive"],
         drained=doc["drain"],
-        busy=doc["executing"] > 0,
+        busy=(len(heard.request.executing) if heard is not None else doc["executing"]) > 0,
     )
 
 

@@ -7,8 +7,7 @@ one before, so that they cost little more than one: in mongod a journal is writt
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 Q = TypeVar("Q")
@@ -64,50 +63,3 @@ class Gathering(Generic[Q, A]):
                 asker.set_exception(answer)
             else:
                 asker.set_result(answer)
-
-
-class Cohorts:
-    """Calls that come while others are under way begin together, when these are done or `pace` after these began.
-
-    The questions of a cohort come at the same time, and are gathered: else each stage of a call has commands of its own
-    for the few that are just there. After a cohort of several the next one begins `pace` after it. Who is alone begins
-    at once. For one event loop.
-    """
-
-    def __init__(self, pace: float) -> None:
-        """Nobody waits longer than `pace` seconds, whoever is under way."""
-        self._pace = pace
-        self._under_way = 0
-        self._waiting: list[asyncio.Future[None]] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._began = -pace
-        self._crowded = False
-
-    @contextlib.asynccontextmanager
-    async def joined(self) -> AsyncIterator[None]:
-        """A call is under way within this."""
-        loop = asyncio.get_running_loop()
-        now, due = loop.time(), self._began + self._pace
-        mine: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(mine)
-        if self._timer is None:
-            # Else it begins once those who have come together with this one have joined, too.
-            held_up = self._under_way or (self._crowded and now < due)
-            self._timer = loop.call_at(max(now, due) if held_up else now, self._begin)
-        await mine
-        self._under_way += 1
-        try:
-            yield
-        finally:
-            self._under_way -= 1
-            if not self._under_way and not self._crowded and self._waiting:
-                self._begin()
-
-    def _begin(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        waiting, self._waiting = [one for one in self._waiting if not one.done()], []  # the others have given up
-        self._began, self._crowded = asyncio.get_running_loop().time(), len(waiting) > 1
-        for one in waiting:
-            one.set_result(None)

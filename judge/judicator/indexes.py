@@ -12,17 +12,14 @@ from pymongo.database import Database as SyncDatabase
 from pymongo.errors import OperationFailure
 
 from judge.judicator.database import Database
-from judge.judicator.queue.order import READY
-from judge.judicator.queue.usage import STORED
-from judge.judicator.queue.waiting import LANE, LANE_KEYS
+from judge.judicator.replica import WAITING_INDEX, WAITING_KEYS
+from judge.judicator.usage import STORED
 from judge.mongodb.store import Bson
 from judge.rpc.session import LIFETIME
 
 log = logging.getLogger(__name__)
 
 _WAITING: Final[Bson] = {"partialFilterExpression": {"waits": {"$exists": True}}}
-_HANDED: Final[Bson] = {"partialFilterExpression": {"attempt": {"$gt": 0}}}
-_SEATED: Final[Bson] = {"partialFilterExpression": {"seat": {"$gte": 0}}}
 _NEWEST = ("_id", DESCENDING)
 _OLDEST = ("_id", ASCENDING)
 
@@ -32,16 +29,8 @@ def _up(*keys: str) -> list[tuple[str, int]]:
 
 
 _TASK_INDEXES: Final = [
-    # Tasks that wait, and only those (queue/waiting.py): hand-outs, one end of a class, one user's last task, counts.
-    IndexModel(_up(*READY), name="ready", **_WAITING),
-    IndexModel(_up("waits", "rank", "needs", "order"), name="head", **_WAITING),
-    IndexModel([*_up("user", "rank"), ("order", DESCENDING), ("waits", ASCENDING)], name="mine", **_WAITING),
-    IndexModel(_up(*LANE_KEYS), name=LANE, **_WAITING),
-    # The slots that users hold.
-    IndexModel(_up("user", "seat"), name="seat", unique=True, **_SEATED),
-    # The progress of the hand-outs: in a class and language, and of each user in a class.
-    IndexModel([*_up("priority", "needs"), ("order", DESCENDING)], name="served", **_HANDED),
-    IndexModel([*_up("user", "priority"), ("order", DESCENDING)], name="last", **_HANDED),
+    # The waiting tasks, and no others: it covers a load of the queue.
+    IndexModel(_up(*WAITING_KEYS), name=WAITING_INDEX, **_WAITING),
     IndexModel(_up("executor", "done", "user", "rank"), name="hands"),
     IndexModel([("key", ASCENDING)], name="key", unique=True, partialFilterExpression={"key": {"$exists": True}}),
     IndexModel([("user", ASCENDING), _NEWEST], name="by_user"),
@@ -138,10 +127,12 @@ INDEXES: Final[Mapping[str, list[IndexModel]]] = {
 }
 # Indexes that queries name as a hint: without one the database refuses such a query.
 HINTED: Final = frozenset(
-    {"callbacks", "due", "hands", "lane", "rejudged", "rejudging", "retention", "state", "stored"}
+    {"callbacks", "due", "hands", "rejudged", "rejudging", "retention", "state", "stored", "waiting"}
 )
 # Indexes that earlier versions had, by collection.
-GIVEN_UP: Final[Mapping[str, frozenset[str]]] = {"tasks": frozenset({"fair", "full", "held", "queue"})}
+GIVEN_UP: Final[Mapping[str, frozenset[str]]] = {
+    "tasks": frozenset({"fair", "full", "head", "held", "lane", "last", "mine", "queue", "ready", "seat", "served"})
+}
 # Seconds for the builds. mongod aborts a build when the deadline of any caller that joined it passes, and the next
 # call begins from nothing. So this is far beyond the longest build, and the client's own timeout does not apply.
 BUILD_SECONDS: Final = 24 * 3600.0

@@ -28,22 +28,24 @@ from judge.judicator.events.parts import Events
 from judge.judicator.executors import Executors
 from judge.judicator.figures.machines import Machines
 from judge.judicator.figures.minutes import Figures
+from judge.judicator.forward import Forward
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.leader.retention import Retention
 from judge.judicator.loops import Loops, forget_old_faults, put_off
 from judge.judicator.people.entry import People
 from judge.judicator.problems import Problems
-from judge.judicator.queue.tally import Tally
 from judge.judicator.refused import Refused
 from judge.judicator.register import Registrar
 from judge.judicator.rejudging.calls import RejudgingCalls
 from judge.judicator.rejudging.progress import Rejudgings
 from judge.judicator.rejudging.reruns import Reruns
+from judge.judicator.replica import Replica
 from judge.judicator.service import Parts, Service
 from judge.judicator.sessions import Sessions
 from judge.judicator.status import StatusReader
-from judge.judicator.tasks.lifecycle import FRESH, Tasks
+from judge.judicator.tasks.lifecycle import Tasks
+from judge.judicator.work import WorkCounter
 from judge.model.messages import Message
 from judge.mongodb import backup_age
 from judge.mongodb.store import connect, translate
@@ -78,10 +80,11 @@ class Judicator:
         self.hub = Hub()
         # The build of indexes that is under way, for people.
         self.building = ""
-        fresh = min(FRESH, config.task_expiry / 6)
-        self.tasks = Tasks(self.database, self.hub, config.attempts, config.allowances, fresh)
-        self.follower = Follower(self.database, self.hub, self.tasks.queue)
+        self.replica = Replica(self.database, config.allowances)
+        self.tasks = Tasks(self.database, self.hub, self.replica, config.attempts, config.allowances)
+        self.follower = Follower(self.database, self.hub, self.replica, self.tasks.assigner.called)
         self.executors = Executors(self.database)
+        self.executors.read = self.tasks.assigner.set_capacity
         self.blobs = Blobs(self.database)
         self.audit = Audit(self.database)
         self.retention = Retention(
@@ -105,15 +108,16 @@ class Judicator:
         self.events = Events(config, self.database, self.tasks.reader, self.blobs)
         self.register = Registrar(config, self._etcd)
         self.refused = Refused(self.database)
-        self.tally = Tally(self.database, self.tasks.queue)
-        self.figures = Figures(self.database, self.tasks.counts, self.tally, self.executors)
+        self.work = WorkCounter(self.database, self.replica)
+        self.figures = Figures(self.database, self.tasks.counts, self.work, self.executors)
+        self.forward = Forward(config.tls, lambda: self.lead.elsewhere)
         self.machines = Machines(self.database)
         self._status = StatusReader(
             config,
             self.database,
             self._etcd,
             self.executors,
-            self.tally,
+            self.replica,
             following=lambda: self.follower.alive,
             building=lambda: self.building,
         )
@@ -141,6 +145,7 @@ class Judicator:
             status=self._status,
             people=self.people,
             machines=self.machines,
+            forward=self.forward,
         )
         return Service(self.config, self.hub, parts)
 
@@ -182,13 +187,14 @@ class Judicator:
             await asyncio.sleep(_RETRY)
         # An empty or a small collection has all its indexes before the first call.
         await asyncio.wait({self._loop("the indexes", self._make_rest)}, timeout=_SMALL_BUILD)
+        self._loop("the change stream", self.follower.run)
+        await self.replica.ready.wait()
         self.service.ready = True
         log.info("the database is ready: this judicator serves")
         leading = lambda: self.lead.leading  # noqa: E731
-        self._loop("the change stream", self.follower.run)
         self._loop("the rejudgings", functools.partial(self.rejudgings.run, leading))
         self._loop("retention", functools.partial(self.retention.run, leading))
-        self._loop("the count", functools.partial(self.tally.run, leading))
+        self._loop("the queue", self.replica.run)
         self._loop("the figures", functools.partial(self.figures.run, leading))
         for name, run in self.events.loops(leading).items():
             self._loop(name, run)
@@ -224,13 +230,12 @@ class Judicator:
             role = f"leading with epoch {self.lead.epoch}" if self.lead.leading else "not leading"
             notify("WATCHDOG=1", f"STATUS={state}, {role}")
             if self.service.ready and turn % _COUNT == 0:
-                with contextlib.suppress(PyMongoError):  # a gauge may be late
-                    await self.loops.item("the watch", "the queue", self._count)
+                self._count()
             turn += 1
             await asyncio.sleep(_BEAT)
 
-    async def _count(self) -> None:
-        work = await self.tally.work()
+    def _count(self) -> None:
+        work = self.work.work()
         RUNNING.set(work.running)
         for priority, count in work.queued.items():
             QUEUE.labels(priority).set(count)
@@ -251,6 +256,7 @@ class Judicator:
             for loop in pending:
                 loop.cancel()
             _, pending = await asyncio.wait(pending, timeout=_BEAT)
+        await self.lead.resign()  # first of all: the next leader assigns from then on
         await self.register.withdraw()
         self.hub.close()
         await self.server.stop()
@@ -259,7 +265,7 @@ class Judicator:
         with contextlib.suppress(TimeoutError, PyMongoError):
             await asyncio.wait_for(self.figures.write(), _BEAT)
         await self.rejudgings.close()
-        await self.lead.resign()
+        self.forward.close()
         self.people.close()
         await asyncio.to_thread(self._etcd.close)
         await self._client.close()

@@ -21,23 +21,30 @@ from judge.judicator.aside import aside
 from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
 from judge.judicator.deleting import Deleting
-from judge.judicator.documents import ExecutorDocument, ProblemDocument, TaskDocument, waiting_seconds
-from judge.judicator.executors import Executors, abilities, languages, to_state
+from judge.judicator.documents import ProblemDocument, TaskDocument, waiting_seconds, wants_of
+from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.figures.machines import Machines
+from judge.judicator.forward import Forward
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.people.entry import People
 from judge.judicator.people.rates import Count
 from judge.judicator.people.users import handing_in
 from judge.judicator.problems import Problems, included_names
-from judge.judicator.queue.adding import too_many
-from judge.judicator.queue.order import FULL_PENALTY, LIGHT_PENALTY, NO_PENALTY, attempt_penalty, waiting_reason
-from judge.judicator.queue.usage import output_of
-from judge.judicator.queue.waiting import RequestingExecutor
+from judge.judicator.queue.order import (
+    FULL_PENALTY,
+    LIGHT_PENALTY,
+    NO_PENALTY,
+    ExecutorCapacity,
+    attempt_penalty,
+    waiting_reason,
+)
 from judge.judicator.status import WAITS_SECONDS, StatusReader
 from judge.judicator.tasks import forms, intake, results
+from judge.judicator.tasks.assigning import RequestingExecutor
 from judge.judicator.tasks.forms import HandOut
-from judge.judicator.tasks.lifecycle import STALE, Tasks
+from judge.judicator.tasks.lifecycle import STALE, Tasks, too_many
+from judge.judicator.usage import output_of
 from judge.languages.handed import contents
 from judge.languages.table import load_table, row_of
 from judge.model import messages as m
@@ -48,7 +55,7 @@ from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, Pro
 from judge.model.rate import Rate
 from judge.model.verification import Verification, VerificationReply
 from judge.problems.answers import refusal
-from judge.rpc.methods import METHODS
+from judge.rpc.methods import JUDICATOR, METHODS
 from judge.rpc.server import Handler, Peer
 from judge.rpc.unhurried import unhurried
 
@@ -72,6 +79,7 @@ class Parts:
     status: StatusReader
     people: People
     machines: Machines
+    forward: Forward
 
 
 class Service:
@@ -85,6 +93,7 @@ class Service:
         self._status = parts.status
         self._people = parts.people
         self._machines = parts.machines
+        self._forward = parts.forward
         self.blobs = parts.blobs
         self.tasks = tasks = parts.tasks
         self.executors = parts.executors
@@ -111,8 +120,6 @@ class Service:
     ) -> dict[str, Handler]:
         """The coroutine of each method, for the server; `more` are those of other parts, `noted` for the trail too."""
         methods: dict[str, Callable[[Any], Awaitable[m.Message]]] = {
-            "report": self.report,
-            "wait": self.wait,
             "get": self.get,
             "tasks": self.tasks.reader.several,
             "add": self.add,
@@ -140,6 +147,8 @@ class Service:
             # A caller who hangs up ends a wait, which is for nobody else, and nothing that may be half done.
             found[name] = self._guarded(whole if METHODS[name].hold else _uncancelled(whole))
         found |= {name: self._guarded(_uncancelled(method)) for name, method in telling.items()}
+        # It has parts that a caller who hangs up ends, and parts that go on.
+        found["report"] = self._guarded(self.report)
         return found
 
     def _guarded(self, method: Handler) -> Handler:
@@ -163,8 +172,7 @@ class Service:
         # The key's digest is over what was handed in: two tries may differ in what is stored as blobs.
         digest = await aside(len(submission.tests), lambda: _digest(submission))
         try:
-            async with self.tasks.cohorts.joined():
-                return await self._add(submission, digest)
+            return await self._add(submission, digest)
         except JudgeError:
             # A submission that is refused now may be stored since an earlier try, whose answer was lost.
             known = await self.tasks.known(submission, digest)
@@ -232,7 +240,7 @@ class Service:
         named = set(forms.blobs_of(stored)) - set(texts)
         cap = allowance.waiting
         # A submission that will be refused stores no texts; `tasks.add` looks again.
-        if texts and cap is not None and await self.tasks.queue.full(stored.user, cap):
+        if texts and cap is not None and self.tasks.full(stored.user, cap):
             raise too_many(stored.user, cap)
         usage = self.tasks.usage
         size = await usage.of_submission(stored, named) + sum(map(len, texts.values()))
@@ -251,9 +259,9 @@ class Service:
                 if missing:
                     msg = f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first"
                     raise FieldError("tests", msg)
-                capacity, more = await self.executors.capacity(), {"size": size, "output": output}
-                add = self.tasks.add(stored, problem, digest, capacity, **more, quota=quota, sure=taken.sure)
-                doc, created = await add
+                doc, created = await self.tasks.add(
+                    stored, problem, digest, size=size, output=output, quota=quota, sure=taken.sure
+                )
                 failpoint.hit("add-stored")
             except JudgeError:
                 await self.blobs.let_go(texts)
@@ -318,9 +326,7 @@ class Service:
         task = forms.to_task(doc)
         waited = waiting_seconds(doc, clock.wall())
         if waited is not None and waited >= WAITS_SECONDS:
-            reason = waiting_reason(
-                doc["needs"], doc.get("wants", ()), doc["failed"], await self.executors.capacities()
-            )
+            reason = waiting_reason(doc["needs"], wants_of(doc), doc["failed"], await self.executors.capacities())
             task.waits = m.Waits(reason=reason, seconds=round(waited, 1))
         return task
 
@@ -340,7 +346,7 @@ class Service:
     async def drain(self, request: DrainRequest) -> ExecutorState:
         """Drain or resume an executor; it hears of it at once."""
         doc = await self.executors.drain(request.executor, drain=request.drain, reason=request.reason)
-        self._hub.called(request.executor)
+        self.tasks.assigner.called(request.executor)
         return to_state(doc)
 
     async def status(self, _: m.Empty) -> StatusReply:
@@ -350,13 +356,13 @@ class Service:
     async def usage(self, request: UsageRequest) -> UsageReply:
         """The allowance of one person, and what the person takes of it now."""
         allowance = self._config.allowances.of(request.role, await self._people.users.quota(request.user))
-        load = await self.tasks.queue.load(request.user, allowance.waiting or 0)
+        queue = self.tasks.replica.queue
         most = allowance.per_minute
         count = None if most is None else await self._people.rates.look(handing_in(request.user), most)
         return UsageReply(
             allowance=allowance,
-            waiting=load.waiting,
-            running=load.running,
+            waiting=queue.waiting_of(request.user),
+            running=queue.running_of(request.user),
             stored_bytes=await self.tasks.usage.stored(request.user),
             rate=_rate(count),
         )
@@ -384,43 +390,68 @@ class Service:
 
     # --- executors ---------------------------------------------------------------------------------------------
 
-    async def report(self, request: m.ReportRequest) -> m.ReportReply:
-        """A report (seed: Report): completions, heartbeats, give-backs, hand-outs, in this order (rule 4)."""
-        # Its tasks are read beside that: hand-outs of an older report may come at any time, also after it is noted.
-        doc, held = await asyncio.gather(self.executors.report(request), self.tasks.held_by(request.executor))
-        in_force = {(one, hand_out.claim) for one, hand_out in held.items()}
-        if not in_force.issuperset(_claims(request)):
-            # A primary that has just been elected answers a majority read without the last hand-outs, until it has
-            # confirmed a write. The note above was one.
-            held = await self.tasks.held_by(request.executor)
-        self._hub.reported(request.executor)
+    async def report(self, request: m.ReportRequest, peer: Peer) -> m.ReportReply:
+        """A report (seed: Report). The leader answers it; another judicator passes it on to the leader (rule 4)."""
+        epoch = self.tasks.assigner.epoch
+        if epoch is None:
+            return await self._report_elsewhere(request, peer)
+        reply = await unhurried(self._take_report(request))
+        told = reply.drop or reply.settled or reply.add or reply.drain
+        if request.hold and not told:
+            await self._hold(request, reply)
+        reply.epoch, reply.leader = epoch, self._config.address
+        return reply
+
+    async def _report_elsewhere(self, request: m.ReportRequest, peer: Peer) -> m.ReportReply:
+        """Pass a report on to the leader. While none answers, results are committed here all the same."""
+        if peer.role != JUDICATOR:  # one hop
+            forwarded = await self._forward.report(request)
+            if forwarded is not None:
+                return forwarded
+            if self.tasks.assigner.epoch is not None:  # since just now
+                return await self.report(request, peer)
+        if not request.complete:
+            raise UnavailableError("no judicator leads at the moment; report again")
+        held, known = await asyncio.gather(self.tasks.held_by(request.executor), self.executors.capacities())
+        reply = m.ReportReply(drain=request.executor in known and known[request.executor].drained)
+        await asyncio.gather(*(unhurried(self._complete(request, done, held, reply)) for done in request.complete))
+        return reply
+
+    async def _take_report(self, request: m.ReportRequest) -> m.ReportReply:
+        """Completions, heartbeats, give-backs and assignments, in this order."""
+        assigner = self.tasks.assigner
+        await self.executors.heard(request)
+        held = assigner.held(request.executor)
+        if not {(one, hand_out.claim) for one, hand_out in held.items()}.issuperset(_claims(request)):
+            held = await self.tasks.held_by(request.executor) | held
+        assigner.reported(request.executor)
         if request.info is not None:
             await self._machines.note(request.executor, request.incarnation, request.info)
-        reply = m.ReportReply(drain=doc["drain"])
+        known = (await self.executors.capacities()).get(request.executor)
+        reply = m.ReportReply(drain=known is not None and known.drained)
         await asyncio.gather(*(self._complete(request, done, held, reply) for done in request.complete))
         await asyncio.gather(*(self._heartbeat(executing, held, reply) for executing in request.executing))
         again = await self._give_back_unlisted(request, held)
-        reply.add += await self.tasks.assigner.again(again)
+        reply.add += await assigner.again(again)
         room = request.vacant - len(reply.add)
-        if room > 0 and not doc["drain"]:
-            reply.add += await self._hand_out(request, doc, room)
-        free = 0 if doc["drain"] else max(0, request.vacant - len(reply.add))
-        self._hub.vacant(request.executor, (request.incarnation, request.sequence), free)
+        if room > 0 and not reply.drain and known is not None:
+            reply.add += await assigner.assign(_asking(request, known), room, min(request.ahead, room))
         return reply
 
-    async def _hand_out(self, request: m.ReportRequest, doc: ExecutorDocument, room: int) -> list[m.Assignment]:
-        """Up to `room` tasks for the executor; the queue is not asked again right after it had nothing more for it."""
-        has = languages(doc)
-        look = self._hub.nothing(request.executor, request.incarnation)
-        if look is not None and look.needs == has:
-            self._hub.looked(request.executor, (request.incarnation, request.sequence), has, look.told, look.at)
-            return []
-        executor = RequestingExecutor(request.executor, request.incarnation, request.sequence, has, abilities(doc))
-        capacity, told = await self.executors.capacity(), self._hub.told
-        handed, whole = await self.tasks.assigner.hand_out(executor, room, capacity, min(request.ahead, room))
-        if whole:
-            self._hub.looked(request.executor, (request.incarnation, request.sequence), has, told)
-        return handed
+    async def _hold(self, request: m.ReportRequest, reply: m.ReportReply) -> None:
+        """Hold a report until there is work for the executor, or another reason to answer."""
+        known = (await self.executors.capacities()).get(request.executor)
+        if known is None or self._hub.closed:
+            return
+        assigner, executor = self.tasks.assigner, _asking(request, known)
+        taken = await assigner.park(executor, request.vacant, min(request.hold, self._config.wait_timeout))
+        begun = request.vacant - min(request.ahead, request.vacant)
+        if taken:
+            reply.add += await unhurried(assigner.claim(executor, taken, first=0, begun=begun))
+        held = assigner.held(request.executor)
+        for one in request.executing:
+            if one.id not in held or held[one.id].claim != one.claim:
+                reply.drop.append(m.ClaimRef(id=one.id, claim=one.claim))
 
     async def _complete(
         self, request: m.ReportRequest, done: m.Completed, held: dict[str, HandOut], reply: m.ReportReply
@@ -466,9 +497,9 @@ class Service:
                 backs.append(self.tasks.give_back(hand_out, "restarted", reason, penalty=penalty))
             elif hand_out.handed == request.sequence:
                 again.append(hand_out)  # this very report was answered before, and the answer got lost
-            elif hand_out.handed > request.sequence:
-                continue  # a later report is being answered at the same time; this one knows less
-            elif hand_out.heartbeat == 0:
+            elif hand_out.handed > request.sequence or hand_out.handed == request.pending:
+                continue  # its answer is on its way, or a later report is being answered at the same time
+            elif not self.tasks.assigner.beats(hand_out):
                 backs.append(
                     self.tasks.give_back(hand_out, "lost", "the hand-out did not reach it", penalty=NO_PENALTY)
                 )
@@ -479,31 +510,9 @@ class Service:
         await asyncio.gather(*backs)
         return again
 
-    async def wait(self, request: m.WaitRequest) -> m.WaitReply:
-        """Park a free executor until a report is likely to be answered with work (rule 5)."""
-        name = request.executor
-        timeout = min(request.timeout, self._config.wait_timeout)
-        look = self._hub.nothing(name, request.incarnation)
-        if look is not None and (free := self._hub.free(name, look.report)) is not None:
-            # Its report has just been answered here, and nothing has come since.
-            return m.WaitReply(wake=await self._hub.park(name, look.needs | {""}, free, timeout, _nothing))
-        doc = await self.executors.known(name, request.incarnation)
-        if doc is None or doc["incarnation"] != request.incarnation:
-            return m.WaitReply(wake=True)  # it should introduce itself
-        has = languages(doc)
-        free = 0 if doc["drain"] else self._free(doc)
 
-        async def check() -> bool:
-            executor = RequestingExecutor(name, request.incarnation, doc["sequence"], has, abilities(doc))
-            return await self.tasks.assigner.has_work(executor, await self.executors.capacity())
-
-        return m.WaitReply(wake=await self._hub.park(name, has | {""}, free, timeout, check))
-
-    def _free(self, doc: Any) -> int:
-        """The number of tasks that an executor could take now, as well as this judicator can know."""
-        # Its last report may have gone to another judicator; then what it said there is as near as we get.
-        free = self._hub.free(doc["_id"], (doc["incarnation"], doc["sequence"]))
-        return int(doc["vacant"]) if free is None else free
+def _asking(request: m.ReportRequest, known: ExecutorCapacity) -> RequestingExecutor:
+    return RequestingExecutor(request.executor, request.incarnation, request.sequence, known.languages, known.abilities)
 
 
 def _claims(request: m.ReportRequest) -> set[tuple[str, str]]:
@@ -515,10 +524,6 @@ def _claims(request: m.ReportRequest) -> set[tuple[str, str]]:
 def _digest(submission: m.Submission) -> str:
     intake.check_text(submission)
     return forms.digest(submission)
-
-
-async def _nothing() -> bool:
-    return False
 
 
 def _for_anybody(method: Callable[[Any], Awaitable[m.Message]]) -> Handler:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from bson import ObjectId
 from pymongo.errors import PyMongoError
 
 import judge
@@ -20,13 +21,13 @@ from judge.etcd.client import Etcd, EtcdMember
 from judge.etcd.election import read_holder
 from judge.etcd.registry import ServiceEntry, judicators
 from judge.judicator.database import Database
-from judge.judicator.documents import ExecutorDocument, waiting_seconds
+from judge.judicator.documents import ExecutorDocument, waiting_seconds, wants_of
 from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.leader.leading import EPOCH, LEADER_KEY
 from judge.judicator.loops import known_faults
-from judge.judicator.queue.order import waiting_reason
-from judge.judicator.queue.placing import FRONT
-from judge.judicator.queue.tally import Tally, Work
+from judge.judicator.queue.order import is_rejudge, waiting_reason
+from judge.judicator.replica import Replica
+from judge.judicator.work import Work, WorkCounter
 from judge.metrics import expiring
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 from judge.mongodb import backup_age
@@ -42,7 +43,18 @@ _FRESH: Final = 1.0
 WAITS_SECONDS: Final = 5.0
 # The languages with most waiting submissions, and submissions that came back, of which the status gives reasons.
 _LANGUAGES, _CAME_BACK = 20, 10
-_WAITS: Final = {"needs": 1, "wants": 1, "failed": 1, "tried": 1, "created": 1, "returned": 1, "done": 1, "executor": 1}
+# The first tasks of so many kinds are looked at for that.
+_NEXTS: Final = 500
+_WAITS: Final = {
+    "needs": 1,
+    "abilities": 1,
+    "failed": 1,
+    "tried": 1,
+    "created": 1,
+    "returned": 1,
+    "done": 1,
+    "executor": 1,
+}
 _MEMBER_STATES: Final = {1: "primary", 2: "secondary", 7: "arbiter"}
 
 
@@ -66,7 +78,7 @@ class StatusReader:
         database: Database,
         etcd: Etcd,
         executors: Executors,
-        tally: Tally,
+        replica: Replica,
         following: Callable[[], bool],
         building: Callable[[], str],
     ) -> None:
@@ -75,7 +87,8 @@ class StatusReader:
         self._db = database
         self._etcd = etcd
         self._executors = executors
-        self._tally = tally
+        self._queue = replica.queue
+        self._work = WorkCounter(database, replica)
         self.following = following
         self._building = building
         self._looking = asyncio.Lock()
@@ -83,15 +96,15 @@ class StatusReader:
 
     async def executors(self) -> list[ExecutorState]:
         """Every known executor."""
-        holding, docs = await asyncio.gather(self._tally.holding(), self._executors.all())
+        docs, holding = await self._executors.all(), self._work.work().holding
         return [to_state(doc, holding.get(doc["_id"], 0)) for doc in docs]
 
     async def read(self) -> StatusReply:
         """Everything, side by side; raises PyMongoError when the database does not answer."""
-        etcd, mongodb, work, docs, meta = await asyncio.gather(
+        work = self._work.work()
+        etcd, mongodb, docs, meta = await asyncio.gather(
             self._etcd_state(),
             self._read_mongodb(),
-            self._tally.work(),
             self._executors.all(),
             self._db.meta.find_one({"_id": EPOCH}),
         )
@@ -121,7 +134,7 @@ class StatusReader:
             executors=states,
             queued=work.queued,
             running=work.running,
-            finished=await self._tally.finished(work),
+            finished=await self._work.finished(work),
             slots=sum(state.info.slots for state in alive if state.info is not None),
             vacant=sum(state.vacant for state in alive),
             versions={name: version for name, version in versions.items() if version},
@@ -139,25 +152,30 @@ class StatusReader:
 
     async def _waits(self, work: Work) -> list[str]:
         """The reasons why submissions wait: of the next one in each language, and of those that came back."""
-        order = [("rank", 1), ("order", 1)]
-        largest = sorted(work.needs, key=lambda needs: -work.needs[needs])[:_LANGUAGES]
-        nexts = (
-            self._db.tasks.find_one({"waits": FRONT, "tried": "", "needs": needs}, _WAITS, sort=order)
-            for needs in largest
-        )
-        back = self._db.tasks.find({"waits": FRONT, "tried": {"$gt": ""}}, _WAITS, limit=_CAME_BACK)
-        docs = [*await asyncio.gather(*nexts), *await back.to_list()]
+        most = set(sorted(work.needs, key=lambda needs: -work.needs[needs])[:_LANGUAGES])
+        nexts: dict[str, ObjectId] = {}
+        back: list[ObjectId] = []
+        for task in self._queue.nexts(_NEXTS):
+            lane = task.lane.key
+            if is_rejudge(lane.rank):
+                continue
+            if lane.failed:
+                back.append(ObjectId(task.id))
+            elif lane.needs in most:
+                nexts.setdefault(lane.needs, ObjectId(task.id))
+        ids = [*nexts.values(), *back[:_CAME_BACK]]
+        docs = {doc["_id"]: doc async for doc in self._db.tasks.find({"_id": {"$in": ids}}, _WAITS)} if ids else {}
         executors, now = await self._executors.capacities(), clock.wall()
         sentences = []
-        for doc in docs:
-            waited = 0.0 if doc is None else waiting_seconds(doc, now) or 0.0
-            if doc is None or waited < WAITS_SECONDS:
+        for doc in (docs[one] for one in ids if one in docs):
+            waited = waiting_seconds(doc, now) or 0.0
+            if waited < WAITS_SECONDS:
                 continue
             kind = f"in '{doc['needs']}'" if doc["needs"] else "of a command"
             what = f"a submission {kind} that an executor gave back"
             if not doc["tried"]:
                 what = f"the next of {work.needs.get(doc['needs'], 1)} waiting submissions {kind}"
-            why = waiting_reason(doc["needs"], doc.get("wants", ()), doc["failed"], executors)
+            why = waiting_reason(doc["needs"], wants_of(doc), doc["failed"], executors)
             sentences.append(f"{what} has waited for {waited:.0f} s: {why}")
         return sentences
 
@@ -242,9 +260,11 @@ def faults(
     """All that is broken, one sentence each; pure."""
     found = []
     if etcd_error:
-        found.append(f"etcd does not answer: {etcd_error}; judging goes on, but nobody leads or is found anew")
+        found.append(
+            f"etcd does not answer: {etcd_error}; the last leader goes on assigning, but nobody can take its place"
+        )
     elif leader is None:
-        found.append("no judicator leads; silent executors are not noticed until one does")
+        found.append("no judicator leads; nothing new is assigned until one does")
     found += [f"etcd member {one.name} ({one.address}) is not healthy" for one in etcd if not one.healthy]
     if not mongodb:
         found.append("the replica set does not tell its state; check that its user may run replSetGetStatus")

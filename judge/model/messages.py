@@ -391,7 +391,9 @@ class ExecutorInfo(Message):
 class ReportRequest(Message):
     """The executor's loop (seed: report). `sequence` grows by one with every report of one incarnation.
 
-    `vacant` is how many tasks it asks for; the last `ahead` of them will wait for slots that are nearly free.
+    `vacant` is how many tasks it asks for; the last `ahead` of them will wait for slots that are nearly free. A report
+    that says nothing new may be held for `hold` seconds until there is work. `pending` is the number of an earlier
+    report that waits for its answer; 0: none.
     """
 
     executor: Identifier
@@ -402,6 +404,8 @@ class ReportRequest(Message):
     executing: list[Executing] = Field(default_factory=list, max_length=10_000)
     complete: list[Completed] = Field(default_factory=list, max_length=10_000)
     info: ExecutorInfo | None = None
+    hold: float = Field(default=0.0, ge=0, le=60)
+    pending: int = 0
 
 
 class ClaimRef(Message):
@@ -412,26 +416,18 @@ class ClaimRef(Message):
 
 
 class ReportReply(Message):
-    """`drop`: stop these, forget their results. `settled`: these completions are committed or void; forget them."""
+    """`drop`: stop these, forget their results. `settled`: these completions are committed or void; forget them.
+
+    `epoch` is that of the leader who assigns (0: nobody did), `leader` its address; an executor takes no assignments of
+    an older epoch than it has heard of.
+    """
 
     drop: list[ClaimRef] = Field(default_factory=list)
     settled: list[ClaimRef] = Field(default_factory=list)
     add: list[Assignment] = Field(default_factory=list)
     drain: bool = False
-
-
-class WaitRequest(Message):
-    """A free executor parks here until there is likely to be work."""
-
-    executor: Identifier
-    incarnation: str
-    timeout: float = Field(default=20.0, gt=0, le=60)
-
-
-class WaitReply(Message):
-    """A hint only: `wake` says that a report now may be answered with work (or with a cancellation)."""
-
-    wake: bool
+    epoch: int = 0
+    leader: str = ""
 
 
 # --- people (through the gateway) to judicator -----------------------------------------------------------------

@@ -58,15 +58,18 @@ class Method:
 
     @property
     def in_own_name(self) -> bool:
-        """Says whether the request's `executor` must be the name in the certificate: only executors make this call."""
-        return self.roles == _EXECUTORS
+        """Says whether the request's `executor` must be the name in an executor's certificate.
+
+        Only executors make this call, and judicators that pass it on to their leader.
+        """
+        return self.roles == _REPORTING
 
     def seconds(self, request: m.Message) -> float:
         """The seconds for which the server may keep this request before it answers, as the request asks for."""
         return float(getattr(request, self.hold)) if self.hold else 0.0
 
 
-_EXECUTORS = frozenset({EXECUTOR})
+_REPORTING = frozenset({EXECUTOR, JUDICATOR})
 _PEOPLE = frozenset({GATEWAY})
 _ALL = frozenset({GATEWAY, EXECUTOR, JUDICATOR})
 _UNKNOWN = (NotFoundError,)
@@ -74,8 +77,7 @@ _REFUSED = (NotFoundError, ConflictError)
 
 METHODS: dict[str, Method] = {
     "ping": Method(m.Empty, m.Pong, _ALL, reads=True),
-    "report": Method(m.ReportRequest, m.ReportReply, _EXECUTORS, (StaleError,), reads=False, large=True),
-    "wait": Method(m.WaitRequest, m.WaitReply, _EXECUTORS, (StaleError,), reads=True, hold="timeout"),
+    "report": Method(m.ReportRequest, m.ReportReply, _REPORTING, (StaleError,), reads=False, hold="hold", large=True),
     "add": Method(m.Submission, m.AddReply, _PEOPLE, (*_REFUSED, LimitError), reads=False),
     "adds": Method(SeveralAdds, Outcomes, _PEOPLE, reads=False, each="add"),
     "cancel": Method(m.TaskRef, m.Task, _PEOPLE, _REFUSED, reads=False),

@@ -40,7 +40,7 @@ from judge.model.several import OneCall
 from judge.rpc import packs
 from judge.rpc.faults import bad_request, check_values
 from judge.rpc.listener import TlsListener
-from judge.rpc.methods import BLOB_ROLES, GATEWAY, METHODS
+from judge.rpc.methods import BLOB_ROLES, EXECUTOR, GATEWAY, METHODS
 from judge.rpc.pki import peer_identity, seconds_of
 from judge.rpc.quotas import REPORT_BYTES, Quotas
 from judge.text import one_line
@@ -276,7 +276,7 @@ class _App:
             message: Any = read(body)
         except ValidationError as exc:
             raise bad_request(exc) from None
-        if method.in_own_name and message.executor != peer.name:
+        if method.in_own_name and peer.role == EXECUTOR and message.executor != peer.name:
             raise ForbiddenError(f"the certificate of '{peer.name}' may not speak for executor '{message.executor}'")
         if method.each is not None:
             return await self._several(method.each, message.calls, peer)

@@ -54,7 +54,7 @@ def _one(world: World, size: int, rounds: int) -> dict[str, list[float]]:
     write(world.db, waiting(part, user="broken", tried=["e1"], size=1000))
     write(world.db, waiting(part, user="full", size=1000))
     for number in range(_USERS):
-        write(world.db, waiting(part // _USERS, user=f"user{number}", first=5, size=1000))
+        write(world.db, waiting(part // _USERS, user=f"user{number}", size=1000))
     people, executor = world.client(timeout=60.0), world.executor("e1", slots=4)
     executor.rpc = world.client("e1", "executor", timeout=60.0)
     other = world.executor("e2", slots=4)

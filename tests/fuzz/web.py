@@ -94,9 +94,8 @@ def rpc_document(executor: str) -> dict[str, Any]:
         ref_template="#/components/schemas/{model}",
     )
     schemas = definitions["$defs"]
-    for name in ("ReportRequest", "WaitRequest"):
-        schemas[name]["properties"]["executor"] = {"const": executor}
-    schemas["WaitRequest"]["properties"]["timeout"]["maximum"] = _WAIT
+    schemas["ReportRequest"]["properties"]["executor"] = {"const": executor}
+    schemas["ReportRequest"]["properties"]["hold"]["maximum"] = _WAIT
     schemas["GetRequest"]["properties"]["wait"]["maximum"] = _WAIT
     error = {"content": {"application/json": {"schema": refs[ErrorBody, "serialization"]}}}
     paths: dict[str, Any] = {}

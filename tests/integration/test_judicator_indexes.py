@@ -118,7 +118,7 @@ def test_a_judicator_serves_while_other_indexes_are_built(world: World, monkeypa
 def test_a_changed_index_is_rebuilt_and_a_given_up_one_dropped(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.db.tasks.create_index([("user", 1)], name="by_user")
     world.db.tasks.create_index([("verdict", 1), ("_id", -1)], name="verdicts_of_before")
-    world.db.tasks.create_index([("seat", 1)], name="seat")
+    world.db.tasks.create_index([("key", 1)], name="key")
     world.db.tasks.create_index([("own", 1)], name="made_by_an_operator")
     world.db.tasks.create_index([("rank", 1), ("arrival", 1)], name="fair")
     world.db.minutes.create_index("begun", name="begun", expireAfterSeconds=1)
@@ -127,7 +127,7 @@ def test_a_changed_index_is_rebuilt_and_a_given_up_one_dropped(world: World, cap
     wait_for(lambda: names(world) - wanted() == {"made_by_an_operator"}, what="only the operator's own")
     found = world.db.tasks.index_information()
     assert found["by_user"]["key"] == [("user", 1), ("_id", -1)]
-    assert found["seat"]["unique"]
+    assert found["key"]["unique"]
     begun = world.db.minutes.index_information()["begun"]
     assert begun["expireAfterSeconds"] == indexes._MINUTES_SECONDS
     assert "made_by_an_operator" in caplog.text

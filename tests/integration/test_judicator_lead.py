@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from judge.config import EtcdClient
+from judge.errors import JudgeError
 from judge.etcd.client import Etcd
 from judge.judicator.leader.leading import LEADER_KEY
 from judge.model import messages as m
@@ -17,7 +18,7 @@ from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, St
 from judge.rpc.client import RpcClient
 from judge.rpc.endpoints import EtcdEndpoints
 from tests.support.judicators import FAST, Executor, Running, World, accepted, source
-from tests.support.servers import etcd_server, wait_for
+from tests.support.servers import etcd_server, free_port, wait_for
 
 
 def leaders(world: World) -> list[Running]:
@@ -156,14 +157,38 @@ def test_losing_etcd_stops_leading_and_nothing_else(world: World, tmp_path: Path
     assert running.judicator.crashed() is None
 
 
-def test_serving_without_any_etcd(world: World) -> None:
-    nothing = EtcdClient(endpoints=["127.0.0.1:9"], timeout=0.3)
-    world.judicator(etcd=nothing)
+def test_without_any_etcd_submissions_are_taken_and_assigned_once_it_is_there(world: World, tmp_path: Path) -> None:
+    port = free_port()
+    nothing = EtcdClient(endpoints=[f"127.0.0.1:{port}"], timeout=0.3, prefix="/x/")
+    running = world.judicator(etcd=nothing, leads=False)
+    people, executor = world.client(), world.executor()
+    task = people.call("add", source(), m.AddReply).task.id
+    assert people.call("get", m.GetRequest(id=task), m.Task).status == "pending"
+    with pytest.raises(JudgeError, match="no judicator"):
+        executor.rpc.call("report", executor.request(), m.ReportReply, timeout=1.0)
+    with etcd_server(tmp_path / "late", port):
+        running.leading()
+        executor.report()
+        executor.report(accepted(executor.work[task]))
+    assert people.call("get", m.GetRequest(id=task), m.Task).verdict == "AC"
+
+
+def test_results_are_committed_while_nobody_leads(world: World) -> None:
+    running = world.judicator()
     people, executor = world.client(), world.executor()
     task = people.call("add", source(), m.AddReply).task.id
     executor.report()
-    executor.report(accepted(executor.work[task]))
+    running.do(_resign(running))
+    reply = executor.report(accepted(executor.work[task]))
+    assert [ref.id for ref in reply.settled] == [task]
+    assert reply.epoch == 0
     assert people.call("get", m.GetRequest(id=task), m.Task).verdict == "AC"
+
+
+async def _resign(running: Running) -> None:
+    """Lead no more, and do not stand again."""
+    running.judicator.lead._election.step = lambda: False  # type: ignore[method-assign]
+    running.judicator.tasks.assigner.stop()
 
 
 def test_a_deposed_leader_does_not_sweep(world: World) -> None:

@@ -115,29 +115,30 @@ def test_a_loop_that_breaks_begins_again(world: World, loop: str, monkeypatch: p
     wait_for(lambda: any("broken once" in one for one in warned(world)), what="a warning")
 
 
-@pytest.mark.parametrize("loop", ["epoch", "sweep", "rejudgings", "retention", "count"])
+@pytest.mark.parametrize("loop", ["epoch", "sweep", "rejudgings", "retention", "queue"])
 def test_a_call_that_the_database_refuses_is_told_as_a_fault(
     world: World, loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It will be refused for ever, so it is no outage that passes."""
     from judge.judicator.leader.leading import Leader
     from judge.judicator.leader.retention import Retention
-    from judge.judicator.queue.tally import Tally
     from judge.judicator.rejudging.progress import Rejudgings
+    from judge.judicator.replica import Replica
 
     owner, name = {
         "epoch": (Leader, "_take_epoch"),
         "sweep": (Leader, "sweep_once"),
         "rejudgings": (Rejudgings, "sweep"),
         "retention": (Retention, "position"),
-        "count": (Tally, "recount"),
+        "queue": (Replica, "compare"),
     }[loop]
 
     async def refused(self: Any, *_: Any) -> Any:
         return await self._db.client.admin.command("aCommandOfNobody")
 
     monkeypatch.setattr(owner, name, refused)
-    running = world.judicator("j1", passes=True, **FAST)
+    monkeypatch.setattr("judge.judicator.replica._PERIOD", 0.1)
+    running = world.judicator("j1", passes=True, leads=loop != "epoch", **FAST)
     wait_for(lambda: any("no such command" in one for one in warned(world)), what="a warning")
     assert running.judicator.crashed() is None
 

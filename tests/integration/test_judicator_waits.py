@@ -19,7 +19,7 @@ PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 
 
 @pytest.fixture
 def people(world: World, monkeypatch: pytest.MonkeyPatch) -> RpcClient:
-    monkeypatch.setattr("judge.judicator.queue.order.PATIENCE", 2.0)
+    monkeypatch.setattr("judge.judicator.queue.fair.PATIENCE", 2.0)
     monkeypatch.setattr("judge.judicator.executors._ASKED", 1.0)
     monkeypatch.setattr("judge.judicator.executors._CACHE", 0.1)
     world.judicator("j1", **PATIENT)

@@ -19,7 +19,6 @@ from judge import clock
 from judge.allowance import Allowance, Allowances
 from judge.errors import ConflictError, LimitError
 from judge.judicator.figures.series import minute
-from judge.judicator.queue.waiting import RequestingExecutor
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.audit import AuditQuery, By, Note, TokensSeen
@@ -52,7 +51,7 @@ EXCEPT = {
     "deleting": "what an admin is told before a deletion, and what is left after: up to 10,000, once in a call",
     "rejudging": "how far a rejudging is, when an admin looks: its own runs",
     "retention": "a step of its walk: two hundred documents, and one that refers to each",
-    "waiting": "how many tasks of a user wait who seems to have as many as may, and for whoami: no more than the cap",
+    "queue": "the load of the queue at a start, and the comparison in a twentieth of the time: over an index alone",
 }
 # More than it returns or changes, a command may look at so many keys or documents.
 SPARE = 50
@@ -89,7 +88,7 @@ def big(bare: World) -> World:
     write(db, waiting(MANY, user="cobolist", needs="cobol"))  # a language that nobody has
     write(db, waiting(MANY, user="broken", tried=["e1"]))  # the executor that asks has failed them
     write(db, waiting(MANY, user="crowd"))  # a user whose share is taken
-    write(db, waiting(300, user="ann", first=500))
+    write(db, waiting(300, user="ann"))
     for needs in ("c", "pascal"):
         write(db, runs(MANY, number=1000, needs=needs))
     for number in range(10):
@@ -122,6 +121,8 @@ def big(bare: World) -> World:
         {"_id": one, "seen": now, "languages": {}, "starts": [{**start, "changes": []}]} for one in [*machines, "e1"]
     )
     db.usage.insert_many({"_id": f"user{one}", "bytes": 0} for one in names[:200])
+    queue = world.judicators[0].judicator.replica.queue
+    wait_for(lambda: len(queue) == 6 * MANY + 300, what="all that waits, in the queue")
     db.create_collection("system.profile", capped=True, size=256 * 1024**2)
     db.command("profile", 2)
     return world
@@ -189,17 +190,6 @@ def check(found: list[dict[str, Any]]) -> None:
     assert not [one for one in asked if "COLLSCAN" in one.get("planSummary", "") and one["ns"].endswith(".tasks")]
 
 
-def may_be_handed(world: World, name: str, languages: frozenset[str]) -> bool:
-    """What an executor's wait looks at before it parks."""
-    judicator = world.judicators[0].judicator
-
-    async def ask() -> bool:
-        executor = RequestingExecutor(name, "", 0, languages)
-        return await judicator.tasks.assigner.has_work(executor, await judicator.executors.capacity())
-
-    return world.judicators[0].do(ask())
-
-
 def test_handing_in(big: World) -> None:
     people = big.client()
     with recorded(big) as found:
@@ -211,24 +201,6 @@ def test_handing_in(big: World) -> None:
         with pytest.raises(LimitError, match="1000 submissions of user 'crowd' wait"):
             people.call("add", source(user="crowd"), m.AddReply)
     check(found)
-    counts = [one for one in found if "waiting" in _words(one)]
-    assert [one["command"]["pipeline"][0]["$match"]["user"] for one in counts] == ["crowd"], "only who is at the cap"
-
-
-def test_handing_in_where_nobody_is_served(big: World) -> None:
-    """Of a language whose tasks stand still, while those of another one have come far."""
-    write(big.db, finished(MANY, user="heavy", priority="low", attempt=1))
-    orders = [UpdateOne({"_id": doc["_id"]}, {"$set": {"order": 1000 + place}})
-              for place, doc in enumerate(big.db.tasks.find({"user": "heavy"}, {"_id": 1}))]  # fmt: skip
-    big.db.tasks.bulk_write(orders)
-    write(big.db, waiting(1, user="slow", needs="pascal", priority="low", first=100))
-    people = big.client()
-    with recorded(big) as found:
-        for language in ("pascal", "c", "pascal", "c"):
-            people.call("add", source(user="heavy", role="admin", language=language, priority="low"), m.AddReply)
-    check(found)
-    big.db.tasks.delete_many({"priority": "low"})  # the others are about executors that have something else to do
-    assert [one for one in found if "aggregate" in one.get("command", {})]
 
 
 def test_handing_out_reporting_and_ending(big: World) -> None:
@@ -242,8 +214,6 @@ def test_handing_out_reporting_and_ending(big: World) -> None:
         assert len(users) == 10
         assert [users.count(user) for user in ("broken", "crowd", "cobolist")] == [2, 2, 0]
         wait_for(lambda: one.report(vacant=2).add, what="more for the first")
-        assert may_be_handed(big, "e1", frozenset({"c"}))
-        assert not may_be_handed(big, "e1", frozenset({"ada"}))
         task = next(iter(one.work.values()))
         one.report(accepted(task), vacant=0)
         one.report(accepted(task), vacant=0)  # again
@@ -254,36 +224,25 @@ def test_handing_out_reporting_and_ending(big: World) -> None:
     check(found)
 
 
-def test_an_executor_of_very_many_languages(big: World) -> None:
-    """MongoDB takes apart so many ranges of an index, and no more."""
-    with recorded(big) as found:
-        assert may_be_handed(big, "e1", frozenset({"c", *(f"language-{n}" for n in range(120))}))
-    check(found)
-
-
-def test_the_queue_is_asked_once_when_nothing_more_waits(
-    tmp_path: Path, etcd_endpoint: str, mongod_address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One task for an executor with room for more: neither that report, its Wait nor the next report asks again."""
-    monkeypatch.setattr("judge.judicator.hub._LOOKED", 60.0)  # on a busy machine, too
+def test_a_submission_is_three_writes(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> None:
+    """Insert, claim, finish; nothing is read for an executor that asks for work."""
     world = World(tmp_path, etcd_endpoint, mongod_address)
     try:
         world.judicator()
-        people, executor = world.client(), world.executor(slots=4)
+        people, executor = world.client(), world.executor()
         executor.report(vacant=0)
-        task = people.call("add", source(), m.AddReply).task
         world.db.command("profile", 2)
         with recorded(world) as sent:
-            reply = executor.report(vacant=4)
-            assert [one.id for one in reply.add] == [task.id]
-            assert not executor.wait(timeout=0.05)
-            executor.report(vacant=3)
-        asked = [one["command"]["filter"]["tried"] for one in sent if "tried" in one["command"].get("filter", {})]
-        assert sorted(asked, key=str) == ["", {"$gt": ""}], asked
-        people.call("add", source(), m.AddReply)
-        assert executor.wait(timeout=5.0)
-        assert len(executor.report(vacant=3).add) == 1
+            people.call("add", source(), m.AddReply)
+            (task,) = executor.report(hold=5.0).add
+            executor.report(accepted(task), vacant=0)
         world.db.command("profile", 0)
+        of_tasks = [one for one in sent if one["ns"].endswith(".tasks") and one.get("appName") == "judge"]
+        writes = [one["op"] for one in of_tasks if "insert" in one["command"] or "findAndModify" in one["command"]]
+        asked = [one["command"]["filter"] for one in of_tasks if "filter" in one["command"]]
+        swept = {"done": False, "executor": {"$gt": ""}}
+        assert len(writes) == 3, writes
+        assert [one for one in asked if one != swept] == []
     finally:
         world.close()
 
@@ -293,7 +252,6 @@ def test_the_runs_of_a_rejudging_are_handed_out(big: World) -> None:
     alone = big.executor("e3", slots=2, languages=("pascal",))
     alone.report(vacant=0)
     with recorded(big) as found:
-        assert may_be_handed(big, "e3", frozenset({"pascal"}))
         first, second = alone.report(vacant=2).add
         assert big.db.tasks.count_documents({"executor": "e3", "priority": "rejudge", "done": False}) == 2
         alone.report(accepted(first), accepted(second, retry=True), vacant=0)
@@ -304,8 +262,7 @@ def test_the_runs_of_a_rejudging_are_handed_out(big: World) -> None:
         (again,) = other.report().add
         assert (again.id, again.attempt) == (second.id, 2), "what came back goes before the others"
         nothing = big.executor("e4", slots=1, languages=())
-        nothing.report()  # it needs no language; there is none, nor a run
-        assert not nothing.wait(timeout=0.5)
+        assert not nothing.report(hold=0.5).add, "it needs no language; there is none, nor a run"
     check(found)
 
 
@@ -377,7 +334,7 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
 
 
 ELSEWHERE = {
-    "ping", "add", "adds", "search", "get", "cancel", "status", "executors", "report", "wait", "problem_import",
+    "ping", "add", "adds", "search", "get", "cancel", "status", "executors", "report", "problem_import",
     "rejudge_preview", "rejudge_start", "rejudge_cancel",
 }  # fmt: skip
 
@@ -407,8 +364,6 @@ def test_looking(big: World) -> None:
         people.call("get", m.GetRequest(id=task.id, wait=0.5, version=task.version), m.Task)
         people.call("status", m.Empty(), StatusReply)
         people.call("executors", m.Empty(), ExecutorsReply)
-        big.judicators[0].do(big.judicators[0].judicator.tasks.queue.load("crowd"))
-        big.judicators[0].do(big.judicators[0].judicator.tasks.queue.freed("polyglot"))
         people.call("cancel", m.TaskRef(id=task.id), m.Task)
     check(found)
 
@@ -464,11 +419,10 @@ def test_what_goes_on_by_itself(big: World) -> None:
     with recorded(big) as found:
         for _ in range(3):
             big.judicators[0].do(judicator.lead.sweep_once())
-        big.judicators[0].do(judicator.tally.work())
         big.judicators[0].do(judicator.figures.look())
         judicator.tasks.counts.ended("AC", 0.5, rerun=False)
         big.judicators[0].do(judicator.figures.write())
-        big.judicators[0].do(judicator.tasks.queue.mend())
+        assert big.judicators[0].do(judicator.replica.compare()) == 0
         big.judicators[0].do(judicator.rejudgings.sweep())
         assert big.judicators[0].do(judicator.retention.once(lambda: True))
     check(found)

@@ -89,7 +89,6 @@ def requests(world: World) -> dict[str, m.Message]:
     waiting = people.call("add", source("waiting"), m.AddReply).task.id
     return {
         "ping": m.Empty(),
-        "wait": m.WaitRequest(executor="e1", incarnation=executor.incarnation, timeout=0.1),
         "get": m.GetRequest(id=waiting, wait=0.1, version=99),
         "tasks": TasksRequest(ids=[waiting, "0" * 24]),
         "search": m.SearchRequest(),

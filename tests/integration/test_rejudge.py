@@ -313,7 +313,7 @@ def test_cancel_is_quick_with_thousands_and_stops_what_runs(
     begin = time.monotonic()
     assert act(people, "cancel", 1).state == "cancelled"
     # The executor is called although it has nothing to tell, and hears that its work is not wanted.
-    wait_for(lambda: executor.wait(timeout=5) and not (executor.report(vacant=0) and executor.work), what="a call")
+    wait_for(lambda: executor.report(vacant=0, hold=5.0) and not executor.work, what="a call")
     seen = settled(people, 1)
     took = time.monotonic() - begin
     assert (seen.waiting, seen.running) == (4993, 8)

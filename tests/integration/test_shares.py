@@ -11,13 +11,11 @@ import pytest
 
 from judge.allowance import UNLIMITED, Allowance, Allowances
 from judge.errors import LimitError
-from judge.judicator.queue.placing import ROOM
-from judge.judicator.queue.waiting import Load
 from judge.model import messages as m
 from judge.model.overview import StatusReply
 from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from judge.rpc.client import RpcClient
-from tests.support.judicators import Executor, World, accepted, source, waiting, write
+from tests.support.judicators import Executor, World, accepted, source, waiters, waiting, write
 from tests.support.servers import wait_for
 
 
@@ -87,49 +85,53 @@ def test_admins_and_rejudgings_have_no_share(world: World) -> None:
     assert users(executor.report(vacant=1)) == ["ann"], "runs of rejudgings do not count to the user"
 
 
-def test_a_parked_executor_wakes_when_a_users_slot_is_free(world: World) -> None:
-    """At another judicator too, which hears of it by the change stream."""
+def held(executor: Executor, pool: concurrent.futures.ThreadPoolExecutor) -> concurrent.futures.Future[m.ReportReply]:
+    """A report that the leader holds."""
+    before = waiters("executor")
+    report = pool.submit(executor.report, hold=20.0)
+    wait_for(lambda: waiters("executor") > before, what="a held report")
+    return report
+
+
+def test_a_held_report_is_answered_when_a_users_slot_is_free(world: World) -> None:
+    """Also if the task ends at another judicator, whose change comes by the change stream."""
     near, far = world.judicator("j1", **shares(0.5)), world.judicator("j2", **shares(0.5))
-    people, busy, idle = world.client(), world.executor("e1", slots=1), world.executor("e2", slots=1)
+    people, busy, idle = world.client(at=near), world.executor("e1", slots=1), world.executor("e2", slots=1)
     busy.report(vacant=0)
     idle.report(vacant=0)
     add(people, "ann")
     add(people, "ann")
-    for judicator in (near, far):
-        assert users(busy.report()) == ["ann"]
-        assert users(idle.report()) == []
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            idle.rpc = world.client("e2", "executor", at=judicator)
-            parked = pool.submit(idle.wait, 20.0)
-            wait_for(lambda at=judicator: at.judicator.hub.idle, what="a parked executor")
-            busy.report(accepted(next(iter(busy.work.values()))), vacant=0)
-            assert parked.result(20)
+    assert users(busy.report()) == ["ann"]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        report = held(idle, pool)
+        busy.report(accepted(next(iter(busy.work.values()))), vacant=0)
+        assert users(report.result(20)) == ["ann"]
         add(people, "ann")
-        idle.report(vacant=0)
-    assert users(idle.report()) == ["ann"]
+        report = held(busy, pool)
+        world.client("gw2", at=far).call("cancel", m.TaskRef(id=next(iter(idle.work))), m.Task)
+        assert users(report.result(20)) == ["ann"]
 
 
-def test_an_executor_wakes_for_whatever_language_the_user_has_waiting(world: World) -> None:
+def test_an_executor_hears_of_whatever_language_the_user_has_waiting(world: World) -> None:
     """Though many tasks of languages that it does not have stand before it, and in a class that goes first."""
     judicator = world.judicator(**shares(0.5))
     people = world.client()
     busy, idle = world.executor("e1", languages=("ada", "b")), world.executor("e2")
     busy.report(vacant=0)
     idle.report(vacant=0)
-    write(world.db, waiting(ROOM + 4, user="ann", needs="ada"))
-    write(world.db, waiting(ROOM + 4, user="ann", needs="b", priority="high"))
+    write(world.db, waiting(20, user="ann", needs="ada"))
+    write(world.db, waiting(20, user="ann", needs="b", priority="high"))
+    wait_for(lambda: len(judicator.judicator.replica.queue) == 40, what="these tasks")
     assert users(busy.report()) == ["ann"]
     add(people, "ann", priority="low")
     assert users(idle.report()) == [], "one of two slots is the share"
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        parked = pool.submit(idle.wait, 20.0)
-        wait_for(lambda: judicator.judicator.hub.idle, what="a parked executor")
+        report = held(idle, pool)
         busy.report(accepted(next(iter(busy.work.values()))), vacant=0)
-        assert parked.result(20)
-    assert users(idle.report()) == ["ann"]
+        assert users(report.result(20)) == ["ann"]
 
 
-def test_the_share_holds_however_many_hand_out_at_once(world: World) -> None:
+def test_the_share_holds_however_many_report_at_once(world: World) -> None:
     for number in range(3):
         world.judicator(f"j{number}", **shares(0.5))
     people = world.client()
@@ -142,14 +144,12 @@ def test_the_share_holds_however_many_hand_out_at_once(world: World) -> None:
         for _ in range(8):
             list(pool.map(lambda one: one.report(), executors))
             assert holding(*executors)["crowd"] <= 6
-            seats = [doc["seat"] for doc in world.db.tasks.find({"seat": {"$exists": True}})]
-            assert len(seats) == len(set(seats)) == holding(*executors)["crowd"]
             done = {one: next(iter(one.work.values()), None) for one in executors}
             list(pool.map(lambda one, done=done: done[one] and one.report(accepted(done[one]), vacant=0), executors))
 
 
-def test_given_back_cancelled_and_ended_tasks_leave_their_seat(world: World) -> None:
-    world.judicator(**shares(0.5), attempts=2)
+def test_given_back_cancelled_and_ended_tasks_leave_their_slot(world: World) -> None:
+    judicator = world.judicator(**shares(0.5), attempts=2)
     people, executor = world.client(), world.executor(slots=2)
     executor.report(vacant=0)
     for _ in range(4):
@@ -164,15 +164,14 @@ def test_given_back_cancelled_and_ended_tasks_leave_their_seat(world: World) -> 
     executor.restart()
     executor.report(vacant=0)
     assert users(executor.report()) == ["ann"]
-    assert world.db.tasks.count_documents({"seat": {"$exists": True}}) == 1
+    queue = judicator.judicator.replica.queue
+    assert (queue.waiting_of("ann"), queue.running_of("ann")) == (1, 1)
 
 
-def test_a_long_crowd_comes_to_the_front_bit_by_bit_in_order(world: World) -> None:
+def test_a_long_crowd_is_assigned_in_order(world: World) -> None:
     judicator = world.judicator()
     people, executor = world.client(), world.executor(slots=1)
-    ids = [add(people, "crowd") for _ in range(3 * ROOM)]
-    front = world.db.tasks.count_documents({"waits": "front"})
-    assert front == ROOM
+    ids = [add(people, "crowd") for _ in range(48)]
     people.call("cancel", m.TaskRef(id=ids.pop(1)), m.Task)
     seen = []
     for _ in range(len(ids) - 1):
@@ -181,50 +180,8 @@ def test_a_long_crowd_comes_to_the_front_bit_by_bit_in_order(world: World) -> No
         executor.report(*(accepted(one) for one in executor.work.copy().values()), vacant=0)
     executor.report()
     assert [*seen, *executor.work] == ids
-    assert judicator.do(judicator.judicator.tasks.queue.load("crowd")) == Load(waiting=0, running=1)
-
-
-def test_a_lane_whose_front_was_lost_is_mended(world: World) -> None:
-    """As when a judicator dies between a hand-out and what follows from it."""
-    judicator = world.judicator()
-    people, executor = world.client(), world.executor(slots=1)
-    for user in ("ann", "bob", "cleo"):
-        add(people, user)
-    queue = judicator.judicator.tasks.queue
-    mend = queue.mend
-
-    async def nothing() -> None:
-        """The leader does not help before the first report."""
-
-    queue.mend = nothing  # type: ignore[method-assign]
-    world.db.tasks.update_many({}, {"$set": {"waits": "behind"}})
-    assert users(executor.report()) == []
-    judicator.do(mend())
-    assert users(executor.report(vacant=3)) == ["ann", "bob", "cleo"]
-
-
-def test_a_front_that_is_handed_out_during_an_add_is_filled_again(world: World) -> None:
-    judicator = world.judicator()
-    people, executor = world.client(), world.executor(slots=1)
-    for _ in range(ROOM):
-        add(people, "crowd")
-    queue = judicator.judicator.tasks.queue
-    place = queue.place
-
-    async def slow(*facts: Any) -> Any:
-        found = await place(*facts)
-        assert found.behind
-        world.db.tasks.delete_many({"waits": "front"})
-        return found
-
-    async def nothing() -> None:
-        """The leader does not help."""
-
-    queue.place, queue.mend = slow, nothing  # type: ignore[method-assign]
-    last = add(people, "crowd")
-    wait_for(lambda: world.db.tasks.count_documents({"waits": "front"}) == 1, what="the last one in front")
-    executor.report()
-    assert list(executor.work) == [last]
+    queue = judicator.judicator.replica.queue
+    assert (queue.waiting_of("crowd"), queue.running_of("crowd")) == (0, 1)
 
 
 def test_too_many_waiting_are_refused_with_one_sentence(world: World) -> None:
@@ -246,10 +203,10 @@ def test_too_many_waiting_are_refused_with_one_sentence(world: World) -> None:
 
 
 def test_the_cap_counts_all_classes_and_no_gaps(world: World) -> None:
-    world.judicator(**shares(1.0, waiting=6))
+    judicator = world.judicator(**shares(1.0, waiting=6))
     people = world.client()
     write(world.db, waiting(2, user="ann"))
-    world.db.tasks.update_one({"user": "ann"}, {"$set": {"order": 1000}})
+    wait_for(lambda: judicator.judicator.replica.queue.waiting_of("ann") == 2, what="these tasks")
     for priority in ("low", "low", "normal", "normal"):
         add(people, "ann", priority=priority)
     for priority in ("low", "normal"):
@@ -282,50 +239,10 @@ def test_the_cap_holds_exactly_for_a_parallel_crowd(world: World) -> None:
         told = [one for some in pool.map(crowd, range(8)) for one in some]
     assert told.count(True) == 25
     assert world.db.tasks.count_documents({}) == 25
-    orders = [doc["order"] for doc in world.db.tasks.find()]
-    assert len(set(orders)) == 25, "no two of a user share a place"
 
 
-def test_adds_that_overlap_do_not_drift_away_while_the_queue_drains(world: World) -> None:
-    """Some adds of one user are under way at every moment, and each task is handed out at once; then comes another."""
+def test_a_long_queue_is_counted_at_once(world: World) -> None:
     world.judicator()
-    executor = world.executor(slots=1)
-    executor.rpc = world.client("e1", "executor", timeout=30)
-    stop = threading.Event()
-
-    def lms(number: int) -> None:
-        people = world.client(f"lms{number}", timeout=30)
-        while not stop.is_set():
-            add(people, "lms")
-
-    def work(count: int) -> int:
-        """Take up to so many tasks and end those before; how many there were."""
-        return len(executor.report(*(accepted(one) for one in executor.work.copy().values()), vacant=count).add)
-
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        crowds = [pool.submit(lms, number) for number in range(2)]
-        try:
-            handed = 0
-            while handed < 100:
-                handed += work(30)
-            while work(30) == 30:
-                pass
-            people = world.client(timeout=30)
-            for _ in range(30):
-                add(people, "other")
-            before = world.db.tasks.count_documents({"user": "lms"})
-            wait_for(lambda: world.db.tasks.count_documents({"user": "lms"}) > before + 2, what="more of the crowd")
-        finally:
-            stop.set()
-        for one in crowds:
-            one.result(30)
-    waits = {"waits": {"$exists": True}}
-    first = world.db.tasks.find_one({"user": "lms", **waits}, sort=[("order", 1)])
-    assert world.db.tasks.count_documents({"user": "other", "order": {"$lt": first["order"]}, **waits}) <= 2
-
-
-def test_a_long_queue_is_counted_by_the_leader(world: World) -> None:
-    judicator = world.judicator()
     people = world.client()
     write(world.db, waiting(700, user="ann"))
     write(world.db, waiting(20, user="bob", needs="java", priority="high"))
@@ -333,8 +250,7 @@ def test_a_long_queue_is_counted_by_the_leader(world: World) -> None:
     def seen() -> StatusReply:
         return people.call("status", m.Empty(), StatusReply)
 
-    wait_for(lambda: judicator.judicator.lead.leading, what="a leader")
-    wait_for(lambda: seen().queued == {"high": 20, "normal": 700, "low": 0, "rejudge": 0}, what="the leader's count")
+    wait_for(lambda: seen().queued == {"high": 20, "normal": 700, "low": 0, "rejudge": 0}, what="the count")
     assert seen().finished == 0
     world.db.tasks.delete_many({"user": "ann"})
-    assert seen().queued["normal"] == 0, "a short one is counted at once"
+    wait_for(lambda: seen().queued["normal"] == 0, what="the count after the end")

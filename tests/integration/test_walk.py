@@ -85,8 +85,7 @@ def judge(world: World, told: threading.Event) -> None:
     executor.report(vacant=0)
     told.set()
     while not executor.work:
-        executor.wait()
-        executor.report()
+        executor.report(hold=5.0)
     executor.report(*[accepted(one) for one in list(executor.work.values())], vacant=0)
 
 

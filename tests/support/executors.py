@@ -49,7 +49,6 @@ from judge.model.messages import (
     Task,
     TaskRef,
     Verdict,
-    WaitReply,
 )
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState
 from judge.model.problem import ProblemImport, ProblemInfo
@@ -336,14 +335,18 @@ class Judicators:
 
     def call(self, method: str, request: Message, reply: type[Message], **_: Any) -> Message:
         """RpcClient.call."""
-        if method == "wait":
-            self.parked.set()
-            woken = self._wake.wait(PATIENCE)
-            self._wake.clear()
-            return WaitReply(wake=woken)
         assert isinstance(request, ReportRequest)
         with self._lock:
             self.requests.append(request.model_copy(deep=True))
+            mine = threading.Event()
+            self._wake, before = mine, self._wake
+        before.set()
+        if request.hold:
+            self.parked.set()
+            mine.wait(min(PATIENCE, request.hold))
+        with self._lock:
+            if self._wake is not mine and not request.complete:
+                return ReportReply(drain=self.drain)  # a newer report is answered
             if self.faults:
                 raise self.faults.pop(0)
             if self.fault is not None:
@@ -392,7 +395,7 @@ class Judicators:
             self._next.drop += [ClaimRef(id=one.id, claim=one.claim) for one in assignments]
 
     def wake(self) -> None:
-        """Answer the Wait that is parked, or the next one."""
+        """Answer the report that is held, or the next one."""
         self._wake.set()
 
     def report(self, condition: Callable[[ReportRequest], object] = bool, what: str = "a report") -> ReportRequest:
@@ -442,7 +445,7 @@ class Played:
                 blob_client=BlobClient(BlobCache(work / "blobs", config.blob_cache_bytes, rpc.get_blob), rpc),
                 mailbox=mailbox,
                 pool=ThreadPool(mailbox, 1),
-                calls=JudicatorCalls(rpc, mailbox, config.name, "inc"),
+                calls=JudicatorCalls(rpc, mailbox),
                 outputs=self.outputs,
             )
         )
@@ -480,6 +483,7 @@ class Played:
 
     def take(self, assignment: Assignment) -> None:
         """Have a task assigned and given to the slot."""
+        wait_for(lambda: any(one.vacant for one in self.judicators.requests), PATIENCE, "a slot that is ready")
         self.judicators.assign(assignment)
         self.judicators.wake()
         assert self.slot.job() == assignment.claim

@@ -33,8 +33,7 @@ from judge.judicator import documents
 from judge.judicator.database import BATCH
 from judge.judicator.main import Judicator
 from judge.judicator.queue.order import RANKS
-from judge.judicator.queue.placing import BEHIND, FRONT, ROOM
-from judge.judicator.queue.waiting import RUN
+from judge.judicator.replica import WAITS
 from judge.judicator.tasks import forms
 from judge.model import messages as m
 from judge.model.messages import ProblemRef, Submission
@@ -106,6 +105,11 @@ class Running:
         wait_for(lambda: self.judicator.service.ready, what=f"{self.config.name} ready")
         return self
 
+    def leading(self) -> Running:
+        """Wait until this judicator assigns tasks."""
+        wait_for(lambda: self.judicator.tasks.assigner.epoch is not None, what=f"{self.config.name} leads")
+        return self
+
     def stop(self) -> None:
         if self.thread.is_alive():
             self.do(self.judicator.stop())
@@ -159,11 +163,19 @@ class World:
         }
         return JudicatorConfig(**{**defaults, **settings})
 
-    def judicator(self, name: str = "j1", *, batch: int = BATCH, passes: bool = False, **settings: Any) -> Running:
+    def judicator(
+        self, name: str = "j1", *, batch: int = BATCH, passes: bool = False, leads: bool = True, **settings: Any
+    ) -> Running:
+        """Start a judicator; with `leads` wait until it or another one assigns tasks."""
         running = Running(self.config(name, **settings), batch, passes=passes)
         self.stack.callback(running.stop)
         self.judicators.append(running)
-        return running.ready()
+        running.ready()
+        wait_for(
+            lambda: not leads or any(one.judicator.tasks.assigner.epoch is not None for one in self.judicators),
+            what="a leader",
+        )
+        return running
 
     def client(
         self, name: str = "gw", role: str = "gateway", timeout: float = 5.0, at: Running | None = None
@@ -221,7 +233,9 @@ class Executor:
         """Come back as a new process that has nothing in hand."""
         self.incarnation, self.sequence, self.work = uuid.uuid4().hex, 0, {}
 
-    def request(self, *complete: m.Completed, vacant: int | None = None, ahead: int = 0) -> m.ReportRequest:
+    def request(
+        self, *complete: m.Completed, vacant: int | None = None, ahead: int = 0, hold: float = 0.0
+    ) -> m.ReportRequest:
         """The next report; what it completes leaves the work in hand, and the ids in `waiting` have not begun."""
         for one in complete:
             self.work.pop(one.id, None)
@@ -238,6 +252,7 @@ class Executor:
             ],
             complete=list(complete),
             info=self.info,
+            hold=hold,
         )
 
     def send(self, request: m.ReportRequest) -> m.ReportReply:
@@ -249,16 +264,14 @@ class Executor:
         self.work.update({one.id: one for one in reply.add})
         return reply
 
-    def report(self, *complete: m.Completed, vacant: int | None = None, ahead: int = 0) -> m.ReportReply:
-        return self.send(self.request(*complete, vacant=vacant, ahead=ahead))
-
-    def wait(self, timeout: float = 5.0) -> bool:
-        request = m.WaitRequest(executor=self.name, incarnation=self.incarnation, timeout=timeout)
-        return self.rpc.call("wait", request, m.WaitReply).wake
+    def report(
+        self, *complete: m.Completed, vacant: int | None = None, ahead: int = 0, hold: float = 0.0
+    ) -> m.ReportReply:
+        return self.send(self.request(*complete, vacant=vacant, ahead=ahead, hold=hold))
 
 
 def waiters(kind: str) -> int:
-    """How many Waits of executors, or Gets of people, are parked in the judicators of this process."""
+    """How many reports of executors, or Gets of people, are held in the judicators of this process."""
     return int(REGISTRY.get_sample_value("judge_waiters", {"kind": kind}) or 0)
 
 
@@ -374,7 +387,7 @@ _COUNT = itertools.count(1)
 def _task(user: str, needs: str, priority: str, source: str, created: datetime.datetime) -> dict[str, Any]:
     submission = Submission(user=user, language=needs or "c", source=source, priority=priority)
     doc = forms.new(submission, ProblemRef(name="sum", hash="0" * 64), "0" * 64, created)
-    return {**doc, "needs": needs, "rank": RANKS[priority], "order": 1, "arrival": Timestamp(1, 1)}
+    return {**doc, "needs": needs, "rank": RANKS[priority], "arrival": Timestamp(1, 1)}
 
 
 def waiting(
@@ -384,24 +397,22 @@ def waiting(
     needs: str = "c",
     tried: Iterable[str] = (),
     priority: str = "normal",
-    first: int = 1,
     size: int = 100,
 ) -> Iterator[dict[str, Any]]:
-    """That many waiting tasks of one user, one place each from `first` on; with `tried` they have come back."""
+    """That many waiting tasks of one user; with `tried` they have come back."""
     failed = sorted(tried)
     model = _task(user, needs, priority, "x" * size, clock.wall())
     if failed:
         model |= {"rank": 0, "failed": failed, "tried": ",".join(failed), "status": "retrying"}
-    for number in range(count):
-        front = FRONT if failed or number < ROOM else BEHIND
-        place = {"order": first + number, "arrival": Timestamp(1, next(_COUNT))}
-        yield {**model, "_id": ObjectId(), "waits": front, "trace": uuid.uuid4().hex, **place}
+    for _ in range(count):
+        place = {"waits": WAITS, "arrival": Timestamp(1, next(_COUNT))}
+        yield {**model, "_id": ObjectId(), "trace": uuid.uuid4().hex, **place}
 
 
 def runs(count: int, *, number: int, user: str = "crowd", needs: str = "c") -> Iterator[dict[str, Any]]:
     """Waiting runs of a rejudging."""
     model = _task(user, needs, "normal", "x", clock.wall())
-    model |= {"priority": "rejudge", "rank": RANKS["rejudge"], "waits": RUN, "rejudging": number}
+    model |= {"priority": "rejudge", "rank": RANKS["rejudge"], "waits": WAITS, "rejudging": number}
     before = dict.fromkeys(("cpu", "memory", "score", "failed_test", "judged_by"))
     model["before"] = {"verdict": "AC", "status": "success", **before}
     for place in range(count):

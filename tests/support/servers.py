@@ -138,9 +138,9 @@ def _running(command: list[str], log: Path, port: int) -> Iterator[subprocess.Po
 
 
 @contextlib.contextmanager
-def etcd_server(directory: Path) -> Iterator[str]:
+def etcd_server(directory: Path, port: int | None = None) -> Iterator[str]:
     """One etcd member; yields its client endpoint `host:port`."""
-    client, peer = free_port(), free_port()
+    client, peer = port or free_port(), free_port()
     name = f"t{uuid.uuid4().hex[:6]}"
     command = [
         "etcd", "--name", name, "--data-dir", str(directory / "etcd"), "--logger", "zap",

@@ -75,6 +75,7 @@ def played(make) -> Played:
 @pytest.fixture
 def lonely(make, monkeypatch) -> Played:
     """One at which nothing happens any more: no timer of its own wakes the loop for an hour."""
+    monkeypatch.setattr(reports, "HOLD", 60.0)
     for module, name in ((loop, "TELL_MAX"), (machine, "LOOK")):
         monkeypatch.setattr(module, name, 3600.0)
     made = make(report_interval=3600.0, min_free_bytes=1).start()
@@ -171,7 +172,7 @@ def test_a_slot_that_says_nothing_keeps_no_report_back(played, monkeypatch):
     played.judicators.result("c1")
 
 
-def test_a_wait_that_comes_back_hurries(make):
+def test_a_report_that_is_held_brings_work(make):
     played = make(report_interval=3600.0).start()
     assert played.judicators.parked.wait(PATIENCE)
     played.judicators.assign(assignment(1))
@@ -524,7 +525,7 @@ def test_one_stale_report_is_an_echo_three_are_a_successor(played, monkeypatch):
     played.judicators.fault = StaleError("older")
     seen = len(played.judicators.requests)
     assert played.ended() == EXIT_FAILED
-    assert len(played.judicators.requests) - seen >= reports.STALE_REPORTS
+    assert len(played.judicators.requests) - seen >= reports.STALE_REPORTS - 1, "one was held since before"
 
 
 # --- faults of our own: the executor ends with one sentence, and is started again --------------------------------

@@ -12,7 +12,7 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError, Writ
 
 from judge.errors import OutcomeUnknownError
 from judge.judicator.database import one_by_one
-from judge.judicator.gathering import Cohorts, Gathering
+from judge.judicator.gathering import Gathering
 from judge.mongodb.store import translate
 
 
@@ -51,107 +51,6 @@ def test_what_one_may_not_have_is_raised_for_that_one_and_what_fails_for_all() -
 
     found = [repr(one) for one in asyncio.run(run())]
     assert found == ["1", "LookupError('2')", "3", *["OSError('away')"] * 3]
-
-
-class _Calls:
-    """Calls that join a cohort, and end when they are told to; `log` is what began, in order."""
-
-    def __init__(self, pace: float) -> None:
-        self.cohorts = Cohorts(pace)
-        self.log: list[int] = []
-        self.ends: dict[int, asyncio.Event] = {}
-
-    def call(self, number: int) -> asyncio.Task[None]:
-        self.ends[number] = asyncio.Event()
-        return asyncio.create_task(self._call(number))
-
-    async def _call(self, number: int) -> None:
-        async with self.cohorts.joined():
-            self.log.append(number)
-            await self.ends[number].wait()
-
-    async def end(self, *numbers: int) -> None:
-        for number in numbers:
-            self.ends[number].set()
-        await self.settle()
-
-    async def settle(self) -> None:
-        """Let all go on that can, however long the pace is."""
-        for _ in range(20):
-            await asyncio.sleep(0)
-
-
-def test_who_comes_while_others_are_under_way_begins_with_them_when_these_are_done() -> None:
-    async def run() -> None:
-        calls = _Calls(3600)
-        tasks = [calls.call(1)]
-        await calls.settle()
-        assert calls.log == [1], "alone: at once"
-        tasks += [calls.call(number) for number in (2, 3, 4)]
-        await calls.settle()
-        assert calls.log == [1]
-        tasks[2].cancel()
-        await calls.end(1)
-        assert calls.log == [1, 2, 4], "who has given up begins nothing"
-        tasks.append(calls.call(5))
-        await calls.end(2, 4)
-        assert calls.log == [1, 2, 4], "after a cohort of several the next one has a pace"
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    asyncio.run(run())
-
-
-def test_one_after_the_other_waits_for_no_pace() -> None:
-    async def run() -> None:
-        calls = _Calls(3600)
-        for number in range(10):
-            task = calls.call(2 * number)
-            await calls.settle()
-            after = calls.call(2 * number + 1)
-            await calls.end(2 * number)
-            await calls.end(2 * number + 1)
-            await asyncio.gather(task, after)
-        assert calls.log == list(range(20))
-
-    asyncio.run(run())
-
-
-def test_who_come_together_begin_together() -> None:
-    async def run() -> None:
-        calls = _Calls(3600)
-        tasks = [calls.call(number) for number in range(5)]
-        await calls.settle()
-        assert calls.log == list(range(5))
-        tasks.append(calls.call(5))
-        await calls.end(*range(5))
-        assert calls.log == list(range(5)), "and are a cohort, after which the next one has a pace"
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    asyncio.run(run())
-
-
-def test_who_is_slow_or_fails_holds_up_others_for_one_pace() -> None:
-    async def run() -> None:
-        calls = _Calls(0.05)
-        slow = calls.call(1)
-        await calls.settle()
-        began = asyncio.get_running_loop().time()
-        others = [calls.call(number) for number in (2, 3)]
-        while len(calls.log) < 3:
-            assert asyncio.get_running_loop().time() < began + 20
-            await asyncio.sleep(0.001)
-        assert asyncio.get_running_loop().time() >= began + 0.04
-        slow.cancel()
-        await calls.end(2, 3)
-        last = calls.call(4)
-        await calls.end(4)
-        await asyncio.gather(last, *others)
-
-    asyncio.run(run())
 
 
 def test_who_gives_up_holds_up_nobody() -> None:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from judge.judicator import indexes
-from judge.judicator.queue.waiting import LANE
+from judge.judicator.replica import WAITING_INDEX
 
 JUDICATOR = Path(indexes.__file__).parent
 
@@ -14,7 +14,7 @@ JUDICATOR = Path(indexes.__file__).parent
 def test_every_hint_is_among_the_indexes_that_serving_needs() -> None:
     text = "".join(path.read_text() for path in JUDICATOR.rglob("*.py"))
     hints = set(re.findall(r'hint="(\w+)"', text)) - {"_id_"}
-    assert hints | {LANE} == indexes.HINTED
+    assert hints | {WAITING_INDEX} == indexes.HINTED
     names = {one.document["name"] for models in indexes.INDEXES.values() for one in models}
     assert names >= indexes.HINTED
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.judicator.queue.order import PATIENCE, ExecutorCapacity, eligible, fair_order, waiting_reason
+from judge.judicator.queue.order import ExecutorCapacity, fair_order, most_slots, round_of, waiting_reason
 
 
 @given(st.integers(1, 100), st.integers(1, 30))
@@ -35,31 +33,8 @@ CAPACITY = st.builds(
     drained=st.booleans(),
     busy=st.booleans(),
 )
-OTHERS = st.dictionaries(st.sampled_from(NAMES[1:]), CAPACITY)
 NEEDS = st.sampled_from(["c", "java", ""])
 FAILED = st.sets(st.sampled_from(NAMES))
-
-
-@given(OTHERS, FAILED, NEEDS, ABILITIES, st.floats(0, 1e6))
-def test_a_failed_executor_gets_it_again_only_when_nobody_else_will_take_it(
-    others: dict[str, ExecutorCapacity], failed: set[str], needs: str, wants: frozenset[str], waited: float
-) -> None:
-    able = [
-        one
-        for name, one in others.items()
-        if name not in failed and (not needs or needs in one.languages) and wants <= one.abilities
-    ]
-    hopeful = any(one.accepts for one in able) or (bool(able) and waited < PATIENCE)
-    assert eligible("e1", needs, wants, failed, others, waited) == ("e1" not in failed or not hopeful)
-
-
-@given(OTHERS, FAILED, NEEDS, ABILITIES)
-def test_a_task_waits_for_no_executor_that_takes_nothing(
-    others: dict[str, ExecutorCapacity], failed: set[str], needs: str, wants: frozenset[str]
-) -> None:
-    """Whatever the others are, if none of them asks for work an idle executor gets the task after a minute."""
-    silent = {name: dataclasses.replace(one, accepts=False) for name, one in others.items()}
-    assert eligible("e1", needs, wants, failed, silent, PATIENCE)
 
 
 @given(st.dictionaries(st.sampled_from(NAMES), CAPACITY), FAILED, NEEDS, ABILITIES)
@@ -87,3 +62,23 @@ def test_the_reason_of_a_wait_is_true(
     else:
         assert "turn" in reason
         assert any(one.accepts and not one.drained for one in able)
+
+
+@given(*[st.one_of(st.none(), st.integers(0, 100))] * 3)
+def test_a_round_never_goes_back(head: int | None, here: int | None, anywhere: int | None) -> None:
+    now = round_of(head, here, anywhere)
+    assert now >= max(1, here or 1)
+    assert now in {1, head, here, anywhere}
+    assert now <= max(1, here or 1, anywhere or 1), "nobody begins in a round that none has come to"
+    if head is not None:
+        assert now <= max(1, head, here or 1), "nor behind those who wait for the same language"
+
+
+@given(st.floats(0.001, 1.0), st.integers(0, 500))
+def test_a_share_of_the_slots_is_rounded_down_and_at_least_one(share: float, slots: int) -> None:
+    most = most_slots(share, slots)
+    if share >= 1:
+        assert most is None
+    else:
+        assert most is not None
+        assert most == max(1, int(share * slots))

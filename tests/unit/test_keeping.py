@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from judge.gateway.notes import BURST, EVERY, NoteBudget
 from judge.judicator import audit, loops
-from judge.judicator.queue.usage import correction
+from judge.judicator.usage import correction
 from judge.model.audit import AuditQuery
 
 

@@ -19,7 +19,7 @@ from judge.judicator.executors import Executors
 from judge.judicator.figures.counts import Counts
 from judge.judicator.figures.series import minute, oldest, series
 from judge.judicator.loops import put_off
-from judge.judicator.queue.tally import Tally
+from judge.judicator.work import WorkCounter
 from judge.model.figures import FiguresReply, FiguresRequest, Span
 from judge.mongodb.store import Bson
 
@@ -33,11 +33,11 @@ _SHOWN: Final = 5.0
 class Figures:
     """Writes the minutes, and reads them for charts."""
 
-    def __init__(self, database: Database, counts: Counts, tally: Tally, executors: Executors) -> None:
+    def __init__(self, database: Database, counts: Counts, work: WorkCounter, executors: Executors) -> None:
         """`counts` are those that this judicator's tasks add to."""
         self._minutes = database.minutes
         self._counts = counts
-        self._tally = tally
+        self._work = work
         self._executors = executors
         self._known: dict[Span, tuple[float, FiguresReply]] = {}
 
@@ -52,7 +52,7 @@ class Figures:
 
     async def look(self) -> None:
         """Note how much waits now, and how many of the slots judge."""
-        work = await self._tally.work()
+        work = self._work.work()
         slots = (await self._executors.capacity()).slots
         # Tasks that executors have in hand beyond their slots wait there, or slots are drained.
         most = {"waiting": sum(work.queued.values()), "slots": slots}

@@ -1,12 +1,13 @@
 """Leadership and the leader's sweep (seed: Lead; docs/protocol.md, The leader).
 
-Every act of the leader is a compare-and-set that two leaders could do side by side, so losing etcd costs nothing but
-the sweep. Hand-outs and completions need no leader at all.
+Every act of the leader is a compare-and-set that two leaders could do side by side. So a leader that etcd does not
+confirm any more stops sweeping, and goes on assigning until the database knows a newer epoch.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import logging
 from collections.abc import Awaitable, Callable
@@ -36,6 +37,8 @@ LEADER_KEY: Final = "judicator/leader"
 EPOCH: Final = "leader"
 
 LEADING = Gauge("judge_leading", "1 while this judicator leads")
+# Seconds between two steps of a judicator that does not lead.
+_STAND: Final = 0.25
 DEAD = Counter("judge_executors_dead_total", "Executors declared dead")
 
 
@@ -60,7 +63,7 @@ class Leader:
         self._executors = executors
         self._loops = loops
         self._monotonic = monotonic
-        self._election = Election(etcd, LEADER_KEY, config.name, config.leader_ttl)
+        self._election = Election(etcd, LEADER_KEY, config.name, config.leader_ttl, address=config.address)
         # A thread of its own, so that nothing else that waits for etcd delays a refresh.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="election")
         self._limits = SilenceLimits(config.task_expiry, config.executor_expiry, config.executor_forget)
@@ -74,11 +77,19 @@ class Leader:
         """Says whether this judicator may act as leader at this moment."""
         return self.epoch is not None and self._election.held
 
+    @property
+    def elsewhere(self) -> str | None:
+        """The address of the judicator that leads, if it is another one."""
+        other = self._election.other
+        return None if other is None else other.address or None
+
     async def elect(self) -> None:
-        """Stand for election until cancelled."""
+        """Stand for election until cancelled, once the queue is loaded."""
         while True:
-            await self.step()
-            await asyncio.sleep(self._election.interval)
+            if self._tasks.replica.loaded or self._election.held:
+                await self.step()
+            interval = self._election.interval
+            await asyncio.sleep(interval if self.leading else min(interval, _STAND))
 
     async def step(self) -> bool:
         """One step of the election; on winning an epoch is taken from the database. Whether it leads afterwards."""
@@ -109,8 +120,11 @@ class Leader:
         )
         if doc is None:  # deleted between the two steps of the upsert
             return
-        self.epoch = int(doc["epoch"])
-        log.info("leading with epoch %d", self.epoch)
+        epoch = int(doc["epoch"])
+        self._executors.forget_reports()
+        self._tasks.assigner.lead(epoch, await self._tasks.running())
+        self.epoch = epoch
+        log.info("leading with epoch %d", epoch)
 
     async def sweep(self) -> None:
         """Sweep until cancelled, while leading."""
@@ -121,37 +135,49 @@ class Leader:
 
     async def sweep_once(self) -> SweepDecision | None:
         """One pass; None when this judicator does not lead (any more)."""
-        if not self.leading or not await self._confirm():
+        assigner = self._tasks.assigner
+        if assigner.epoch is None or not await self._confirm(assigner.epoch) or not self.leading:
             return None
         now = self._monotonic()
         if self._last is not None:
             self._observed = observed(self._observed, now - self._last, self._config.sweep_interval)
         self._last = now
-        running = await self._tasks.running()
+        stored = {task.id: task for task in await self._tasks.running()}
+        assigner.agree(stored.values())
+        running = [dataclasses.replace(task, heartbeat=assigner.beats(task)) for task in stored.values()]
         docs = {doc["_id"]: doc for doc in await self._executors.all()}
-        marks = [ExecutorMark(doc["_id"], doc["incarnation"], doc["sequence"], doc["alive"]) for doc in docs.values()]
+        marks = [self._mark(doc) for doc in docs.values()]
         decision = decide(self._notes, running, marks, self._observed, self._limits)
         self._notes = decision.notes
         for mark in decision.dead:
-            await self._for_each(mark.name, functools.partial(self._declare_dead, docs[mark.name]))
+            await self._for_each(mark.name, functools.partial(self._declare_dead, docs[mark.name], mark))
         late = f"no sign of life for {self._config.task_expiry:g} s"
         backs: list[tuple[HandOut, Why, str, int]] = [
             (task, "dead", *attempt_penalty("the executor is dead", waiting=task.waiting)) for task in decision.orphaned
         ]
         backs += [(task, "expired", late, FULL_PENALTY) for task in decision.expired]
         for task, why, reason, penalty in backs:
-            back = functools.partial(self._tasks.give_back, task, why, reason, penalty=penalty, silent=True)
-            await self._for_each(task.id, back)
+            held = stored[task.id]
+            if assigner.beats(held) == task.heartbeat:  # else a report has listed it meanwhile
+                back = functools.partial(self._tasks.give_back, held, why, reason, penalty=penalty, silent=True)
+                await self._for_each(task.id, back)
         for mark in decision.forgotten:
             await self._for_each(mark.name, functools.partial(self._forget, docs[mark.name]))
         return decision
+
+    def _mark(self, doc: ExecutorDocument) -> ExecutorMark:
+        """What is known of an executor; a leader hears more reports than it stores."""
+        heard = self._executors.sequence(doc["_id"], doc["incarnation"])
+        return ExecutorMark(doc["_id"], doc["incarnation"], max(doc["sequence"], heard or 0), doc["alive"])
 
     async def _for_each(self, item: object, act: Callable[[], Awaitable[object]]) -> None:
         """One act of the sweep: a fault in it keeps nobody from the others."""
         if self.leading:
             await self._loops.item("sweep", item, act)
 
-    async def _declare_dead(self, doc: ExecutorDocument) -> None:
+    async def _declare_dead(self, doc: ExecutorDocument, mark: ExecutorMark) -> None:
+        if self._mark(doc) != mark:
+            return  # it has reported meanwhile
         if await self._executors.declare_dead(doc):
             DEAD.inc()
             log.warning("executor '%s' is dead: no report for %g s", doc["_id"], self._config.executor_expiry)
@@ -160,19 +186,21 @@ class Leader:
         if await self._executors.forget(doc):
             log.info("executor '%s' is forgotten: dead for %g s", doc["_id"], self._config.executor_forget)
 
-    async def _confirm(self) -> bool:
+    async def _confirm(self, epoch: int) -> bool:
         """Write to the epoch: proves that it is the newest, and that the database takes majority writes now.
 
         Without the second, a stalled replica set would look like silent executors.
         """
-        done = await self._db.meta.update_one({"_id": EPOCH, "epoch": self.epoch}, {"$inc": {"passes": 1}})
+        done = await self._db.meta.update_one({"_id": EPOCH, "epoch": epoch}, {"$inc": {"passes": 1}})
         if not done.matched_count:
-            log.warning("epoch %s is not the newest: taking a new one, if this judicator still leads", self.epoch)
+            log.warning("epoch %s is not the newest: taking a new one, if this judicator still leads", epoch)
+            self._tasks.assigner.stop()
             self._lost()
         return bool(done.matched_count)
 
     async def resign(self) -> None:
         """Give the leadership up; called once, when the loops have ended."""
+        self._tasks.assigner.stop()
         await asyncio.get_running_loop().run_in_executor(self._thread, self._election.resign)
         self.epoch = None
         self._thread.shutdown(wait=False)

@@ -9,13 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-
-# The keys of the order. `arrival` is the database's own logical clock, not anybody's wall clock.
-ORDER: Final = ("rank", "order", "arrival")
-# The keys of the index for hand-outs: what the query compares, the order, and what it passes over without a look at
-# the task (users who hold all that they may).
-READY: Final = ("waits", "tried", "needs", *ORDER, "user")
+from typing import Final
 
 # The first key of the order. A task that was given back goes before everything else: it has waited already.
 GIVEN_BACK: Final = 0
@@ -96,21 +90,15 @@ def round_of(head: int | None, here: int | None, anywhere: int | None) -> int:
     return max(1, here or 1, far if head is None else min(head, far))
 
 
-def fair_order(now: int, mine: int | None, last: int | None, flying: Collection[int] = ()) -> int:
-    """The virtual time of a new task, the second key of the queue's order.
+def fair_order(now: int, mine: int | None, last: int | None) -> int:
+    """The round of a new task (R3).
 
-    `now` is round_of its class and language, `mine` the largest one of this user's waiting tasks in the class (None:
-    the user has none waiting) and `last` the largest one of this user's tasks there that were ever handed out. A
-    user's n-th waiting task is so pushed back n rounds, and who was served in the round that is on begins in the next:
-    each user has at most one task in each round, however they are handed in.
-    `flying` are the virtual times of this user's tasks that are being added at this moment, and may wait already:
-    no two tasks share one. They do not count from their largest on, or a user who always has one under way would
-    never start again from the head.
+    `now` is round_of its class and language, `mine` the largest round of this user's waiting tasks in the class (None:
+    none waits) and `last` the largest round of this user's tasks there that were ever assigned. A user's n-th waiting
+    task is so n rounds behind, and a user who was served in the current round begins in the next: each user has at most
+    one task in each round.
     """
-    order = max(now, 0 if mine is None else mine + 1, 0 if last is None else min(last, now) + 1)
-    while order in flying:
-        order += 1
-    return order
+    return max(now, 0 if mine is None else mine + 1, 0 if last is None else min(last, now) + 1)
 
 
 def most_slots(share: float, slots: int) -> int | None:
@@ -126,36 +114,6 @@ def back_rank(priority: str) -> int:
 def is_rejudge(rank: int) -> bool:
     """Says whether a task of this rank is a run of a rejudging: every other task goes before it."""
     return rank >= RERUN_GIVEN_BACK
-
-
-def eligible(
-    executor: str,
-    needs: str,
-    wants: Collection[str],
-    failed: Collection[str],
-    others: Mapping[str, ExecutorCapacity],
-    waited: float,
-) -> bool:
-    """Says whether an executor may be given a task that came back from the executors in `failed`.
-
-    `needs` is the task's language, or empty; `wants` are the abilities that it takes; `waited` are the seconds since it
-    came back. An executor that failed a task gets it again only if no other one can judge it, or if those that can
-    have not asked for work lately, and the task has waited for PATIENCE.
-    """
-    if executor not in failed:
-        return True
-    able = [one for name, one in others.items() if name not in failed and one.can_judge(needs, wants)]
-    return not any(one.accepts or waited < PATIENCE for one in able)
-
-
-def precedence(task: Mapping[str, Any], executor: str, others: Mapping[str, ExecutorCapacity]) -> tuple[Any, ...]:
-    """The sort key of the tasks that an executor may be given.
-
-    ORDER, but for one thing: with others about, a task that this very executor failed comes after the rest of its
-    kind, as anything else is more likely to go well here.
-    """
-    failed_here = bool(others) and executor in task["tried"].split(",")
-    return is_rejudge(task["rank"]), failed_here, *(task[key] for key in ORDER)
 
 
 def waiting_reason(

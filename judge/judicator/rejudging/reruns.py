@@ -22,8 +22,8 @@ from judge.errors import ConflictError, NotFoundError
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import ProblemHash, RejudgingDocument, TaskDocument
 from judge.judicator.queue.order import RANKS
-from judge.judicator.queue.waiting import RUN
 from judge.judicator.rejudging import verdicts
+from judge.judicator.replica import WAITS
 from judge.judicator.tasks import forms
 from judge.judicator.tasks.lifecycle import Tasks
 from judge.mongodb.store import Bson
@@ -251,13 +251,13 @@ def _new_run(doc: RejudgingDocument, part: list[ObjectId], base: int, now: datet
         **forms.unjudged(),
         "priority": _PRIORITY,
         "rank": RANKS[_PRIORITY],
-        "waits": RUN,
+        "waits": WAITS,
         "digest": "",
         "created": now,
         "rejudging": doc["_id"],
         "trace": doc["trace"],
     }
-    copied = ("user", "language", "needs", "wants", "submission", "blobs")
+    copied = ("user", "language", "needs", "abilities", "submission", "blobs")
     return {
         "_id": {"$arrayElemAt": [{"$literal": _ids(doc, part)}, place]},
         **{name: {"$literal": value} for name, value in constants.items()},

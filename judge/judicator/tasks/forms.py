@@ -62,7 +62,6 @@ class HandOut:
     waiting: bool = False
     trace: str = ""
     user: str = ""
-    seat: int | None = None
     reserved: int = 0
     failed: tuple[str, ...] = ()
 
@@ -196,7 +195,7 @@ def new(submission: Submission, problem: ProblemRef | None, content: str, create
         "user": submission.user,
         "language": submission.language,
         "needs": submission.language or "",
-        **({"wants": wants} if (wants := wants_of(submission)) else {}),
+        **({"abilities": ",".join(wants)} if (wants := wants_of(submission)) else {}),
         "submission": submission.model_dump(mode="json", exclude_none=True, exclude={"trace"}),
         "trace": submission.trace or uuid.uuid4().hex,
         "problem": None if problem is None else {"name": problem.name, "hash": problem.hash},

@@ -6,57 +6,55 @@ matter how many judicators (or leaders) act at once, or how often a request arri
 
 from __future__ import annotations
 
-import functools
+import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Literal, get_args
 
 from bson import ObjectId, Timestamp
-from prometheus_client import Counter
+from prometheus_client import Counter as Metric
 from pymongo import ReturnDocument
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
 from judge import clock, failpoint, tracing
 from judge.allowance import Allowances, Quota
-from judge.errors import ConflictError, NotFoundError
+from judge.errors import ConflictError, LimitError, NotFoundError
 from judge.judicator.aside import aside
 from judge.judicator.database import Database, one_by_one
 from judge.judicator.documents import HistoryEntry, TaskDocument
 from judge.judicator.figures.counts import Counts
-from judge.judicator.gathering import Cohorts, Gathering
-from judge.judicator.queue.adding import AddsUnderWay, too_many
-from judge.judicator.queue.order import FULL_PENALTY, RANKS, Capacity, back_rank, is_rejudge
-from judge.judicator.queue.placing import BEHIND, FRONT
-from judge.judicator.queue.usage import Usage
-from judge.judicator.queue.waiting import RUN, Queue, QueueListener, lane_of
+from judge.judicator.gathering import Gathering
+from judge.judicator.hub import Hub
+from judge.judicator.queue.order import FULL_PENALTY, RANKS, back_rank, is_rejudge
+from judge.judicator.replica import WAITS, Replica
 from judge.judicator.tasks import forms, results, spans
 from judge.judicator.tasks.assigning import Assigner
 from judge.judicator.tasks.forms import HAND_OUT_FIELDS, HandOut
 from judge.judicator.tasks.reading import TaskReader
+from judge.judicator.usage import Usage
 from judge.model.messages import Completed, Executing, ProblemRef, Status, Submission, Verdict
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
-ADDED = Counter("judge_tasks_added_total", "Tasks acknowledged", ["priority"])
-COMPLETED = Counter("judge_tasks_completed_total", "Tasks completed", ["verdict"])
+ADDED = Metric("judge_tasks_added_total", "Tasks acknowledged", ["priority"])
+COMPLETED = Metric("judge_tasks_completed_total", "Tasks completed", ["verdict"])
 # An alert hears of no first one when the series begins with it.
 for _verdict in Verdict:
     COMPLETED.labels(_verdict)
-STALE = Counter("judge_stale_claims_total", "Reports about a hand-out that is no longer in force; none was committed")
-GIVEN = Counter("judge_tasks_given_back_total", "Hand-outs that ended without a verdict", ["why"])
+STALE = Metric("judge_stale_claims_total", "Reports about a hand-out that is no longer in force; none was committed")
+GIVEN = Metric("judge_tasks_given_back_total", "Hand-outs that ended without a verdict", ["why"])
 Why = Literal["executor", "restarted", "lost", "unlisted", "dead", "expired"]
 for _why in get_args(Why):
     GIVEN.labels(_why)
-CANCELLED = Counter("judge_tasks_cancelled_total", "Tasks cancelled", ["state"])
+CANCELLED = Metric("judge_tasks_cancelled_total", "Tasks cancelled", ["state"])
 
 # Of the hand-outs of a task so many are remembered.
 HISTORY: Final = 50
 # New tasks that are stored by one command; one of more bytes than this goes alone, as others would wait for it.
 _INSERTS: Final = 100
 _SMALL: Final = 256 * 1024
-# Seconds from one cohort of adds to the next one, where many come.
-_PACE: Final = 0.035
 _WORKING: Final = (Status.COMPILING, Status.RUNNING)
 # Seconds for which a heartbeat need not be written again, and how many are remembered.
 FRESH: Final = 0.5
@@ -69,32 +67,28 @@ class Tasks:
     def __init__(
         self,
         database: Database,
-        listener: QueueListener,
+        hub: Hub,
+        replica: Replica,
         attempts: int,
         allowances: Allowances | None = None,
-        fresh: float = FRESH,
     ) -> None:
-        """`attempts` is the cap after which a task ends as internal_error, `allowances` what each role may take.
-
-        A heartbeat is not written again for `fresh` seconds, which must be far below the silence after which a task is
-        taken back.
-        """
+        """`attempts` is the cap after which a task ends as internal_error, `allowances` what each role may take."""
         self._db = database
         self._tasks = database.tasks
-        self._listener = listener
+        self._hub = hub
+        self.replica = replica
         self._attempts = attempts
         self._allowances = allowances or Allowances()
         self.usage = Usage(database)
         self.counts = Counts()
-        self.queue = Queue(database, listener, self._allowances)
         self.reader = TaskReader(database)
-        self.assigner = Assigner(database, self.queue, listener, self._allowances)
-        self._adding = AddsUnderWay()
-        self.cohorts = Cohorts(_PACE)
+        self.assigner = Assigner(database, replica, hub.changed, self._allowances)
+        replica.unreadable = self._end_unreadable
+        # The number of each user's tasks that are being stored here at this moment.
+        self._adding: Counter[str] = Counter()
         self._inserts: Gathering[TaskDocument, None] = Gathering(self._insert, _INSERTS)
         # The moment at which the heartbeats of hand-outs were written here last, by claim.
         self._beats: dict[str, float] = {}
-        self._fresh = fresh
 
     # --- people ------------------------------------------------------------------------------------------------
 
@@ -116,7 +110,6 @@ class Tasks:
         submission: Submission,
         problem: ProblemRef | None,
         digest: str,
-        capacity: Capacity,
         *,
         size: int = 0,
         output: int = 0,
@@ -137,40 +130,41 @@ class Tasks:
         if own := quota.model_dump(exclude_none=True) if quota is not None else {}:
             doc["quota"] = own
         doc["rank"] = RANKS[submission.priority]
+        doc["waits"] = WAITS
         doc["arrival"] = Timestamp(0, 0)  # mongod puts its logical clock in the place of an empty timestamp
+        cap = self._allowances.of(submission.role, quota).waiting
+        if self.full(submission.user, cap):
+            log.info(
+                "user '%s' is refused another task: %d wait, the most for role '%s'",
+                *(submission.user, cap, submission.role),
+            )
+            raise too_many(submission.user, cap or 0)
+        self._adding[submission.user] += 1
         try:
-            with self._adding.begin(submission.user, doc["rank"]) as add:
-                cap = self._allowances.of(submission.role, quota).waiting
-                look = functools.partial(self.queue.place, lane_of(doc), doc["priority"], capacity)
-                full = functools.partial(self.queue.full, submission.user, cap or 0)
-                async with self._adding.admitted(submission.user, add, cap, look=look, full=full) as place:
-                    if place is None:
-                        log.info(
-                            "user '%s' is refused another task: %d wait, the most for role '%s'",
-                            *(submission.user, cap, submission.role),
-                        )
-                        raise too_many(submission.user, cap or 0)
-                    doc["order"] = self._adding.settle(submission.user, add, place.now, place.mine, place.last)
-                    doc["waits"] = BEHIND if place.behind else FRONT
-                    if sure is not None:
-                        await sure()
-                    await (self._inserts.ask(doc) if size <= _SMALL else self._tasks.insert_one(doc))
+            if sure is not None:
+                await sure()
+            await (self._inserts.ask(doc) if size <= _SMALL else self._tasks.insert_one(doc))
+            self.replica.added(doc)
         except DuplicateKeyError:
             known = await self.known(submission, digest)
             if known is None:
                 raise
             return known, False
+        finally:
+            self._adding[submission.user] -= 1
+            if not self._adding[submission.user]:
+                del self._adding[submission.user]
         ADDED.labels(submission.priority).inc()
         log.info(
             "task %s added: user '%s', %s, %s priority, trace %s",
             *(doc["_id"], doc["user"], _what(doc), doc["priority"], doc["trace"]),
         )
         spans.queued(doc, begin)
-        if doc["waits"] == FRONT:
-            self._listener.queued(doc["_id"], 0, doc["needs"])
-        else:
-            self.queue.look_later(lane_of(doc))
         return doc, True
+
+    def full(self, user: str, cap: int | None) -> bool:
+        """Says whether as many tasks of a user wait, or are being stored, as may wait at once."""
+        return cap is not None and self.replica.queue.waiting_of(user) + self._adding[user] >= cap
 
     async def _insert(self, docs: Sequence[TaskDocument]) -> list[Exception | None]:
         """Store new tasks by one command; what came of each."""
@@ -206,13 +200,11 @@ class Tasks:
             counted = purged or doc["executor"] is None
             after = await self._finish(claim_filter(held), held, end, whole=True, counted=counted)
             if after is not None:
-                if doc["executor"] is None and not rerun:
-                    await self.queue.refill(lane_of(doc))
                 CANCELLED.labels("waiting" if doc["executor"] is None else "running").inc()
                 where = f"running on {doc['executor']}" if doc["executor"] else "waiting"
                 log.info("task %s cancelled (%s), trace %s", task, where, doc.get("trace", ""))
                 if doc["executor"] is not None:
-                    self._listener.called(doc["executor"])
+                    self.assigner.called(doc["executor"])
                 return after
 
     # --- executors ---------------------------------------------------------------------------------------------
@@ -230,27 +222,32 @@ class Tasks:
     async def heartbeat(self, held: HandOut, executing: Executing) -> bool:
         """Note that an executor still works on a hand-out; False when it is no longer in force.
 
-        An executor with many short tasks reports many times a second. Right after a heartbeat of the same hand-out
-        only another status is written; progress waits for the next report.
+        The database hears of another status at once, and of progress twice a second; else the leader remembers it.
         """
         status = executing.status if executing.status in _WORKING else Status.RUNNING
         progress = results.cut(executing.progress, 200)
         turned = (status, executing.waiting) != (held.status, held.waiting)
-        if held.heartbeat and not turned and clock.monotonic() - self._beats.get(held.claim, -FRESH) < self._fresh:
+        news = (status, progress) != (held.status, held.progress)
+        self.assigner.beat(held)
+        if not turned and (not news or clock.monotonic() - self._beats.get(held.claim, -FRESH) < FRESH):
             return True
         written = clock.monotonic()
-        news = (status, progress) != (held.status, held.progress)
-        update: Bson = {"$inc": {"heartbeat": 1}}
-        if news or turned:
-            fields: TaskDocument = {"status": status.value, "progress": progress, "waiting": executing.waiting}
-            update = {"$set": fields, "$inc": {"heartbeat": 1, "version": int(news)}}
+        fields: TaskDocument = {"status": status.value, "progress": progress, "waiting": executing.waiting}
+        update: Bson = {"$set": fields, "$inc": {"heartbeat": 1, "version": int(news)}}
         done = await self._tasks.update_one(claim_filter(held), update)
         if len(self._beats) >= _BEATS:
             self._beats.clear()
         self._beats[held.claim] = written
-        if done.matched_count and news:
-            self._listener.changed(held.id)
-        return bool(done.matched_count)
+        if not done.matched_count:
+            return False
+        self.assigner.note(
+            dataclasses.replace(
+                held, status=status.value, progress=progress, waiting=executing.waiting, heartbeat=held.heartbeat + 1
+            )
+        )
+        if news:
+            self._hub.changed(held.id)
+        return True
 
     async def complete(self, held: HandOut, completed: Completed) -> bool:
         """Commit a verdict; True when it is committed now, False when nothing matched (ask `settled` then)."""
@@ -325,7 +322,7 @@ class Tasks:
         rank = back_rank(held.priority)
         fields: TaskDocument = {
             "status": Status.RETRYING.value,
-            "waits": RUN if is_rejudge(rank) else FRONT,
+            "waits": WAITS,
             "failed": failers,
             "tried": ",".join(failers),
             "executor": None,
@@ -337,25 +334,50 @@ class Tasks:
         }
         update: Bson = {
             "$set": fields,
-            "$unset": {"seat": ""},
             "$inc": {"version": 1},
             "$currentDate": {"returned": True},
             **_remember(entry),
         }
         after = await self._tasks.find_one_and_update(
-            same, update, {"needs": 1, "attempt": 1}, return_document=ReturnDocument.AFTER
+            same, update, {"version": 1}, return_document=ReturnDocument.AFTER
         )
         if after is None:
             return False
+        self.assigner.forget(held)
+        if not self.replica.returned(held.id, failers, after["version"]):
+            await self.replica.refresh(held.id)
         log.warning(
             "task %s given back by %s (attempt %d), trace %s: %s",
             *(held.id, held.executor, held.attempt, held.trace, entry["reason"]),
         )
-        self._listener.queued(held.id, held.attempt, after["needs"])
-        self._listener.changed(held.id)
-        if held.seat is not None:
-            await self.queue.freed(held.user)
+        self._hub.changed(held.id)
         return True
+
+    async def _end_unreadable(self, task: ObjectId, exc: Exception) -> None:
+        """End a task whose document makes no sense, so that it holds up nothing else."""
+        result = results.gave_up([])
+        result["reason"] = f"the stored submission cannot be read ({type(exc).__name__}); submit it again"
+        end: TaskDocument = {
+            "status": Verdict.JE.about.status.value,
+            "verdict": Verdict.JE.value,
+            "result": result,
+            "done": True,
+            "executor": None,
+            "progress": "",
+            "latency": None,
+        }
+        update: Bson = {
+            "$set": end,
+            "$currentDate": {"finished": True},
+            "$unset": {"waits": ""},
+            "$inc": {"version": 1},
+        }
+        done = await self._tasks.update_one({"_id": task, "done": False}, update)
+        self.replica.ended(task)
+        if done.matched_count:
+            COMPLETED.labels("JE").inc()
+            self._hub.changed(task)
+            log.error("task %s is ended, its document cannot be read: %s", task, exc)
 
     # --- both --------------------------------------------------------------------------------------------------
 
@@ -389,7 +411,7 @@ class Tasks:
             "$set": fields,
             # By the database's clock: retention deletes by it, and a judicator's own may be days behind.
             "$currentDate": {"finished": True},
-            "$unset": {"waits": "", "seat": "", "reserved": ""},
+            "$unset": {"waits": "", "reserved": ""},
             "$inc": {"version": 1, **({"bytes": added} if added else {})},
             **({} if entry is None else _remember(entry)),
             **({} if blob is None else {"$addToSet": {"blobs": blob}}),
@@ -397,15 +419,15 @@ class Tasks:
         projection = None if whole else {"version": 1}
         after = await self._tasks.find_one_and_update(same, update, projection, return_document=ReturnDocument.AFTER)
         if after is not None:
-            self._listener.changed(after["_id"], after["version"], done=True)
+            self.assigner.forget(held)
+            self.replica.ended(after["_id"])
+            self._hub.changed(after["_id"], after["version"], done=True)
             if "verdict" in end:
                 self.counts.ended(str(end["verdict"]), fields["latency"] or 0.0, rerun=is_rejudge(RANKS[held.priority]))
             spans.ended(held, end)
             failpoint.hit("task-ended")
             if counted:
                 self.usage.later(held.user, added)
-            if held.seat is not None:
-                await self.queue.freed(held.user)
         return after
 
     async def remove_finished(self, before: Any, count: int) -> int:
@@ -420,6 +442,14 @@ class Tasks:
         if deleted == len(docs):  # else somebody else has a part of them, and the recount will see
             await self.usage.gone(docs)
         return deleted
+
+
+def too_many(user: str, cap: int) -> LimitError:
+    """The refusal of a user who has as many tasks waiting as may wait."""
+    return LimitError(
+        f"{cap} submissions of user '{user}' wait to be judged, and no more may wait at once; "
+        "hand in again when some of them are judged, or cancel some"
+    )
 
 
 def claim_filter(held: HandOut) -> Bson:
