@@ -310,7 +310,7 @@ def test_a_judicator_that_dies_while_purging_leaves_nothing_that_a_repetition_do
     world: World, tmp_path: Any, failpoint: str
 ) -> None:
     config, doomed = dying(world, tmp_path, failpoint)
-    two = world.judicator("j2", **PATIENT)
+    two = world.judicator("j2", leads=False, **PATIENT)
     people, executor = world.client(timeout=30.0), world.executor(slots=8)
     shas = [people.put_blob(f"blob {n}".encode()) for n in range(5)]
     ids = [add(people, user="eve", tests=[m.Test(name="1", input_blob=sha)]) for sha in shas]
@@ -485,7 +485,7 @@ def test_a_judicator_that_dies_beside_the_counter_leaves_what_the_recount_mends(
     """Between a task's write and its counter's."""
     config, doomed = dying(world, tmp_path, failpoint)
     first = world.stack.enter_context(RpcClient(lambda: [config.listen], world.tls("gw", "gateway"), timeout=3.0))
-    two = world.judicator("j2", **PATIENT)
+    two = world.judicator("j2", leads=False, **PATIENT)
     people, executor = world.client(timeout=30.0), world.executor()
     if failpoint == "add-stored":
         with pytest.raises(JudgeError):
