@@ -310,7 +310,7 @@ class Judge0(Model):
         default_factory=list,
         description="Names of the gateway under which it is all there is, at the root; none by default.",
     )
-    origins: list[str] | None = Field(
+    origins: list[Annotated[str, Field(pattern=r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)$")]] | None = Field(
         default=None,
         description="Web sites whose scripts may call it; by default all, or none where there is a guest.",
     )

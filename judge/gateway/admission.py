@@ -38,8 +38,8 @@ from judge.text import size
 PATH: Final = "/.judge/admission"
 # Bytes that a client may send who is not known (nginx.conf.j2 has the figure, too): a log-in with room to spare.
 SMALL_BODY: Final = 64 * 1024
-# Endpoints that cost nothing. The daemon's check asks for `alive`, and must not wait for a share.
-_FREE: Final = frozenset({"admission", "api.alive"})
+# Endpoints that hold calls until something changes. The application bounds these calls by itself.
+_HOLDING: Final = frozenset({"api.get", "judge0.ce.create", "judge0.extra.create"})
 _API: Final = "/api"
 _LOGIN: Final = "/login"
 _BLOBS: Final = f"{_API}/v1/blobs/"
@@ -162,23 +162,27 @@ class Admission:
             principal = self._identify(method, path)
         except UnavailableError:
             return Response(status=401)
-        guest = principal is None and self._guests(path, method)
-        if principal is None and not (guest and length == ""):
-            return Response(status=403 if guest else 401)
-        blob = principal is not None and principal.judges and method == "PUT" and path.startswith(_BLOBS)
+        if principal is None:
+            return Response(status=403 if self._guests(path, method) else 401)
+        blob = principal.judges and method == "PUT" and path.startswith(_BLOBS)
+        if path.startswith(_BLOBS) and not blob:  # nginx takes more there than elsewhere
+            return Response(status=403)
         most = max(limits.blob_bytes, limits.body_bytes) if blob else limits.body_bytes
         if length.isdigit() and int(length[:20]) > most:
             return Response(status=403)
-        person = f"user {principal.user}" if principal else f"guest {group(request.remote_addr or '')}"
+        person = f"{'judge' if principal.judges else 'user'} {principal.user}"
         return Response(status=204, headers={"Judge-Person": quote(person)})
 
     # --- requests ------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         g.admitted = contextlib.ExitStack()
-        if request.endpoint in _FREE:
+        if request.endpoint == "api.alive":  # the daemon's check asks for it, and must not wait for a share
             return
         address = group(request.remote_addr or "")
+        if request.endpoint == "admission":
+            g.admitted.enter_context(self._shares.share(address))
+            return
         if request.method == "POST" and request.path == _LOGIN:
             self._begin_login(address)  # nginx has them wait for one another
             return
@@ -188,7 +192,7 @@ class Admission:
             principal = self._identify(request.method, request.path)
             if principal is None and length > SMALL_BODY and self._guests(request.path, request.method):
                 raise TooLargeError(f"the body is too large; without a token at most {size(SMALL_BODY)} are taken")
-        if request.args.get("wait") in {None, "", "0"}:  # the application bounds the calls that it holds
+        if request.endpoint not in _HOLDING or request.args.get("wait") in {None, "", "0", "false"}:
             g.admitted.enter_context(self._shares.share(f"user {principal.user}" if principal else address))
         if length > _HEAVY and not request.path.startswith(_BLOBS):
             if not self._heavy.acquire(timeout=4 * _PATIENCE):

@@ -74,6 +74,7 @@ def create_app(config: GatewayConfig) -> Flask:
     app.before_request(_begin)
     app.after_request(_finish)
     Admission(config, tokens, known, sessions).register(app)
+    app.before_request(_check_form)
     app.register_error_handler(JudgeError, _known)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, _unknown)
@@ -83,6 +84,9 @@ def create_app(config: GatewayConfig) -> Flask:
 def _begin() -> None:
     g.started = clock.monotonic()
     trace.begin(request)
+
+
+def _check_form() -> None:
     # The parser of the other kind of form bounds its fields itself.
     if request.mimetype == _PLAIN_FORM and request.get_data().count(b"&") > _FIELDS:
         raise UsageError(f"the form has more than {_FIELDS} fields")

@@ -40,10 +40,12 @@ _TEMPLATE: Final = Path(__file__).with_name("nginx.conf.j2")
 _CONNECTIONS: Final = 16_384
 # Files that nginx has open beside two for each connection.
 _SPARE_FILES: Final = 512
-# At once: connections of one client, of these downloads; large bodies of one person and of all.
-_CONNECTIONS_EACH, _DOWNLOADS_EACH, _LARGE_EACH, _LARGE_ALL = 1_000, 40, 8, 32
+# At once: connections of one client, of these downloads; large bodies of one person, of all users and of all judges.
+_CONNECTIONS_EACH, _DOWNLOADS_EACH, _LARGE_EACH, _LARGE_USERS, _LARGE_JUDGES = 1_000, 40, 8, 32, 16
 # Requests of one client without a credential: at once, a second, and those that may wait.
 _STRANGERS_AT_ONCE, _STRANGERS_RATE, _STRANGERS_BURST = 50, 50, 500
+# Requests of one client: at once, a second, and those that may wait.
+_CLIENT_AT_ONCE, _CLIENT_RATE, _CLIENT_BURST = 300, 600, 2000
 # Requests of one credential: at once, a second, and those that may wait.
 _CREDENTIAL_AT_ONCE, _CREDENTIAL_RATE, _CREDENTIAL_BURST = 100, 300, 1000
 # Log-ins of one client: at once, a second, and those that may wait.
@@ -71,6 +73,9 @@ def render(config: GatewayConfig, spool: Path, connections: int, backlog: int) -
         backlog=backlog,
         blob_bytes=max(config.limits.blob_bytes, config.limits.body_bytes),
         body_bytes=config.limits.body_bytes,
+        client_at_once=_CLIENT_AT_ONCE,
+        client_burst=_CLIENT_BURST,
+        client_rate=_CLIENT_RATE,
         connections=connections,
         connections_each=_CONNECTIONS_EACH,
         credential_at_once=_CREDENTIAL_AT_ONCE,
@@ -81,8 +86,9 @@ def render(config: GatewayConfig, spool: Path, connections: int, backlog: int) -
         judge0=judge0.prefix if judge0 else "",
         judge0_hosts=judge0.hosts if judge0 else [],
         judge0_origins=judge0.let_in if judge0 else [],
-        large_all=_LARGE_ALL,
         large_each=_LARGE_EACH,
+        large_judges=_LARGE_JUDGES,
+        large_users=_LARGE_USERS,
         listen=config.listen,
         proxied=config.proxied,
         logins_at_once=_LOGINS_AT_ONCE,
@@ -105,7 +111,9 @@ def errors(config: GatewayConfig) -> dict[str, bytes]:
         400: UsageError("the request cannot be understood: its head is not valid HTTP, or too large"),
         401: UnauthorizedError(f"no valid token or session came along; without one at most {small} are taken"),
         404: NotFoundError("there is no such file here"),
-        413: TooLargeError(f"the body is too large; without a token at most {small} are taken, with one {large}"),
+        413: TooLargeError(
+            f"the body is too large; without a token at most {small} are taken, and none in chunks; with one {large}"
+        ),
         429: LimitError("too many connections or large bodies of yours are open at once; try again in a few seconds"),
         503: UnavailableError("this gateway's server does not answer; try again in a few seconds"),
     }

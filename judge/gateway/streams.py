@@ -273,7 +273,7 @@ class Streams:
         """Ask for changes while anybody listens. A thread runs it."""
         place: str | None = None
         warning = ""
-        with contextlib.suppress(RuntimeError):  # the loop has ended
+        with contextlib.suppress(RuntimeError), self._follower():  # the loop has ended
             while self._goes_on():
                 try:
                     reply = self._ask(ChangesRequest(after=place, wait=_WAIT if place else 0.0))
@@ -286,6 +286,15 @@ class Streams:
                 warning = ""
                 place = reply.place
                 loop.call_soon_threadsafe(self._happened, reply)
+
+    @contextlib.contextmanager
+    def _follower(self) -> Iterator[None]:
+        """The next listener starts a thread again, however this one ends."""
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._following = False
 
     def _goes_on(self) -> bool:
         """Whether anybody listens, or did a moment ago. The thread calls it."""

@@ -64,6 +64,8 @@ def render_ini(config: GatewayConfig, backlog: int) -> str:
         "worker-reload-mercy": 3,
         "disable-logging": "true",
         "buffer-size": 65535,
+        # Each header of a request is one.
+        "max-vars": 4096,
         "harakiri": HARAKIRI,
         "socket-timeout": _SOCKET_TIMEOUT,
         "ignore-sigpipe": "true",

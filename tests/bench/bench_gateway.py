@@ -43,7 +43,9 @@ def measure(ledger: Ledger, work: Path) -> None:
             world.judicator(allowances=allowances)
             imported(world.client(), PROBLEM)
             settings = make_config(work / "gateway", world.etcd_config, world.tls("gateway-1", "gateway"))
-            rows = [{"user": one, "role": "user", "sha256": token_digest(f"token-{one}")} for one in people]
+            rows = [
+                {"user": one, "role": "user", "sha256": token_digest(f"token-of-the-bench-{one}")} for one in people
+            ]
             settings.tokens.write_text(yaml.safe_dump({"tokens": rows}))
             with running_gateway(settings, work / "gateway") as url:
                 port = int(url.rpartition(":")[2])

@@ -36,7 +36,7 @@ class _Crowd:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
             user = number % (LISTENERS // EACH)
             writer.write(
-                f"GET /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-{user}\r\n"
+                f"GET /api/v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer token-of-the-bench-{user}\r\n"
                 f"X-Forwarded-For: 10.0.{number // 250}.{number % 250}\r\n\r\n".encode()
             )
             head = await reader.readuntil(b"\r\n\r\n")
@@ -63,7 +63,7 @@ def measure(ledger: Ledger, work: Path) -> None:
                 work / "gw", world.etcd_config, world.tls("gateway-1", "gateway"), processes=1, threads=4, proxied=True
             )
             rows = [
-                {"user": f"u{one}", "role": "admin", "sha256": token_digest(f"token-{one}")}
+                {"user": f"u{one}", "role": "admin", "sha256": token_digest(f"token-of-the-bench-{one}")}
                 for one in range(LISTENERS // EACH)
             ]
             settings.tokens.write_text(yaml.safe_dump({"tokens": rows}))

@@ -63,7 +63,8 @@ def request(user: str, number: int, each: int) -> bytes:
     body = json.dumps(made[0] if each == 1 else {"submissions": made})
     path = "/api/v1/submissions" if each == 1 else "/api/v1/submissions/batch"
     return (
-        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer token-{user}\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        f"Authorization: Bearer token-of-the-bench-{user}\r\n"
         f"Idempotency-Key: {uuid.uuid4()}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n{body}"
     ).encode()

@@ -119,6 +119,23 @@ def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(
         assert listed[:2] == [None, "ada"]
 
 
+def test_only_calls_that_are_held_take_no_share(prepared: Prepared, tmp_path: Path, counted: list[str]) -> None:
+    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
+    prepared.tasks()
+    with serving_app(settings) as app:
+        client = app.test_client()
+        headers = {"Authorization": f"Bearer {USER}"}
+        for path, takes in (
+            ("/api/v1/whoami?wait=1", True),
+            ("/judge0/languages?wait=true", True),
+            (f"/api/v1/submissions/{'0' * 24}", True),
+            (f"/api/v1/submissions/{'0' * 24}?wait=1", False),
+        ):
+            counted.clear()
+            client.get(path, headers=headers)
+            assert bool(counted) == takes, path
+
+
 def test_guests_are_shut_out_with_the_account_they_count_as(prepared: Prepared, tmp_path: Path) -> None:
     settings = make_config(
         tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), judge0={"guest": "visitor"}

@@ -198,12 +198,23 @@ def test_withheld_bodies_of_strangers_are_small(settings, address, base):
 
 def test_a_large_body_of_a_stranger_is_never_stored(settings, address, base):
     fields = b"Content-Length: 1900000\r\n"
-    for path, token in ((b"/api/v1/submissions", b""), (b"/submit", b""), (b"/api/v1/submissions", bearer("nobody"))):
-        with connect(address) as client:
-            with contextlib.suppress(ConnectionError):
-                client.sendall(b"POST %s HTTP/1.1\r\n%s%s%s\r\n" % (path, HEAD, token, fields) + b"x" * 500_000)
-            assert client.recv(12) == b"HTTP/1.1 401"
-            assert stored(settings) == 0
+    for method, path, token, status in (
+        (b"POST", b"/api/v1/submissions", b"", b"401"),
+        (b"POST", b"/submit", b"", b"401"),
+        (b"POST", b"/api/v1/submissions", bearer("nobody"), b"401"),
+        (b"POST", b"/api/v1/alive", b"", b"413"),
+        (b"GET", b"/api/v1/alive", b"", b"413"),
+        (b"PUT", b"/api/v1/blobs/" + b"0" * 64, bearer(USER), b"413"),
+        (b"POST", b"/.judge/events", b"", b"404"),
+        (b"POST", b"/static/app.css", b"", b"404"),
+    ):
+        for length in (fields, b"Transfer-Encoding: chunked\r\n"):
+            body = b"x" * 500_000 if length == fields else b"7a120\r\n" + b"x" * 500_000
+            with connect(address) as client:
+                with contextlib.suppress(ConnectionError):
+                    client.sendall(b"%s %s HTTP/1.1\r\n%s%s%s\r\n" % (method, path, HEAD, token, length) + body)
+                assert client.recv(12)[9:] == status, (path, length)
+                assert stored(settings) == 0, (path, length)
 
 
 def all_of(client):
@@ -219,8 +230,21 @@ def put(token, length, path=b"/api/v1/blobs/" + b"0" * 64, method=b"PUT"):
     return b"%s %s HTTP/1.1\r\n%s%sContent-Length: %d\r\n\r\n" % (method, path, HEAD, bearer(token), length)
 
 
+def test_a_short_cookie_is_no_credential(base):
+    """A client that sends another one with each request waits like a stranger."""
+
+    def ask(number):
+        headers = {"Cookie": f"z={number}"}
+        return httpx.get(f"{base}/api/v1/errors/usage", headers=headers, trust_env=False, timeout=30).status_code
+
+    started = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(ask, range(150))) <= {200, 429}
+    assert time.monotonic() - started > 1.5
+
+
 def test_one_person_sends_some_large_bodies_at_once(settings, base, address):
-    """Of one person eight, of all thirty-two: so the disk that bodies take is bounded."""
+    """Eight, and a bound holds for all people together: so the disk that bodies take is bounded."""
     with contextlib.ExitStack() as stack:
         for _ in range(8):
             client = stack.enter_context(connect(address))
