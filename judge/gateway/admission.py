@@ -18,7 +18,7 @@ from flask import Flask, Response, g, request
 from judge import clock
 from judge.config import GatewayConfig
 from judge.crowd import group
-from judge.errors import JudgeError, LimitError, TooLargeError, UnavailableError
+from judge.errors import LimitError, TooLargeError, UnavailableError
 from judge.gateway import devices
 from judge.gateway.auth import (
     FileTokens,
@@ -238,26 +238,17 @@ class Admission:
         with self._lock:
             sure = name is not None and self._throttle.knows(address, name)
             wait = 0.0 if sure else self._throttle.wait(address, clock.monotonic())
-            if not sure and not wait:
-                self._throttle.failed(address, clock.monotonic())
         if wait:
             raise _too_many(request.remote_addr or "", wait)
-        try:
-            principal = self._known.by_token(token, request.remote_addr or "")
-        except JudgeError:
-            if not sure:
-                self._forgive(address)
-            raise
+        principal = self._known.by_token(token, request.remote_addr or "")
         g.identified = token, principal
-        if principal is not None and not sure:
-            self._forgive(address)
-            with self._lock:
+        # Counted afterwards: many people behind one address may come at once for the first time.
+        with self._lock:
+            if principal is None:
+                self._throttle.failed(address, clock.monotonic())
+            elif not sure:
                 self._throttle.came_in(address, name or "")
         return principal
-
-    def _forgive(self, address: str) -> None:
-        with self._lock:
-            self._throttle.forgive(address, clock.monotonic())
 
     def _fingerprint(self, token: str) -> str | None:
         listed = self._tokens.find(token)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import itertools
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from judge.gateway.auth import JUDGE0_HEADERS, FileTokens
 from judge.judge0.tokens import token_of
 from judge.model.overview import UsageReply, UsageRequest
 from judge.model.people import NameState
-from tests.support.gateway import ADMIN, OTHER, USER, Prepared, make_config, serving_app
+from tests.support.gateway import ADMIN, OTHER, USER, Prepared, make_config, serving_app, write_tokens
 from tests.support.servers import wait_for
 
 
@@ -146,3 +147,18 @@ def test_guests_are_shut_out_with_the_account_they_count_as(prepared: Prepared, 
         prepared.answers["name_state"] = lambda asked: NameState(disabled=asked.name == "visitor")
         wait_for(lambda: client.get("/judge0/statuses").status_code == 401, 5, what="the end of guests")
         assert client.get("/judge0/statuses", headers={"X-Auth-Token": USER}).status_code == 200
+
+
+def test_many_who_come_for_the_first_time_from_one_address_are_let_in(prepared: Prepared, tmp_path: Path) -> None:
+    """Nobody has failed, so nobody waits, however many requests are under way at once."""
+    people = [(f"p{number}", "user", f"a-token-of-somebody-{number:0>20}") for number in range(60)]
+    settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
+    write_tokens(settings.tokens, people)
+    prepared.answers["usage"] = nothing
+    with serving_app(settings) as app, concurrent.futures.ThreadPoolExecutor(60) as pool:
+
+        def ask(token: str) -> int:
+            answer = app.test_client().get("/api/v1/whoami", headers={"Authorization": f"Bearer {token}"})
+            return answer.status_code
+
+        assert set(pool.map(ask, [token for _, _, token in people])) == {403}
