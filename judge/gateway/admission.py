@@ -40,6 +40,7 @@ PATH: Final = "/.judge/admission"
 SMALL_BODY: Final = 64 * 1024
 # Endpoints that hold calls until something changes. The application bounds these calls by itself.
 _HOLDING: Final = frozenset({"api.get", "judge0.ce.create", "judge0.extra.create"})
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _API: Final = "/api"
 _LOGIN: Final = "/login"
 _BLOBS: Final = f"{_API}/v1/blobs/"
@@ -65,8 +66,8 @@ class ThreadShares:
     """The share of each client in the threads of this process; safe to use from many threads."""
 
     def __init__(self, threads: int) -> None:
-        """A client may hold a quarter of `threads`. Another quarter may wait for their turns."""
-        self._each = max(1, threads // 4)
+        """A client may hold an eighth of `threads`. A quarter may wait for their turns."""
+        self._each = max(1, threads // 8)
         self._waiters = max(1, threads // 4)
         self._waiting = 0
         self._held: Counter[str] = Counter()
@@ -193,7 +194,10 @@ class Admission:
             if principal is None and length > SMALL_BODY and self._guests(request.path, request.method):
                 raise TooLargeError(f"the body is too large; without a token at most {size(SMALL_BODY)} are taken")
         if request.endpoint not in _HOLDING or request.args.get("wait") in {None, "", "0", "false"}:
-            g.admitted.enter_context(self._shares.share(f"user {principal.user}" if principal else address))
+            # A flood of one kind leaves the same person the other kind.
+            kind = "reads" if request.method in _READING else "changes"
+            client = f"user {principal.user}" if principal else address
+            g.admitted.enter_context(self._shares.share(f"{client} {kind}"))
         if length > _HEAVY and not request.path.startswith(_BLOBS):
             if not self._heavy.acquire(timeout=4 * _PATIENCE):
                 raise UnavailableError("this gateway reads many large bodies already; try again in a few seconds")

@@ -13,7 +13,7 @@ from judge.model import messages as m
 from tests.support.gateway import OTHER, USER, Prepared, make_config, make_task, running_gateway
 from tests.support.servers import wait_for
 
-THREADS, FLOOD = 16, 24
+THREADS, FLOOD = 64, 24
 
 
 class _Slow:

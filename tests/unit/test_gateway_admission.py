@@ -27,8 +27,8 @@ def config(work) -> GatewayConfig:
 # --- shares of threads -------------------------------------------------------------------------------------------
 
 
-def test_a_client_has_a_quarter_of_the_threads():
-    shares = ThreadShares(16)
+def test_a_client_has_an_eighth_of_the_threads():
+    shares = ThreadShares(32)
     with shares.share("ada"), shares.share("ada"), shares.share("ada"), shares.share("ada"):
         with pytest.raises(BusyError, match="too many requests of yours"), shares.share("ada", patience=0.01):
             pass
@@ -63,7 +63,7 @@ def test_a_request_waits_for_the_end_of_another_of_its_client():
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60))
 def test_shares_hold_whoever_comes_and_goes(steps):
-    shares = ThreadShares(12)
+    shares = ThreadShares(24)
     held = {client: [] for client in "abc"}
     for client, comes in steps:
         if comes:
