@@ -40,7 +40,7 @@ def hand_in(url: str, token: str) -> int:
     return httpx.post(path, json=body, headers=headers, trust_env=False, timeout=30).status_code
 
 
-def test_a_flood_has_an_eighth_of_the_turns_and_the_rest_is_others(etcd_endpoint: str, tmp_path: Path) -> None:
+def test_a_flood_has_an_eighth_of_the_threads_and_the_rest_is_for_others(etcd_endpoint: str, tmp_path: Path) -> None:
     slow: Any = _Slow()
     with Prepared(tmp_path / "world", etcd_endpoint).serving() as prepared:
         prepared.answers["add"] = slow.add
