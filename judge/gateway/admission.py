@@ -66,9 +66,9 @@ class ThreadShares:
     """The share of each client in the threads of this process; safe to use from many threads."""
 
     def __init__(self, threads: int) -> None:
-        """A client may hold an eighth of `threads`. A quarter may wait for their turns."""
+        """A client may hold an eighth of `threads`. A half may wait for their turns."""
         self._each = max(1, threads // 8)
-        self._waiters = max(1, threads // 4)
+        self._waiters = max(1, threads // 2)
         self._waiting = 0
         self._held: Counter[str] = Counter()
         self._released = threading.Condition()

@@ -43,13 +43,13 @@ _SPARE_FILES: Final = 512
 # At once: connections of one client, of these downloads; large bodies of one person, of all users and of all judges.
 _CONNECTIONS_EACH, _DOWNLOADS_EACH, _LARGE_EACH, _LARGE_USERS, _LARGE_JUDGES = 1_000, 40, 8, 32, 16
 # Requests of one client without a credential: at once, a second, and those that may wait.
-_STRANGERS_AT_ONCE, _STRANGERS_RATE, _STRANGERS_BURST = 50, 50, 500
+_STRANGERS_AT_ONCE, _STRANGERS_RATE, _STRANGERS_BURST = 16, 30, 500
 # Requests of one client: at once, a second, and those that may wait.
 _CLIENT_AT_ONCE, _CLIENT_RATE, _CLIENT_BURST = 300, 600, 2000
 # Requests of one credential: at once, a second, and those that may wait.
 _CREDENTIAL_AT_ONCE, _CREDENTIAL_RATE, _CREDENTIAL_BURST = 100, 300, 1000
 # Log-ins of one client: at once, a second, and those that may wait.
-_LOGINS_AT_ONCE, _LOGINS_RATE, _LOGINS_BURST = 16, 30, 200
+_LOGINS_AT_ONCE, _LOGINS_RATE, _LOGINS_BURST = 12, 8, 200
 _ANSWER_BYTES: Final = 1024**3
 _LEVEL: Final = re.compile(r"\[(debug|info|notice|warn|error|crit|alert|emerg)\]")
 _LEVELS: Final = {

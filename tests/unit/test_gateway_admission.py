@@ -39,7 +39,7 @@ def test_a_client_has_an_eighth_of_the_threads():
 
 
 def test_a_request_waits_for_the_end_of_another_of_its_client():
-    shares, begun = ThreadShares(4), threading.Event()
+    shares, begun = ThreadShares(2), threading.Event()
     order = []
 
     def wait():
@@ -54,7 +54,7 @@ def test_a_request_waits_for_the_end_of_another_of_its_client():
         while not shares._waiting:
             pass
         with pytest.raises(BusyError), shares.share("ada", patience=20):
-            pass  # a quarter of the threads wait already
+            pass  # half of the threads wait already
         order.append("first")
     thread.join(20)
     assert order == ["first", "second"]
