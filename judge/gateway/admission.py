@@ -38,6 +38,8 @@ from judge.text import size
 PATH: Final = "/.judge/admission"
 # Bytes that a client may send who is not known (nginx.conf.j2 has the figure, too): a log-in with room to spare.
 SMALL_BODY: Final = 64 * 1024
+# Questions of the daemon and of nginx, which must not wait for a share.
+_FREE: Final = frozenset({"admission", "api.alive"})
 # Endpoints that hold calls until something changes. The application bounds these calls by itself.
 _HOLDING: Final = frozenset({"api.get", "judge0.ce.create", "judge0.extra.create"})
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -178,12 +180,9 @@ class Admission:
 
     def _begin(self) -> None:
         g.admitted = contextlib.ExitStack()
-        if request.endpoint == "api.alive":  # the daemon's check asks for it, and must not wait for a share
+        if request.endpoint in _FREE:
             return
         address = group(request.remote_addr or "")
-        if request.endpoint == "admission":
-            g.admitted.enter_context(self._shares.share(address))
-            return
         if request.method == "POST" and request.path == _LOGIN:
             self._begin_login(address)  # nginx has them wait for one another
             return

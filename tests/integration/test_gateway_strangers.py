@@ -183,8 +183,11 @@ def stored(settings):
         for path in Path("/proc").glob("[0-9]*/cmdline")
         if b"gateway-nginx.conf" in path.read_bytes() and path.parent.joinpath("cwd").resolve() == settings.run_dir
     ]
-    files = [path for path in Path(f"/proc/{process}/fd").iterdir() if "/bodies/" in str(path.readlink())]
-    return sum(path.stat().st_size for path in files)
+    size = 0
+    for path in Path(f"/proc/{process}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # it was closed just now
+            size += path.stat().st_size if "/bodies/" in str(path.readlink()) else 0
+    return size
 
 
 def test_withheld_bodies_of_strangers_are_small(settings, address, base):
