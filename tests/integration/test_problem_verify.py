@@ -54,7 +54,7 @@ def test_scores_are_kept_and_shown(cluster: Cluster) -> None:
     source = PACKAGES / "packing/submissions/accepted/greedy.py"
     shown = ctl(cluster, "submit", "-p", "packing", "--full", "--mode", "full", str(source)).stdout
     assert "score 89.77778" in shown
-    assert "secret/2_few" in shown and "29.7778" in shown
+    assert "secret/2_few" in shown and "29.77778" in shown
     info = ctl(cluster, "problem", "show", "packing").stdout
     assert "scoring" in info and "secret/1_fits" in info and "score (python3, 1 files)" in info
 
