@@ -49,6 +49,7 @@ _BLOBS: Final = f"{_API}/v1/blobs/"
 _FREE_FAILURES, _SECONDS_EACH = 20, 3.0
 # Seconds for which a request waits while others of its client are served.
 _PATIENCE: Final = 5.0
+_LOGIN_PATIENCE: Final = 15.0
 # A body above this size takes several times its size in memory.
 _HEAVY: Final = 1024**2
 _PIECE: Final = 256 * 1024
@@ -184,7 +185,9 @@ class Admission:
             return
         address = group(request.remote_addr or "")
         if request.method == "POST" and request.path == _LOGIN:
-            self._begin_login(address)  # nginx has them wait for one another
+            # Log-ins of one address wait for one another: those under way count as failed until they are answered.
+            g.admitted.enter_context(self._shares.share(f"{address} log-ins", _LOGIN_PATIENCE))
+            self._begin_login(address)
             return
         length = request.content_length or 0
         principal = None
