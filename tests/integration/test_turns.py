@@ -110,8 +110,9 @@ def problem(work: Path, cpu: int, sleep: int, count: int, allowance: Allowance, 
 
 def verdicts(executor: Executor) -> list[tuple[Verdict, bool]]:
     """Of the finished job's tests, and whether each was repeated."""
-    finished = executor.heard(Finished)
-    return [(test.verdict, test.repeated is not None) for test in finished.completed.result.tests]
+    result = executor.heard(Finished).completed.result
+    assert result.tests, result
+    return [(test.verdict, test.repeated is not None) for test in result.tests]
 
 
 def test_sleeping_past_ones_own_wall_limit_holds_nobody_up(executor, closed):
