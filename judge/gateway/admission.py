@@ -30,8 +30,7 @@ from judge.gateway.auth import (
     token_digest,
     token_with,
 )
-from judge.gateway.known import Known
-from judge.gateway.sessions import LiveSessions
+from judge.gateway.identity import Identities
 from judge.gateway.throttle import AddressThrottle
 from judge.text import size
 
@@ -137,11 +136,10 @@ class Routing:
 class Admission:
     """The admission of one process."""
 
-    def __init__(self, config: GatewayConfig, tokens: FileTokens, known: Known, sessions: LiveSessions) -> None:
+    def __init__(self, config: GatewayConfig, tokens: FileTokens, identities: Identities) -> None:
         self._config = config
         self._tokens = tokens
-        self._known = known
-        self._sessions = sessions
+        self._identities = identities
         self._judge0 = config.judge0.prefix if config.judge0.enabled else None
         self._shares = ThreadShares(config.threads)
         self._heavy = threading.BoundedSemaphore(_HEAVY_AT_ONCE)
@@ -238,7 +236,7 @@ class Admission:
         """
         token = token_with(method, path, self._judge0, request.headers.get, request.args.get)
         if token is None:
-            return self._sessions.current() if session_counts(method, path, self._judge0) else None
+            return self._identities.by_session() if session_counts(method, path, self._judge0) else None
         address = group(request.remote_addr or "")
         name = self._fingerprint(token)
         with self._lock:
@@ -246,7 +244,7 @@ class Admission:
             wait = 0.0 if sure else self._throttle.wait(address, clock.monotonic())
         if wait:
             raise _too_many(request.remote_addr or "", wait)
-        principal = self._known.by_token(token, request.remote_addr or "")
+        principal = self._identities.by_token(token, request.remote_addr or "")
         g.identified = token, principal
         # Counted afterwards: many people behind one address may come at once for the first time.
         with self._lock:

@@ -19,16 +19,15 @@ from judge.gateway.api import answers, routes
 from judge.gateway.api import handlers as api
 from judge.gateway.auth import FileTokens, below, cookie_name, read_session_key, sign_with
 from judge.gateway.cluster import Cluster
+from judge.gateway.identity import Identities
 from judge.gateway.judge0 import routes as judge0
 from judge.gateway.judge0 import wire
-from judge.gateway.known import Known
 from judge.gateway.notes import Notes
 from judge.gateway.pacing import paced
 from judge.gateway.pages import people as pages
 from judge.gateway.pages import views
 from judge.gateway.policy import HEADERS, SECURE_HEADERS
 from judge.gateway.providers import Providers
-from judge.gateway.sessions import LiveSessions
 from judge.gateway.statements.shown import Shown
 from judge.model.rate import rate_of
 from judge.rpc.session import LIFETIME
@@ -64,16 +63,15 @@ def create_app(config: GatewayConfig) -> Flask:
         SESSION_REFRESH_EACH_REQUEST=False,
     )
     tokens, cluster = FileTokens(config.tokens), Cluster(config)
-    known = Known(tokens, cluster)
-    sessions = LiveSessions(tokens, known, cluster)
-    services = routes.Services(config, known, cluster, sessions, Notes(cluster), Shown(cluster), Providers(config))
+    identities = Identities(tokens, cluster)
+    services = routes.Services(config, identities, cluster, Notes(cluster), Shown(cluster), Providers(config))
     app.extensions["judge"] = services
     routes.register(app, services, api.ROUTES)
     pages.register(app, services)
     judge0.register(app, services)
     app.before_request(_begin)
     app.after_request(_finish)
-    Admission(config, tokens, known, sessions).register(app)
+    Admission(config, tokens, identities).register(app)
     app.before_request(_check_form)
     app.register_error_handler(JudgeError, _known)
     app.register_error_handler(HTTPException, _http)

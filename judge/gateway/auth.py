@@ -1,4 +1,4 @@
-"""Tokens and the people they belong to, and the CSRF tokens of forms; sessions.py has the log-ins."""
+"""Tokens and the people they belong to, and the CSRF tokens of forms; identity.py tells whose a request is."""
 
 from __future__ import annotations
 

@@ -23,11 +23,10 @@ from judge.gateway.api import answers, models
 from judge.gateway.api.streaming import EVENTS, HEADER
 from judge.gateway.auth import FileTokens
 from judge.gateway.cluster import Cluster
+from judge.gateway.identity import Identities
 from judge.gateway.policy import HEADERS
 from judge.gateway.streams import Streams
-from judge.gateway.watching import Credential, ListenerWatch
 from judge.model import messages as m
-from judge.model.people import WaysIn, WaysState
 from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
 
 log = logging.getLogger(__name__)
@@ -49,7 +48,7 @@ class EventServer:
         self.turned = clock.monotonic()
         self._path = path
         self._cluster = cluster
-        self._streams = Streams(self._changes, listeners, ListenerWatch(self._ways, tokens.by_fingerprint))
+        self._streams = Streams(self._changes, listeners, Identities(tokens, cluster).check)
         self._ready = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -121,8 +120,6 @@ class EventServer:
             wish = Wish.model_validate_json(request.headers.get(HEADER, ""))
         except ValidationError:
             return _refusal(request, UsageError("a stream of events begins at the application"))
-        given = wish.credential
-        credential = Credential(given.kind, given.id, given.fingerprint) if given else Credential("tokens", "")
         response = web.StreamResponse(headers={**_headers(request), "Content-Type": EVENTS.media})
 
         async def send(data: bytes) -> None:
@@ -134,7 +131,7 @@ class EventServer:
             await response.write(data)
 
         try:
-            await self._streams.listen(send, wish, credential, self._current(wish))
+            await self._streams.listen(send, wish, self._current(wish))
         except JudgeError as exc:
             return _refusal(request, exc)
         except ConnectionError:
@@ -146,9 +143,6 @@ class EventServer:
 
     def _changes(self, request: ChangesRequest) -> ChangesReply:
         return self._cluster.call("changes", request, ChangesReply)
-
-    def _ways(self, request: WaysIn) -> WaysState:
-        return self._cluster.call("ways", request, WaysState)
 
     def _current(self, wish: Wish) -> Callable[[], Awaitable[Change | None]]:
         def get() -> Change | None:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import threading
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import Counter as Metric
@@ -20,7 +20,9 @@ from prometheus_client import Gauge
 from judge import clock
 from judge.errors import JudgeError, LimitError, UnavailableError
 from judge.gateway import disclosure
-from judge.gateway.watching import Credential, ListenerWatch
+from judge.gateway.auth import Principal
+from judge.gateway.identity import LIFETIME
+from judge.model.people import Credential
 from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
 
 log = logging.getLogger(__name__)
@@ -39,7 +41,12 @@ _WAIT, _RETRY, _OPENING, _IDLE = 20.0, 1.0, 5.0, 60.0
 _BEGIN: Final = b"retry: 2000\n"
 _ALIVE: Final = b":\n"
 
+# Seconds between two checks of all listeners, and without an answer of the cluster after which a stream ends.
+_CHECK, _UNSURE = 1.0, 60.0
+
 Ask = Callable[[ChangesRequest], ChangesReply]
+# Who credentials belong to now (judge.gateway.identity.Identities.check).
+Check = Callable[[Iterable[Credential]], Mapping[Credential, Principal | None]]
 # Sends bytes to the client; ConnectionError if the client has gone.
 Send = Callable[[bytes], Awaitable[None]]
 # The submission as it is now; None if there is no such submission any more.
@@ -71,15 +78,23 @@ def order(place: str) -> tuple[int, ...]:
 
 
 class _Listener:
-    """One listener, and the changes that wait to be sent to it. `over`: the stream is to end."""
+    """One listener, and the changes that wait to be sent to it. `over`: the stream is to end.
 
-    def __init__(self, wish: Wish, credential: Credential) -> None:
-        self.wish, self.credential, self.role = wish, credential, str(wish.role)
-        self.sure = clock.monotonic()
+    `checked`: when its credential and role were last known to be valid.
+    """
+
+    def __init__(self, wish: Wish) -> None:
+        self.wish, self.credential, self.role = wish, wish.credential, str(wish.role)
+        self.checked = clock.monotonic()
         self.waiting: deque[tuple[Change, bytes]] = deque()
         self.news = asyncio.Event()
         self.version = wish.version
         self.over = False
+
+    @property
+    def valid(self) -> bool:
+        """Whether it may be sent anything now: nothing is while the cluster does not confirm its credential."""
+        return clock.monotonic() - self.checked < LIFETIME
 
     def end(self) -> None:
         """End the stream; the client comes again."""
@@ -101,10 +116,11 @@ class _Listener:
 class Streams:
     """The listeners of one gateway, in its event loop. It calls `ask` in threads."""
 
-    def __init__(self, ask: Ask, limit: int, watch: ListenerWatch) -> None:
-        """Take at most `limit` listeners at once; `watch` checks whether they still may listen."""
-        self._ask, self._limit, self._watch = ask, limit, watch
-        self._watching: asyncio.Task[None] | None = None
+    def __init__(self, ask: Ask, limit: int, check: Check) -> None:
+        """Take at most `limit` listeners at once."""
+        self._ask, self._limit, self._identities = ask, limit, check
+        self._checking: asyncio.Task[None] | None = None
+        self._warning = ""
         self._all: set[_Listener] = set()
         self._by_user: dict[str, set[_Listener]] = {}
         self._count: Counter[str] = Counter()
@@ -121,7 +137,7 @@ class Streams:
         """Ask the cluster nothing more."""
         self._closed = True
 
-    async def listen(self, send: Send, wish: Wish, credential: Credential, current: Current) -> None:
+    async def listen(self, send: Send, wish: Wish, current: Current) -> None:
         """Send events until the client goes, the credential is no longer valid, or the submission is done.
 
         Raises:
@@ -130,7 +146,7 @@ class Streams:
             ConnectionError: the client has gone, or does not read.
 
         """
-        with self._registered(wish, credential) as listener:
+        with self._registered(wish) as listener:
             await self._open()
             # A change from before the listener was registered comes in no event.
             now = await current() if wish.submission is not None else None
@@ -147,13 +163,13 @@ class Streams:
         elif listener.wish.after is not None:
             await self._catch_up(send, listener, listener.wish.after)
         while not listener.over:
-            data, over = self._take(listener)
+            data, over = self._take(listener) if listener.valid else (b"", False)
             if data:
                 await self._send(send, data)
             if over:
                 return
             listener.news.clear()
-            if listener.waiting or listener.over:
+            if (listener.waiting and listener.valid) or listener.over:
                 continue
             try:
                 async with asyncio.timeout(_BEAT):
@@ -202,6 +218,8 @@ class Streams:
         end = self._place or after
         while order(after) < order(end) and not listener.over:
             reply = await self._history(listener.wish, after)
+            if not listener.valid:
+                listener.end()
             if listener.over:
                 return
             if reply.lost:
@@ -229,12 +247,12 @@ class Streams:
             raise ConnectionError("the client does not read") from None
 
     @contextlib.contextmanager
-    def _registered(self, wish: Wish, credential: Credential) -> Iterator[_Listener]:
+    def _registered(self, wish: Wish) -> Iterator[_Listener]:
         if len(self._all) >= self._limit:
             raise LimitError(f"{self._limit} listen at this gateway already; try again later")
         if self._count[wish.key] >= _EACH:
             raise LimitError(f"'{wish.key}' has {_EACH} streams open here; close one first")
-        listener = _Listener(wish, credential)
+        listener = _Listener(wish)
         group = self._by_user.setdefault(wish.user or "", set())
         group.add(listener)
         self._all.add(listener)
@@ -255,11 +273,43 @@ class Streams:
                 self._history_of.pop(wish.key, None)
             LISTENERS.set(len(self._all))
 
+    # --- whether they still may listen ---------------------------------------------------------------------------
+
+    async def _check_all(self) -> None:
+        """Check all listeners every second, with one question to the cluster; returns once nobody listens."""
+        while self._all:
+            await asyncio.sleep(_CHECK)
+            await self._check_once()
+
+    async def _check_once(self) -> None:
+        """End the streams whose credential is no longer valid, or whose role has changed.
+
+        The application decides anew when the listener comes again.
+        """
+        began, listeners = clock.monotonic(), list(self._all)
+        principals: Mapping[Credential, Principal | None] = {}
+        warning = ""
+        try:
+            principals = await asyncio.to_thread(self._identities, {listener.credential for listener in listeners})
+        except JudgeError as exc:
+            warning = str(exc)
+            if warning != self._warning:
+                log.warning("no judicator confirms that listeners still may listen: %s", exc)
+        self._warning = warning
+        for listener in listeners:
+            principal = principals.get(listener.credential)
+            if principal is not None and principal.role == listener.role:
+                listener.checked = began
+                if listener.waiting:
+                    listener.news.set()
+            elif principals or began - listener.checked > _UNSURE:
+                listener.end()
+
     # --- what happens --------------------------------------------------------------------------------------------
 
     def _follow_changes(self) -> None:
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.get_running_loop().create_task(self._watch.run(lambda: self._all))
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.get_running_loop().create_task(self._check_all())
         with self._lock:
             if self._following:
                 return

@@ -265,8 +265,8 @@ class UserDocument(TypedDict):
     call: str
 
 
-def arrival_of(doc: UserDocument) -> str:
-    """A name for an account that no other one has, with the same name or another; empty for old documents. Pure."""
+def arrival_of(doc: UserDocument | TokenDocument) -> str:
+    """A name for an account, or the account of a token, that no other account has; empty for old documents. Pure."""
     arrival = doc.get("arrival")
     return "" if arrival is None else f"{arrival.time}-{arrival.inc}"
 

@@ -104,7 +104,7 @@ class Judicator:
         reruns = Reruns(self.database, self.tasks)
         self.rejudgings = Rejudgings(self.database, reruns, self.loops)
         self.rejudging_calls = RejudgingCalls(self.database, reruns, self.rejudgings)
-        self.sessions = Sessions(self.database, self.people)
+        self.sessions = Sessions(self.database)
         self.events = Events(config, self.database, self.tasks.reader, self.blobs)
         self.register = Registrar(config, self._etcd)
         self.refused = Refused(self.database)

@@ -6,6 +6,7 @@ Passwords travel from a gateway to a judicator, inside mutual TLS, and no furthe
 from __future__ import annotations
 
 import datetime
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AwareDatetime, Field, StringConstraints
@@ -26,7 +27,7 @@ SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 USUAL: Final[tuple[Scope, ...]] = ("read", "submit")
 GROUPS: Final = 50
 # Of each kind in one question.
-WAYS: Final = 1000
+CREDENTIALS: Final = 1000
 PASSWORD_LEAST, PASSWORD_MOST = 10, 200
 Password = Annotated[str, Field(max_length=PASSWORD_MOST)]
 
@@ -158,13 +159,6 @@ class Person(Message):
     token: str | None = None
     arrival: str = Field(default="", description="tells accounts apart that had one name, one after another")
     scopes: list[str] = Field(default_factory=every_scope)
-    used: str | None = Field(default=None, description="when the token was last used, as far as is noted")
-
-
-class TokenRef(Message):
-    """Names a token by the SHA-256 of it."""
-
-    digest: Sha256
 
 
 class TokenUsed(Message):
@@ -174,35 +168,44 @@ class TokenUsed(Message):
     origin: str = Field(default="", max_length=64)
 
 
-class NameRef(Message):
-    """Asks about a name that came in by other ways than an account: whether it is shut out."""
-
-    name: str = Field(min_length=1, max_length=64)
+CredentialKind = Literal["tokens", "sessions", "names"]
 
 
-class NameState(Message):
-    """`disabled`: there is an account of this name, and nobody may come in with it."""
+@dataclass(frozen=True)
+class Credential:
+    """What a request comes with: the digest of an account's token, that of a session's secret, or a name of tokens.yml.
 
-    disabled: bool
-
-
-class WaysIn(Message):
-    """Asks about ways by which some came in and still listen: digests of tokens and sessions, names of tokens.yml."""
-
-    tokens: list[Sha256] = Field(default_factory=list, max_length=WAYS)
-    sessions: list[Sha256] = Field(default_factory=list, max_length=WAYS)
-    names: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(default_factory=list, max_length=WAYS)
-
-
-class WaysState(Message):
-    """The role in which each way lets somebody act now, in the order of the question; empty: it is not in force.
-
-    `listed`: in force, and the role is that of tokens.yml.
+    `fingerprint` names the row of tokens.yml, which a session may have, too.
     """
 
-    tokens: list[Role | Literal[""]] = Field(default_factory=list)
-    sessions: list[Role | Literal["", "listed"]] = Field(default_factory=list)
-    names: list[Literal["", "listed"]] = Field(default_factory=list)
+    kind: CredentialKind
+    id: str
+    fingerprint: str = ""
+
+
+class Credentials(Message):
+    """Asks whether credentials are valid: digests of tokens and of sessions, names of tokens.yml."""
+
+    tokens: list[Sha256] = Field(default_factory=list, max_length=CREDENTIALS)
+    sessions: list[Sha256] = Field(default_factory=list, max_length=CREDENTIALS)
+    names: list[Annotated[str, Field(min_length=1, max_length=64)]] = Field(
+        default_factory=list, max_length=CREDENTIALS
+    )
+
+
+class CredentialState(Message):
+    """The user of a credential, empty if it is not valid; and the account, None if the user is one of tokens.yml."""
+
+    user: str = ""
+    person: Person | None = None
+
+
+class CredentialStates(Message):
+    """The state of each credential, in the order of the question."""
+
+    tokens: list[CredentialState] = Field(default_factory=list)
+    sessions: list[CredentialState] = Field(default_factory=list)
+    names: list[CredentialState] = Field(default_factory=list)
 
 
 class TokenWanted(Message):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
 from judge.allowance import Role
 from judge.model.messages import Message, TaskId, Verdict
+from judge.model.people import Credential
 
 # A place in the log of changes: seconds and a count, as the database's clock has them, and a number among the changes
 # of that time. Places of earlier releases have no number.
@@ -45,14 +46,6 @@ class ChangesReply(Message):
     lost: bool = False
 
 
-class ListenerCredential(Message):
-    """The credential of a listener (judge.gateway.watching.Credential)."""
-
-    kind: Literal["tokens", "sessions", "names"]
-    id: str
-    fingerprint: str = ""
-
-
 class Wish(Message):
     """The changes that the application allows a listener: of one submission, of a user, or of all, and from where on.
 
@@ -60,9 +53,9 @@ class Wish(Message):
     """
 
     key: str = Field(description="whose share of the listeners it takes")
+    credential: Credential
     submission: TaskId | None = None
     user: str | None = None
     after: Place | None = None
     version: int = -1
-    role: Role = Field(default="user", description="in which the listener acts; another one ends the stream")
-    credential: ListenerCredential | None = None
+    role: Role = Field(description="in which the listener acts; another one ends the stream")

@@ -28,7 +28,7 @@ from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.model.several import Outcomes, SeveralAdds, TasksReply, TasksRequest
 from judge.model.streaming import ChangesReply, ChangesRequest
 from judge.model.verification import Verification, VerificationReply
-from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
+from judge.rpc.session import SessionBegin, SessionEnd
 
 EXECUTOR = "executor"
 GATEWAY = "gateway"
@@ -104,7 +104,6 @@ METHODS: dict[str, Method] = {
     "rejudge_cancel": Method(rejudging.RejudgeAct, rejudging.Rejudging, _PEOPLE, _REFUSED, reads=False),
     "session_begin": Method(SessionBegin, m.Empty, _PEOPLE, reads=False),
     "session_end": Method(SessionEnd, m.Empty, _PEOPLE, (LimitError,), reads=False),
-    "session_live": Method(SessionRef, SessionState, _PEOPLE, reads=True),
     "delete_preview": Method(DeletionWanted, DeletionPreview, _PEOPLE, _UNKNOWN, reads=True),
     "delete_submission": Method(m.TaskRef, Deleted, _PEOPLE, _REFUSED, reads=False),
     "delete_problem": Method(ProblemName, Deleted, _PEOPLE, _REFUSED, reads=False),
@@ -118,7 +117,6 @@ METHODS: dict[str, Method] = {
     "deliveries": Method(webhooks.DeliveriesRequest, webhooks.DeliveriesReply, _PEOPLE, reads=True),
     "login": Method(people.Login, people.Person, _PEOPLE, (UnauthorizedError, LimitError), reads=False),
     "identity_login": Method(people.IdentityLogin, people.Person, _PEOPLE, (ConflictError,), reads=False),
-    "name_state": Method(people.NameRef, people.NameState, _PEOPLE, reads=True),
     "user": Method(people.UserRef, people.User, _PEOPLE, _UNKNOWN, reads=True),
     "users": Method(people.UsersQuery, people.UsersReply, _PEOPLE, reads=True),
     "user_add": Method(people.UserAdd, people.User, _PEOPLE, (ConflictError,), reads=False),
@@ -128,8 +126,7 @@ METHODS: dict[str, Method] = {
     ),
     "user_delete": Method(people.UserRef, m.Empty, _PEOPLE, _REFUSED, reads=False),
     "tokens": Method(people.TokensQuery, people.TokensReply, _PEOPLE, reads=True),
-    "token_check": Method(people.TokenRef, people.Person, _PEOPLE, (UnauthorizedError,), reads=True),
-    "ways": Method(people.WaysIn, people.WaysState, _PEOPLE, reads=True),
+    "credentials": Method(people.Credentials, people.CredentialStates, _PEOPLE, reads=True),
     "token_used": Method(people.TokenUsed, m.Empty, _PEOPLE, reads=False),
     "token_create": Method(people.TokenNew, people.TokenInfo, _PEOPLE, (*_REFUSED, LimitError), reads=False),
     "token_revoke": Method(people.TokenEnd, m.Empty, _PEOPLE, (*_UNKNOWN, LimitError), reads=False),

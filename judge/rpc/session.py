@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from judge.allowance import Role
 from judge.model.messages import Message, Sha256
-from judge.model.people import TokenId, every_scope
+from judge.model.people import TokenId
 
 # A session that nobody ends is over after so many seconds, on the cookie and in the database.
 LIFETIME = 7 * 86400
-
-
-class SessionRef(Message):
-    """Names a session by the SHA-256 of the secret in its cookie, and whose it should be."""
-
-    id: Sha256
-    user: str = Field(min_length=1, max_length=64)
 
 
 class SessionBegin(Message):
@@ -35,15 +27,3 @@ class SessionEnd(Message):
     id: Sha256
     user: str = Field(min_length=1, max_length=64)
     everywhere: bool = False
-
-
-class SessionState(Message):
-    """`live`: begun and not ended, by who is not shut out. `role`, `scopes`: of an account, as they are now.
-
-    `token`: with which it was begun.
-    """
-
-    live: bool
-    role: Role | None = None
-    token: TokenId | None = None
-    scopes: list[str] = Field(default_factory=every_scope)

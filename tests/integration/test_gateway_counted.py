@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from judge.errors import ForbiddenError
-from judge.gateway import sessions
 from judge.gateway.admission import ThreadShares
 from judge.gateway.auth import JUDGE0_HEADERS, FileTokens
+from judge.gateway.identity import secret_digest
 from judge.judge0.tokens import token_of
 from judge.model.overview import UsageReply, UsageRequest
-from judge.model.people import NameState
 from tests.support.gateway import ADMIN, OTHER, USER, Prepared, make_config, serving_app, write_tokens
 from tests.support.servers import wait_for
 
@@ -53,7 +52,7 @@ def test_who_is_counted_is_who_is_served(prepared: Prepared, tmp_path: Path, cou
         client = app.test_client()
         with client.session_transaction() as session:
             session["fp"], session["sid"] = tokens.find(USER).fingerprint, "secret"  # type: ignore[union-attr]
-        prepared.live[sessions.digest("secret")] = "ada"
+        prepared.live[secret_digest("secret")] = "ada"
         cookie = client.get_cookie("judge")
         assert cookie is not None
         plain = app.test_client(use_cookies=False)
@@ -144,7 +143,7 @@ def test_guests_are_shut_out_with_the_account_they_count_as(prepared: Prepared, 
     with serving_app(settings) as app:
         client = app.test_client()
         assert client.get("/judge0/statuses").status_code == 200
-        prepared.answers["name_state"] = lambda asked: NameState(disabled=asked.name == "visitor")
+        prepared.disabled.add("visitor")
         wait_for(lambda: client.get("/judge0/statuses").status_code == 401, 5, what="the end of guests")
         assert client.get("/judge0/statuses", headers={"X-Auth-Token": USER}).status_code == 200
 

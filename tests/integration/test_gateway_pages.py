@@ -11,7 +11,7 @@ import pytest
 from judge import clock
 from judge.allowance import Allowance
 from judge.errors import ConflictError, FieldError, NotFoundError, UnavailableError
-from judge.gateway import assets, sessions
+from judge.gateway import assets, identity
 from judge.gateway.pages import views
 from judge.judicator.documents import MinuteDocument
 from judge.judicator.figures.series import minute, series
@@ -618,9 +618,8 @@ def away(_):
 
 def test_who_cannot_be_told_apart_sees_nothing_and_loses_nothing_that_was_typed(app, ada, prepared, monkeypatch):
     csrf = ada.csrf("/submit")
-    monkeypatch.setattr(sessions, "AGE", -1.0)
-    app.extensions["judge"].sessions._live.clear()
-    prepared.answers["session_live"] = away
+    monkeypatch.setattr(identity, "LIFETIME", 0.0)
+    prepared.answers["credentials"] = away
     page = ada.get("/submissions")
     assert page.status_code in {503, 504} and "ada" not in page.text
     assert ada.get("/api/v1/whoami").status_code in {503, 504}
@@ -628,7 +627,7 @@ def test_who_cannot_be_told_apart_sees_nothing_and_loses_nothing_that_was_typed(
     assert answer.status_code in {503, 504}
     assert "int x;</textarea>" in answer.text and "submit again" in answer.text
     assert not [one for one in prepared.asked if one[0] == "add"]
-    del prepared.answers["session_live"]
+    del prepared.answers["credentials"]
     assert ada.get("/submissions").status_code == 200, "the session itself is as it was"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from judge import clock
 from judge.allowance import Allowance, Allowances
-from judge.gateway import known
+from judge.gateway import identity
 from judge.gateway.auth import FileTokens, of_account, widened
 from judge.judicator.people import throttle
 from judge.model.people import SCOPES
@@ -212,8 +212,8 @@ def test_a_user_who_is_disabled_is_refused_everywhere_within_seconds(gateways, a
     assert not out()
     root("PUT", "/users/shut", json={"disabled": True})
     began = clock.monotonic()
-    wait_for(out, known.AGE + 3, what="a user who is out")
-    assert clock.monotonic() - began < known.AGE + 1
+    wait_for(out, identity.LIFETIME + 3, what="a user who is out")
+    assert clock.monotonic() - began < identity.LIFETIME + 1
     browser = Browser(app.test_client())
     assert browser.post("/login", "/login", user="shut", password=PASSWORD).status_code == 401
     assert browser.post("/login", "/login", token=token).status_code == 401
@@ -226,7 +226,7 @@ def test_a_token_of_tokens_yml_is_refused_when_an_account_of_its_name_is_disable
     assert person("GET", "/whoami").status_code == 200
     add(root, "ada")
     root("PUT", "/users/ada", json={"disabled": True})
-    wait_for(lambda: person("GET", "/whoami").status_code == 401, known.AGE + 3, what="a name that is out")
+    wait_for(lambda: person("GET", "/whoami").status_code == 401, identity.LIFETIME + 3, what="a name that is out")
     root("PUT", "/users/ada", json={"disabled": False})
     assert person("GET", "/whoami").status_code == 200
 
@@ -241,32 +241,31 @@ def test_a_token_that_is_revoked_is_refused_everywhere_within_seconds(gateways, 
     assert root("DELETE", f"/tokens/{listed['id']}").status_code == 200
     wait_for(
         lambda: {one("GET", "/whoami").status_code for one in people} == {401},
-        known.AGE + 3,
+        identity.LIFETIME + 3,
         what="a token that is out",
     )
 
 
-def test_a_gateway_goes_on_with_who_was_known_while_no_judicator_answers(world, root, app, monkeypatch) -> None:
-    """For ten seconds, and no longer; who is not known has to wait."""
+def test_without_judicators_an_identity_counts_for_its_lifetime_and_tokens_yml_on(root, app, monkeypatch) -> None:
     add(root, "steady")
     token = token_of(root, "steady")
     services = app.extensions["judge"]
     # Of its own, since its clock goes back after this.
-    people = known.Known(FileTokens(services.config.tokens), services.cluster)
-    assert people.by_token(token).user == "steady"
+    identities = identity.Identities(FileTokens(services.config.tokens), services.cluster)
+    assert identities.by_token(token).user == "steady"
 
     def silent(*_: Any, **__: Any) -> None:
-        raise known.UnavailableError("nobody answers")
+        raise identity.UnavailableError("nobody answers")
 
     monkeypatch.setattr(services.cluster, "call", silent)
     now = clock.monotonic()
-    monkeypatch.setattr(known.clock, "monotonic", lambda: now + known.AGE + 1)
-    assert people.by_token(token).user == "steady"
-    assert people.by_token(ADMIN).user == "root"
-    monkeypatch.setattr(known.clock, "monotonic", lambda: now + known.GRACE + 1)
-    with pytest.raises(known.UnavailableError):
-        people.by_token(token)
-    assert people.by_token(ADMIN).user == "root", "the file says so"
+    monkeypatch.setattr(identity.clock, "monotonic", lambda: now + identity.LIFETIME * 0.9)
+    assert identities.by_token(token).user == "steady"
+    assert identities.by_token(ADMIN).user == "root"
+    monkeypatch.setattr(identity.clock, "monotonic", lambda: now + identity.LIFETIME + 1)
+    with pytest.raises(identity.UnavailableError):
+        identities.by_token(token)
+    assert identities.by_token(ADMIN).user == "root", "the file says so"
 
 
 # --- coming in ---------------------------------------------------------------------------------------------------

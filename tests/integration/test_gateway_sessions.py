@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from judge.gateway import sessions
 from judge.gateway.auth import FileTokens
+from judge.gateway.identity import LIFETIME
 from judge.judicator import sessions as judicator_sessions
-from judge.rpc.session import LIFETIME
+from judge.rpc import session as rpc_session
 from tests.support.gateway import ADMIN, USER, Browser, Person, make_config, serving_app
 from tests.support.judicators import patient_world
 from tests.support.servers import wait_for
@@ -59,7 +59,7 @@ def test_a_copied_cookie_is_worth_nothing_after_the_logout_at_any_gateway(gatewa
     assert all(known(thief) for thief in thieves)
     assert ada.post("/", "/logout").status_code == 303
     assert not known(thieves[0]), "at once where the logout was"
-    wait_for(lambda: not known(thieves[1]), sessions.AGE + 2, what="the end of the session at the other gateway")
+    wait_for(lambda: not known(thieves[1]), LIFETIME + 1, what="the end of the session at the other gateway")
     assert known(other), "that session and no other"
 
 
@@ -74,7 +74,7 @@ def test_another_log_in_of_a_browser_ends_the_session_that_it_had(gateways):
     second = stolen(browser, there)
     assert known(second)
     assert browser.post("/me", "/login", token=ADMIN).status_code == 303
-    wait_for(lambda: not known(second), sessions.AGE + 2, what="the end of the session at the other gateway")
+    wait_for(lambda: not known(second), LIFETIME + 1, what="the end of the session at the other gateway")
     assert known(browser)
     assert known(other)
 
@@ -85,7 +85,7 @@ def test_all_sessions_of_a_person_end_together(gateways):
     assert known(one) and known(two)
     assert one.post("/", "/logout", everywhere="yes").status_code == 303
     assert not known(one)
-    wait_for(lambda: not known(two), sessions.AGE + 2, what="the end of the other session")
+    wait_for(lambda: not known(two), LIFETIME + 1, what="the end of the other session")
 
 
 def test_a_cookie_that_the_cluster_does_not_know_is_no_session(gateways, world):
@@ -94,7 +94,7 @@ def test_a_cookie_that_the_cluster_does_not_know_is_no_session(gateways, world):
     thief = stolen(ada, gateways[1])
     database = world.judicators[0].judicator.database
     world.judicators[0].do(database.sessions.delete_many({}))
-    wait_for(lambda: not known(thief), sessions.AGE + 2, what="the end of the session")
+    wait_for(lambda: not known(thief), LIFETIME + 1, what="the end of the session")
 
 
 def test_a_session_is_of_the_person_who_began_it(gateways):
@@ -125,11 +125,11 @@ def test_a_person_has_a_number_of_sessions_and_the_oldest_end(gateways, world, m
     monkeypatch.setattr(judicator_sessions, "MOST", 3)
     others = Browser(gateways[0].test_client(), ADMIN)
     browsers = [Browser(gateways[0].test_client(), USER) for _ in range(5)]
-    wait_for(lambda: not known(browsers[1]), sessions.AGE + 2, what="the end of the second-oldest")
+    wait_for(lambda: not known(browsers[1]), LIFETIME + 1, what="the end of the second-oldest")
     assert [known(one) for one in browsers] == [False, False, True, True, True]
     assert known(others)
 
 
 def test_the_database_ends_what_nobody_ends(world):
     index = world.judicators[0].do(world.judicators[0].judicator.database.sessions.index_information())
-    assert index["lifetime"]["expireAfterSeconds"] == LIFETIME
+    assert index["lifetime"]["expireAfterSeconds"] == rpc_session.LIFETIME

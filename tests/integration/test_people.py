@@ -32,7 +32,7 @@ from judge.model.audit import AuditQuery, AuditReply, By
 from judge.model.overview import UsageReply, UsageRequest
 from judge.rpc.client import RpcClient
 from judge.rpc.methods import METHODS
-from judge.rpc.session import SessionBegin, SessionEnd, SessionRef, SessionState
+from judge.rpc.session import SessionBegin, SessionEnd
 from tests.support.judicators import World, accepted, source
 from tests.support.servers import wait_for
 
@@ -337,8 +337,11 @@ def token(people: RpcClient, user: str, text: str, **fields: Any) -> p.TokenInfo
 
 
 def check(people: RpcClient, text: str) -> p.Person:
-    found: p.Person = call(people, "token_check", digest=digest(text))
-    return found
+    """The person of a valid token."""
+    (state,) = call(people, "credentials", tokens=[digest(text)]).tokens
+    if state.person is None:
+        raise UnauthorizedError("not valid")
+    return state.person
 
 
 def test_a_token_is_of_its_user_until_it_is_revoked(world: World, people: RpcClient) -> None:
@@ -449,9 +452,9 @@ def test_tokens_are_listed_in_pages(people: RpcClient) -> None:
 # --- sessions ----------------------------------------------------------------------------------------------------
 
 
-def live(people: RpcClient, session: str, user: str) -> SessionState | None:
-    found = people.call("session_live", SessionRef(id=session, user=user), SessionState)
-    return found if found.live else None
+def live(people: RpcClient, session: str, user: str) -> p.CredentialState | None:
+    (state,) = call(people, "credentials", sessions=[session]).sessions
+    return state if state.user == user else None
 
 
 def test_a_session_of_an_account_that_was_deleted_meanwhile_is_none_of_the_new_one(people: RpcClient) -> None:
@@ -480,11 +483,12 @@ def test_a_session_has_the_role_of_now_and_ends_with_its_account_or_token(people
     people.call("session_begin", SessionBegin(id=plain, user="sess", account=True), m.Empty)
     people.call("session_begin", SessionBegin(id=by_token, user="sess", account=True, token=made.id), m.Empty)
     one, other = live(people, plain, "sess"), live(people, by_token, "sess")
-    assert one is not None and (one.role, one.scopes) == ("admin", list(p.SCOPES))
-    assert other is not None and (other.role, other.scopes) == ("admin", ["read", "judge"])
+    assert one is not None and one.person is not None and other is not None and other.person is not None
+    assert (one.person.role, one.person.scopes) == ("admin", list(p.SCOPES))
+    assert (other.person.role, other.person.scopes) == ("admin", ["read", "judge"])
     call(people, "user_change", name="sess", role="user")
     one = live(people, plain, "sess")
-    assert one is not None and one.role == "user"
+    assert one is not None and one.person is not None and one.person.role == "user"
     call(people, "token_revoke", id=made.id)
     assert live(people, plain, "sess") and not live(people, by_token, "sess")
     call(people, "user_change", name="sess", disabled=True)
@@ -498,10 +502,10 @@ def test_an_account_that_is_disabled_shuts_its_name_out_of_sessions_by_tokens_ym
     assert live(people, "e" * 64, "filed")
     call(people, "user_add", name="filed")
     call(people, "session_begin", id="e" * 64, user="filed")
-    assert live(people, "e" * 64, "filed") and not call(people, "name_state", name="filed").disabled
+    assert live(people, "e" * 64, "filed") and call(people, "credentials", names=["filed"]).names[0].user
     call(people, "user_change", name="filed", disabled=True)
     call(people, "session_begin", id="f" * 64, user="filed")
-    assert call(people, "name_state", name="filed").disabled and not live(people, "f" * 64, "filed")
+    assert not call(people, "credentials", names=["filed"]).names[0].user and not live(people, "f" * 64, "filed")
 
 
 # --- identities --------------------------------------------------------------------------------------------------
@@ -736,8 +740,7 @@ def test_whoever_has_done_much_still_ends_their_sessions_and_revokes(world: Worl
     beyond(rates.noting("robbed"))
     people.call("session_begin", SessionBegin(id="5" * 64, user="robbed", account=True), m.Empty, by=by)
     log_out()
-    live = people.call("session_live", SessionRef(id="5" * 64, user="robbed"), SessionState)
-    assert not live.live
+    assert not live(people, "5" * 64, "robbed")
     last = people.call("audit", AuditQuery(actor="robbed", limit=1), AuditReply).entries[0]
     assert (last.action, last.outcome, last.details) == ("logout", "done", {"everywhere": True})
     beyond(rates.taking("robbed", "logout"))
@@ -755,7 +758,7 @@ def test_only_gateways_may_ask_about_people(world: World, people: RpcClient) -> 
             "users": p.UsersQuery(),
             "tokens": p.TokensQuery(),
             "token_create": p.TokenNew(digest="0" * 64, user="intruder", scopes=["read"]),
-            "token_check": p.TokenRef(digest="0" * 64),
+            "credentials": p.Credentials(tokens=["0" * 64]),
             "identity_login": p.IdentityLogin(identity=p.Identity(issuer="i", subject="s")),
         }
         for name, request in asked.items():

@@ -42,7 +42,7 @@ from judge.model.verification import Verification
 from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
 from judge.rpc.client import RpcClient
 from judge.rpc.methods import METHODS
-from judge.rpc.session import SessionBegin, SessionEnd, SessionRef
+from judge.rpc.session import SessionBegin, SessionEnd
 from tests.support.judicators import World, accepted, finished, imported, runs, source, waiting, write
 from tests.support.servers import wait_for
 
@@ -284,7 +284,6 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "rejudge_diff": [RejudgeDiffRequest(id=1000, all=True, limit=50)],
         "rejudge_apply": [by],
         "session_begin": [SessionBegin(id="a" * 64, user=user)],
-        "session_live": [SessionRef(id="a" * 64, user=user)],
         "session_end": [SessionEnd(id="a" * 64, user=user), SessionEnd(id="b" * 64, user=user, everywhere=True)],
         "audit_note": [Note(action="login")],
         "audit_tokens": [TokensSeen(tokens=[])],
@@ -307,7 +306,6 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "delete_submission": [m.TaskRef(id=some[0].id)],
         "delete_problem": [ProblemName(name="small")],
         "purge": [PurgeRequest(user="few")],
-        "name_state": [p.NameRef(name="crowd1"), p.NameRef(name=user)],
         "users": [
             p.UsersQuery(), p.UsersQuery(after="crowd3"), p.UsersQuery(role="judge"), p.UsersQuery(group="g5"),
             p.UsersQuery(disabled=True), p.UsersQuery(prefix="crowd77"),
@@ -325,9 +323,8 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
             p.IdentityLogin(identity=p.Identity(issuer="i", subject="s"), name="ida", create=True) for _ in range(2)
         ],
         "token_create": [p.TokenNew(digest="c" * 64, user="pia", scopes=["read"])],
-        "token_check": [p.TokenRef(digest="c" * 64)],
         "token_used": [p.TokenUsed(id="c" * 16)],
-        "ways": [p.WaysIn(tokens=["c" * 64], sessions=["a" * 64], names=["ann", "crowd1"])],
+        "credentials": [p.Credentials(tokens=["c" * 64], sessions=["a" * 64], names=["ann", "crowd1"])],
         "token_revoke": [p.TokenEnd(id="c" * 16)],
         "user_delete": [p.UserRef(name="pia")],
     }  # fmt: skip

@@ -32,7 +32,7 @@ from judge.model.verification import Verification
 from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
 from judge.rpc.methods import EXECUTOR, GATEWAY, METHODS
 from judge.rpc.server import Peer
-from judge.rpc.session import SessionBegin, SessionEnd, SessionRef
+from judge.rpc.session import SessionBegin, SessionEnd
 from tests.support.judicators import (
     World,
     imported,
@@ -105,8 +105,6 @@ def requests(world: World) -> dict[str, m.Message]:
         "rejudgings": RejudgingsRequest(),
         "rejudging": RejudgingRef(id=first.id),
         "rejudge_diff": RejudgeDiffRequest(id=first.id),
-        "session_live": SessionRef(id="a" * 64, user="ann"),
-        "name_state": p.NameRef(name="ann"),
         "users": p.UsersQuery(),
         "tokens": p.TokensQuery(),
         "user_add": p.UserAdd(name="pia", password="a long phrase"),
@@ -116,9 +114,8 @@ def requests(world: World) -> dict[str, m.Message]:
         "login": p.Login(name="pia", password="another phrase"),
         "identity_login": p.IdentityLogin(identity=p.Identity(issuer="i", subject="s"), name="ida", create=True),
         "token_create": p.TokenNew(digest="c" * 64, user="pia", scopes=["read"]),
-        "token_check": p.TokenRef(digest="c" * 64),
         "token_used": p.TokenUsed(id="c" * 16),
-        "ways": p.WaysIn(tokens=["c" * 64], sessions=["a" * 64], names=["ann"]),
+        "credentials": p.Credentials(tokens=["c" * 64], sessions=["a" * 64], names=["ann"]),
         "token_revoke": p.TokenEnd(id="c" * 16),
         "user_delete": p.UserRef(name="pia"),
         "audit": AuditQuery(),

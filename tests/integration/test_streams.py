@@ -341,6 +341,41 @@ def test_who_may_no_longer_listen_hears_no_more(address, settings, root, people,
     assert not [name for name, one in heard.items() if one.events]
 
 
+# Two seconds in which every gateway hears of it; a question under way, and this machine, may take a little longer.
+WITHIN = 2.5
+
+
+@pytest.mark.parametrize("event", ["disabled", "revoked", "logged out"])
+def test_who_is_out_is_out_at_every_gateway_within_two_seconds(event, address, elsewhere, root):
+    """By requests, which come all the time, and by open streams, alike."""
+    name = root.add(f"out-{event.replace(' ', '-')}")
+    token = root.token(name)
+    browser = root.session(token["token"]) if event == "logged out" else None
+    came_with = {"cookie": browser.cookies["judge"]} if browser else {"token": token["token"]}
+    headers = {"Cookie": f"judge={browser.cookies['judge']}"} if browser else bearer(token["token"])
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(listening(one, "/events", **came_with)) for one in (address, elsewhere)]
+        http = stack.enter_context(httpx.Client(trust_env=False, headers=headers))
+
+        def statuses() -> set[int]:
+            return {http.get(f"{one}/whoami").status_code for one in (address, elsewhere)}
+
+        for _ in range(20):  # their answers are of different ages
+            assert statuses() == {200}
+            time.sleep(0.1)
+        assert not any(one.ended for one in streams)
+        if event == "disabled":
+            root("PUT", f"/users/{name}", disabled=True)
+        elif event == "revoked":
+            root("DELETE", f"/tokens/{token['id']}")
+        else:
+            csrf = re.search(r'name="csrf" value="([^"]+)"', browser.get("/me").text)[1]
+            assert browser.post("/logout", data={"csrf": csrf}).status_code == 303
+        began = time.monotonic()
+        wait_for(lambda: statuses() == {401} and all(one.ended for one in streams), 10, what=f"the end of {name}")
+        assert time.monotonic() - began < WITHIN
+
+
 def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 

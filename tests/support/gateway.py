@@ -40,12 +40,12 @@ from judge.gateway.app import create_app
 from judge.gateway.auth import token_digest
 from judge.model import messages as m
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
-from judge.model.people import NameRef, NameState, UserRef, WaysIn, WaysState
+from judge.model.people import Credentials, CredentialState, CredentialStates, UserRef
 from judge.model.several import TasksReply, TasksRequest
 from judge.rpc import pki
 from judge.rpc.methods import METHODS
 from judge.rpc.server import Server
-from judge.rpc.session import SessionBegin, SessionEnd, SessionState
+from judge.rpc.session import SessionBegin, SessionEnd
 from tests.support.servers import free_port, program, wait_for
 
 ADMIN, USER, OTHER = "admin-token-of-tests", "user-token-of-tests", "other-token-of-tests"
@@ -115,12 +115,11 @@ class Prepared:
         self.asked: list[tuple[str, Any]] = []
         self.blobs = _Blobs()
         self.live: dict[str, str] = {}
+        self.disabled: set[str] = set()
         self._sessions: dict[str, Callable[[Any], m.Message]] = {
             "session_begin": self._begin,
             "session_end": self._end,
-            "session_live": lambda one: SessionState(live=self.live.get(one.id) == one.user),
-            "name_state": lambda _: NameState(disabled=False),
-            "ways": self._ways,
+            "credentials": self._credentials,
             "user": self._no_account,
         }
         self.address = f"127.0.0.1:{free_port()}"
@@ -149,11 +148,17 @@ class Prepared:
         self.blobs.data[sha] = data
         return sha
 
-    def _ways(self, one: WaysIn) -> m.Message:
-        """As the questions about each of them are answered, since a cluster says the same in both ways."""
-        state: Any = self.answers.get("name_state", self._sessions["name_state"])
-        out = [(state(NameRef(name=name)) if callable(state) else state).disabled for name in one.names]
-        return WaysState(tokens=["user" for _ in one.tokens], names=["" if gone else "listed" for gone in out])
+    def _credentials(self, asked: Credentials) -> m.Message:
+        """All people are of tokens.yml; sessions are those that were begun."""
+
+        def state(user: str | None) -> CredentialState:
+            return CredentialState(user="" if user is None or user in self.disabled else user)
+
+        return CredentialStates(
+            tokens=[CredentialState() for _ in asked.tokens],
+            sessions=[state(self.live.get(digest)) for digest in asked.sessions],
+            names=[state(name) for name in asked.names],
+        )
 
     @staticmethod
     def _no_account(one: UserRef) -> m.Message:
@@ -173,7 +178,7 @@ class Prepared:
         async def handle(request: Any, _: Any) -> m.Message:
             if name in {"audit_note", "audit_tokens"} and name not in self.answers:
                 return m.Empty()  # a note is no answer that a page shows
-            if name not in {"session_live", "name_state", "ways", "user"}:  # every page and call asks that
+            if name not in {"credentials", "user"}:  # every page and call asks that
                 self.asked.append((name, request))
             answer = self.answers.get(name, self._sessions.get(name))
             if answer is None:

@@ -26,8 +26,8 @@ ANY_CALL = {error.http_status for error in (UsageError, ForbiddenError, TooLarge
 PATIENCE = {"wait", "hold"}
 # Called by pages and by the gateway itself.
 WITHOUT_ROUTE = {
-    "ping", "adds", "session_begin", "session_live", "audit_tokens",
-    "login", "identity_login", "name_state", "token_check", "token_used", "ways",
+    "ping", "adds", "session_begin", "audit_tokens",
+    "login", "identity_login", "credentials", "token_used",
 }  # fmt: skip
 # Calls that store something for people, by a gateway: not the executors' reports.
 WRITING = {name for name, method in METHODS.items() if GATEWAY in method.roles and not method.reads}

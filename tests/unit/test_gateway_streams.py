@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from judge import clock
 from judge.errors import UnavailableError
 from judge.gateway.auth import Principal
-from judge.gateway.streams import Streams
-from judge.gateway.watching import Credential, ListenerWatch
-from judge.model.people import WAYS, WaysIn, WaysState
+from judge.gateway.streams import Streams, _Listener
+from judge.model.people import Credential
 from judge.model.streaming import Change, ChangesReply, ChangesRequest, Wish
 
 TOKEN = Credential("tokens", "0" * 64)
+MAY: Any = {"credential": TOKEN, "role": "user"}
 
 
 def nobody_answers(_: Any) -> Any:
@@ -45,10 +44,10 @@ async def test_a_stream_that_cannot_go_on_ends_and_has_no_second_answer_in_it():
             raise UnavailableError("no judicator answers")
         return ChangesReply(place="5-1")
 
-    streams = Streams(ask, 10, ListenerWatch(nobody_answers, lambda _: None))
+    streams = Streams(ask, 10, nobody_answers)
     receiver = Receiver()
     async with asyncio.timeout(20):
-        await streams.listen(receiver.send, Wish(key="ada", user="ada", after="1-1"), TOKEN, no_submission)
+        await streams.listen(receiver.send, Wish(key="ada", **MAY, user="ada", after="1-1"), no_submission)
     assert receiver.got == b"retry: 2000\n"
     streams.close()
 
@@ -65,10 +64,10 @@ async def test_who_asks_for_all_that_happened_keeps_nobody_else_from_hearing_of_
         return ChangesReply(place="5-1")
 
     async def listen(user: str) -> None:
-        await streams.listen(receiver.send, Wish(key=user, user=user, after="1-1"), TOKEN, no_submission)
+        await streams.listen(receiver.send, Wish(key=user, **MAY, user=user, after="1-1"), no_submission)
 
     receiver = Receiver()
-    streams = Streams(ask, 100, ListenerWatch(nobody_answers, lambda _: None))
+    streams = Streams(ask, 100, nobody_answers)
     listeners = [asyncio.create_task(listen("eve")) for _ in range(20)]
     try:
         async with asyncio.timeout(10):
@@ -86,10 +85,10 @@ async def test_a_client_that_has_gone_ends_its_stream():
     async def send(data: bytes) -> None:
         raise ConnectionResetError
 
-    streams = Streams(lambda _: ChangesReply(place="5-1"), 10, ListenerWatch(nobody_answers, lambda _: None))
+    streams = Streams(lambda _: ChangesReply(place="5-1"), 10, nobody_answers)
     async with asyncio.timeout(10):
         with pytest.raises(ConnectionError):
-            await streams.listen(send, Wish(key="ada", user="ada"), TOKEN, no_submission)
+            await streams.listen(send, Wish(key="ada", **MAY, user="ada"), no_submission)
     assert not streams._all
     streams.close()
 
@@ -104,58 +103,64 @@ async def test_a_stream_of_a_submission_begins_with_its_newest_version():
     async def current() -> Change:
         return change(7, done=True)
 
-    streams = Streams(lambda _: ChangesReply(place="5-1"), 10, ListenerWatch(nobody_answers, lambda _: None))
+    streams = Streams(lambda _: ChangesReply(place="5-1"), 10, nobody_answers)
     receiver = Receiver()
     async with asyncio.timeout(10):
-        wish = Wish(key="ada", user="ada", submission="0" * 24, version=3)
-        await streams.listen(receiver.send, wish, TOKEN, current)
+        wish = Wish(key="ada", **MAY, user="ada", submission="0" * 24, version=3)
+        await streams.listen(receiver.send, wish, current)
     assert b"id: 7\n" in receiver.got
     streams.close()
 
 
-class Listener:
-    def __init__(self, credential: Credential, role: str = "user", sure: float = 0.0) -> None:
-        self.credential, self.role, self.ended = credential, role, False
-        self.sure = clock.monotonic() - sure
-
-    def end(self) -> None:
-        self.ended = True
-
-
-async def look(listeners: list[Listener], ask: Any, listed: Any = lambda _: None) -> list[bool]:
-    await ListenerWatch(ask, listed)._check(list(listeners))
-    return [one.ended for one in listeners]
-
-
-async def test_each_is_asked_about_once_and_so_many_in_a_question():
-    asked = []
-
-    def ask(request: WaysIn) -> WaysState:
-        asked.append(len(request.tokens))
-        return WaysState(tokens=["user" if one.endswith("a") else "" for one in request.tokens])
-
-    many = [Listener(Credential("tokens", f"{number:063x}{'a' if number % 2 else 'b'}")) for number in range(WAYS + 10)]
-    ended = await look(many * 2, ask)
-    assert sorted(asked) == [10, WAYS]
-    assert ended == [one.credential.id.endswith("b") for one in many * 2]
+async def listeners_after(check: Any, roles: list[str], *, sure: float = 0.0) -> list[bool]:
+    """Which of the listeners in these roles have ended after one check; all were confirmed `sure` seconds ago."""
+    streams = Streams(lambda _: ChangesReply(place="5-1"), 10, check)
+    listeners = []
+    for number, role in enumerate(roles):
+        one = _Listener(Wish(key="ada", role=role, credential=Credential("tokens", f"{number:064x}")))
+        one.checked -= sure
+        listeners.append(one)
+    streams._all = set(listeners)
+    await streams._check_once()
+    return [one.over for one in listeners]
 
 
-async def test_a_role_is_that_of_the_file_where_the_cluster_says_so():
-    def ask(request: WaysIn) -> WaysState:
-        return WaysState(names=["listed" for _ in request.names], sessions=["listed" for _ in request.sessions])
+async def test_a_stream_ends_with_its_credential_and_with_its_role():
+    ada = Principal("ada", "user", "")
 
-    root = Principal("root", "admin", "f1")
-    ways = [
-        Credential("names", "root", "f1"),
-        Credential("sessions", "0" * 64, "f1"),
-        Credential("names", "root", "f2"),
-        Credential("sessions", "1" * 64),
-    ]
-    found = {"f1": root}.get
-    assert await look([Listener(way, "admin") for way in ways], ask, found) == [False, False, True, True]
-    assert await look([Listener(way, "user") for way in ways], ask, found) == [True] * 4
+    def check(credentials: Any) -> Any:
+        return {one: ada if int(one.id, 16) else None for one in credentials}
+
+    assert await listeners_after(check, ["user", "user", "admin"]) == [True, False, True]
 
 
 async def test_what_nobody_can_tell_counts_for_a_while():
-    listeners = [Listener(TOKEN, sure=sure) for sure in (0, 50, 70)]
-    assert await look(listeners, nobody_answers) == [False, False, True]
+    assert await listeners_after(nobody_answers, ["user"], sure=50) == [False]
+    assert await listeners_after(nobody_answers, ["user"], sure=70) == [True]
+
+
+async def test_nothing_is_sent_while_nobody_confirms_that_a_listener_may_listen(monkeypatch):
+    confirms = threading.Event()
+
+    def check(credentials: Any) -> Any:
+        if not confirms.is_set():
+            raise UnavailableError("no judicator answers")
+        return dict.fromkeys(credentials, Principal("ada", "user", ""))
+
+    monkeypatch.setattr("judge.gateway.streams._CHECK", 0.05)
+    monkeypatch.setattr("judge.gateway.streams.LIFETIME", 0.2)
+    streams = Streams(lambda _: ChangesReply(place="5-1"), 10, check)
+    receiver = Receiver()
+    listener = asyncio.create_task(streams.listen(receiver.send, Wish(key="ada", user="ada", **MAY), no_submission))
+    try:
+        async with asyncio.timeout(10):
+            await receiver.pieces.get()
+            await asyncio.sleep(0.3)
+            streams._happened(ChangesReply(changes=[change(1)], place="5-2"))
+            await asyncio.sleep(0.3)
+            assert receiver.pieces.empty()
+            confirms.set()
+            assert b"running" in await receiver.pieces.get(), "it has waited"
+    finally:
+        streams.close()
+        listener.cancel()

@@ -23,10 +23,9 @@ from judge.gateway.api import answers
 from judge.gateway.api.answers import JSON, PREFIX, Deprecation
 from judge.gateway.auth import NOBODY, Principal
 from judge.gateway.cluster import Cluster
-from judge.gateway.known import Known
+from judge.gateway.identity import Identities
 from judge.gateway.notes import Notes
 from judge.gateway.providers import Providers
-from judge.gateway.sessions import LiveSessions
 from judge.gateway.statements.shown import Shown
 from judge.model import messages as m
 from judge.model.base import first_fault
@@ -70,9 +69,8 @@ class Services:
     """The parts of a gateway that handlers and pages work with."""
 
     config: GatewayConfig
-    known: Known
+    identities: Identities
     cluster: Cluster
-    sessions: LiveSessions
     notes: Notes
     shown: Shown
     providers: Providers
@@ -305,7 +303,7 @@ def _respond(route: Route, reply: m.Message | Reply) -> Response:
 def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Response:
     asking.begin(request, NOBODY)
     try:
-        principal = NOBODY if route.role == "none" else services.sessions.caller(request)
+        principal = NOBODY if route.role == "none" else services.identities.caller(request)
     except UnauthorizedError:
         if "Authorization" in request.headers:
             services.notes.refused("api")
@@ -324,7 +322,7 @@ def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Re
         answer = services.cluster.call(route.calls[0], body or query or m.Empty(), route.reply)
     if getattr(query, "wait", 0):
         g.pop("identified", None)
-        services.sessions.caller(request)  # a person who logged out while this was held sees no more of it
+        services.identities.caller(request)  # a person who logged out while this was held sees no more of it
     return _respond(route, answer)
 
 

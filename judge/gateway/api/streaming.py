@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from flask import Response, request
 from pydantic import Field, TypeAdapter, ValidationError
@@ -46,13 +46,13 @@ def _no_place() -> FieldError:
     return FieldError(came, "is no id of an event of this stream; leave it out to begin now")
 
 
-def _stream(call: Call, wish: Wish) -> Reply:
+def _stream(call: Call, **wish: Any) -> Reply:
     answer = Response(iter(()), mimetype=EVENTS.media)
     if request.method != "GET":
         return Reply(answer)
-    credential = call.services.sessions.credential(request)
-    wish = wish.model_copy(update={"key": call.principal.user, "role": call.principal.role, "credential": credential})
-    text = json.dumps(wish.model_dump(mode="json", exclude_none=True))
+    credential = call.services.identities.credential(request)
+    allowed = Wish(key=call.principal.user, role=call.principal.role, credential=credential, **wish)
+    text = json.dumps(allowed.model_dump(mode="json", exclude_none=True))
     return Reply(answer, headers={"X-Accel-Redirect": LOCATION, HEADER: text})
 
 
@@ -67,7 +67,7 @@ def _listen(call: Call) -> Reply:
         place = _PLACE.validate_python(after) if after else None
     except ValidationError:
         raise _no_place() from None
-    return _stream(call, Wish(key=call.principal.user, user=user, after=place))
+    return _stream(call, user=user, after=place)
 
 
 def _follow(call: Call) -> Reply:
@@ -78,8 +78,7 @@ def _follow(call: Call) -> Reply:
     version = int(after) if after else -1
     if task.done and task.version <= version:
         return Reply(Response(status=204))  # a browser then asks no more
-    wish = Wish(key=call.principal.user, submission=task.id, user=task.submission.user, version=version)
-    return _stream(call, wish)
+    return _stream(call, submission=task.id, user=task.submission.user, version=version)
 
 
 _HEADERS = {_LAST: "the id of the last event that was heard; what has happened since is sent first"}

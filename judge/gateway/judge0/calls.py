@@ -150,13 +150,13 @@ class Judge0Api:
         guest = own.guest
         if token is None and guest:
             visitor = Principal(guest, "user", "")
-            if not self.services.known.lets_in(visitor):
+            if not self.services.identities.allows(visitor):
                 raise UnauthorizedError("guests are not let in now; send a token in the header X-Auth-Token")
             asking.begin(request, visitor)
             return visitor
         if token is None:
             raise UnauthorizedError("no token; send it in the header X-Auth-Token")
-        principal = self.services.known.by_token(token, request.remote_addr or "")
+        principal = self.services.identities.by_token(token, request.remote_addr or "")
         if principal is None:
             self.services.notes.refused("judge0")
             raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")

@@ -31,8 +31,7 @@ class Doors:
 
     def __init__(self, services: Services) -> None:
         self._cluster = services.cluster
-        self._known = services.known
-        self._sessions = services.sessions
+        self._identities = services.identities
         self._notes = services.notes
         self._providers = services.providers
 
@@ -41,7 +40,7 @@ class Doors:
         asking.begin(request, auth.NOBODY)
         target = local(request.values.get("next", ""))
         if request.method in _OPEN:
-            return redirect(target, 303) if self._sessions.current() else self._page(target)
+            return redirect(target, 303) if self._identities.by_session() else self._page(target)
         if not auth.csrf_valid(request):
             return self._page(target, "This page was too old, or your browser keeps no cookies. Please try again.", 400)
         try:
@@ -74,7 +73,7 @@ class Doors:
             except UnauthorizedError:
                 raise UnauthorizedError("This name and password do not belong together. Check both.") from None
             return auth.principal_of(person), "password"
-        principal = self._known.by_token(token, origin)
+        principal = self._identities.by_token(token, origin)
         if principal is None:
             raise UnauthorizedError("This token is not known here. Check that you have copied all of it.")
         return principal, "token"
@@ -82,7 +81,7 @@ class Doors:
     def _enter(self, principal: Principal, target: str, how: str) -> Any:
         asking.begin(request, principal)
         self._notes.logged_in(principal.user)
-        self._sessions.begin(principal)
+        self._identities.begin_session(principal)
         log.info("%s (%s) logged in by %s", principal.user, principal.role, how)
         return redirect(target, 303)
 
@@ -102,7 +101,7 @@ class Doors:
         chosen = self._providers.get(provider)
         try:
             wanted, target = chosen.finish(request.args)
-            if wanted.name is not None and self._known.listed(wanted.name):
+            if wanted.name is not None and self._identities.listed(wanted.name):
                 # Else whoever is called there like somebody of tokens.yml would have their submissions.
                 wanted = wanted.model_copy(update={"name": None})
             person = self._cluster.call("identity_login", wanted, p.Person)
@@ -120,7 +119,7 @@ class AccountPages:
 
     def __init__(self, services: Services) -> None:
         self._cluster = services.cluster
-        self._sessions = services.sessions
+        self._identities = services.identities
         self._notes = services.notes
 
     def logout(self) -> Any:
@@ -131,7 +130,7 @@ class AccountPages:
         everywhere = request.form.get("everywhere", "") == "yes"
         if everywhere:
             g.principal.may("account")
-        self._sessions.end(g.principal, everywhere=everywhere)
+        self._identities.end_session(g.principal, everywhere=everywhere)
         if not everywhere:  # the cluster notes that
             self._notes.logged_out(g.principal.user)
         log.info("%s logged out%s", g.principal.user, " everywhere" if everywhere else "")
@@ -188,7 +187,7 @@ class AccountPages:
         try:
             people.own_password(
                 self._cluster, g.principal, old=given["old"], password=given["password"],
-                origin=(request.remote_addr or "")[:64], keep=self._sessions.id,
+                origin=(request.remote_addr or "")[:64], keep=self._identities.session_id,
             )  # fmt: skip
         except UnavailableError:
             raise

@@ -243,7 +243,7 @@ def register(app: Flask, services: Services) -> None:
         @functools.wraps(view)
         def inner(**params: str) -> Any:
             try:
-                principal = services.sessions.current()
+                principal = services.identities.by_session()
             except JudgeError as exc:
                 if request.endpoint != "submit" or request.method in _OPEN:
                     raise

@@ -11,12 +11,12 @@ from judge.judicator.audit import Act, Describe, of
 from judge.judicator.database import Database
 from judge.judicator.documents import UserDocument, arrival_of
 from judge.judicator.events import removal
+from judge.judicator.people.credentials import CredentialReader
 from judge.judicator.people.passwords import Passwords
 from judge.judicator.people.rates import Rates
 from judge.judicator.people.throttle import Throttle
 from judge.judicator.people.tokens import Tokens
 from judge.judicator.people.users import Users, new_user
-from judge.judicator.people.ways import Ways
 from judge.model.messages import Message
 from judge.model.people import IdentityLogin, Login, Person, UserAdd, UserRef
 from judge.mongodb.store import Bson
@@ -35,8 +35,8 @@ class People:
         self._throttle = Throttle(self.rates)
         self._passwords = Passwords()
         self.users = Users(database, self._passwords, self._throttle)
-        self.tokens = Tokens(database)
-        self.ways = Ways(database)
+        self.credentials = CredentialReader(database)
+        self.tokens = Tokens(database, self.credentials)
 
     def close(self) -> None:
         """Let the threads end."""
@@ -48,11 +48,9 @@ class People:
             "login": self.login,
             "user": self.users.one,
             "users": self.users.all,
-            "name_state": self.users.name_state,
             "tokens": self.tokens.all,
-            "token_check": self.tokens.check,
             "token_used": self.tokens.used,
-            "ways": self.ways.state,
+            "credentials": self.credentials.states,
         }
 
     def audited(self) -> dict[str, tuple[Handler, Describe]]:

@@ -10,9 +10,10 @@ from typing import Any, Final
 from pymongo.errors import DuplicateKeyError
 
 from judge import clock
-from judge.errors import ConflictError, FieldError, ForbiddenError, NotFoundError, UnauthorizedError
+from judge.errors import ConflictError, FieldError, ForbiddenError, NotFoundError
 from judge.judicator.database import Database
-from judge.judicator.documents import TokenDocument, UserDocument, arrival_of, iso, iso_or_none
+from judge.judicator.documents import TokenDocument, iso, iso_or_none
+from judge.judicator.people.credentials import CredentialReader
 from judge.model import people as p
 from judge.model.messages import Empty
 from judge.mongodb.store import Bson
@@ -28,10 +29,11 @@ _ID: Final = 16
 class Tokens:
     """The tokens."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, credentials: CredentialReader) -> None:
         """Nothing is sent before the first call."""
         self._db = database
         self._col = database.tokens
+        self._credentials = credentials
 
     async def create(self, request: p.TokenNew) -> p.TokenInfo:
         """Store a new token's digest. NotFoundError: no such user; ConflictError: they have too many.
@@ -75,7 +77,7 @@ class Tokens:
     async def _bound(self, maker: str, request: p.TokenNew) -> Any:
         """The fields of a token that is made with another: else a stolen token would outlive its end."""
         made_with = await self._db.find(self._col, {"_id": maker, "user": request.user})
-        if made_with is None or await self.owner(made_with) is None:
+        if made_with is None or not await self._credentials.token_valid(made_with):
             raise ForbiddenError("the token that you came with is not in force any more; come in with another")
         ends = [end for end in (request.expires, made_with["expires"]) if end is not None]
         return {"line": [*made_with.get("line", []), maker], "expires": min(ends, default=None)}
@@ -131,35 +133,6 @@ class Tokens:
         return Empty()
 
     # --- for gateways ------------------------------------------------------------------------------------------
-
-    async def check(self, request: p.TokenRef) -> p.Person:
-        """The person with this token. UnauthorizedError: nobody has it, it has expired, or the account is disabled."""
-        doc = await self._db.find(self._col, {"digest": request.digest})
-        user = None if doc is None else await self.owner(doc)
-        if doc is None or user is None:
-            raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
-        return p.Person(
-            user=user["_id"],
-            role=user["role"],
-            groups=user["groups"],
-            token=doc["_id"],
-            arrival=arrival_of(user),
-            scopes=doc["scopes"],
-            used=iso_or_none(doc.get("used")),
-        )
-
-    async def owner(self, doc: TokenDocument) -> UserDocument | None:
-        """The account of a token that is in force; None when it is not."""
-        if doc["expires"] is not None and doc["expires"] <= clock.wall():
-            return None
-        line = doc.get("line", [])
-        if line and await self._col.count_documents({"_id": {"$in": line}}) < len(line):  # one has just been revoked
-            return None
-        user = await self._db.users.find_one({"_id": doc["user"]})
-        if user is None or user["disabled"]:
-            return None
-        # An account that was deleted and made anew has another arrival: a token of the one before is none of it.
-        return user if doc.get("arrival", user.get("arrival")) == user.get("arrival") else None
 
     async def used(self, request: p.TokenUsed) -> Empty:
         """Note a use; a hint for people, so no majority is waited for."""

@@ -252,13 +252,6 @@ class Users:
             log.info("user '%s' deleted with their data", name)
         await self._db.rates.delete_many({"_id": {"$in": _counts(name)}})
 
-    # --- for gateways ------------------------------------------------------------------------------------------
-
-    async def name_state(self, request: p.NameRef) -> p.NameState:
-        """Say whether somebody who has come in by tokens.yml is shut out by an account of the same name."""
-        doc = await self._col.find_one({"_id": request.name}, {"disabled": 1})
-        return p.NameState(disabled=doc is not None and doc["disabled"])
-
 
 def handing_in(user: str) -> str:
     """Under which the submissions of a minute are counted; pure."""
