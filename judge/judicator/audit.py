@@ -105,39 +105,35 @@ class Audit:
             return False
         return True
 
-    def around(self, method: Method, describe: Describe) -> Method:
-        """The method with its entries: none is begun that cannot be noted, none is answered before its end is.
+    async def noted(self, describe: Describe, method: Method, request: Any, peer: Peer) -> m.Message:
+        """Answer a call with its entries: none is begun that cannot be noted, none is answered before its end is.
 
         LimitError, which is not noted, for a person without rights who has had too much done within an hour.
         """
-
-        async def run(request: Any, peer: Peer) -> m.Message:
-            if not peer.by.call:
-                peer = dataclasses.replace(peer, by=peer.by.model_copy(update={"call": uuid.uuid4().hex}))
-            act = await describe(request, peer)
-            if act is None:
-                return await method(request, peer)
-            act = dataclasses.replace(act, content=_hash(request))
-            async with self._paced(peer, act) as noted:
-                if noted and not await self.write(peer, act, "begun"):
-                    peer = dataclasses.replace(peer, again=True)
-                    if await self._changed_since(peer, act):
-                        act = dataclasses.replace(act, content=f"{act.content}/{uuid.uuid4().hex}")
-                        await self.write(peer, act, "begun")
-                try:
-                    reply = await method(request, peer)
-                except Exception as exc:
-                    if noted:
-                        outcome = "refused" if isinstance(exc, JudgeError) else "failed"
-                        await self._write_end(peer, act, outcome, {"error": str(exc) or type(exc).__name__})
-                    raise
-                if not act.object:  # it has come to be by this call
-                    known = getattr(reply, "id", None) or getattr(reply, "name", "")
-                    act = dataclasses.replace(act, object=str(known))
-                await self.write(peer, act, "done", told(reply))
-                return reply
-
-        return run
+        if not peer.by.call:
+            peer = dataclasses.replace(peer, by=peer.by.model_copy(update={"call": uuid.uuid4().hex}))
+        act = await describe(request, peer)
+        if act is None:
+            return await method(request, peer)
+        act = dataclasses.replace(act, content=_hash(request))
+        async with self._paced(peer, act) as noted:
+            if noted and not await self.write(peer, act, "begun"):
+                peer = dataclasses.replace(peer, again=True)
+                if await self._changed_since(peer, act):
+                    act = dataclasses.replace(act, content=f"{act.content}/{uuid.uuid4().hex}")
+                    await self.write(peer, act, "begun")
+            try:
+                reply = await method(request, peer)
+            except Exception as exc:
+                if noted:
+                    outcome = "refused" if isinstance(exc, JudgeError) else "failed"
+                    await self._write_end(peer, act, outcome, {"error": str(exc) or type(exc).__name__})
+                raise
+            if not act.object:  # it has come to be by this call
+                known = getattr(reply, "id", None) or getattr(reply, "name", "")
+                act = dataclasses.replace(act, object=str(known))
+            await self.write(peer, act, "done", told(reply))
+            return reply
 
     async def _changed_since(self, peer: Peer, act: Act) -> bool:
         """Says whether anything else was done to the same thing since the tries that are noted: so it is done anew."""

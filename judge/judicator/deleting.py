@@ -16,7 +16,7 @@ from prometheus_client import Counter
 
 from judge import clock, failpoint
 from judge.errors import ConflictError, NotFoundError
-from judge.judicator.audit import Act, Describe, of
+from judge.judicator.audit import Act
 from judge.judicator.blobs import SOON, Blobs, mark
 from judge.judicator.database import Database
 from judge.judicator.documents import ProblemDocument, TaskDocument
@@ -26,7 +26,7 @@ from judge.judicator.tasks.lifecycle import Tasks
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.model.messages import TaskRef
 from judge.mongodb.store import Bson
-from judge.rpc.server import Handler, Peer
+from judge.rpc.server import Peer
 
 log = logging.getLogger(__name__)
 
@@ -62,22 +62,16 @@ class Deleting:
         self._blobs = blobs
         self._usage = tasks.usage
 
-    def methods(self) -> dict[str, tuple[Handler, Describe]]:
-        """The RPC methods, each with what it is for the audit trail."""
-        return {
-            "delete_submission": (self.submission, self._about),
-            "delete_problem": (self.problem, of("problem.delete", "name")),
-            "purge": (self.purge, self._about_user),
-        }
-
-    async def _about(self, request: TaskRef, _: Peer) -> Act:
+    async def about(self, request: TaskRef, _: Peer) -> Act:
+        """Deleting a submission, for the trail."""
         doc = await self._db.tasks.find_one({"_id": ObjectId(request.id)}, {"user": 1, "problem": 1})
         about = {} if doc is None else {"user": doc["user"]}
         if doc is not None and (problem := doc.get("problem")) is not None:
             about["problem"] = problem["name"]
         return Act("submission.delete", request.id, about)
 
-    async def _about_user(self, request: PurgeRequest, _: Peer) -> Act:
+    async def about_user(self, request: PurgeRequest, _: Peer) -> Act:
+        """Deleting all data of a user, for the trail."""
         hooks = await removal.of_user(self._db, request.user, _moment(request.until))
         return Act("user.purge", request.user, {"until": request.until, "webhooks": hooks or None})
 
@@ -240,7 +234,7 @@ class Deleting:
             return None
         return f"some of the submissions are part of rejudging {doc['rejudging']}; apply or cancel it first"
 
-    async def purge(self, request: PurgeRequest, _: Peer) -> Purged:
+    async def purge(self, request: PurgeRequest) -> Purged:
         """Delete a person's data, as far as it goes in one call; what they hand in after `until` is new data.
 
         ConflictError: some of it is part of an open rejudging.

@@ -1,4 +1,4 @@
-"""Passes executors' reports on to the judicator that leads."""
+"""Passes on to the judicator that leads what it alone answers: the reports of executors."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, TypeVar
 
 from judge.config import Tls
 from judge.errors import UnavailableError
-from judge.model.messages import ReportReply, ReportRequest
+from judge.model.messages import Message
 from judge.rpc.client import RpcClient
 
 log = logging.getLogger(__name__)
+M = TypeVar("M", bound=Message)
 
 # Seconds for the leader's answer, beside the time for which it may hold the report.
 _TIMEOUT: Final = 2.0
@@ -30,15 +31,15 @@ class Forward:
         self._rpc = RpcClient(lambda: [address] if (address := leader()) else [], tls, _TIMEOUT)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="forward")
 
-    async def report(self, request: ReportRequest) -> ReportReply | None:
+    async def call(self, method: str, request: Message, reply: type[M]) -> M | None:
         """The leader's answer; None if nobody leads, or the leader does not answer. Raises what the leader refuses."""
         if self._leader() is None:
             return None
         loop = asyncio.get_running_loop()
         try:
-            return await loop.run_in_executor(self._threads, self._rpc.call, "report", request, ReportReply)
+            return await loop.run_in_executor(self._threads, self._rpc.call, method, request, reply)
         except UnavailableError as exc:
-            log.debug("the leader does not take a report: %s", exc)
+            log.debug("the leader does not take '%s': %s", method, exc)
             return None
 
     def close(self) -> None:

@@ -9,7 +9,6 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from prometheus_client import Gauge
 from pymongo.errors import PyMongoError
@@ -18,12 +17,13 @@ from judge import metrics, tracing
 from judge.config import JudicatorConfig
 from judge.errors import JudgeError, UsageError
 from judge.etcd.client import Etcd
-from judge.judicator import indexes
-from judge.judicator.audit import Audit
+from judge.judicator import audit, indexes, sessions
 from judge.judicator.blobs import Blobs
 from judge.judicator.changes import Follower
 from judge.judicator.database import BATCH, Database
 from judge.judicator.deleting import Deleting
+from judge.judicator.dispatch import Dispatcher, Entry
+from judge.judicator.events import calls
 from judge.judicator.events.parts import Events
 from judge.judicator.executors import Executors
 from judge.judicator.figures.machines import Machines
@@ -33,7 +33,7 @@ from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.leader.retention import Retention
 from judge.judicator.loops import Loops, forget_old_faults, put_off
-from judge.judicator.people.entry import People
+from judge.judicator.people import entry
 from judge.judicator.problems import Problems
 from judge.judicator.refused import Refused
 from judge.judicator.register import Registrar
@@ -42,11 +42,9 @@ from judge.judicator.rejudging.progress import Rejudgings
 from judge.judicator.rejudging.reruns import Reruns
 from judge.judicator.replica import Replica
 from judge.judicator.service import Parts, Service
-from judge.judicator.sessions import Sessions
 from judge.judicator.status import StatusReader
 from judge.judicator.tasks.lifecycle import Tasks
 from judge.judicator.work import WorkCounter
-from judge.model.messages import Message
 from judge.mongodb import backup_age
 from judge.mongodb.store import connect, translate
 from judge.notify import notify
@@ -86,7 +84,7 @@ class Judicator:
         self.executors = Executors(self.database)
         self.executors.read = self.tasks.assigner.set_capacity
         self.blobs = Blobs(self.database)
-        self.audit = Audit(self.database)
+        self.audit = audit.Audit(self.database)
         self.retention = Retention(
             self.database,
             self.tasks,
@@ -97,14 +95,14 @@ class Judicator:
                 ("audit", functools.partial(self.audit.remove, config.audit_days)),
             ],
         )
-        self.people = People(self.database)
+        self.people = entry.People(self.database)
         self.deleting = Deleting(self.database, self.tasks, self.blobs, self.people.users)
         self.loops = Loops(self.database, config.name)
         self.lead = Leader(config, self.database, self._etcd, self.tasks, self.executors, self.loops)
         reruns = Reruns(self.database, self.tasks)
         self.rejudgings = Rejudgings(self.database, reruns, self.loops)
         self.rejudging_calls = RejudgingCalls(self.database, reruns, self.rejudgings)
-        self.sessions = Sessions(self.database)
+        self.sessions = sessions.Sessions(self.database)
         self.events = Events(config, self.database, self.tasks.reader, self.blobs)
         self.register = Registrar(config, self._etcd)
         self.refused = Refused(self.database)
@@ -122,10 +120,11 @@ class Judicator:
             building=lambda: self.building,
         )
         self.service = self._service()
-        noted = {**self.deleting.methods(), **self.people.audited(), **self.sessions.audited(), **self.events.audited()}
-        self.handlers = self.service.handlers(self._calls(), noted, self.audit, self.deleting)
+        self.dispatcher = Dispatcher(
+            self._table(), self.audit, self.forward, leads=lambda: self.tasks.assigner.epoch is not None
+        )
         self.server = Server(
-            self.handlers,
+            self.dispatcher,
             self.blobs,
             body_bytes=config.limits.body_bytes,
             blob_bytes=config.limits.blob_bytes,
@@ -145,13 +144,77 @@ class Judicator:
             status=self._status,
             people=self.people,
             machines=self.machines,
-            forward=self.forward,
         )
         return Service(self.config, self.hub, parts)
 
-    def _calls(self) -> dict[str, Callable[[Any], Awaitable[Message]]]:
-        mine = {**self.rejudging_calls.methods(), **self.sessions.methods(), **self.people.methods()}
-        return {**mine, **self.events.methods(), "figures": self.figures.read, "executor_history": self.machines.read}
+    def _table(self) -> dict[str, Entry]:
+        """What answers each method, and what a call is for the audit trail."""
+        service, people, users, tokens = self.service, self.people, self.people.users, self.people.tokens
+        rejudgings, deleting, webhooks = self.rejudging_calls, self.deleting, self.events.calls
+        return {
+            "ping": Entry(service.ping, early=True),
+            "report": Entry(service.report),
+            # submissions
+            "add": Entry(service.add, audit.behalf),
+            "cancel": Entry(service.cancel, audit.others(self.tasks.reader.get)),
+            "get": Entry(service.get),
+            "tasks": Entry(self.tasks.reader.several),
+            "search": Entry(service.search),
+            "usage": Entry(service.usage),
+            "changes": Entry(self.events.changes.changes),
+            # the cluster
+            "status": Entry(service.status),
+            "figures": Entry(self.figures.read),
+            "executors": Entry(service.list_executors),
+            "executor_history": Entry(self.machines.read),
+            "drain": Entry(service.drain, audit.drain),
+            # problems
+            "problems": Entry(service.list_problems),
+            "problem_import": Entry(service.problem_import, audit.problem_import),
+            "problem_verified": Entry(service.problem_verified, audit.of("problem.verify", "problem", "hash", "right")),
+            "problem_verification": Entry(service.problem_verification),
+            "blobs_missing": Entry(service.blobs_missing),
+            # rejudgings
+            "rejudge_preview": Entry(rejudgings.preview),
+            "rejudge_start": Entry(rejudgings.start, audit.rejudge_start),
+            "rejudgings": Entry(rejudgings.all),
+            "rejudging": Entry(rejudgings.one),
+            "rejudge_diff": Entry(rejudgings.diff),
+            "rejudge_apply": Entry(rejudgings.apply, audit.of("rejudging.apply", "id")),
+            "rejudge_cancel": Entry(rejudgings.cancel, audit.of("rejudging.cancel", "id")),
+            # deleting
+            "delete_preview": Entry(deleting.preview),
+            "delete_submission": Entry(deleting.submission, deleting.about, peer=True),
+            "delete_problem": Entry(deleting.problem, audit.of("problem.delete", "name"), peer=True),
+            "purge": Entry(deleting.purge, deleting.about_user),
+            # people; gateways note log-ins themselves
+            "login": Entry(people.login),
+            "identity_login": Entry(people.vouched, people.vouched_for, peer=True),
+            "credentials": Entry(people.credentials.states),
+            "user": Entry(users.one),
+            "users": Entry(users.all),
+            "user_add": Entry(users.add, entry.added, peer=True),
+            "user_change": Entry(users.change, entry.changed),
+            "user_password": Entry(users.password, audit.of("user.password", "name", "own")),
+            "user_delete": Entry(users.delete, people.deleted, peer=True),
+            "tokens": Entry(tokens.all),
+            "token_create": Entry(tokens.create, entry.created),
+            "token_revoke": Entry(tokens.revoke, audit.of("token.revoke", "id"), peer=True),
+            "token_used": Entry(tokens.used),
+            "session_begin": Entry(self.sessions.begin),
+            "session_end": Entry(self.sessions.end, sessions.ended),
+            # webhooks; a ping has the cluster call out, as a resend does
+            "webhooks": Entry(webhooks.all),
+            "deliveries": Entry(webhooks.deliveries),
+            "webhook_add": Entry(webhooks.add, audit.of("webhook.add", "name", "events", "user", "problem")),
+            "webhook_remove": Entry(webhooks.remove, audit.of("webhook.remove", "name")),
+            "webhook_ping": Entry(webhooks.ping, audit.of("webhook.ping", "name")),
+            "webhook_resend": Entry(webhooks.resend, calls.resent),
+            # the audit trail
+            "audit": Entry(self.audit.search),
+            "audit_note": Entry(self.audit.note, peer=True),
+            "audit_tokens": Entry(self.audit.tokens, peer=True),
+        }
 
     async def start(self) -> None:
         """Listen, and begin all loops; does not wait for the databases. RefusedError when the port is in use."""
@@ -189,7 +252,7 @@ class Judicator:
         await asyncio.wait({self._loop("the indexes", self._make_rest)}, timeout=_SMALL_BUILD)
         self._loop("the change stream", self.follower.run)
         await self.replica.ready.wait()
-        self.service.ready = True
+        self.dispatcher.ready = True
         log.info("the database is ready: this judicator serves")
         leading = lambda: self.lead.leading  # noqa: E731
         self._loop("the rejudgings", functools.partial(self.rejudgings.run, leading))
@@ -225,11 +288,11 @@ class Judicator:
         """Tell systemd that this event loop turns, and count the queue for the metrics."""
         turn = 0
         while True:
-            state = "serving" if self.service.ready else "waiting for the database"
+            state = "serving" if self.dispatcher.ready else "waiting for the database"
             state = f"{state}, {self.building}" if self.building else state
             role = f"leading with epoch {self.lead.epoch}" if self.lead.leading else "not leading"
             notify("WATCHDOG=1", f"STATUS={state}, {role}")
-            if self.service.ready and turn % _COUNT == 0:
+            if self.dispatcher.ready and turn % _COUNT == 0:
                 self._count()
             turn += 1
             await asyncio.sleep(_BEAT)

@@ -7,8 +7,8 @@ import contextlib
 import dataclasses
 import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from typing import TypeVar
 
 from bson import ObjectId
 
@@ -18,13 +18,10 @@ from judge.config import JudicatorConfig
 from judge.errors import FieldError, JudgeError, UnavailableError
 from judge.hooks.addresses import networks
 from judge.judicator.aside import aside
-from judge.judicator.audit import Audit, Describe, behalf, drain, of, others, problem_import, rejudge_start
 from judge.judicator.blobs import Blobs
-from judge.judicator.deleting import Deleting
 from judge.judicator.documents import ProblemDocument, TaskDocument, waiting_seconds, wants_of
 from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.figures.machines import Machines
-from judge.judicator.forward import Forward
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.people.entry import People
@@ -55,8 +52,6 @@ from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, Pro
 from judge.model.rate import Rate
 from judge.model.verification import Verification, VerificationReply
 from judge.problems.answers import refusal
-from judge.rpc.methods import JUDICATOR, METHODS
-from judge.rpc.server import Handler, Peer
 from judge.rpc.unhurried import unhurried
 
 log = logging.getLogger(__name__)
@@ -79,11 +74,10 @@ class Parts:
     status: StatusReader
     people: People
     machines: Machines
-    forward: Forward
 
 
 class Service:
-    """All methods over one database. `ready` is set once the indexes exist; before that every call is refused."""
+    """The methods about submissions, problems and executors."""
 
     def __init__(self, config: JudicatorConfig, hub: Hub, parts: Parts) -> None:
         """The parts are shared with the leader's loops."""
@@ -93,75 +87,13 @@ class Service:
         self._status = parts.status
         self._people = parts.people
         self._machines = parts.machines
-        self._forward = parts.forward
         self.blobs = parts.blobs
-        self.tasks = tasks = parts.tasks
+        self.tasks = parts.tasks
         self.executors = parts.executors
         self.problems = parts.problems
-        self.ready = False
-        self._audited: dict[str, Describe] = {
-            "add": behalf,
-            "cancel": others(tasks.reader.get),
-            "drain": drain,
-            "problem_import": problem_import,
-            "problem_verified": of("problem.verify", "problem", "hash", "right"),
-            "rejudge_start": rejudge_start,
-            "rejudge_apply": of("rejudging.apply", "id"),
-            "rejudge_cancel": of("rejudging.cancel", "id"),
-        }
         self._languages = frozenset(load_table(None))
 
-    def handlers(
-        self,
-        more: Mapping[str, Callable[[Any], Awaitable[m.Message]]],
-        noted: Mapping[str, tuple[Handler, Describe]],
-        audit: Audit,
-        deleting: Deleting,
-    ) -> dict[str, Handler]:
-        """The coroutine of each method, for the server; `more` are those of other parts, `noted` for the trail too."""
-        methods: dict[str, Callable[[Any], Awaitable[m.Message]]] = {
-            "get": self.get,
-            "tasks": self.tasks.reader.several,
-            "add": self.add,
-            "cancel": self.cancel,
-            "search": self.search,
-            "executors": self.list_executors,
-            "drain": self.drain,
-            "status": self.status,
-            "usage": self.usage,
-            "problems": self.list_problems,
-            "problem_import": self.problem_import,
-            "problem_verified": self.problem_verified,
-            "problem_verification": self.problem_verification,
-            "blobs_missing": self.blobs_missing,
-            "audit": audit.search,
-            "delete_preview": deleting.preview,
-            **more,
-        }
-        telling: dict[str, Handler] = {"audit_note": audit.note, "audit_tokens": audit.tokens}
-        telling |= {name: audit.around(method, describe) for name, (method, describe) in noted.items()}
-        found: dict[str, Handler] = {"ping": self._ping}
-        for name, method in methods.items():
-            describe = self._audited.get(name)
-            whole = _for_anybody(method) if describe is None else audit.around(_for_anybody(method), describe)
-            # A caller who hangs up ends a wait, which is for nobody else, and nothing that may be half done.
-            found[name] = self._guarded(whole if METHODS[name].hold else _uncancelled(whole))
-        found |= {name: self._guarded(_uncancelled(method)) for name, method in telling.items()}
-        # It has parts that a caller who hangs up ends, and parts that go on.
-        found["report"] = self._guarded(self.report)
-        return found
-
-    def _guarded(self, method: Handler) -> Handler:
-        """Refuse before the database is ready."""
-
-        async def handler(request: Any, peer: Peer) -> m.Message:
-            if not self.ready:
-                raise UnavailableError("this judicator has no database yet; ask another one, or again later")
-            return await method(request, peer)
-
-        return handler
-
-    async def _ping(self, _: m.Empty, __: Peer) -> m.Pong:
+    async def ping(self, _: m.Empty) -> m.Pong:
         """Answer, whatever the state of the databases."""
         return m.Pong(name=self._config.name, version=judge.__version__, leader=self._lead.leading)
 
@@ -390,11 +322,11 @@ class Service:
 
     # --- executors ---------------------------------------------------------------------------------------------
 
-    async def report(self, request: m.ReportRequest, peer: Peer) -> m.ReportReply:
-        """A report (seed: Report). The leader answers it; another judicator passes it on to the leader (rule 4)."""
+    async def report(self, request: m.ReportRequest) -> m.ReportReply:
+        """A report (seed: Report), answered by the leader (rule 4). While none leads, results are committed."""
         epoch = self.tasks.assigner.epoch
         if epoch is None:
-            return await self._report_elsewhere(request, peer)
+            return await self._report_without_leader(request)
         reply = await unhurried(self._take_report(request))
         told = reply.drop or reply.settled or reply.add or reply.drain
         if request.hold and not told:
@@ -402,14 +334,7 @@ class Service:
         reply.epoch, reply.leader = epoch, self._config.address
         return reply
 
-    async def _report_elsewhere(self, request: m.ReportRequest, peer: Peer) -> m.ReportReply:
-        """Pass a report on to the leader. While none answers, results are committed here all the same."""
-        if peer.role != JUDICATOR:  # one hop
-            forwarded = await self._forward.report(request)
-            if forwarded is not None:
-                return forwarded
-            if self.tasks.assigner.epoch is not None:  # since just now
-                return await self.report(request, peer)
+    async def _report_without_leader(self, request: m.ReportRequest) -> m.ReportReply:
         if not request.complete:
             raise UnavailableError("no judicator leads at the moment; report again")
         held, known = await asyncio.gather(self.tasks.held_by(request.executor), self.executors.capacities())
@@ -524,26 +449,6 @@ def _claims(request: m.ReportRequest) -> set[tuple[str, str]]:
 def _digest(submission: m.Submission) -> str:
     intake.check_text(submission)
     return forms.digest(submission)
-
-
-def _for_anybody(method: Callable[[Any], Awaitable[m.Message]]) -> Handler:
-    """A method that does not ask who calls."""
-
-    @functools.wraps(method)
-    async def run(request: Any, _: Peer) -> m.Message:
-        return await method(request)
-
-    return run
-
-
-def _uncancelled(method: Handler) -> Handler:
-    """A method that runs to its end although its caller hangs up."""
-
-    @functools.wraps(method)
-    async def run(request: Any, peer: Peer) -> m.Message:
-        return await unhurried(method(request, peer))
-
-    return run
 
 
 def _rate(count: Count | None) -> Rate | None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from judge import clock
-from judge.judicator.audit import Act, Describe
+from judge.judicator.audit import Act
 from judge.judicator.database import Database
-from judge.model.messages import Empty, Message
+from judge.model.messages import Empty
 from judge.mongodb.store import Bson
-from judge.rpc.server import Handler, Peer
+from judge.rpc.server import Peer
 from judge.rpc.session import SessionBegin, SessionEnd
 
 log = logging.getLogger(__name__)
@@ -26,14 +24,6 @@ class Sessions:
     def __init__(self, database: Database) -> None:
         """Nothing is read before the first call."""
         self._db = database
-
-    def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
-        """The RPC methods that are nothing for the trail, by name. The gateway notes log-ins itself."""
-        return {"session_begin": self.begin}
-
-    def audited(self) -> dict[str, tuple[Handler, Describe]]:
-        """The other one, with what it is for the audit trail."""
-        return {"session_end": (self.end, _ended)}
 
     async def begin(self, request: SessionBegin) -> Empty:
         """Note a log-in; a majority has it on return. Repeating it changes nothing.
@@ -50,7 +40,7 @@ class Sessions:
             log.info("user '%s' has more than %d sessions, the %d oldest ended", request.user, MOST, len(old))
         return Empty()
 
-    async def end(self, request: SessionEnd, _: Peer) -> Empty:
+    async def end(self, request: SessionEnd) -> Empty:
         """Forget one session, or all of its user; from now on no gateway takes it."""
         query = {"user": request.user} if request.everywhere else {"_id": request.id, "user": request.user}
         done = await self._db.sessions.delete_many(query)
@@ -58,6 +48,6 @@ class Sessions:
         return Empty()
 
 
-async def _ended(request: SessionEnd, _: Peer) -> Act | None:
+async def ended(request: SessionEnd, _: Peer) -> Act | None:
     """For the trail where it ends all that a person has; of a single log-out the gateway tells, as of log-ins."""
     return Act("logout", request.user, {"everywhere": True}) if request.everywhere else None

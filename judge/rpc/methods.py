@@ -42,8 +42,8 @@ class Method:
     `roles` are the certificate roles (subject OU) that may call it. `reads`: it stores nothing, so a call without an
     answer has done nothing. `errors` are its refusals beside those that every call may get (400, 403, 413, 503, 504).
     `hold` names the field of the request that has the seconds for which the server may rightly keep it. A `large` body
-    may be one of a report, with the results of all slots. With `each` its `calls` are calls of that method, each
-    for somebody.
+    may be one of a report, with the results of all slots. What the `leader` alone answers is passed on to it. With
+    `each` its `calls` are calls of that method, each for somebody.
     """
 
     request: type[m.Message]
@@ -54,6 +54,7 @@ class Method:
     reads: bool
     hold: str | None = None
     large: bool = False
+    leader: bool = False
     each: str | None = None
 
     @property
@@ -77,7 +78,9 @@ _REFUSED = (NotFoundError, ConflictError)
 
 METHODS: dict[str, Method] = {
     "ping": Method(m.Empty, m.Pong, _ALL, reads=True),
-    "report": Method(m.ReportRequest, m.ReportReply, _REPORTING, (StaleError,), reads=False, hold="hold", large=True),
+    "report": Method(
+        m.ReportRequest, m.ReportReply, _REPORTING, (StaleError,), reads=False, hold="hold", large=True, leader=True
+    ),
     "add": Method(m.Submission, m.AddReply, _PEOPLE, (*_REFUSED, LimitError), reads=False),
     "adds": Method(SeveralAdds, Outcomes, _PEOPLE, reads=False, each="add"),
     "cancel": Method(m.TaskRef, m.Task, _PEOPLE, _REFUSED, reads=False),

@@ -92,7 +92,8 @@ class Peer:
     issued: float = 0.0
 
 
-Handler = Callable[[Any, Peer], Awaitable[Message]]
+# Answers a method, by its name; never one of several.
+Dispatch = Callable[[str, Any, Peer], Awaitable[Message]]
 Translate = Callable[[Exception], JudgeError | None]
 # Raises what a caller is told whose certificate is not welcome any more.
 Welcome = Callable[[Peer], None]
@@ -156,18 +157,18 @@ def _patience(request: web.Request, length: int) -> Iterator[None]:
 
 
 class _App:
-    """The routes over one set of handlers."""
+    """The routes."""
 
     def __init__(
         self,
-        handlers: Mapping[str, Handler],
+        dispatch: Dispatch,
         blobs: BlobStore,
         body_bytes: int,
         blob_bytes: int,
         translate: Translate,
         welcome: Welcome,
     ) -> None:
-        self.handlers = handlers
+        self.dispatch = dispatch
         self.welcome = welcome
         self.blobs = blobs
         self.body_bytes = body_bytes
@@ -280,7 +281,7 @@ class _App:
             raise ForbiddenError(f"the certificate of '{peer.name}' may not speak for executor '{message.executor}'")
         if method.each is not None:
             return await self._several(method.each, message.calls, peer)
-        reply = await self.handlers[name](message, peer)
+        reply = await self.dispatch(name, message, peer)
         return web.Response(body=reply.model_dump_json().encode(), content_type="application/json")
 
     async def _several(self, name: str, calls: Sequence[OneCall], peer: Peer) -> web.Response:
@@ -303,7 +304,7 @@ class _App:
         """The outcome of one of several calls, as if it had come alone."""
         started = clock.monotonic()
         try:
-            return await self.handlers[name](one.request, dataclasses.replace(peer, by=one.by)), None
+            return await self.dispatch(name, one.request, dataclasses.replace(peer, by=one.by)), None
         except Exception as exc:  # noqa: BLE001 - as for one alone
             return None, self._told(exc, name, f"one of several calls of '{name}'")
         finally:
@@ -407,11 +408,11 @@ class _App:
 
 
 class Server:
-    """One listening RPC server. `handlers` has one coroutine function per name of METHODS, but for several."""
+    """One listening RPC server. `dispatch` answers the methods."""
 
     def __init__(
         self,
-        handlers: Mapping[str, Handler],
+        dispatch: Dispatch,
         blobs: BlobStore,
         *,
         body_bytes: int,
@@ -419,15 +420,12 @@ class Server:
         translate: Translate = lambda _: None,
         welcome: Welcome = lambda _: None,
     ) -> None:
-        """Check that every method of the table is handled; sizes in bytes.
+        """Nothing is opened yet; sizes are in bytes.
 
         `translate` turns a foreign exception of the handlers (a database's) into one of ours, if it knows it. `welcome`
         is asked at every request, before anything else is done.
         """
-        named = {name for name, row in METHODS.items() if row.each is None}
-        if set(handlers) != named:
-            raise ValueError(f"handlers and the table of methods differ: {sorted(set(handlers) ^ named)}")
-        self._app = _App(handlers, blobs, body_bytes, blob_bytes, translate, welcome)
+        self._app = _App(dispatch, blobs, body_bytes, blob_bytes, translate, welcome)
         self._runner: web.AppRunner | None = None
         self._listener: TlsListener | None = None
 

@@ -225,7 +225,7 @@ def test_a_restore_that_is_killed_is_gone_on_with(
         empty.back_up()
     early = Running(empty.world.config(), BATCH)
     wait_for(lambda: f"backup {made.id} is being restored" in caplog.text, 10, "the judicator's word")
-    assert not early.judicator.service.ready and not early.judicator.lead.leading
+    assert not early.judicator.dispatcher.ready and not early.judicator.lead.leading
     early.stop()
     done = empty.restore(cluster, "--id", made.id)
     assert done.returncode == 0 and done.stdout.startswith("goes on with")

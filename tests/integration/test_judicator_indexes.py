@@ -77,7 +77,7 @@ def test_a_cluster_serves_although_its_indexes_take_longer_than_a_call(world: Wo
         one.judicator._builds = lambda what, real=one.judicator._builds: (said.append(what), real(what))  # type: ignore[method-assign]
 
     def ready() -> bool:
-        return all(one.judicator.service.ready for one in running)
+        return all(one.judicator.dispatcher.ready for one in running)
 
     wait_for(ready, timeout=120, what="all judicators")
     wait_for(lambda: built(world), timeout=120, what="all indexes")

@@ -155,7 +155,7 @@ def test_what_stores_something_says_so_and_what_does_not_says_that(world: World)
         stored.set(noted)
         executors = EXECUTOR in METHODS[name].roles and GATEWAY not in METHODS[name].roles
         peer = Peer("e1", EXECUTOR) if executors else Peer("gw", GATEWAY, By(actor="root", role="admin", call=name))
-        await judicator.handlers[name](request, peer)
+        await judicator.dispatcher(name, request, peer)
         return noted
 
     wrong: dict[str, Any] = {}

@@ -31,6 +31,7 @@ from judge.errors import (
     TooLargeError,
     UnavailableError,
 )
+from judge.judicator.dispatch import Entry
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, By
 from judge.model.blobs import BlobsMissing, BlobsWanted
@@ -40,7 +41,7 @@ from judge.pki.refused import DOCUMENT
 from judge.rpc import packs, pki
 from judge.rpc.client import RpcClient, error_from
 from judge.rpc.methods import BLOB_ROLES, METHODS
-from judge.rpc.server import Peer, Server
+from judge.rpc.server import Server
 from judge.rpc.unhurried import unhurried
 from tests.support.etcd import ROLES
 from tests.support.judicators import World, accepted, source, waiters
@@ -223,7 +224,7 @@ def test_a_database_that_fails_is_unavailable_not_internal(world: World) -> None
     world.judicators[0].judicator.tasks.reader.search = away
     with pytest.raises(UnavailableError, match="MongoDB did not confirm"):
         people.call("search", m.SearchRequest(), m.SearchReply)
-    world.judicators[0].judicator.service.ready = False
+    world.judicators[0].judicator.dispatcher.ready = False
     with pytest.raises(UnavailableError, match="no database yet"):
         people.call("problems", m.Empty(), ProblemsReply)
     assert people.call("ping", m.Empty(), m.Pong).name == "j1"
@@ -384,13 +385,13 @@ def test_an_add_whose_answer_got_lost_is_not_doubled(world: World) -> None:
 def test_several_adds_are_each_what_they_would_be_alone(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    handlers = world.judicators[0].judicator.handlers
-    real = handlers["add"]
+    table = world.judicators[0].judicator.dispatcher.table
+    real = table["add"]
 
-    async def add(request: m.Submission, peer: Peer) -> m.Message:
-        return await real(request, peer) if request.user != "broken" else 1 / 0
+    async def add(request: m.Submission) -> m.Message:
+        return await real.handler(request) if request.user != "broken" else 1 / 0
 
-    monkeypatch.setitem(handlers, "add", add)
+    monkeypatch.setitem(table, "add", Entry(add, real.describe))
     asked = [
         (By(), source(idempotency_key="k")),
         (By(), source(idempotency_key="k", user="bob", language="klingon")),
@@ -414,16 +415,16 @@ def test_several_adds_are_each_what_they_would_be_alone(
 
 
 def test_several_adds_are_answered_within_bounds_and_need_keys(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    handlers = world.judicators[0].judicator.handlers
-    real = handlers["add"]
+    table = world.judicators[0].judicator.dispatcher.table
+    real = table["add"]
 
-    async def add(request: m.Submission, peer: Peer) -> m.Message:
-        reply = await real(request, peer)
+    async def add(request: m.Submission) -> m.Message:
+        reply = await real.handler(request)
         assert isinstance(reply, m.AddReply)
         reply.task.submission.source = "x" * 400_000  # as one that is judged already, and has a large result
         return reply
 
-    monkeypatch.setitem(handlers, "add", add)
+    monkeypatch.setitem(table, "add", Entry(add, real.describe))
     calls = [OneCall(by=By(), request=source(idempotency_key=str(number))) for number in range(9)]
     outcomes = world.client().call("adds", SeveralAdds(calls=calls), Outcomes).outcomes
     assert [one.error for one in outcomes] == [None] * 9
@@ -554,11 +555,9 @@ def test_errors_come_back_as_their_class() -> None:
 
 async def test_a_port_in_use_is_refused(world: World) -> None:
     running = world.judicators[0]
-    server = Server(running.judicator.handlers, running.judicator.blobs, body_bytes=1, blob_bytes=1)
+    server = Server(running.judicator.dispatcher, running.judicator.blobs, body_bytes=1, blob_bytes=1)
     with pytest.raises(RefusedError, match="cannot listen on"):
         await server.start(running.address, pki.server_context(running.config.tls), 1.0)
-    with pytest.raises(ValueError, match="differ"):
-        Server({}, running.judicator.blobs, body_bytes=1, blob_bytes=1)
 
 
 def test_a_stop_does_not_mind_a_caller_who_has_not_said_goodbye(world: World) -> None:

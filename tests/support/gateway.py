@@ -43,7 +43,6 @@ from judge.model.overview import ExecutorState, JudicatorState, MemberState, Sta
 from judge.model.people import Credentials, CredentialState, CredentialStates, UserRef
 from judge.model.several import TasksReply, TasksRequest
 from judge.rpc import pki
-from judge.rpc.methods import METHODS
 from judge.rpc.server import Server
 from judge.rpc.session import SessionBegin, SessionEnd
 from tests.support.servers import free_port, program, wait_for
@@ -132,7 +131,7 @@ class Prepared:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._server = Server(
-            {name: self._handler(name) for name, row in METHODS.items() if row.each is None},
+            self._answer,
             self.blobs,
             body_bytes=2**24,
             blob_bytes=2**28,
@@ -174,19 +173,16 @@ class Prepared:
                 del self.live[name]
         return m.Empty()
 
-    def _handler(self, name: str) -> Any:
-        async def handle(request: Any, _: Any) -> m.Message:
-            if name in {"audit_note", "audit_tokens"} and name not in self.answers:
-                return m.Empty()  # a note is no answer that a page shows
-            if name not in {"credentials", "user"}:  # every page and call asks that
-                self.asked.append((name, request))
-            answer = self.answers.get(name, self._sessions.get(name))
-            if answer is None:
-                raise UnavailableError(f"nothing is prepared for {name}")
-            said: Any = answer(request) if callable(answer) else answer
-            return (await said) if inspect.isawaitable(said) else said
-
-        return handle
+    async def _answer(self, name: str, request: Any, _: Any) -> m.Message:
+        if name in {"audit_note", "audit_tokens"} and name not in self.answers:
+            return m.Empty()  # a note is no answer that a page shows
+        if name not in {"credentials", "user"}:  # every page and call asks that
+            self.asked.append((name, request))
+        answer = self.answers.get(name, self._sessions.get(name))
+        if answer is None:
+            raise UnavailableError(f"nothing is prepared for {name}")
+        said: Any = answer(request) if callable(answer) else answer
+        return (await said) if inspect.isawaitable(said) else said
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[Prepared]:

@@ -102,7 +102,7 @@ class Running:
         return self.config.listen
 
     def ready(self) -> Running:
-        wait_for(lambda: self.judicator.service.ready, what=f"{self.config.name} ready")
+        wait_for(lambda: self.judicator.dispatcher.ready, what=f"{self.config.name} ready")
         return self
 
     def leading(self) -> Running:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import re
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -14,11 +15,12 @@ from judge.config import EtcdClient, JudicatorConfig, MongodbClient
 from judge.errors import ForbiddenError, JudgeError, TooLargeError, UnavailableError, UsageError
 from judge.gateway.api.handlers import ROUTES
 from judge.gateway.api.routes import Route
-from judge.judicator.audit import Audit
+from judge.judicator.dispatch import Dispatcher
 from judge.judicator.main import Judicator
 from judge.model.audit import Action
 from judge.rpc import pki
 from judge.rpc.methods import EXECUTOR, GATEWAY, JUDICATOR, METHODS
+from judge.rpc.server import Peer
 
 PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
 ANY_CALL = {error.http_status for error in (UsageError, ForbiddenError, TooLargeError, UnavailableError)}
@@ -114,50 +116,81 @@ def test_a_call_that_will_go_stays_for_as_long_as_the_policy_says() -> None:
             assert route.deprecated.instead in paths, route.name
 
 
-class NotedError(Exception):
-    """A method that is called with its entries in the trail."""
+@pytest.fixture(scope="module")
+def dispatcher(tmp_path_factory: pytest.TempPathFactory) -> Dispatcher:
+    """That of a judicator without its databases."""
+    directory = tmp_path_factory.mktemp("pki")
+    pki.make_ca(directory)
+    config = JudicatorConfig(
+        name="j1", listen="127.0.0.1:1", address="127.0.0.1:1", tls=pki.issue(directory, "j1", "judicator", []),
+        etcd=EtcdClient(endpoints=["127.0.0.1:1"]), mongodb=MongodbClient(seeds=["127.0.0.1:1"], timeout=1),
+    )  # fmt: skip
 
-
-def audited(directory: Path) -> set[str]:
-    """The methods of a judicator, without its databases, that are called with their entries alone."""
-
-    async def look() -> set[str]:
-        pki.make_ca(directory)
-        config = JudicatorConfig(
-            name="j1", listen="127.0.0.1:1", address="127.0.0.1:1", tls=pki.issue(directory, "j1", "judicator", []),
-            etcd=EtcdClient(endpoints=["127.0.0.1:1"]), mongodb=MongodbClient(seeds=["127.0.0.1:1"], timeout=1),
-        )  # fmt: skip
+    async def make() -> Dispatcher:
         judicator = Judicator(config)
-        judicator.service.ready = True
-        found = set()
-        try:
-            for name in WRITING:
-                # No method does anything with such a request.
-                with contextlib.suppress(AttributeError):
-                    try:
-                        await asyncio.wait_for(judicator.handlers[name](None, None), 5)
-                    except NotedError:
-                        found.add(name)
-        finally:
-            await judicator.stop()
-        return found
+        await judicator.stop()
+        return judicator.dispatcher
 
-    return asyncio.run(look())
+    return asyncio.run(make())
 
 
-def test_what_stores_something_is_in_the_audit_trail_or_there_is_a_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def around(*_: object) -> Any:
-        async def noted(*_: object) -> None:
-            raise NotedError
+def test_what_stores_something_is_in_the_audit_trail_or_there_is_a_reason(dispatcher: Dispatcher) -> None:
+    described = {name for name, entry in dispatcher.table.items() if entry.describe is not None}
+    assert described | set(NOT_AUDITED) == WRITING
+    assert not described & set(NOT_AUDITED)
 
-        return noted
 
-    monkeypatch.setattr(Audit, "around", around)
-    found = audited(tmp_path)
-    assert found | set(NOT_AUDITED) == WRITING
-    assert not found & set(NOT_AUDITED)
+def test_a_handler_takes_and_answers_the_messages_of_its_row(dispatcher: Dispatcher) -> None:
+    for name, entry in dispatcher.table.items():
+        row = METHODS[name]
+        hints = get_type_hints(entry.handler)
+        answered = hints.pop("return")
+        assert answered is row.reply, name
+        assert [hint for hint in hints.values() if hint is not Peer] == [row.request], name
+        assert (Peer in hints.values()) == entry.peer, name
+
+
+async def test_a_dispatcher_acts_by_its_rows(dispatcher: Dispatcher) -> None:
+    """What is early, what the leader answers, and what is in the trail."""
+    calls = []
+
+    class Noting:
+        async def noted(self, describe: Any, method: Any, request: Any, peer: Any) -> Any:
+            calls.append("noted")
+            return await method(request, peer)
+
+    class Leader:
+        async def call(self, name: str, request: Any, reply: Any) -> Any:
+            calls.append("forwarded")
+
+    async def handler(request: Any) -> Any:
+        calls.append("handled")
+
+    table = {name: dataclasses.replace(entry, handler=handler, peer=False) for name, entry in dispatcher.table.items()}
+    leading = False
+    under_test: Any = Dispatcher(table, Noting(), Leader(), lambda: leading)  # type: ignore[arg-type]
+    executor = Peer("e1", EXECUTOR)
+    for name in table:
+        with contextlib.nullcontext() if name == "ping" else pytest.raises(UnavailableError):
+            await under_test(name, None, executor)
+    under_test.ready = True
+    for name, expected in {
+        "get": ["handled"],
+        "cancel": ["noted", "handled"],
+        "report": ["forwarded", "handled"],
+    }.items():
+        calls.clear()
+        await under_test(name, None, executor)
+        assert calls == expected
+    calls.clear()
+    await under_test("report", None, Peer("j2", JUDICATOR))
+    assert calls == ["handled"], "one hop"
+    calls.clear()
+    leading = True
+    await under_test("report", None, executor)
+    assert calls == ["handled"]
+    with pytest.raises(ValueError, match="differ"):
+        Dispatcher({}, Noting(), Leader(), lambda: True)  # type: ignore[arg-type]
 
 
 def test_the_page_has_each_action_of_the_trail() -> None:

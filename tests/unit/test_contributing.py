@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import shutil
@@ -12,8 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from judge.rpc.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]
 # Directories that the tests that are run below read.
@@ -77,19 +74,6 @@ def test_who_adds_a_verdict_is_led_to_each_test_that_fails(run: Run) -> None:
 def test_who_adds_a_call_between_hosts_is_led_to_each_test_that_fails(run: Run) -> None:
     failed = run("judge/rpc/methods.py", '    "report": ', METHOD, "calls", "rpc_faults")
     assert failed == {"tests/unit/test_calls.py"} <= named_for("a call between hosts")
-
-
-def test_the_row_of_calls_names_each_part_that_answers_some() -> None:
-    """A part is a module with a function `methods` or `audited` that has names of METHODS in it."""
-    (row,) = re.findall(r"^\| a call between hosts \|.*", (ROOT / "docs/contributing.md").read_text(), re.MULTILINE)
-    parts = set()
-    for path in (ROOT / "judge/judicator").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef) and node.name in {"methods", "audited"}:
-                texts = {one.value for one in ast.walk(node) if isinstance(one, ast.Constant)}
-                parts |= {str(path.relative_to(ROOT))} if texts & set(METHODS) else set()
-    assert len(parts) >= 5
-    assert [part for part in sorted(parts) if f"`{part}" not in row] == []
 
 
 # They name a language, and do not change with the table.

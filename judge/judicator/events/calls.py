@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from bson import ObjectId
 
@@ -12,15 +12,15 @@ from judge import clock
 from judge.errors import FieldError, LimitError, NotFoundError
 from judge.hooks import signing
 from judge.hooks.addresses import Network, url_fault
-from judge.judicator.audit import Act, Describe, of
+from judge.judicator.audit import Act
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import DeliveryDocument, WebhookDocument, iso, iso_or_none
 from judge.judicator.events import removal
 from judge.judicator.events.outbox import begin, database_time, delivery
 from judge.model import webhooks
-from judge.model.messages import Empty, Message
+from judge.model.messages import Empty
 from judge.mongodb.store import Bson
-from judge.rpc.server import Handler, Peer
+from judge.rpc.server import Peer
 
 _MOST: Final = 100
 
@@ -34,20 +34,7 @@ class WebhookCalls:
         self._allowed = allowed
         self._wake = wake
 
-    def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
-        """The RPC methods that are nothing for the audit trail, by name."""
-        return {"webhooks": self.all, "deliveries": self.deliveries}
-
-    def audited(self) -> dict[str, tuple[Handler, Describe]]:
-        """The others, each with what it is for the trail. A ping has the cluster call out, as a resend does."""
-        return {
-            "webhook_add": (self.add, of("webhook.add", "name", "events", "user", "problem")),
-            "webhook_remove": (self.remove, of("webhook.remove", "name")),
-            "webhook_ping": (self.ping, of("webhook.ping", "name")),
-            "webhook_resend": (self.resend, _resent),
-        }
-
-    async def add(self, request: webhooks.WebhookAdd, _: Peer) -> webhooks.WebhookAdded:
+    async def add(self, request: webhooks.WebhookAdd) -> webhooks.WebhookAdded:
         """Add a webhook, or change it; FieldError for an address to which nothing may be sent."""
         fault = url_fault(request.url, self._allowed)
         if fault:
@@ -73,7 +60,7 @@ class WebhookCalls:
             raise NotFoundError(f"webhook '{request.name}' is gone again; add it once more")
         return webhooks.WebhookAdded(webhook=_shown(doc, {}), secret=secret)
 
-    async def remove(self, request: webhooks.WebhookRef, _: Peer) -> Empty:
+    async def remove(self, request: webhooks.WebhookRef) -> Empty:
         """Remove a webhook and what waits for it. Repeating it is NotFoundError."""
         hook = await self._db.find(self._db.webhooks, {"_id": request.name}, {"_id": 1})
         await removal.remove(self._db, [request.name])
@@ -93,7 +80,7 @@ class WebhookCalls:
         docs = self._db.webhooks.find({}, sort=[("_id", 1)])
         return webhooks.WebhooksReply(webhooks=[_shown(doc, counts.get(doc["_id"], {})) async for doc in docs])
 
-    async def ping(self, request: webhooks.WebhookRef, _: Peer) -> webhooks.Delivery:
+    async def ping(self, request: webhooks.WebhookRef) -> webhooks.Delivery:
         """Send a call that is about nothing, as a test."""
         if await self._db.find(self._db.webhooks, {"_id": request.name}, {"_id": 1}) is None:
             raise _missing(request.name)
@@ -116,7 +103,7 @@ class WebhookCalls:
         shown = [_listed(doc) for doc in docs[: request.limit]]
         return webhooks.DeliveriesReply(deliveries=shown, next=shown[-1].id if len(docs) > request.limit else None)
 
-    async def resend(self, request: webhooks.Resend, _: Peer) -> webhooks.Resent:
+    async def resend(self, request: webhooks.Resend) -> webhooks.Resent:
         """Let deliveries wait again: one, whatever became of it, or all of a webhook that were given up."""
         if (request.delivery is None) == (request.webhook is None):
             raise FieldError("delivery", "or 'webhook' must be given, one of the two")
@@ -139,7 +126,7 @@ class WebhookCalls:
         self._wake()
 
 
-async def _resent(request: webhooks.Resend, _: Peer) -> Act:
+async def resent(request: webhooks.Resend, _: Peer) -> Act:
     """About a webhook, or one delivery."""
     return Act("webhook.resend", request.webhook or str(request.delivery), {"delivery": request.delivery})
 

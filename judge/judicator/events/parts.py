@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 from judge.config import JudicatorConfig
 from judge.hooks import addresses
 from judge.hooks.sender import Sender
-from judge.judicator.audit import Describe
 from judge.judicator.blobs import Blobs
 from judge.judicator.database import Database
 from judge.judicator.events.callbacks import Callbacks
@@ -18,8 +16,6 @@ from judge.judicator.events.outbox import Outbox
 from judge.judicator.events.post import Post
 from judge.judicator.events.streaming import Changes
 from judge.judicator.tasks.reading import TaskReader
-from judge.model.messages import Message
-from judge.rpc.server import Handler
 
 
 class Events:
@@ -33,15 +29,7 @@ class Events:
         self.changes = Changes(database)
         callback_networks = addresses.networks(config.webhooks.callback_networks)
         self._callbacks = Callbacks(database, blobs, Sender(callback_networks, setting="webhooks.callback_networks"))
-        self._calls = WebhookCalls(database, allowed, self.post.wake)
-
-    def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
-        """The RPC methods that are nothing for the audit trail, by name."""
-        return {**self._calls.methods(), **self.changes.methods()}
-
-    def audited(self) -> dict[str, tuple[Handler, Describe]]:
-        """The others, each with what it is for the trail."""
-        return self._calls.audited()
+        self.calls = WebhookCalls(database, allowed, self.post.wake)
 
     def loops(self, leading: Callable[[], bool]) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """The endless loops, by name; those of webhooks work while this judicator leads."""

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict, deque
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from bson import Timestamp
@@ -20,7 +19,6 @@ from pymongo.errors import OperationFailure, PyMongoError
 from judge import clock
 from judge.errors import UnavailableError
 from judge.judicator.database import Database
-from judge.model.messages import Message
 from judge.model.streaming import Change, ChangesReply, ChangesRequest
 from judge.mongodb.store import Bson
 
@@ -125,10 +123,6 @@ class Changes:
         self._news = asyncio.Condition()
         self._asked = 0.0
         self._wanted = asyncio.Event()
-
-    def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
-        """The RPC methods, by name."""
-        return {"changes": self.changes}
 
     async def changes(self, request: ChangesRequest) -> ChangesReply:
         """Changes after a place, from all or one user; UnavailableError while the database is away."""

@@ -1,13 +1,12 @@
-"""The ways in: by password, or by an OpenID Connect provider that vouches. And the RPC methods about people."""
+"""The ways in: by password, or by an OpenID Connect provider that vouches."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from judge.errors import ConflictError, ForbiddenError, UnauthorizedError
-from judge.judicator.audit import Act, Describe, of
+from judge.judicator.audit import Act
 from judge.judicator.database import Database
 from judge.judicator.documents import UserDocument, arrival_of
 from judge.judicator.events import removal
@@ -17,10 +16,9 @@ from judge.judicator.people.rates import Rates
 from judge.judicator.people.throttle import Throttle
 from judge.judicator.people.tokens import Tokens
 from judge.judicator.people.users import Users, new_user
-from judge.model.messages import Message
 from judge.model.people import IdentityLogin, Login, Person, UserAdd, UserRef
 from judge.mongodb.store import Bson
-from judge.rpc.server import Handler, Peer
+from judge.rpc.server import Peer
 
 log = logging.getLogger(__name__)
 
@@ -41,29 +39,6 @@ class People:
     def close(self) -> None:
         """Let the threads end."""
         self._passwords.close()
-
-    def methods(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
-        """The RPC methods that are nothing for the trail, by name. The gateway notes log-ins itself."""
-        return {
-            "login": self.login,
-            "user": self.users.one,
-            "users": self.users.all,
-            "tokens": self.tokens.all,
-            "token_used": self.tokens.used,
-            "credentials": self.credentials.states,
-        }
-
-    def audited(self) -> dict[str, tuple[Handler, Describe]]:
-        """The others, each with what it is for the trail."""
-        return {
-            "user_add": (self.users.add, _added),
-            "user_change": (_alone(self.users.change), _changed),
-            "user_password": (_alone(self.users.password), of("user.password", "name", "own")),
-            "user_delete": (self.users.delete, self._deleted),
-            "token_create": (_alone(self.tokens.create), _created),
-            "token_revoke": (self.tokens.revoke, of("token.revoke", "id")),
-            "identity_login": (self.vouched, self._vouched_for),
-        }
 
     async def login(self, request: Login) -> Person:
         """The person with this name and password; UnauthorizedError says only that both do not fit. LimitError.
@@ -138,7 +113,7 @@ class People:
                 return again
             raise
 
-    async def _vouched_for(self, request: IdentityLogin, _: Peer) -> Act | None:
+    async def vouched_for(self, request: IdentityLogin, _: Peer) -> Act | None:
         """For the trail only where it makes an account, or changes one."""
         doc = await self._known(request)
         given = {name: getattr(request, name) for name in ("role", "groups") if getattr(request, name) is not None}
@@ -147,7 +122,8 @@ class People:
         changes = {name: value for name, value in given.items() if doc.get(name) != value}
         return Act("user.change", doc["_id"], {**changes, "issuer": request.identity.issuer}) if changes else None
 
-    async def _deleted(self, request: UserRef, _: Peer) -> Act:
+    async def deleted(self, request: UserRef, _: Peer) -> Act:
+        """Deleting an account."""
         return Act("user.delete", request.name, {"webhooks": await removal.of_user(self._db, request.name) or None})
 
 
@@ -156,28 +132,24 @@ def to_person(doc: UserDocument) -> Person:
     return Person(user=doc["_id"], role=doc["role"], groups=doc["groups"], arrival=arrival_of(doc))
 
 
-def _alone(method: Callable[[Any], Awaitable[Message]]) -> Handler:
-    async def handler(request: Any, _: Peer) -> Message:
-        return await method(request)
-
-    return handler
-
-
 # --- what they are for the trail ---------------------------------------------------------------------------------
 
 
-async def _added(request: UserAdd, _: Peer) -> Act:
+async def added(request: UserAdd, _: Peer) -> Act:
+    """Adding an account."""
     told = request.model_dump(mode="json", exclude_defaults=True, exclude={"name", "password"})
     return Act("user.add", request.name, {"role": request.role, **told})
 
 
-async def _changed(request: Any, _: Peer) -> Act:
+async def changed(request: Any, _: Peer) -> Act:
+    """Changing an account, or who may use it."""
     told = request.model_dump(mode="json", exclude_none=True, exclude={"name", "disabled"})
     if request.disabled is None:
         return Act("user.change", request.name, told)
     return Act("user.disable" if request.disabled else "user.enable", request.name, told)
 
 
-async def _created(request: Any, _: Peer) -> Act:
+async def created(request: Any, _: Peer) -> Act:
+    """Making a token."""
     told = {"scopes": request.scopes, "label": request.label, "user": request.user}
     return Act("token.create", request.digest[:16], {**told, "expires": str(request.expires or "never")})

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from bson import ObjectId
 from pymongo import ReturnDocument
@@ -20,7 +19,6 @@ from judge.judicator.rejudging.counting import Counting
 from judge.judicator.rejudging.progress import ENDED, Rejudgings
 from judge.judicator.rejudging.reruns import Cell, Reruns
 from judge.judicator.tasks import forms
-from judge.model import messages as m
 from judge.model import rejudging as r
 from judge.model.rejudging import RejudgeState as State
 from judge.mongodb.store import Bson
@@ -45,18 +43,6 @@ class RejudgingCalls:
         self._reruns = reruns
         self._counting = Counting(reruns.cells)
         self._rejudgings = rejudgings
-
-    def methods(self) -> dict[str, Callable[[Any], Awaitable[m.Message]]]:
-        """The RPC methods, for the service."""
-        return {
-            "rejudge_preview": self.preview,
-            "rejudge_start": self.start,
-            "rejudgings": self.all,
-            "rejudging": self._one,
-            "rejudge_diff": self.diff,
-            "rejudge_apply": self.apply,
-            "rejudge_cancel": self.cancel,
-        }
 
     async def preview(self, wanted: r.RejudgeFilter) -> r.RejudgePreview:
         """The submissions that a start with this filter would take; nothing is stored."""
@@ -162,7 +148,8 @@ class RejudgingCalls:
         )
         return cast("MetaDocument", doc)["last"]
 
-    async def _one(self, request: r.RejudgingRef) -> r.Rejudging:
+    async def one(self, request: r.RejudgingRef) -> r.Rejudging:
+        """One rejudging; NotFoundError."""
         return await self.get(request.id)
 
     async def _read(self, number: int) -> RejudgingDocument:
