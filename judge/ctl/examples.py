@@ -100,7 +100,7 @@ def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = Fa
         wanted, left_out = split(wanted, offered)
     for package in examples.packages:
         import_package(api, package)
-    rows = [ExampleRow(example, api.submit(submit.keyed(example.submission))) for example in wanted]
+    rows = [ExampleRow(example, api.submit(example.submission.keyed())) for example in wanted]
     judge_rows(api, rows, table, quiet=quiet)
     return JudgedExamples(rows, left_out)
 

@@ -165,7 +165,7 @@ def submit_command(
             from judge.ctl.examples import with_problems  # noqa: PLC0415 - reading packages takes half of a start
 
             handed = with_problems(api, handed, paths)
-        tasks = [api.submit(submit.keyed(one)) for one in handed]
+        tasks = [api.submit(one.keyed()) for one in handed]
         if wait:
             tasks = submit.follow_handed(api, tasks, quiet=output == show.OutputFormat.JSON)
     code = max(submit.exit_code(task) for task in tasks) if wait else 0

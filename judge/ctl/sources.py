@@ -10,7 +10,7 @@ from typing import Any
 
 from judge.ctl import submit
 from judge.errors import FieldError, UsageError
-from judge.languages import handed
+from judge.languages import handed, rules
 from judge.languages import table as languages
 from judge.model.messages import Submission
 from judge.model.names import name_fault
@@ -63,9 +63,10 @@ def _single(path: Path, language: str | None, entry: str | None, *, answers: boo
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         if b"\0" in data or name_fault(name or "main"):
-            raise submit.not_text(path, data) from None
+            rules.decoded(data, str(path))
         return handed.program({name or "main": data}, languages.load_table(None), language=found, entry=entry)
-    return {"language": found, "source": submit.checked(path, text), "filename": name, "entry": entry}
+    rules.check_source(text, None, str(path))
+    return {"language": found, "source": text, "filename": name, "entry": entry}
 
 
 def _gathered(paths: Sequence[Path]) -> dict[str, bytes]:
@@ -107,8 +108,7 @@ def read_bytes(path: Path) -> bytes:
                 data = file.read(most)
     except OSError as exc:
         raise UsageError(f"{path}: cannot be read: {exc.strerror}") from None
-    if len(data) == most:
-        raise UsageError(f"{path}: has more than {most - 1} bytes; hand in the source of a program")
+    rules.check_size(len(data), most - 1, str(path))
     return data
 
 

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import io
 import sys
-import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from judge.ctl import show
 from judge.ctl.api import Api
 from judge.errors import FieldError, UsageError
 from judge.languages import table as languages
-from judge.model.messages import Submission, Task, Test, Verdict
+from judge.model.messages import Task, Test, Verdict
 
 # The exit codes of `judgectl submit` where there is no verdict; beside the exit codes of `judge.model.verdicts`.
 EXIT_CANCELLED = 18
@@ -59,23 +58,6 @@ def input_of(api: Api, path: Path) -> dict[str, Any]:
     return {"tests": [Test(name=RUN_NAME, input_blob=sha)]}
 
 
-def not_text(path: Path, data: bytes) -> UsageError:
-    """The refusal of what is no text."""
-    if b"\0" in data:
-        return UsageError(f"{path}: contains a NUL byte; submissions are source text, not programs")
-    good = len(data.decode("utf-8", "replace").partition("\ufffd")[0].encode())
-    return UsageError(f"{path}: byte {good} is not UTF-8; submissions are text files, save it as UTF-8")
-
-
-def checked(path: Path, text: str) -> str:
-    """The text of a program; UsageError when it cannot be one."""
-    if "\0" in text:
-        raise UsageError(f"{path}: contains a NUL byte; submissions are source text, not programs")
-    if not text.strip():
-        raise UsageError(f"{path}: is empty; expected the source of a program")
-    return text
-
-
 def language_of(path: Path, language: str | None) -> str:
     """The language asked for, or guessed from the file's suffix; FieldError names the choices."""
     table = languages.load_table(None)
@@ -102,13 +84,6 @@ def package_of(path: Path) -> Path | None:
         if submissions.name == "submissions" and (package / "problem.yaml").is_file():
             return package
     return None
-
-
-def keyed(submission: Submission) -> Submission:
-    """The submission with an idempotency key, so that a repeated request never makes a second task."""
-    if submission.idempotency_key:
-        return submission
-    return submission.model_copy(update={"idempotency_key": f"ctl-{uuid.uuid4().hex}"})
 
 
 def follow(api: Api, task: Task, changed: Callable[[Task], None]) -> Task:

@@ -6,41 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, ForbiddenError, TooLargeError
+from judge.errors import FieldError, ForbiddenError
 from judge.gateway.auth import Principal
-from judge.languages import handed
+from judge.languages import handed, rules
 from judge.model import messages as m
-from judge.text import size
-
-
-def _too_large(length: int, most: int) -> TooLargeError:
-    return TooLargeError(f"source: is too large, {size(length)}; at most {size(most)} are taken", "source")
-
-
-def check_length(source: bytes, limits: SubmissionLimits) -> None:
-    """TooLargeError for a source that is handed in as one of several files, where judicators do not know it as one."""
-    if len(source) > limits.source_bytes:
-        raise _too_large(len(source), limits.source_bytes)
-
-
-def check_source(source: str, limits: SubmissionLimits) -> None:
-    """FieldError or TooLargeError for a source that nobody can mean."""
-    length = len(source.encode())
-    if length > limits.source_bytes:
-        raise _too_large(length, limits.source_bytes)
-    if not source.strip():
-        raise FieldError("source", "is empty; hand in the text of a program")
-    if "\0" in source:
-        raise FieldError("source", "contains a NUL byte, so it is not the text of a program")
-
-
-def check_output(source: str, limits: SubmissionLimits) -> None:
-    """The same for what may be an output (a problem and no language are given); judicators know whether it is one."""
-    length = len(source.encode())
-    if length > limits.outputs_bytes:
-        raise _too_large(length, limits.outputs_bytes)
-    if "\0" in source:
-        raise FieldError("source", "contains a NUL byte; hand in an output that is no text as one of 'files'")
 
 
 @dataclass(frozen=True)
@@ -55,10 +24,7 @@ class Upload:
 def check_whole(uploads: Sequence[Upload]) -> None:
     """TooLargeError for a file of which not all was read, as nobody may hand in so much."""
     for one in uploads:
-        if one.length > len(one.data):
-            raise TooLargeError(
-                f"files: '{one.name[-60:]}' is too large, {size(one.length)}; hand in a shorter program", "files"
-            )
+        rules.check_size(one.length, len(one.data), "files", one.name[-60:])
 
 
 def is_text(data: bytes) -> bool:
@@ -72,16 +38,8 @@ def is_text(data: bytes) -> bool:
 
 def decode_source(upload: Upload, limits: SubmissionLimits) -> str:
     """An uploaded file as source text; FieldError when it is binary or not UTF-8, TooLargeError when too large."""
-    if upload.length > limits.source_bytes:
-        raise _too_large(upload.length, limits.source_bytes)
-    data = upload.data
-    if b"\0" in data:
-        raise FieldError("source", "is a binary file; hand in the text of a program, not what a compiler made of it")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as exc:
-        line = data.count(b"\n", 0, exc.start) + 1
-        raise FieldError("source", f"is not UTF-8 text (line {line}); save the file as UTF-8") from None
+    rules.check_size(upload.length, limits.source_bytes)
+    return rules.decoded(upload.data)
 
 
 def admit(
@@ -98,20 +56,20 @@ def admit(
         _check_user_rights(submission)
     if submission.source is not None:
         outputs = submission.problem is not None and submission.language is None and submission.command is None
-        if outputs:
-            check_output(submission.source, limits)
+        if outputs:  # judicators know whether it is one
+            rules.check_size(len(submission.source.encode()), limits.outputs_bytes)
+            rules.check_no_nul(submission.source)
         else:
-            check_source(submission.source, limits)
+            rules.check_source(submission.source, limits.source_bytes)
     submission = handed.composed(submission)
     if key is not None and not 1 <= len(key) <= 128:
         raise FieldError("Idempotency-Key", f"has {len(key)} characters; send 1 to 128")
     if key and submission.idempotency_key and key != submission.idempotency_key:
         raise FieldError("idempotency_key", "differs from the header Idempotency-Key; send one of them")
-    return submission.model_copy(
+    return submission.keyed(key).model_copy(
         update={
             "user": submission.user or principal.user,
             "role": principal.role,
-            "idempotency_key": key or submission.idempotency_key,
             "trace": trace,
             "told": {},
             "contents": {},

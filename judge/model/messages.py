@@ -6,6 +6,7 @@ Units: seconds, bytes. Blobs are named by the SHA-256 of their content in lower-
 from __future__ import annotations
 
 import base64
+import uuid
 from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StringConstraints
@@ -163,6 +164,15 @@ class Submission(Message):
     priority: Literal["high", "normal", "low"] = "normal"
     idempotency_key: str | None = Field(default=None, min_length=1, max_length=128)
     trace: Trace = Field(default="", description="set by the gateway: X-Request-Id, or traceparent, or a fresh one")
+
+    def keyed(self, key: str | None = None) -> Submission:
+        """The same with an idempotency key: its own, else `key`, else a new one.
+
+        However often it is handed in with that, it is one task (docs/protocol.md, rule 1).
+        """
+        if self.idempotency_key is not None:
+            return self
+        return self.model_copy(update={"idempotency_key": key or uuid.uuid4().hex})
 
 
 class ProblemRef(Message):

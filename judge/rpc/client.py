@@ -75,13 +75,6 @@ def told(said: ErrorBody) -> JudgeError:
     return error
 
 
-def keyed(submission: Submission) -> Submission:
-    """The same with a key: by that a repeated Add finds the task of the first try (rule 1)."""
-    if submission.idempotency_key is not None:
-        return submission
-    return submission.model_copy(update={"idempotency_key": uuid.uuid4().hex})
-
-
 def numbered(by: By) -> By:
     """The same with an id, which all tries of a call have in common."""
     return by if by.call else by.model_copy(update={"call": uuid.uuid4().hex})
@@ -193,7 +186,7 @@ class RpcClient:
         OutcomeUnknownError: it may have been done, and may be repeated.
         """
         if isinstance(request, Submission):
-            request = keyed(request)
+            request = request.keyed()
         row = METHODS[method]
         hold = row.seconds(request)
         seconds = self._timeout + hold if timeout is None else timeout

@@ -171,7 +171,7 @@ def test_a_file_that_is_no_source_loses_nothing(chrome, tmp_path):
     browser.one("details summary").click()
     browser.fill(language="python3", source="typed before", stdin="1 2", cpu="1.5", file=str(tmp_path / "prog.c"))
     browser.press("Submit")
-    browser.sees("The source is a binary file", ".field.wrong")
+    browser.sees("The source contains a NUL byte, so it is not text", ".field.wrong")
     assert browser.one("[name=source]").get_attribute("value") == "typed before"
     assert browser.one("[name=stdin]").get_attribute("value") == "1 2"
     assert browser.one("[name=cpu]").get_attribute("value") == "1.5"

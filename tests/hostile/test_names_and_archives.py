@@ -13,8 +13,9 @@ import pytest
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, PackageError, TooLargeError
-from judge.gateway.submit import Upload, check_source, decode_source
+from judge.gateway.submit import Upload, decode_source
 from judge.judicator.tasks.intake import check
+from judge.languages.rules import check_source
 from judge.model.messages import Submission
 from judge.problems import tree
 from judge.problems.package import read_package
@@ -51,7 +52,7 @@ def test_binary_sources_are_refused_at_the_door(data: bytes) -> None:
 def test_sources_above_the_limit_are_refused_at_the_door() -> None:
     assert LIMITS.source_bytes <= 256 * 1024
     with pytest.raises(TooLargeError):
-        check_source("x" * (LIMITS.source_bytes + 1), LIMITS)
+        check_source("x" * (LIMITS.source_bytes + 1), LIMITS.source_bytes)
     with pytest.raises(TooLargeError):
         decode_source(Upload("huge.c", 1 << 40, b"int main;"), LIMITS)
 

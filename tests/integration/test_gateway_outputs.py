@@ -122,7 +122,7 @@ def test_programs_keep_their_bounds(ada, client, problem):
         answer = ada("POST", "/submissions", json={**body, "source": long})
         assert (answer.status_code, answer.json["field"]) in {(413, "source"), (400, "language")}, answer.text
     answer = ada("POST", "/submissions", json={"problem": "table", "source": "a\0b"})
-    assert answer.status_code == 400 and "as one of 'files'" in answer.json["error"]
+    assert answer.status_code == 400 and "not text" in answer.json["error"]
 
 
 def test_an_import_is_shown_at_once(ada, client, admin):

@@ -563,7 +563,7 @@ def test_submit_a_file(ada, prepared):
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"\x7fELF\0\1\2", "The source is a binary file"),
+        (b"\x7fELF\0\1\2", "The source contains a NUL byte, so it is not text"),
         (b"", "The source is empty"),
         (b"x" * 1001, "The source is too large, 1001 bytes; at most 1000 bytes are taken."),
         (b"x" * 150_000, "The source is too large, 146.5 KiB; at most 1000 bytes are taken."),

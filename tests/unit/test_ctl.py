@@ -166,9 +166,9 @@ def test_a_repeated_test_says_so(first, words, capsys):
 
 
 def test_a_key_is_made_once() -> None:
-    first = submit.keyed(m.Submission(command="true"))
+    first = m.Submission(command="true").keyed()
     assert first.idempotency_key
-    assert submit.keyed(first) is first
+    assert first.keyed() is first
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from judge.errors import ConfigError, FieldError, ForbiddenError, JudgeError, To
 from judge.gateway import auth, submit, uwsgi
 from judge.gateway.auth import Principal
 from judge.gateway.pages import account, forms, views
+from judge.languages import rules
 from judge.model import messages as m
 from tests.support.gateway import ADMIN, PEOPLE, USER, make_config, write_tokens
 
@@ -158,14 +159,14 @@ def test_a_login_leads_back():
 )
 def test_sources_that_nobody_means(source, error, text):
     with pytest.raises(error, match=text) as caught:
-        submit.check_source(source, LIMITS)
+        rules.check_source(source, LIMITS.source_bytes)
     assert caught.value.field == "source"
 
 
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"\x7fELF\0\0", "is a binary file"),
+        (b"\x7fELF\0\0", "contains a NUL byte"),
         (b"ok\nok\n\xff", r"is not UTF-8 text \(line 3\)"),
         (b"x" * 101, "too large, 101 bytes"),
     ],
@@ -283,9 +284,7 @@ def test_a_bad_upload_keeps_what_was_typed():
     form = _form(source="typed")
     assert form.submission([submit.Upload("a.c", 3, b"\xff\0\0")], LIMITS) is None
     assert form.values["source"] == "typed"
-    assert form.errors == {
-        "source": "The source is a binary file; hand in the text of a program, not what a compiler made of it"
-    }
+    assert form.errors == {"source": "The source contains a NUL byte, so it is not text"}
 
 
 @pytest.mark.parametrize(

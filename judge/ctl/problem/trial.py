@@ -97,7 +97,7 @@ class Trial:
     def hand_in(self, submission: m.Submission, **changes: object) -> m.Task:
         """Hand in at this content; `changes` are of the submission's fields."""
         fields = {"problem": self.name, "problem_hash": self.sha, "priority": self.priority, **changes}
-        task = self.api.submit(submit.keyed(submission.model_copy(update=fields)))
+        task = self.api.submit(submission.model_copy(update=fields).keyed())
         self._open[task.id] = task
         return task
 

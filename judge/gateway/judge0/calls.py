@@ -37,7 +37,7 @@ from judge.judge0 import answers, fields, languages, program
 from judge.judge0.answers import SeenTask
 from judge.judge0.languages import Flavour, Judge0Language
 from judge.judge0.tokens import task_of, token_of
-from judge.languages import handed
+from judge.languages import handed, rules
 from judge.model import messages as m
 from judge.model.overview import StatusReply, UsageReply, UsageRequest
 from judge.model.rate import Rate, rate_of
@@ -294,7 +294,7 @@ class Judge0Api:
         most = config.limits.judge0_bytes
         bounds = handed.Bounds(config.limits.files, most, most)
         try:
-            submit.check_length(asked.contents.get("source_code", b""), config.limits)
+            rules.check_size(len(asked.contents.get("source_code", b"")), config.limits.source_bytes)
             made = program.submission(asked, bounds, store)
             bare = made.model_copy(update={"tests": []})  # its blobs are its own
             admitted = submit.admit(bare, who, config.limits, key, trace.current())

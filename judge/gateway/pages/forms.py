@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, JudgeError, TooLargeError
-from judge.gateway.submit import Upload, check_source, check_whole, decode_source, is_text
-from judge.languages import handed
+from judge.gateway.submit import Upload, check_whole, decode_source, is_text
+from judge.languages import handed, rules
 from judge.languages.table import guess, load_table
 from judge.model import messages as m
 from judge.model.base import first_fault
@@ -104,7 +104,7 @@ class SubmitForm:
                 self.fail(exc)
         if "source" not in self.errors:
             try:
-                check_source(self.values.get("source", ""), limits)
+                rules.check_source(self.values.get("source", ""), limits.source_bytes)
             except (FieldError, TooLargeError) as exc:
                 self.fail(exc)
         made = {"language": self._language(name), "source": self.values.get("source"), "filename": name}

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 
 from judge.config import SubmissionLimits
 from judge.errors import FieldError, TooLargeError
+from judge.languages import rules
 from judge.languages.sources import entry_fault, is_source, name_conflict
 from judge.languages.table import Language
 from judge.model.messages import Submission
@@ -58,9 +59,7 @@ def _check_output(source: str | None, limits: SubmissionLimits) -> None:
     """An output that came as one text."""
     if source is None:
         raise FieldError("files", "are missing; hand in the outputs of the tests, each called after its test")
-    size = len(source.encode())
-    if size > limits.outputs_bytes:
-        raise TooLargeError(f"source: has {size} bytes, the limit of outputs is {limits.outputs_bytes}", "source")
+    rules.check_size(len(source.encode()), limits.outputs_bytes)
 
 
 def _most(submission: Submission, limits: SubmissionLimits, source_bytes: int | None) -> int:
@@ -113,8 +112,8 @@ def _check_sources(contents: Mapping[str, bytes], submission: Submission, row: L
             raise FieldError(
                 f"files.{index}.name", f"'{name}' is where {row.title} puts what it compiles; rename it or leave it out"
             )
-        if b"\0" in data and (is_source(name, row) or len(contents) == 1):
-            raise FieldError(f"files.{index}", f"'{name}' contains a NUL byte, so it is not the text of a program")
+        if is_source(name, row) or len(contents) == 1:
+            rules.check_no_nul(data, f"files.{index}", name)
     suffixes = [*row.suffixes, *row.sources]
     unnamed = len(contents) > 1 and submission.entry is None
     if unnamed and suffixes and not any(is_source(name, row) for name in contents):

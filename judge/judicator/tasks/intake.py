@@ -13,6 +13,7 @@ from judge.hooks.addresses import Network, url_fault
 from judge.judge0 import callbacks
 from judge.judicator.tasks.files import check_files
 from judge.judicator.tasks.results import texts
+from judge.languages import rules
 from judge.languages.table import allows, include_folder, load_table
 from judge.model.messages import LimitsOverride, RunOptions, Submission, Test
 
@@ -69,8 +70,7 @@ def check(
         choices = ", ".join(sorted(allowed))
         raise FieldError("language", f"problem '{submission.problem}' takes {choices} only, not {given}")
     for name in _NO_NUL:
-        if "\0" in (getattr(submission, name) or ""):
-            raise FieldError(name, "contains a NUL byte: this is a binary file; hand in source text")
+        rules.check_no_nul(getattr(submission, name) or "", name)
     if not outputs:
         _check_program(submission, languages)
         _check_source(submission, min(source_bytes, limits.source_bytes))
@@ -142,11 +142,7 @@ def _check_source(submission: Submission, limit: int) -> None:
     if source is None:
         _check_filename(submission.filename)
         return
-    if not source.strip():
-        raise FieldError("source", "is empty; hand in the text of the program")
-    size = len(source.encode())
-    if size > limit:
-        raise TooLargeError(f"source: has {size} bytes, the limit is {limit}; hand in a shorter program", "source")
+    rules.check_source(source, limit)
     _check_filename(submission.filename)
 
 
