@@ -23,7 +23,7 @@ from judge.rpc.client import numbered, told
 
 M = TypeVar("M", bound=Message)
 
-# Bytes of JSON up to which a submission goes along with others: a large one would hold them up.
+# Characters up to which a submission goes along with others: a large one would hold them up.
 _SMALL: Final = 16 * 1024
 # Submissions that go together: of a batch, as more would be a long pause for everybody else's; of those that meet; and
 # of one person among these, as they take turns with one another where the person has about as many as may wait.
@@ -182,7 +182,7 @@ def _outcome(one: OneOutcome) -> Outcome:
 
 
 def _small(submission: Submission) -> bool:
-    return len(submission.model_dump_json(exclude_defaults=True).encode()) <= _SMALL
+    return submission.characters <= _SMALL
 
 
 def chosen(waiting: Sequence[_Waiting]) -> list[_Waiting]:

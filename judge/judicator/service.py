@@ -102,7 +102,7 @@ class Service:
     async def add(self, submission: m.Submission) -> m.AddReply:
         """Check and queue a submission (rule 1)."""
         # The key's digest is over what was handed in: two tries may differ in what is stored as blobs.
-        digest = await aside(len(submission.tests), lambda: _digest(submission))
+        digest = await aside(len(submission.tests), lambda: forms.digest(submission))
         try:
             return await self._add(submission, digest)
         except JudgeError:
@@ -175,7 +175,8 @@ class Service:
         if texts and cap is not None and self.tasks.full(stored.user, cap):
             raise too_many(stored.user, cap)
         usage = self.tasks.usage
-        size = await usage.of_submission(stored, named) + sum(map(len, texts.values()))
+        doc = forms.new(stored, problem, digest, clock.wall())
+        size = await usage.of_submission(doc["submission"], named) + sum(map(len, texts.values()))
         output = output_of(stored)
         async with (
             self._paced(stored.user, allowance.per_minute) as count,
@@ -191,9 +192,7 @@ class Service:
                 if missing:
                     msg = f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first"
                     raise FieldError("tests", msg)
-                doc, created = await self.tasks.add(
-                    stored, problem, digest, size=size, output=output, quota=quota, sure=taken.sure
-                )
+                doc, created = await self.tasks.add(stored, doc, size=size, output=output, quota=quota, sure=taken.sure)
                 failpoint.hit("add-stored")
             except JudgeError:
                 await self.blobs.let_go(texts)
@@ -444,11 +443,6 @@ def _claims(request: m.ReportRequest) -> set[tuple[str, str]]:
     """The hand-outs that a report names, by task and claim."""
     done = {(one.id, one.claim) for one in request.complete}
     return done | {(one.id, one.claim) for one in request.executing}
-
-
-def _digest(submission: m.Submission) -> str:
-    intake.check_text(submission)
-    return forms.digest(submission)
 
 
 def _rate(count: Count | None) -> Rate | None:

@@ -99,9 +99,9 @@ class Usage:
             total += sum(sizes.values())
         return total
 
-    async def of_submission(self, submission: Submission, blobs: Iterable[str]) -> int:
-        """Bytes that a new task takes."""
-        return _FIXED + await self.weigh(submission.model_dump(mode="json", exclude_none=True), blobs)
+    async def of_submission(self, submission: Mapping[str, Any], blobs: Iterable[str]) -> int:
+        """Bytes that a new task takes, by its submission as it is stored."""
+        return _FIXED + await self.weigh(submission, blobs)
 
     async def stored(self, user: str) -> int:
         """Bytes that a user's submissions and results take now."""

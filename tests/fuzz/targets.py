@@ -212,7 +212,6 @@ def handed_in(data: bytes) -> None:
         assert all((Path("/box") / name).is_relative_to("/box") and ".." not in name.split("/") for name in files)
         submission = Submission(**handed.program(files, table))
         assert list(handed.contents(submission).values()) == list(files.values())
-        intake.check_text(submission)
         intake.check(submission, SubmissionLimits(), languages=set(table), source_bytes=128 * 1024)
     except JudgeError as exc:
         _sentence(exc)

@@ -1,21 +1,23 @@
-"""One sentence for one rule: judgectl, the form, both APIs and judicators say the same of a source that breaks it."""
+"""The path of a submission: each rule has one sentence, wherever a source comes from; how often it is serialised."""
 
 from __future__ import annotations
 
 import base64
 import html
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import BaseModel
 
 from judge.errors import UsageError
 from judge.judge0.fields import BLANK
 from judge.model import messages as m
 from tests.support.cluster import judgectl
-from tests.support.gateway import USER, Browser, make_config, running_gateway, serving_app
+from tests.support.gateway import USER, Browser, Person, make_config, running_gateway, serving_app
 from tests.support.judicators import World, patient_world
 
 SENTENCES = {
@@ -83,3 +85,34 @@ def test_a_rule_has_one_sentence_wherever_a_source_comes_from(
     assert {
         place: " ".join(words.split()) for place, words in said.items() if sentence not in " ".join(words.split())
     } == {}
+
+
+def test_a_submission_is_validated_once_a_process_and_serialised_once_a_hop(
+    world: World, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gateway and judicator are threads of this process here."""
+    passes: Counter[str] = Counter()
+
+    def counted(name: str) -> None:
+        real = getattr(BaseModel, name)
+
+        def count(*arguments: Any, **keywords: Any) -> Any:
+            first = arguments[0]
+            if isinstance(first, m.Submission) or first is m.Submission:
+                passes[name] += 1
+            function = getattr(real, "__func__", real)
+            return function(*arguments, **keywords)
+
+        monkeypatch.setattr(BaseModel, name, classmethod(count) if "validate" in name else count)
+
+    with serving_app(settings) as app:
+        user = Person(app.test_client(), USER)
+        assert user("POST", "/submissions", json={"language": "c", "source": "int main(){}"}).status_code == 201
+        for name in ("model_validate", "model_validate_json", "model_dump", "model_dump_json"):
+            counted(name)
+        assert user("POST", "/submissions", json={"language": "c", "source": "int main(){;}"}).status_code == 201
+    assert passes == {
+        "model_validate_json": 2,  # the gateway's, of the request's body; the judicator's, of the call
+        "model_dump_json": 1,  # from the gateway to the judicator
+        "model_dump": 2,  # the digest that tells repetitions apart, and the document for the database
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,9 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import httpx
 import pytest
+import yaml
 from typer.testing import CliRunner
 from werkzeug.serving import make_server
 
@@ -22,18 +25,19 @@ from tests.support.walk import ROOT, Step, line_of, steps
 
 # Steps whose process is another one, and what looks at them instead; their order is not looked at.
 ELSEWHERE = {
-    13: "the executor's main process: tests/unit/test_executor_loop.py",
-    15: "the executor's main process: tests/unit/test_executor_loop.py",
     16: "the executor's main process: tests/unit/test_executor_loop.py",
-    17: "a slot, which wants root and control groups: tests/integration/test_executor_pipeline.py",
-    18: "a slot: tests/integration/test_sandbox_limits.py",
-    19: "the container, in C: tests/integration/test_sandbox_isolation.py",
-    20: "a slot: tests/integration/test_executor_problems.py",
-    21: "a slot: tests/unit/test_executor_verdict.py",
-    22: "the executor's main process: tests/unit/test_executor_loop.py",
+    18: "the executor's main process: tests/unit/test_executor_loop.py",
+    19: "the executor's main process: tests/unit/test_executor_loop.py",
+    20: "a slot, which wants root and control groups: tests/integration/test_executor_pipeline.py",
+    21: "a slot: tests/integration/test_sandbox_limits.py",
+    22: "the container, in C: tests/integration/test_sandbox_isolation.py",
+    23: "a slot: tests/integration/test_executor_problems.py",
+    24: "a slot: tests/unit/test_executor_verdict.py",
+    25: "the executor's main process: tests/unit/test_executor_loop.py",
+    29: "a browser: tests/browser/test_pages.py",
 }
 # Steps that have waited since earlier ones, so that it is their end which comes in its turn.
-ENDS = {24}
+ENDS = {27}
 Place = tuple[str, int]
 ProfileFunction = Callable[[FrameType, str, Any], object]
 
@@ -89,6 +93,19 @@ def judge(world: World, told: threading.Event) -> None:
     executor.report(*[accepted(one) for one in list(executor.work.values())], vacant=0)
 
 
+def look_at_page(client: Path) -> None:
+    """As a browser whose person has logged in, at the newest submission."""
+    server = yaml.safe_load(client.read_text())["server"]
+    with httpx.Client(base_url=server, trust_env=False) as browser:
+        csrf = re.search(r'name="csrf" value="([^"]+)"', browser.get("/login").text)
+        assert csrf is not None
+        assert browser.post("/login", data={"token": USER, "csrf": csrf[1]}).status_code == 303
+        page = browser.get("/submissions").text
+        found = re.search(r'href="(/submissions/[0-9a-f]{24})"', page)
+        assert found is not None
+        assert "Accepted" in browser.get(found[1]).text
+
+
 @pytest.fixture
 def served(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[tuple[World, Path]]:
     """A judicator, a gateway's app on a port without nginx, and the client.yml of a person."""
@@ -118,6 +135,7 @@ def test_a_submission_goes_where_the_walk_says(served: tuple[World, Path], tmp_p
     trace = Trace({place for _, place, _ in wanted})
     with trace.on([one.loop for one in world.judicators]):
         done = CliRunner().invoke(main.app, ["--context", str(client), "submit", str(tmp_path / "right.c")])
+        look_at_page(client)
     judging.join(60)
     assert done.exit_code == 0, done.output
     left = iter(trace.seen)

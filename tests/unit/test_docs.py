@@ -101,6 +101,8 @@ def test_the_walk_names_what_is_there() -> None:
     for step in found:
         if step.file.endswith(".c"):
             assert re.search(rf"^static .*\bvoid {step.name}\(", (ROOT / step.file).read_text(), re.MULTILINE)
+        elif step.file.endswith(".js"):
+            assert f"function {step.name}(" in (ROOT / step.file).read_text()
         else:
             assert line_of(step.file, step.name)
         assert all(line_of(*one) for one in step.inner)

@@ -20,7 +20,6 @@ SHA = "0" * 64
 
 def check(**fields: object) -> None:
     submission = m.Submission.model_validate(fields)
-    intake.check_text(submission)
     intake.check(submission, LIMITS, languages={"c", "python3"}, source_bytes=LIMITS.source_bytes)
 
 
@@ -51,7 +50,6 @@ def test_what_may_be_handed_in(fields: dict[str, object]) -> None:
         ({"language": "cobol", "source": "x"}, "language"),
         ({"language": "c", "source": " \n\t"}, "source"),
         ({"language": "c", "source": "\x7fELF\0\0"}, "source"),
-        ({"language": "c", "source": "\ud800"}, "source"),
         ({**GOOD, "command": "cat"}, "command"),
         ({**GOOD, "compile": "make"}, "compile"),
         ({"command": "  "}, "command"),
@@ -66,7 +64,6 @@ def test_what_may_be_handed_in(fields: dict[str, object]) -> None:
         ({**GOOD, "tests": [{"name": "1"}, {"name": "1"}]}, "tests.1.name"),
         ({**GOOD, "tests": [{"name": "1", "input": "", "input_blob": SHA}]}, "tests.0.input_blob"),
         ({**GOOD, "tests": [{"name": "1", "answer": "", "answer_blob": SHA}]}, "tests.0.answer_blob"),
-        ({**GOOD, "tests": [{"name": "1", "answer": "\udfff"}]}, "tests.0.answer"),
         ({**GOOD, "tests": [{"name": f"t{n}"} for n in range(1001)]}, "tests"),
     ],
 )
@@ -84,7 +81,7 @@ def test_what_is_too_large(fields: dict[str, object]) -> None:
 
 
 def test_the_smaller_source_limit_counts() -> None:
-    with pytest.raises(TooLargeError, match="limit is 5"):
+    with pytest.raises(TooLargeError, match="at most 5 bytes"):
         intake.check(m.Submission.model_validate(GOOD), LIMITS, languages={"c"}, source_bytes=5)
 
 

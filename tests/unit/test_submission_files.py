@@ -340,7 +340,6 @@ def files(**contents: str) -> list[dict[str, str]]:
 
 def check(source_bytes: int = 128 * 1024, **fields: object) -> None:
     submission = Submission.model_validate(fields)
-    intake.check_text(submission)
     intake.check(submission, LIMITS, languages=set(TABLE), source_bytes=source_bytes)
 
 
@@ -380,7 +379,6 @@ def test_what_may_be_handed_in(fields: dict[str, object]) -> None:
         ({"language": "c", "files": files(a_c="", b_c=" \n")}, "files"),
         ({"language": "c", "files": files(a_py="x", b_py="x")}, "files"),
         ({"language": "c", "files": files(a_c="\0", b_c="x")}, "files.0"),
-        ({"language": "c", "files": [{"name": "a.c", "text": "\ud800"}]}, "files.0.text"),
         ({**GOOD, "entry": "b.c"}, "entry"),
         ({"language": "java", "files": files(A_java="x"), "entry": "no class"}, "entry"),
         ({"command": "true", "files": files(a="x"), "entry": "a"}, "entry"),

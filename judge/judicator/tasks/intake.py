@@ -12,7 +12,6 @@ from judge.errors import FieldError, ForbiddenError, TooLargeError
 from judge.hooks.addresses import Network, url_fault
 from judge.judge0 import callbacks
 from judge.judicator.tasks.files import check_files
-from judge.judicator.tasks.results import texts
 from judge.languages import rules
 from judge.languages.table import allows, include_folder, load_table
 from judge.model.messages import LimitsOverride, RunOptions, Submission, Test
@@ -28,16 +27,6 @@ _OPTIONS_BYTES: Final = 8192
 _NO_NUL: Final = ("source", "filename", "entry", "compile", "command", "user")
 
 
-def check_text(submission: Submission) -> None:
-    """Refuse text that is no Unicode (half of a surrogate pair); raises FieldError naming the place."""
-    for path, text in texts(submission.model_dump(exclude_none=True)):
-        try:
-            text.encode()
-        except UnicodeEncodeError as exc:
-            msg = f"is not Unicode text: it has half of a surrogate pair at character {exc.start}; send UTF-8"
-            raise FieldError(path, msg) from None
-
-
 def check(
     submission: Submission,
     limits: SubmissionLimits,
@@ -49,7 +38,7 @@ def check(
     answers: bool = False,
     include: Mapping[str, Collection[str]] | None = None,
 ) -> None:
-    """Refuse what cannot be judged and is Unicode (check_text), naming the field; raises FieldError or TooLargeError.
+    """Refuse what cannot be judged, naming the field; raises FieldError or TooLargeError.
 
     ForbiddenError where `own_tests` is false and it is more than a program for a problem.
 

@@ -33,7 +33,7 @@ from judge.judicator.tasks.assigning import Assigner
 from judge.judicator.tasks.forms import HAND_OUT_FIELDS, HandOut
 from judge.judicator.tasks.reading import TaskReader
 from judge.judicator.usage import Usage
-from judge.model.messages import Completed, Executing, ProblemRef, Status, Submission, Verdict
+from judge.model.messages import Completed, Executing, Status, Submission, Verdict
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
@@ -108,8 +108,7 @@ class Tasks:
     async def add(
         self,
         submission: Submission,
-        problem: ProblemRef | None,
-        digest: str,
+        doc: TaskDocument,
         *,
         size: int = 0,
         output: int = 0,
@@ -118,12 +117,11 @@ class Tasks:
     ) -> tuple[TaskDocument, bool]:
         """Queue a task (seed: Add); (document, whether it is new). A majority has it in its journal on return.
 
-        `size` is what it takes in the database, `output` what is reserved until it is done, as `Usage` has counted
-        them, which `sure` waits for: LimitError where it is too much. `quota` is what its user may take in place of the
-        role's figures. LimitError when as many tasks of the user wait as may wait at once.
+        `doc` is that of `forms.new`, `size` what it takes in the database, `output` what is reserved until it is done
+        as `Usage` has counted them, which `sure` waits for: LimitError where it is too much. `quota` is what its user
+        may take in place of the role's figures. LimitError when as many tasks of the user wait as may wait at once.
         """
         begin = tracing.now()
-        doc = forms.new(submission, problem, digest, clock.wall())
         doc["bytes"] = size + output
         if output:
             doc["reserved"] = output
@@ -146,7 +144,7 @@ class Tasks:
             await (self._inserts.ask(doc) if size <= _SMALL else self._tasks.insert_one(doc))
             self.replica.added(doc)
         except DuplicateKeyError:
-            known = await self.known(submission, digest)
+            known = await self.known(submission, doc["digest"])
             if known is None:
                 raise
             return known, False
