@@ -73,7 +73,6 @@ class Adding:
     """All adds of one process, which come from several threads. The first of those that wait leads."""
 
     def __init__(self, caller: ClusterCalls) -> None:
-        """Nothing is under way."""
         self._caller = caller
         self._turn = threading.Condition()
         self._waiting: list[_Waiting] = []

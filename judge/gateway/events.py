@@ -43,7 +43,6 @@ class EventServer:
     """The server of one gateway: an event loop in a thread of the daemon, at a socket that nginx alone uses."""
 
     def __init__(self, path: Path, cluster: Cluster, tokens: FileTokens, *, listeners: int = LISTENERS) -> None:
-        """Nothing is served before `start`."""
         self.serving = False
         self.turned = clock.monotonic()
         self._path = path

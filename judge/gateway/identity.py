@@ -77,7 +77,6 @@ class Identities:
     """The identities of one process; safe to use from many threads."""
 
     def __init__(self, tokens: FileTokens, cluster: Cluster) -> None:
-        """Nothing is asked before the first request."""
         self._tokens = tokens
         self._cluster = cluster
         self._lock = threading.Lock()

@@ -98,7 +98,6 @@ class TokenWatch:
     """Tells the trail what is in tokens.yml whenever that changes; one per gateway, in its daemon."""
 
     def __init__(self, config: GatewayConfig) -> None:
-        """Nothing is sent before `start`. ConfigError when the file cannot be used."""
         self._tokens = FileTokens(config.tokens)
         self._cluster = Cluster(config)
         self._stop = threading.Event()

@@ -76,7 +76,6 @@ class Audit:
     """The trail of one cluster."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is written before the first call."""
         self._col = database.audit
         self._rates = Rates(database)
 
@@ -314,6 +313,9 @@ def of(action: Action, field: str, *details: str) -> Describe:
         return Act(action, str(getattr(request, field)), {name: getattr(request, name) for name in details})
 
     return describe
+
+
+problem_verified: Final = of("problem.verify", "problem", "hash", "right")
 
 
 async def problem_import(request: Any, _: Peer) -> Act:

@@ -21,6 +21,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from judge.errors import FieldError, NotFoundError, UnavailableError
 from judge.judicator.database import Database
 from judge.judicator.documents import ChunkDocument
+from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,6 @@ class Blobs:
     """The cluster's blobs. A file's name is the hash; its id is only of this upload, so uploads never collide."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is sent before the first call."""
         self._db = database
         self._files = database.files
         self._chunks = database.chunks
@@ -79,6 +79,10 @@ class Blobs:
         # This is a linearizable read: from now on the primary knows of all that was acknowledged before.
         await self.size(unseen[0])
         return await self.absent(unseen)
+
+    async def wanted(self, request: BlobsWanted) -> BlobsMissing:
+        """Those of many blobs that have to be uploaded."""
+        return BlobsMissing(missing=await self.absent(request.blobs))
 
     async def absent(self, shas: Iterable[str]) -> list[str]:
         """The same, without a wait for the disk: right after an election one may be named that is there.

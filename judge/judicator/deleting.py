@@ -55,7 +55,6 @@ class Deleting:
     """Deletes submissions, problems and the data of people, at the word of admins."""
 
     def __init__(self, database: Database, tasks: Tasks, blobs: Blobs, users: Users) -> None:
-        """Nothing is read before the first call."""
         self._users = users
         self._db = database
         self._tasks = tasks

@@ -63,7 +63,6 @@ class Executors:
     """All executors that the cluster knows."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is read before the first call."""
         self._heard: dict[str, _Heard] = {}
         # Called with what the executors can do, each time that it is read.
         self.read: Callable[[Capacity], None] = lambda _: None

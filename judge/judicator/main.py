@@ -163,17 +163,19 @@ class Judicator:
             "usage": Entry(service.usage),
             "changes": Entry(self.events.changes.changes),
             # the cluster
-            "status": Entry(service.status),
+            "status": Entry(self._status.read),
             "figures": Entry(self.figures.read),
-            "executors": Entry(service.list_executors),
+            "executors": Entry(self._status.executors),
             "executor_history": Entry(self.machines.read),
             "drain": Entry(service.drain, audit.drain),
             # problems
-            "problems": Entry(service.list_problems),
-            "problem_import": Entry(service.problem_import, audit.problem_import),
-            "problem_verified": Entry(service.problem_verified, audit.of("problem.verify", "problem", "hash", "right")),
-            "problem_verification": Entry(service.problem_verification),
-            "blobs_missing": Entry(service.blobs_missing),
+            "problems": Entry(service.problems.all),
+            "problem_import": Entry(service.problems.register, audit.problem_import),
+            "problem_verified": Entry(
+                service.problems.verified, audit.of("problem.verify", "problem", "hash", "right")
+            ),
+            "problem_verification": Entry(service.problems.verification),
+            "blobs_missing": Entry(self.blobs.wanted),
             # rejudgings
             "rejudge_preview": Entry(rejudgings.preview),
             "rejudge_start": Entry(rejudgings.start, audit.rejudge_start),

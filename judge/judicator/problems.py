@@ -19,8 +19,9 @@ from judge.judicator.database import Database
 from judge.judicator.documents import ManifestDocument, ProblemDocument, iso
 from judge.judicator.gathering import Gathering
 from judge.model.base import first_fault
-from judge.model.messages import Limits
-from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest
+from judge.model.deleting import ProblemName
+from judge.model.messages import Empty, Limits
+from judge.model.problem import FileIndex, ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply
 from judge.model.verification import Verification, VerificationReply
 from judge.mongodb.store import Bson
 from judge.rpc.faults import check_values
@@ -44,7 +45,6 @@ class Problems:
     """The problems that submissions are judged against."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
-        """Nothing is read before the first call."""
         self._db = database
         self._blobs = blobs
         self._uploaded: OrderedDict[str, ProblemDocument] = OrderedDict()
@@ -60,13 +60,12 @@ class Problems:
     async def _read(self, names: Sequence[str]) -> list[ProblemDocument | None]:
         return await self._db.find_all(self._db.problems, names)
 
-    async def all(self) -> list[ProblemInfo]:
+    async def all(self, _: Empty) -> ProblemsReply:
         """Every problem, by name."""
-        return [
-            _info(doc) async for doc in self._db.problems.find({}, {"verification": 0, "include": 0}, sort=[("_id", 1)])
-        ]
+        docs = self._db.problems.find({}, {"verification": 0, "include": 0}, sort=[("_id", 1)])
+        return ProblemsReply(problems=[_info(doc) async for doc in docs])
 
-    async def verified(self, told: Verification) -> None:
+    async def verified(self, told: Verification) -> Empty:
         """Keep what came of verifying a problem's present content; NotFoundError when it has another by now."""
         kept = told.model_copy(update={"verified": iso(clock.wall())}).model_dump(mode="json")
         found = await self._db.problems.update_one(
@@ -74,14 +73,15 @@ class Problems:
         )
         if not found.matched_count:
             raise NotFoundError(f"problem '{told.problem}' has another content by now; verify it again")
+        return Empty()
 
-    async def verification(self, name: str) -> VerificationReply:
+    async def verification(self, request: ProblemName) -> VerificationReply:
         """The verification of a problem's present content, if there was one; NotFoundError: no such problem."""
-        kept = (await self.get(name)).get("verification")
+        kept = (await self.get(request.name)).get("verification")
         return VerificationReply(verification=None if kept is None else Verification.stored(kept))
 
     async def at(self, sha: str) -> ProblemDocument:
-        """The document of a problem at an uploaded content, whatever its name stands for now; errors as `add`.
+        """The document of a problem at an uploaded content, whatever its name stands for now; errors as `register`.
 
         The manifest and its blobs stay from then on while a task refers to them, and for retention's grace before.
         """
@@ -97,15 +97,15 @@ class Problems:
             self._uploaded.popitem(last=False)
         return known
 
-    async def add(self, sha: str) -> ProblemInfo:
+    async def register(self, request: ProblemImport) -> ProblemInfo:
         """Make an uploaded manifest the current one of its name. Repeating it changes nothing.
 
         NotFoundError: no such manifest; PackageError: it cannot be judged; FieldError: blobs it names are missing.
         """
-        doc = await self._keep(sha)
+        doc = await self._keep(request.manifest)
         name = doc.pop("_id")
         await self._switch(name, doc)
-        log.info("problem '%s' imported: %d tests, manifest %s", name, doc["tests"], sha)
+        log.info("problem '%s' imported: %d tests, manifest %s", name, doc["tests"], request.manifest)
         return _info({"_id": name, **doc})
 
     async def _keep(self, sha: str) -> ProblemDocument:

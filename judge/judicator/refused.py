@@ -25,7 +25,6 @@ class Refused:
     """The list, at most a second or so old while the database answers; without one the last list holds."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is read before `read`; until then no call but `ping` is answered, as there is no database."""
         self._db = database
         self._names: Mapping[str, float] = {}
         self._whole = False

@@ -15,7 +15,6 @@ class Registrar:
     """Keeps `judicator/service/NAME` in etcd under a lease while this judicator serves."""
 
     def __init__(self, config: JudicatorConfig, etcd: Etcd) -> None:
-        """Nothing is written before `run`."""
         self._ttl = config.register_ttl
         value = entry_value(config.address, judge.__version__)
         self._registration = Registration(etcd, f"{SERVICES}{config.name}", value, config.register_ttl)

@@ -45,12 +45,9 @@ from judge.judicator.usage import output_of
 from judge.languages.handed import contents
 from judge.languages.table import load_table, row_of
 from judge.model import messages as m
-from judge.model.blobs import BlobsMissing, BlobsWanted
-from judge.model.deleting import ProblemName
-from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
-from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply, together
+from judge.model.overview import DrainRequest, ExecutorState, UsageReply, UsageRequest
+from judge.model.problem import ProblemManifest, together
 from judge.model.rate import Rate
-from judge.model.verification import Verification, VerificationReply
 from judge.problems.answers import refusal
 from judge.rpc.unhurried import unhurried
 
@@ -270,19 +267,11 @@ class Service:
         total = await self.tasks.reader.count(request) if request.total else None
         return m.SearchReply(tasks=tasks, next=tasks[-1].id if more else None, total=total)
 
-    async def list_executors(self, _: m.Empty) -> ExecutorsReply:
-        """All known executors."""
-        return ExecutorsReply(executors=await self._status.executors())
-
     async def drain(self, request: DrainRequest) -> ExecutorState:
         """Drain or resume an executor; it hears of it at once."""
         doc = await self.executors.drain(request.executor, drain=request.drain, reason=request.reason)
         self.tasks.assigner.called(request.executor)
         return to_state(doc)
-
-    async def status(self, _: m.Empty) -> StatusReply:
-        """The cluster at a glance."""
-        return await self._status.read()
 
     async def usage(self, request: UsageRequest) -> UsageReply:
         """The allowance of one person, and what the person takes of it now."""
@@ -297,27 +286,6 @@ class Service:
             stored_bytes=await self.tasks.usage.stored(request.user),
             rate=_rate(count),
         )
-
-    async def list_problems(self, _: m.Empty) -> ProblemsReply:
-        """All problems."""
-        return ProblemsReply(problems=await self.problems.all())
-
-    async def blobs_missing(self, request: BlobsWanted) -> BlobsMissing:
-        """Those of many blobs that have to be uploaded."""
-        return BlobsMissing(missing=await self.blobs.absent(request.blobs))
-
-    async def problem_import(self, request: ProblemImport) -> ProblemInfo:
-        """Register an uploaded manifest."""
-        return await self.problems.add(request.manifest)
-
-    async def problem_verified(self, told: Verification) -> m.Empty:
-        """Keep what came of verifying a problem."""
-        await self.problems.verified(told)
-        return m.Empty()
-
-    async def problem_verification(self, request: ProblemName) -> VerificationReply:
-        """The result of verifying a problem."""
-        return await self.problems.verification(request.name)
 
     # --- executors ---------------------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ class Sessions:
     """One document for each session; the database itself removes it when its lifetime is over."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is read before the first call."""
         self._db = database
 
     async def begin(self, request: SessionBegin) -> Empty:

@@ -29,7 +29,8 @@ from judge.judicator.queue.order import is_rejudge, waiting_reason
 from judge.judicator.replica import Replica
 from judge.judicator.work import Work, WorkCounter
 from judge.metrics import expiring
-from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
+from judge.model.messages import Empty
+from judge.model.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply
 from judge.mongodb import backup_age
 
 log = logging.getLogger(__name__)
@@ -94,12 +95,12 @@ class StatusReader:
         self._looking = asyncio.Lock()
         self._looked: tuple[float, _EtcdState] | None = None
 
-    async def executors(self) -> list[ExecutorState]:
+    async def executors(self, _: Empty) -> ExecutorsReply:
         """Every known executor."""
         docs, holding = await self._executors.all(), self._work.work().holding
-        return [to_state(doc, holding.get(doc["_id"], 0)) for doc in docs]
+        return ExecutorsReply(executors=[to_state(doc, holding.get(doc["_id"], 0)) for doc in docs])
 
-    async def read(self) -> StatusReply:
+    async def read(self, _: Empty) -> StatusReply:
         """Everything, side by side; raises PyMongoError when the database does not answer."""
         work = self._work.work()
         etcd, mongodb, docs, meta = await asyncio.gather(

@@ -78,7 +78,6 @@ class Usage:
     """The counters."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is sent before the first call."""
         self._tasks = database.tasks
         self._files = database.files
         # No wait for the majority: a write that is lost with a primary is mended as every other fault is.

@@ -38,7 +38,6 @@ class WorkCounter:
     """Counts, for status and metrics."""
 
     def __init__(self, database: Database, replica: Replica) -> None:
-        """Nothing is read before the first call."""
         self._tasks = database.tasks
         self._queue = replica.queue
         self._reruns: tuple[float, int] | None = None

@@ -123,7 +123,6 @@ class HttpAnswer:
     """The answer to a request: `status`, `length` of its body where the head says it, `role` of who answered."""
 
     def __init__(self, connection: _RpcConnection, deadline: clock.Deadline) -> None:
-        """Nothing is sent or read."""
         self.role = connection.role
         self.status = 0
         self.length = 0
@@ -252,7 +251,6 @@ class Connections:
     """The connections of one client, to all addresses; many threads use them."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
-        """Nothing is connected before the first request."""
         self._context = context
         self._lock = threading.Lock()
         self._idle: list[_RpcConnection] = []  # the one that was used last is the last

@@ -26,7 +26,6 @@ class EtcdEndpoints:
     """
 
     def __init__(self, etcd: Etcd, file: Path | None = None) -> None:
-        """Nothing is asked before the first call."""
         self._etcd = etcd
         self._file = file
         self._lock = threading.Lock()

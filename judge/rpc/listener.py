@@ -27,7 +27,6 @@ class TlsListener:
     """Listens at one address; whoever has a certificate gets a protocol of `factory`."""
 
     def __init__(self, factory: Callable[[], asyncio.BaseProtocol], context: ssl.SSLContext) -> None:
-        """Nothing is opened before `start`."""
         self._factory, self._context = factory, context
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None

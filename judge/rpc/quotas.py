@@ -26,7 +26,6 @@ class Quotas:
     """Counts by the certificate's name; used in the server's event loop only."""
 
     def __init__(self) -> None:
-        """No connection is open, and no body on its way."""
         self._connections: dict[str, weakref.WeakSet[asyncio.Transport]] = {}
         self._coming: Counter[str] = Counter()
 

@@ -196,7 +196,7 @@ def test_a_problem_that_is_imported_while_it_is_deleted_stays_whole(world: World
 
     async def slowly(name: str) -> Any:
         found = await look(name)
-        await running.judicator.service.problem_import(newer)
+        await running.judicator.service.problems.register(newer)
         return found
 
     from tests.support.judicators import manifest, upload

@@ -385,7 +385,7 @@ def test_a_manifest_that_is_imported_again_meanwhile_stays(world: World) -> None
     imported(people, tests=2)
     once(running)
     overdue(world)
-    acts = between(running, lambda: running.judicator.service.problem_import(request))
+    acts = between(running, lambda: running.judicator.service.problems.register(request))
     once(running)
     assert acts() >= 1
     assert [one.hash for one in people.call("problems", m.Empty(), ProblemsReply).problems] == [first.hash]
@@ -473,7 +473,7 @@ def test_a_submission_under_way_finds_the_manifest_that_was_replaced_meanwhile(w
 
     async def slowly(name: str) -> Any:
         doc = await get(name)
-        await service.problem_import(newer)
+        await service.problems.register(newer)
         await running.judicator.retention.once(lambda: True)
         return doc
 
@@ -500,7 +500,7 @@ def test_a_rejudging_keeps_the_content_that_it_judges_against(world: World) -> N
     mark = rejudgings._reruns.mark
 
     async def slowly(number: int, ids: Any) -> None:
-        await running.judicator.service.problem_import(newer)
+        await running.judicator.service.problems.register(newer)
         for _ in range(2):
             await running.judicator.retention.once(lambda: True)
             overdue(world)

@@ -94,7 +94,6 @@ class _Handing:
     """The submissions of one batch on their way to the judicators."""
 
     def __init__(self, call: Call) -> None:
-        """Nothing is handed in yet."""
         self._call = call
         self._end = clock.monotonic() + SECONDS
         self._down: JudgeError | None = None

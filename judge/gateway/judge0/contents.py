@@ -27,7 +27,6 @@ class Contents:
     _turn = threading.Lock()
 
     def __init__(self) -> None:
-        """Nothing is in it."""
         self._left = MOST
         self._held = contextlib.ExitStack()
         self._mine = False

@@ -22,7 +22,6 @@ class Events:
     """Webhooks, callbacks and changes of one judicator."""
 
     def __init__(self, config: JudicatorConfig, database: Database, reader: TaskReader, blobs: Blobs) -> None:
-        """Nothing is opened before the loops run."""
         allowed = addresses.networks(config.webhooks.networks)
         self.post = Post(database, Sender(allowed))
         self.outbox = Outbox(database, reader, self.post.wake)

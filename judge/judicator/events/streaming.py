@@ -76,7 +76,6 @@ class Numbering:
     """The positions of a stream's events. The stream must begin with the first event of a time, and leave none out."""
 
     def __init__(self) -> None:
-        """No event has been read."""
         self._last: Position = (0, 0, -1)
 
     def of(self, moment: Timestamp) -> Position:
@@ -115,7 +114,6 @@ class Changes:
     """The log of one judicator."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is opened before the first question."""
         self._db = database
         self._log: deque[tuple[Position, Change]] = deque(maxlen=_KEPT)
         self._told: OrderedDict[str, int] = OrderedDict()

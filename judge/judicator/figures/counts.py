@@ -17,7 +17,6 @@ class Counts:
     """The counts that are not written yet, by minute."""
 
     def __init__(self) -> None:
-        """Nothing is counted yet."""
         self._waiting: dict[datetime.datetime, Counter[str]] = {}
 
     def ended(self, verdict: str, seconds: float, *, rerun: bool) -> None:

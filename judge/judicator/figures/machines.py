@@ -30,7 +30,6 @@ class Machines:
     """The history of each executor."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is read before the first call."""
         self._machines = database.machines
         # This judicator's last note of each executor, and its time: a report that says the same costs nothing.
         self._noted: dict[str, tuple[str, dict[str, str], float]] = {}

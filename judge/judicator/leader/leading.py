@@ -56,7 +56,6 @@ class Leader:
         *,
         monotonic: Callable[[], float] = clock.monotonic,
     ) -> None:
-        """Nothing is asked before the loops run. `monotonic` is for tests."""
         self._config = config
         self._db = database
         self._tasks = tasks

@@ -27,7 +27,6 @@ class People:
     """The people of one cluster."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is sent before the first call."""
         self._db = database
         self.rates = Rates(database)
         self._throttle = Throttle(self.rates)

@@ -37,7 +37,6 @@ class Passwords:
     """Makes the digests of one judicator, a few at once: each takes memory and a core, and strangers ask for them."""
 
     def __init__(self) -> None:
-        """No thread is started before the first call."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="argon2")
         self._under_way = 0
         self._nobody: str | None = None

@@ -71,7 +71,6 @@ class Rates:
     """The counts."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is sent before the first call."""
         self._col = database.rates
         # Those that come while others are counted go together, in the order in which they have come.
         self._turns: weakref.WeakValueDictionary[tuple[str, int, int], Gathering[None, Count]] = (

@@ -30,7 +30,6 @@ class Tokens:
     """The tokens."""
 
     def __init__(self, database: Database, credentials: CredentialReader) -> None:
-        """Nothing is sent before the first call."""
         self._db = database
         self._col = database.tokens
         self._credentials = credentials

@@ -52,7 +52,6 @@ class Users:
     """The accounts."""
 
     def __init__(self, database: Database, passwords: Passwords, throttle: Throttle) -> None:
-        """Nothing is sent before the first call."""
         self._db = database
         self._col = database.users
         self._passwords = passwords

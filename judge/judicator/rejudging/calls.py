@@ -36,7 +36,6 @@ class RejudgingCalls:
     """The RPC methods about rejudgings. Each changes a state with one compare-and-set, then has `Rejudgings` act."""
 
     def __init__(self, database: Database, reruns: Reruns, rejudgings: Rejudgings) -> None:
-        """Nothing is read before the first call."""
         self._db = database
         self._col = database.rejudgings
         self._tasks = database.tasks

@@ -40,7 +40,6 @@ class Rejudgings:
     """The state machine of all rejudgings of one cluster."""
 
     def __init__(self, database: Database, reruns: Reruns, loops: Loops) -> None:
-        """Nothing is read before the first call."""
         self._loops = loops
         self._db = database
         self._col = database.rejudgings

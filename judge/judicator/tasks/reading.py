@@ -34,7 +34,6 @@ class TaskReader:
     """Reads the tasks of one cluster."""
 
     def __init__(self, database: Database) -> None:
-        """Nothing is read before the first call."""
         self._db = database
         self._tasks = database.tasks
 
