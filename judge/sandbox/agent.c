@@ -492,9 +492,9 @@ static pid_t start(uint64_t flags, uint64_t exit_signal) {
     return pid < 0 ? -1 : (pid_t)pid;
 }
 
-static void not_started(int error) {
+static void not_started(const char *stage, int error) {
     shared->error = error;
-    strncpy(shared->stage, "clone", sizeof shared->stage - 1);
+    strncpy(shared->stage, stage, sizeof shared->stage - 1);
 }
 
 static void signal_event(int fd) {
@@ -517,7 +517,7 @@ static void serve_parent(const struct cgroup *cgroup, const struct parent *self)
         read_call(shared->size, shared->fds);
         /* with CLONE_PARENT the signal is this process's own: none, until exec */
         shared->pid = start(CLONE_PARENT | CLONE_VM, 0);
-        if (shared->pid < 0) not_started(errno);
+        if (shared->pid < 0) not_started("clone", errno);
     }
 }
 
@@ -603,7 +603,7 @@ static pid_t start_by(struct parent *parent, ssize_t size, const int *fds) {
     for (int tries = 0; !hear_parent(parent); tries++) { /* its start, or its last word of the run before */
         make_parents_again();
         if (tries == 2) {
-            not_started(ENOMEM);
+            not_started("helper died thrice", ENOMEM);
             return -1;
         }
     }
@@ -615,7 +615,7 @@ static pid_t start_by(struct parent *parent, ssize_t size, const int *fds) {
         return shared->pid;
     }
     make_parents_again();
-    not_started(ENOMEM);
+    not_started("helper died in clone", ENOMEM);
     return -1;
 }
 
@@ -728,7 +728,7 @@ static void run(ssize_t size, int *fds) {
     if (run_cgroup.count > 0) {
         pid = start_by(writable ? &build_parent : &run_parent, size, fds);
     } else if ((pid = start(0, SIGCHLD)) < 0) {
-        not_started(errno);
+        not_started("clone", errno);
     }
     shared->began_ns = now();
     close_ends(streams, fds);

@@ -206,7 +206,11 @@ class Run:
             self._kept.append(left)
         elif answer.fd is not None:
             outputs = (*outputs, self._copied(answer.fd))
-        outcome = _outcome(self._command.argv[0], limits, reason, answer, _used(self._group, answer), outputs)
+        usage = _used(self._group, answer)
+        try:
+            outcome = _outcome(self._command.argv[0], limits, reason, answer, usage, outputs)
+        except SandboxError as exc:
+            raise self._container.explained(str(exc)) from None
         self._left = outputs if left is None else (*outputs, left)
         return replace(outcome, ended=began + answer.wall, left=left)
 

@@ -162,16 +162,16 @@ class Container:
         try:
             answer = self.agent.receive(timeout)
         except SandboxError as exc:
-            raise self._explained(str(exc)) from None
+            raise self.explained(str(exc)) from None
         if answer is None:
-            raise self._explained(f"the sandbox did not answer within {timeout:g} s")
+            raise self.explained(f"the sandbox did not answer within {timeout:g} s")
         if answer.kind != kind:
             if answer.fd is not None:
                 os.close(answer.fd)
-            raise self._explained(f"the sandbox answered {answer.kind} where {kind} was due")
+            raise self.explained(f"the sandbox answered {answer.kind} where {kind} was due")
         return answer
 
-    def _explained(self, sentence: str) -> SandboxError:
+    def explained(self, sentence: str) -> SandboxError:
         """With the last line that bwrap or the agent wrote."""
         self._ended(0.2)
         lines = os.pread(self._said, 65536, 0).decode("utf-8", "replace").strip().splitlines()
