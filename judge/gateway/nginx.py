@@ -49,7 +49,7 @@ _CLIENT_AT_ONCE, _CLIENT_RATE, _CLIENT_BURST = 300, 600, 2000
 # Requests of one credential: at once, a second, and those that may wait.
 _CREDENTIAL_AT_ONCE, _CREDENTIAL_RATE, _CREDENTIAL_BURST = 100, 300, 1000
 # Log-ins of one client: at once, a second, and those that may wait.
-_LOGINS_AT_ONCE, _LOGINS_RATE, _LOGINS_BURST = 12, 6, 200
+_LOGINS_AT_ONCE, _LOGINS_RATE, _LOGINS_BURST = 12, 8, 200
 _ANSWER_BYTES: Final = 1024**3
 _LEVEL: Final = re.compile(r"\[(debug|info|notice|warn|error|crit|alert|emerg)\]")
 _LEVELS: Final = {

@@ -275,7 +275,8 @@ def admin():
 
 def test_a_copied_cookie_is_a_strangers_after_the_logout(settings, base, judicator):
     """Neither its rights nor its size of bodies outlive the session."""
-    with httpx.Client(base_url=base, trust_env=False) as ada:
+    # Log-ins wait in nginx for those that the tests before sent from this address.
+    with httpx.Client(base_url=base, trust_env=False, timeout=30) as ada:
         page = ada.get("/login").text
         found = re.search(r'name="csrf" value="([^"]+)"', page)
         assert ada.post("/login", data={"token": USER, "csrf": found[1]}).status_code == 303
