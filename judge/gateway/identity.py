@@ -84,7 +84,7 @@ class Identities:
         self._entries: OrderedDict[Credential, _Entry] = OrderedDict()
         self._waiting: dict[Credential, int] = {}
         self._answer = _Answer(0.0)
-        self._noted: OrderedDict[str, float] = OrderedDict()
+        self._last_uses: OrderedDict[str, float] = OrderedDict()
 
     # --- requests ------------------------------------------------------------------------------------------------
 
@@ -162,11 +162,11 @@ class Identities:
 
     def check(self, credentials: Iterable[Credential]) -> dict[Credential, Principal | None]:
         """Who each of many credentials belongs to now, whatever is cached; raises what the cluster answers."""
-        wanted = list(dict.fromkeys(credentials))
+        distinct = list(dict.fromkeys(credentials))
         states: dict[Credential, CredentialState] = {}
-        for start in range(0, len(wanted), CREDENTIALS):
-            states |= self._ask(wanted[start : start + CREDENTIALS])
-        return {credential: self._resolve(credential, states[credential]) for credential in wanted}
+        for start in range(0, len(distinct), CREDENTIALS):
+            states |= self._ask(distinct[start : start + CREDENTIALS])
+        return {credential: self._resolve(credential, states[credential]) for credential in distinct}
 
     # --- sessions ------------------------------------------------------------------------------------------------
 
@@ -281,8 +281,8 @@ class Identities:
         now = clock.monotonic()
         with self._lock:
             due = [
-                other
-                for other, entry in self._entries.items()
+                cached
+                for cached, entry in self._entries.items()
                 if now - entry.asked > LIFETIME / 4 and now - entry.seen < _RECENT
             ]
             asked = list(dict.fromkeys([credential, *self._waiting, *due]))[:CREDENTIALS]
@@ -292,19 +292,21 @@ class Identities:
             self._answer = _Answer(now, frozenset(asked), error=exc, error_until=clock.monotonic() + LIFETIME / 2)
             return self._answer
         with self._lock:
-            for other, state in states.items():
-                self._store(other, state, now)
+            for cached, state in states.items():
+                self._store(cached, state, now)
         self._answer = _Answer(now, frozenset(asked), states)
         return self._answer
 
     def _ask(self, credentials: Sequence[Credential]) -> dict[Credential, CredentialState]:
         """The states of at most CREDENTIALS credentials, by one call."""
-        by_kind = {kind: [one for one in credentials if one.kind == kind] for kind in _KINDS}
-        request = Credentials.model_validate({kind: [one.id for one in ones] for kind, ones in by_kind.items()})
+        by_kind = {kind: [credential for credential in credentials if credential.kind == kind] for kind in _KINDS}
+        request = Credentials.model_validate(
+            {kind: [credential.id for credential in group] for kind, group in by_kind.items()}
+        )
         reply = self._cluster.call("credentials", request, CredentialStates)
         states: dict[Credential, CredentialState] = {}
-        for kind, ones in by_kind.items():
-            states |= zip(ones, getattr(reply, kind), strict=True)
+        for kind, group in by_kind.items():
+            states |= zip(group, getattr(reply, kind), strict=True)
         return states
 
     def _store(self, credential: Credential, state: CredentialState, asked: float) -> None:
@@ -322,16 +324,16 @@ class Identities:
         """Note a use now and then; the answer does not depend on it."""
         now = clock.monotonic()
         with self._lock:
-            if now - self._noted.get(token, -_NOTE_INTERVAL) < _NOTE_INTERVAL:
+            if now - self._last_uses.get(token, -_NOTE_INTERVAL) < _NOTE_INTERVAL:
                 return
-            self._noted[token] = now
-            self._noted.move_to_end(token)
-            while len(self._noted) > _ENTRIES:
-                self._noted.popitem(last=False)
+            self._last_uses[token] = now
+            self._last_uses.move_to_end(token)
+            while len(self._last_uses) > _ENTRIES:
+                self._last_uses.popitem(last=False)
         try:
             self._cluster.call("token_used", TokenUsed(id=token, origin=origin), m.Empty, timeout=_NOTE_TIMEOUT)
         except JudgeError as exc:
-            log.info("that token %s was used cannot be noted: %s", token, exc)
+            log.info("the use of token %s cannot be recorded: %s", token, exc)
 
 
 def secret_digest(secret: str) -> str:

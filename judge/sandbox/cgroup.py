@@ -139,8 +139,22 @@ def abandoned(directory: Path) -> Iterator[Path]:
     with contextlib.suppress(FileNotFoundError):
         for path in sorted(directory.iterdir()):
             match = _OWNED.match(path.name)
-            if match and path.is_dir() and procfs.start_time(int(match[1])) != int(match[2]):
+            if match and path.is_dir() and _ended(int(match[1]), int(match[2])):
                 yield path
+
+
+def _ended(pid: int, start: int) -> bool:
+    """Whether a process has ended. One whose start cannot be read may be alive: its groups must not be killed."""
+    current = procfs.start_time(pid)
+    if current is not None:
+        return current != start
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # it is alive, and another user's
+        return False
+    return False
 
 
 def remove(directory: Path, seconds: float = _CLEAN_SECONDS) -> None:

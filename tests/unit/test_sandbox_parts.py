@@ -328,3 +328,9 @@ def test_an_old_kernel_and_missing_parts_are_named(monkeypatch, work):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(check, "BINARY", work / "agent")
     assert "run make" in (check.available() or "")
+
+
+def test_groups_of_a_process_that_cannot_be_read_are_not_abandoned(tmp_path, monkeypatch):
+    (tmp_path / cgroup.owned_name("pool")).mkdir()
+    monkeypatch.setattr(procfs, "read", lambda *_: None)
+    assert list(cgroup.abandoned(tmp_path)) == []
