@@ -73,9 +73,9 @@ def requests(data: bytes) -> None:
                     channel.sendmsg([content], rights if count else [])
                     _listen(channel, content)
                 except OSError:
-                    # It has ended: what it was asked is no request, and it said so.
-                    said = str(container._explained("it ended"))
-                    assert said.startswith("it ended: agent: "), said
+                    # The agent ended because the bytes are no request, and its log says so.
+                    reason = str(container.explained("it ended"))
+                    assert reason.startswith("it ended: agent: "), reason
                     break
         finally:
             os.close(source)

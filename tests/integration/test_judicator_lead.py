@@ -276,7 +276,7 @@ def test_many_looks_at_the_status_ask_etcd_once(world: World, monkeypatch: pytes
     monkeypatch.setattr(reader, "_read_etcd", lambda: (looks.append(1), real())[1])
 
     async def several() -> None:
-        await asyncio.gather(*(reader.read() for _ in range(10)))
+        await asyncio.gather(*(reader.read(m.Empty()) for _ in range(10)))
 
     running.do(several())
     assert len(looks) == 1
