@@ -88,9 +88,9 @@ types: setup-test  ## mypy: strict, and of the tests the names and calls
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file tests/mypy.ini
 
-check: setup-test  ## lint, types and the tests that need no server: before each commit
+check: setup-test  ## lint, types and the tests that need no server, of each long group a slice: before each commit
 	@$(MAKE) --no-print-directory -j 2 -O lint types
-	@scripts/run-tests tests/unit
+	@scripts/run-tests --slice tests/unit
 
 test: setup-test  ## lint, types, all short tests, and a slice of each long group that the commit chooses
 	@$(MAKE) --no-print-directory -j 2 -O lint types

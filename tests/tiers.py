@@ -1,4 +1,4 @@
-"""The slices that `make test` runs of long groups of tests.
+"""The slices that `make check` and `make test` run of long groups of tests.
 
 A long group is a module, or the tests of a module whose names begin with a prefix. `make test` runs one of its slices,
 `make test-all` runs every test. The commit hash chooses the slice, so that all slices run within a few days.
@@ -10,13 +10,15 @@ from collections import Counter
 
 import pytest
 
-# Paths below tests/, or beginnings of test ids, to the number of slices. Each group takes 25 s of CPU or more.
+# Paths below tests/, or beginnings of test ids, to the number of slices. Each group takes 25 s of CPU or more; those of
+# tests/unit start ansible-playbook many times.
 LONG_GROUPS: dict[str, int] = {
     "browser/test_every_page.py": 4,
     "cluster/": 3,
     "hostile/": 3,
     "integration/test_backup.py": 3,
     "integration/test_demo.py": 2,
+    "integration/test_docs_site.py": 4,
     "integration/test_fuzz_web.py": 3,
     "integration/test_gateway_strangers.py": 4,
     "integration/test_importers.py": 4,
@@ -35,7 +37,10 @@ LONG_GROUPS: dict[str, int] = {
     "integration/test_statement_latex.py": 4,
     "integration/test_tracing.py": 3,
     "integration/test_webhooks_killed.py": 3,
-    "unit/test_docs.py::test_the_site": 4,
+    "unit/test_collection.py::test_ansible_finds": 3,
+    "unit/test_deploy_lock.py": 3,
+    "unit/test_partial_runs.py": 3,
+    "unit/test_plays.py": 3,
 }
 
 

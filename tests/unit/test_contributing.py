@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -35,19 +35,20 @@ def linked(source: str, target: str) -> str:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Append `text` before `mark` in a copy's file, run tests there; returns the modules of those that fail."""
+    """Add each (file, mark, text before it) to a copy, run tests there; returns the modules of those that fail."""
     for name in COPIED:
         ignored = shutil.ignore_patterns("__pycache__", "pictures")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored, copy_function=linked)
     for name in ("pyproject.toml", "README.md", "tests/__init__.py", "tests/conftest.py", "tests/tiers.py"):
         shutil.copy(ROOT / name, tmp_path / name)
 
-    def do(file: str, mark: str, text: str, *modules: str) -> set[str]:
-        path = tmp_path / file
-        before, found, after = path.read_text().partition(mark)
-        assert found
-        path.unlink()  # it may be a link to the original
-        path.write_text(before + text + found + after)
+    def do(additions: Iterable[tuple[str, str, str]], *modules: str) -> set[str]:
+        for file, mark, text in additions:
+            path = tmp_path / file
+            before, found, after = path.read_text().partition(mark)
+            assert found
+            path.unlink()  # it may be a link to the original
+            path.write_text(before + text + found + after)
         command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-rfE", "-p", "no:cacheprovider", *PLUGINS]
         names = [f"tests/unit/test_{name}.py" for name in modules]
         ended = subprocess.run(
@@ -65,15 +66,16 @@ def named_for(row: str) -> set[str]:
     return set(re.findall(r"`(tests/unit/\w+\.py)", found))
 
 
-def test_who_adds_a_verdict_is_led_to_each_test_that_fails(run: Run) -> None:
-    failed = run("judge/model/verdicts.py", "    JE = ", VERDICT, "verdicts", "clients", "judge0")
-    assert "tests/unit/test_verdicts.py" in failed
-    assert failed <= named_for("a verdict")
-
-
-def test_who_adds_a_call_between_hosts_is_led_to_each_test_that_fails(run: Run) -> None:
-    failed = run("judge/rpc/methods.py", '    "report": ', METHOD, "calls", "rpc_faults")
-    assert failed == {"tests/unit/test_calls.py"} <= named_for("a call between hosts")
+def test_who_adds_a_verdict_and_a_call_is_led_to_each_test_that_fails(run: Run) -> None:
+    additions = [
+        ("judge/model/verdicts.py", "    JE = ", VERDICT),
+        ("judge/rpc/methods.py", '    "report": ', METHOD),
+    ]
+    failed = run(additions, "verdicts", "clients", "judge0", "calls", "rpc_faults")
+    calls = "tests/unit/test_calls.py"
+    assert {calls, "tests/unit/test_verdicts.py"} <= failed
+    assert failed - {calls} <= named_for("a verdict")
+    assert calls in named_for("a call between hosts")
 
 
 # They name a language, and do not change with the table.

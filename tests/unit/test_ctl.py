@@ -382,7 +382,7 @@ def test_the_first_gateway_that_answers_is_asked(gateways: list[Server]) -> None
 def test_when_no_gateway_answers_all_are_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         dead = [f"http://127.0.0.1:{sock.getsockname()[1]}" for sock in (one, other)]
-    found = api.Api(context.Context(dead[0], "t", others=(dead[1],), source="mine"), timeout=5)
+    found = api.Api(context.Context(dead[0], "t", others=(dead[1],), source="mine"), timeout=1)
     with found, pytest.raises(UnavailableError) as caught:
         found.request("GET", "/alive")
     assert (
@@ -510,7 +510,7 @@ def test_the_same_ca_makes_no_connections_anew(
     client = api._client
     monkeypatch.setattr(api, "_client", lambda one: made.append(one) or client(one))
     url = f"https://127.0.0.1:{secured[1].server_port}"
-    with api.Api(context.Context(url, "t", ca=tmp_path / "0" / "crt"), timeout=2) as strict:
+    with api.Api(context.Context(url, "t", ca=tmp_path / "0" / "crt"), timeout=0.5) as strict:
         with pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
             strict.request("GET", "/alive")
         (tmp_path / "0" / "crt").unlink()

@@ -136,7 +136,7 @@ def test_a_real_shell_runs_nothing_of_a_pattern(tmp_path: Path, evil: str) -> No
     journalctl.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     journalctl.chmod(0o755)
     query = logs.query(["etcd"], None, 5, evil.replace("HERE", str(tmp_path / "here")), None)
-    for script in (query.history(), query.follow(evil.replace("HERE", str(tmp_path / "here")), 1)):
+    for script in (query.history(), query.follow(evil.replace("HERE", str(tmp_path / "here")), 1, 0.02)):
         done = subprocess.run(
             ["/bin/sh", "-c", script], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, cwd=tmp_path,
             capture_output=True, text=True, check=True,

@@ -108,10 +108,12 @@ def test_a_second_run_stops_before_it_has_begun(cluster: Cluster) -> None:
     assert cluster.held() == {"j1", "j2"}
     checked, _ = cluster.run("--check")
     assert checked == 0, "nothing is changed, so nothing is in the way"
-    (cluster.directory / "go").touch()
-    assert (first.communicate(timeout=60), first.returncode)[1] == 0
+    os.killpg(first.pid, signal.SIGKILL)
+    first.communicate(timeout=60)
+    assert cluster.held() == {"j1", "j2"}
+    code, text = cluster.run("--limit", "e1")
+    assert code == 0, f"a run that was killed is no hindrance: {text}"
     assert cluster.held() == set()
-    assert cluster.run("--limit", "e1")[0] == 0
 
 
 def test_a_run_without_the_lock_of_a_majority_ends_before_it_has_begun(cluster: Cluster) -> None:
@@ -125,7 +127,6 @@ def test_a_run_without_the_lock_of_a_majority_ends_before_it_has_begun(cluster: 
     assert cluster.held() == set()
     dead = {"judge_common_dead": ["j2", "j3"]}
     assert cluster.run("-e", json.dumps(dead))[0] == 0, "the run has looked, and these are known to be dead"
-    assert cluster.run("-e", json.dumps({"judge_common_dead": ["j2"]}))[0] != 0
     cluster.with_judicators(j1=cluster.away, j2=cluster.away, j3=cluster.away)
     code, text = cluster.run("--limit", "e1")
     assert code != 0
@@ -174,28 +175,15 @@ def test_two_runs_never_both_have_the_lock(reached: dict[str, bool], dead: set[s
     assert "has no judicators" in judge_lock_fault([], dead)
 
 
-def test_a_run_that_was_killed_is_no_hindrance(cluster: Cluster) -> None:
-    first = cluster.hold()
-    os.killpg(first.pid, signal.SIGKILL)
-    first.communicate(timeout=60)
-    assert cluster.held() == {"j1", "j2"}
-    code, text = cluster.run()
-    assert code == 0, text
-    assert cluster.held() == set()
-
-
 def test_who_runs_elsewhere_is_believed_until_somebody_takes_over(cluster: Cluster) -> None:
     """Another controller's process cannot be asked for; a run that stops frees its own only."""
-    for name in ("j1", "j2"):
-        elsewhere = {"run": "x", "who": "anna@desk", "owner": "nightly", "verb": "site.yml", "since": 0}
-        (cluster.directory / f"{name}.lock").write_text(json.dumps(elsewhere))
-        code, text = cluster.run()
-        assert code != 0
-        assert f"{name}: anna@desk has had the deploy lock for" in text
-        assert "days (site.yml)" in text
-        assert cluster.held() == {name}
-        (cluster.directory / f"{name}.lock").unlink()
+    elsewhere = {"run": "x", "who": "anna@desk", "owner": "nightly", "verb": "site.yml", "since": 0}
     (cluster.directory / "j2.lock").write_text(json.dumps(elsewhere))
+    code, text = cluster.run()
+    assert code != 0
+    assert "j2: anna@desk has had the deploy lock for" in text
+    assert "days (site.yml)" in text
+    assert cluster.held() == {"j2"}
     code, text = cluster.run("-e", "judge_lock_take_over=true")
     assert code == 0, text
     assert "it was taken over" in text

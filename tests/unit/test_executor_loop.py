@@ -52,8 +52,10 @@ def config(work, tls) -> ExecutorConfig:
 
 
 @pytest.fixture
-def make(config) -> Iterator[Make]:
-    """Executors with these settings, not started yet."""
+def make(config, monkeypatch) -> Iterator[Make]:
+    """Executors with these settings, not started yet. Their pauses are short."""
+    for module, name in ((reports, "HOLD"), (slot_state, "RESTART_MIN"), (slot_state, "CANCEL_GRACE")):
+        monkeypatch.setattr(module, name, 0.1)
     all_made = []
 
     def one(*earlier: Spooled, spool_bytes: int | None = None, **settings: object) -> Played:
@@ -172,7 +174,8 @@ def test_a_slot_that_says_nothing_keeps_no_report_back(played, monkeypatch):
     played.judicators.result("c1")
 
 
-def test_a_report_that_is_held_brings_work(make):
+def test_a_report_that_is_held_brings_work(make, monkeypatch):
+    monkeypatch.setattr(reports, "HOLD", PATIENCE)
     played = make(report_interval=3600.0).start()
     assert played.judicators.parked.wait(PATIENCE)
     played.judicators.assign(assignment(1))
@@ -279,7 +282,7 @@ def test_a_slot_that_does_not_come_up_is_killed(make, monkeypatch, caplog):
     played.start()
     wait_for(lambda: "slot 0 does not answer; it is killed" in caplog.text, what="a word about it")
     played.slot.mute = False
-    monkeypatch.undo()
+    monkeypatch.setattr(slot_state, "START_GRACE", PATIENCE)
     wait_for(lambda: played.judicators.report().vacant, what="a slot that works")
     works(played)
 

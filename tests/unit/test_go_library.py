@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+import yaml
 
 from tests.support.lab import ROOT
 
@@ -20,7 +20,7 @@ case "$1" in
 esac
 """
 PLAY = """
-- hosts: localhost
+- hosts: all
   connection: local
   gather_facts: false
   tasks:
@@ -29,50 +29,57 @@ PLAY = """
 
 
 def go(place: Path, version: str, end: str = "true") -> Path:
-    (place / "pkg").mkdir(exist_ok=True)
+    """A Go of this version in a directory of its own."""
+    (place / "pkg").mkdir(parents=True, exist_ok=True)
     program = place / "go"
     program.write_text(SCRIPT.format(version=version, root=place, end=end))
     program.chmod(0o755)
     return program
 
 
-def changes(place: Path, program: Path, *options: str) -> int:
-    """How many tasks have changed something; AssertionError with what Ansible said when one failed."""
-    (place / "play.yml").write_text(PLAY)
-    command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "localhost,", str(place / "play.yml")]
-    settings = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
+def installed(program: Path) -> list[str]:
+    """What this Go has compiled, once per time."""
+    path = program.with_name("installed")
+    return path.read_text().split() if path.exists() else []
+
+
+def run(directory: Path, programs: dict[str, Path], *options: str) -> tuple[dict[str, int], str]:
+    """Run the tasks on hosts that each have a Go; how many tasks changed something per host, and all output."""
+    hosts = {name: {"program": str(program)} for name, program in programs.items()}
+    (directory / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
+    (directory / "play.yml").write_text(PLAY)
+    settings = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
     settings |= {"ANSIBLE_ROLES_PATH": str(ROOT / "roles"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
+    command = [Path(sys.executable).parent / "ansible-playbook", "-i", directory / "hosts.yml", directory / "play.yml"]
     done = subprocess.run(
-        [*command, "-e", f"judge_executor_go={program}", *options],
-        env={**os.environ, **settings}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    return int(re.findall(r" changed=(\d+) ", done.stdout)[0])
+        [*command, "-e", "judge_executor_go={{ program }}", *options],
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    changes = re.findall(r"^(\w+) .* changed=(\d+) .* failed=0 ", done.stdout, re.MULTILINE)
+    return {name: int(count) for name, count in changes}, done.stdout + done.stderr
 
 
-def installed(place: Path) -> list[str]:
-    return (place / "installed").read_text().split() if (place / "installed").exists() else []
-
-
-def test_once_and_again_after_an_upgrade(tmp_path: Path) -> None:
-    first, second = "go1.24.4", "go1.24.5 X:nodwarf5"
-    assert changes(tmp_path, go(tmp_path, first), "--check") == 1 and not installed(tmp_path)
-    assert [changes(tmp_path, go(tmp_path, first)) for _ in range(2)] == [1, 0]
-    assert changes(tmp_path, go(tmp_path, first), "--check") == 0
-    assert changes(tmp_path, go(tmp_path, second)) == 1
-    assert installed(tmp_path) == ["std", "std"]
-
-
-@pytest.mark.parametrize("version", ["go1.19.8", "go1.2"])
-def test_older_ones_bring_it(tmp_path: Path, version: str) -> None:
-    assert changes(tmp_path, go(tmp_path, version)) == 0 and not installed(tmp_path)
-
-
-def test_without_go_nothing_happens(tmp_path: Path) -> None:
-    assert changes(tmp_path, tmp_path / "go") == 0
-
-
-def test_a_failure_says_why_and_is_tried_again(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="no space left"):
-        changes(tmp_path, go(tmp_path, "go1.24.4", "echo no space left >&2; exit 1"))
-    assert changes(tmp_path, go(tmp_path, "go1.24.4")) == 1
+def test_it_is_compiled_once_where_it_is_missing_and_again_after_an_upgrade(tmp_path: Path) -> None:
+    programs = {
+        "new": go(tmp_path / "new", "go1.24.4"),
+        "old": go(tmp_path / "old", "go1.19.8"),
+        "oldest": go(tmp_path / "oldest", "go1.2"),
+        "full": go(tmp_path / "full", "go1.24.4", "echo no space left >&2; exit 1"),
+        "none": tmp_path / "none/go",
+    }
+    unchanged = {"old": 0, "oldest": 0, "none": 0}
+    assert run(tmp_path, programs, "--check")[0] == {**unchanged, "new": 1, "full": 1}
+    assert not any(map(installed, programs.values())), "a check changes nothing"
+    changes, output = run(tmp_path, programs)
+    assert changes == {**unchanged, "new": 1}, "and the host without space has failed"
+    assert "no space left" in output
+    go(tmp_path / "full", "go1.24.4")
+    assert run(tmp_path, programs)[0] == {**unchanged, "new": 0, "full": 1}, "a failure is tried again"
+    go(tmp_path / "new", "go1.24.5 X:nodwarf5")
+    assert run(tmp_path, programs)[0] == {**unchanged, "new": 1, "full": 0}
+    assert {name: installed(program) for name, program in programs.items()} == {
+        "new": ["std", "std"], "old": [], "oldest": [], "full": ["std"], "none": [],
+    }  # fmt: skip

@@ -186,6 +186,10 @@ BY_GRADER = [
 def programs(request, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("testlib")
     (folder / "testlib.h").write_bytes(HEADER.read_bytes())
+    compiler = ["c++", f"-std=gnu++{request.param}", "-O0", "-Wall", "-Werror"]
+    # A precompiled header: the programs include it first.
+    header = ["-x", "c++-header", "testlib.h", "-o", "testlib.h.gch"]
+    subprocess.run([*compiler, "-Wno-error", *header], cwd=folder, check=True)
     for name, source in (
         ("checker", CHECKER),
         ("interactor", INTERACTOR),
@@ -195,8 +199,7 @@ def programs(request, tmp_path_factory) -> Path:
         ("grader", IOI_CHECKER),
     ):
         (folder / f"{name}.cpp").write_text(source)
-        command = ["c++", f"-std=gnu++{request.param}", "-O0", "-Wall", "-Werror", "-o", name, f"{name}.cpp"]
-        subprocess.run(command, cwd=folder, check=True)
+        subprocess.run([*compiler, "-o", name, f"{name}.cpp"], cwd=folder, check=True)
     return folder
 
 

@@ -49,7 +49,7 @@ class JournalQuery:
             words += [f"--lines={self.lines}", "--reverse"]
         return f"LC_ALL=C; export LC_ALL; exec {shlex.join(words)}"
 
-    def follow(self, cursor: str | None, seconds: int) -> str:
+    def follow(self, cursor: str | None, seconds: int, heartbeat: float = HEARTBEAT) -> str:
         """The script that prints what comes after `cursor`, or from `seconds` ago; it also gives signs of life.
 
         They go to standard error, so that they cannot split a line, and the script ends when nobody reads them.
@@ -59,7 +59,7 @@ class JournalQuery:
         return (
             f"LC_ALL=C; export LC_ALL; trap '' PIPE; {shlex.join(words)} & journal=$!\n"
             "trap 'kill $journal 2>/dev/null' EXIT\n"
-            f"while kill -0 $journal 2>/dev/null; do echo >&2 || exit 1; sleep {HEARTBEAT}; done\n"
+            f"while kill -0 $journal 2>/dev/null; do echo >&2 || exit 1; sleep {heartbeat:g}; done\n"
             "wait $journal\n"
         )
 
