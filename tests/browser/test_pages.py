@@ -217,7 +217,7 @@ def test_a_bad_choice_of_files_is_one_sentence(chrome, executor, tmp_path):
     browser.sees("Could be c or python3", ".field.wrong")
 
 
-def test_an_ended_session_asks_for_the_token_and_comes_back(chrome):
+def test_an_ended_session_asks_for_the_token_and_comes_back(chrome, executor):
     browser = chrome()
     browser.login(USER)
     browser.go("/executors")

@@ -362,7 +362,7 @@ def test_a_slow_system_is_not_taken_for_a_service_that_does_not_serve(harness, m
     harness.start()
     harness.wait_states(one="RUNNING")
     seen = harness.output.count("a slow look")
-    wait_for(lambda: harness.output.count("a slow look") >= seen + 3, what="three more looks")
+    wait_for(lambda: harness.output.count("a slow look") >= seen + 2, what="two more looks")
     assert "did not answer" not in harness.output
     assert len(harness.starts("one")) == 1
 

@@ -141,7 +141,7 @@ def test_sleeping_past_a_problems_wall_limit_holds_nobody_up(executor, closed, w
 
 def test_burning_a_little_too_much_in_every_test_holds_others_up_only_so_often(executor, closed, work):
     allowance = Allowance(repeats=3, alone_seconds=2.0)
-    seconds = closed(problem(work, 520, 0, 12, allowance))
+    seconds = closed(problem(work, 520, 0, 6, allowance))
     found = verdicts(executor)
     assert {verdict for verdict, _ in found} == {Verdict.TLE}
     assert sum(repeated for _, repeated in found) <= 3

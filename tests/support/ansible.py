@@ -12,9 +12,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jinja2
 import yaml
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from judge import kinds
 
 ROOT = Path(__file__).resolve().parents[2]
+ROLES = ROOT / "roles"
+NAMES = sorted(path.name for path in ROLES.iterdir() if (path / "meta").is_dir())
+# The hosts of a small cluster, by group.
+GROUPS = {"judicators": ["j1", "j2", "j3"], "executors": ["e1", "j1"], "gateways": ["g1", "j1"]}
 
 
 def module_utils(name: str) -> ModuleType:
@@ -54,6 +62,55 @@ def value(role: str, variable: str, **given: Any) -> Any:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(done.stdout.partition("=>")[2])["wanted"]
+
+
+def options(role: str) -> dict[str, Any]:
+    """The documented variables of a role."""
+    documented: dict[str, Any] = {}
+    for entry in read(ROLES / role / "meta/argument_specs.yml")["argument_specs"].values():
+        documented |= entry.get("options", {})
+    return documented
+
+
+def variables(host: str, groups: dict[str, list[str]], *, formed: bool) -> dict[str, Any]:
+    """What Ansible would give the templates of one host."""
+    inventory = plugin("filter", "judge_inventory")
+    names = sorted({name for hosts in groups.values() for name in hosts})
+    hostvars = {name: {"ansible_host": f"10.0.0.{number}"} for number, name in enumerate(names, 1)}
+    judicators = inventory.judge_addresses(hostvars, groups["judicators"])
+    member = host in judicators
+    return {
+        **{name: option.get("default") for role in NAMES for name, option in options(role).items()},
+        "inventory_hostname": host,
+        "judge_address": hostvars[host]["ansible_host"],
+        "judge_mongodb_binary": "/usr/bin/mongod",
+        "judge_common_data": "/var/lib/judge",
+        "judge_common_etc": "/etc/judge",
+        "judge_common_run": "/run/judge",
+        "judge_common_tls": "/etc/judge/tls",
+        "judge_common_judicators": judicators,
+        "judge_common_is_judicator": member,
+        "judge_common_etcd_endpoints": (
+            inventory.judge_endpoints(judicators, 2379, host) if member else ["127.0.0.1:2379"]
+        ),
+        "judge_common_mongodb_seeds": inventory.judge_endpoints(judicators, 27017),
+        "judge_common_cluster": {"token": "0" * 32, "initial_members": sorted(judicators), "admin_sha256": "0" * 64},
+        "judge_common_has_formed": formed,
+        "judge_boot_services": kinds.services_of({group for group, hosts in groups.items() if host in hosts})[1:],
+    }
+
+
+def render(role: str, template: str, values: dict[str, Any]) -> str:
+    """A template of a role, filled in."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)
+    environment.filters |= plugin("filter", "judge_inventory").FilterModule().filters()
+    environment.filters |= {
+        "to_json": json.dumps,
+        "bool": boolean,
+        "ternary": lambda value, yes, no: yes if value else no,
+    }
+    path = ROLES / f"judge_{role}" / "templates" / template
+    return environment.from_string(path.read_text(encoding="utf-8")).render(values)
 
 
 PLAYBOOKS = sorted((ROOT / "playbooks").glob("*.yml"))

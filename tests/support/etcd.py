@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent import futures
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -24,6 +24,7 @@ from judge.rpc import pki
 from tests.support.servers import free_port, wait_for
 
 TOKEN = "test-cluster-token"
+H = TypeVar("H", bound="Host")
 
 
 class Host:
@@ -122,7 +123,12 @@ class Host:
 @contextmanager
 def hosts(root: Path, count: int) -> Iterator[list[Host]]:
     """That many hosts, not started; whatever runs at the end is killed."""
-    made = [Host(root, f"m{number}") for number in range(1, count + 1)]
+    with _killed_at_the_end([Host(root, f"m{number}") for number in range(1, count + 1)]) as made:
+        yield made
+
+
+@contextmanager
+def _killed_at_the_end(made: list[H]) -> Iterator[list[H]]:
     try:
         yield made
     finally:
@@ -230,14 +236,8 @@ def secure_hosts(root: Path, count: int) -> Iterator[list[SecureHost]]:
     """That many hosts of one authority, not started; whatever runs at the end is killed."""
     authority = Authority(root / "pki")
     made = [SecureHost(root, f"m{number}", authority) for number in range(1, count + 1)]
-    try:
+    with _killed_at_the_end(made):
         yield made
-    finally:
-        for host in made:
-            if host.process is not None:
-                if host.process.poll() is None:
-                    host.process.kill()
-                host.process.wait()
 
 
 @contextmanager

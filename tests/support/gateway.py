@@ -45,6 +45,7 @@ from judge.model.several import TasksReply, TasksRequest
 from judge.rpc import pki
 from judge.rpc.server import Server
 from judge.rpc.session import SessionBegin, SessionEnd
+from tests.support.ansible import GROUPS, render, variables
 from tests.support.servers import free_port, program, wait_for
 
 ADMIN, USER, OTHER = "admin-token-of-tests", "user-token-of-tests", "other-token-of-tests"
@@ -422,8 +423,6 @@ class Nginx:
 def write(root: Path, **settings: Any) -> list[str]:
     """Write the role's two files below `root`; returns the command that starts nginx with them."""
     assert NGINX is not None
-    from tests.unit.test_roles import GROUPS, render, variables  # reads the roles, which only nginx needs
-
     given = variables("g1", GROUPS, formed=True) | settings
     for place in ("etc/conf.d", "etc/sites-enabled", "etc/modules-enabled", "var/log", "var/tmp", "var/www"):
         (root / place).mkdir(parents=True, exist_ok=True)

@@ -5,30 +5,18 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import jinja2.nativetypes
 import pytest
 import yaml
-from ansible.module_utils.parsing.convert_bool import boolean
 
-from judge import kinds
 from judge.config import MODELS, BootConfig, EtcdConfig, JudicatorConfig, parse_text
 from judge.config.sections import setting as config_setting
+from tests.support.ansible import GROUPS, NAMES, ROLES, options, plugin, read, render, variables
 
 ROOT = Path(__file__).resolve().parents[2]
-ROLES = ROOT / "roles"
-NAMES = sorted(path.name for path in ROLES.iterdir() if (path / "meta").is_dir())
-
-
-def load(path: Path):
-    spec = importlib.util.spec_from_file_location(f"tested_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def load_script(path: Path):
@@ -39,17 +27,6 @@ def load_script(path: Path):
     sys.modules[spec.name] = module
     loader.exec_module(module)
     return module
-
-
-def read(path: Path):
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-def options(role: str) -> dict:
-    found: dict = {}
-    for entry in read(ROLES / role / "meta/argument_specs.yml")["argument_specs"].values():
-        found |= entry.get("options", {})
-    return found
 
 
 @pytest.mark.parametrize("role", NAMES)
@@ -89,7 +66,9 @@ def test_all_names_of_ours_begin_alike():
     pages = [*ROLES.rglob("tasks/*.yml"), *ROLES.rglob("vars/*.yml"), *(ROOT / "playbooks").rglob("*.yml")]
     names = set().union(*(made(yaml.load(page.read_text(), Names)) for page in pages))
     names |= {path.stem for kind in ("action", "modules", "filter") for path in (ROOT / "plugins" / kind).glob("*.py")}
-    names |= set().union(*(load(path).FilterModule().filters() for path in (ROOT / "plugins/filter").glob("*.py")))
+    names |= set().union(
+        *(plugin("filter", path.stem).FilterModule().filters() for path in (ROOT / "plugins/filter").glob("*.py"))
+    )
     assert len(names) > 100
     assert [name for name in sorted(names) if not name.startswith(("judge_", "ansible_"))] == []
 
@@ -100,14 +79,6 @@ def test_a_variable_means_the_same_in_every_role():
     for role in NAMES:
         for name, one in options(role).items():
             assert seen.setdefault(name, one.get("default")) == one.get("default"), name
-
-
-def test_tables_of_variables_are_up_to_date():
-    """README tables are generated."""
-    done = subprocess.run(
-        [sys.executable, "scripts/role-tables", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_config_is_checked_by_the_release_that_will_read_it():
@@ -129,7 +100,7 @@ def test_nothing_is_ignored():
 
 def test_secret_files_are_placed_in_silence():
     """An item that holds a secret says so, which keeps it out of the diff."""
-    secrets = load(ROOT / "plugins/action/judge_cluster.py").SECRETS
+    secrets = plugin("action", "judge_cluster").SECRETS
     touched = set()
     for path in ROLES.glob("*/tasks/*.yml"):
         for task in read(path) or []:
@@ -143,21 +114,21 @@ def test_secret_files_are_placed_in_silence():
 
 def test_misspelt_variables_are_named_with_the_nearest():
     """A planted typo is found; a foreign variable is none of ours."""
-    plugin = load(ROOT / "plugins/action/judge_variables.py")
-    known = {name: role for name, (role, _) in plugin.documented().items()}
+    action = plugin("action", "judge_variables")
+    known = {name: role for name, (role, _) in action.documented().items()}
     given = {"judge_executr_slots", "ansible_user", "mongodb_exporter_port", "common_packages", "judge_version"}
-    assert plugin.faults(given, known) == [
+    assert action.faults(given, known) == [
         "unknown variable 'judge_executr_slots'; did you mean 'judge_executor_slots' (role judge_executor)?"
     ]
 
 
 def test_client_yml_names_the_authority_where_the_role_pki_keeps_it():
     """judgectl reads it right after site.yml, so its `ca` must lead to judge_pki_directory's default."""
-    made = load(ROOT / "plugins/action/judge_cluster.py").client_config("https://192.0.2.1", "pki/ca.crt")
+    made = plugin("action", "judge_cluster").client_config("https://192.0.2.1", "pki/ca.crt")
     assert made == {"server": "https://192.0.2.1", "token_file": "admin.token", "ca": "pki/ca.crt"}
     assert read(ROLES / "judge_pki/defaults/main.yml")["judge_pki_directory"] == "{{ judge_secrets_dir }}/pki"
-    assert "ca" not in load(ROOT / "plugins/action/judge_cluster.py").client_config("https://192.0.2.1", "")
-    assert load(ROOT / "plugins/action/judge_cluster.py").client_config("", "pki/ca.crt") is None
+    assert "ca" not in plugin("action", "judge_cluster").client_config("https://192.0.2.1", "")
+    assert plugin("action", "judge_cluster").client_config("", "pki/ca.crt") is None
 
 
 @pytest.mark.parametrize(
@@ -176,8 +147,8 @@ def test_client_yml_names_the_authority_where_the_role_pki_keeps_it():
 )
 def test_wrong_values_are_found_before_anything_is_changed(name, value, told):
     """The whole of a role's argument_specs counts, also of roles that come late in site.yml."""
-    plugin = load(ROOT / "plugins/action/judge_variables.py")
-    sentences = plugin.wrong_values({name: value}, plugin.documented())
+    action = plugin("action", "judge_variables")
+    sentences = action.wrong_values({name: value}, action.documented())
     assert len(sentences) == bool(told)
     assert not told or (told in sentences[0] and "; correct it as the table in roles/" in sentences[0])
 
@@ -185,15 +156,15 @@ def test_wrong_values_are_found_before_anything_is_changed(name, value, told):
 @pytest.mark.parametrize("role", NAMES)
 def test_defaults_pass_their_own_check(role):
     """A default that its own specification refuses would stop everybody; templates are evaluated by Ansible only."""
-    plugin = load(ROOT / "plugins/action/judge_variables.py")
+    action = plugin("action", "judge_variables")
     plain = {name: one["default"] for name, one in options(role).items() if "{{" not in str(one.get("default", "{{"))}
-    assert plugin.wrong_values(plain, plugin.documented()) == []
+    assert action.wrong_values(plain, action.documented()) == []
 
 
 class TestRecord:
     """The decision who may initialise etcd."""
 
-    plan = staticmethod(load(ROOT / "plugins/action/judge_cluster.py").plan)
+    plan = staticmethod(plugin("action", "judge_cluster").plan)
     three = ("j1", "j2", "j3")
 
     def first(self):
@@ -243,7 +214,7 @@ class TestRecord:
 class TestGates:
     """Whether a member may be stopped now."""
 
-    may_stop = staticmethod(load(ROOT / "plugins/module_utils/judge_members.py").may_stop)
+    may_stop = staticmethod(plugin("module_utils", "judge_members").may_stop)
 
     @pytest.mark.parametrize(
         ("healthy", "voters", "allowed"),
@@ -267,7 +238,7 @@ class TestGates:
 class TestInventory:
     """Addresses come from the inventory, sorted."""
 
-    module = load(ROOT / "plugins/filter/judge_inventory.py")
+    module = plugin("filter", "judge_inventory")
 
     def test_addresses(self):
         hosts = {
@@ -284,51 +255,6 @@ class TestInventory:
     def test_a_name_is_listened_for_everywhere(self):
         assert self.module.judge_listen("10.0.0.1") == "10.0.0.1"
         assert self.module.judge_listen("host.lan") == "0.0.0.0"
-
-
-def variables(host: str, groups: dict, *, formed: bool) -> dict:
-    """What Ansible would give the templates of one host."""
-    inventory = TestInventory.module
-    hostvars = {
-        name: {"ansible_host": f"10.0.0.{n}"}
-        for n, name in enumerate(sorted({one for names in groups.values() for one in names}), 1)
-    }
-    judicators = inventory.judge_addresses(hostvars, groups["judicators"])
-    found: dict = {}
-    for role in NAMES:
-        found |= {name: one.get("default") for name, one in options(role).items()}
-    member = host in judicators
-    own_etcd = inventory.judge_endpoints(judicators, 2379, host) if member else ["127.0.0.1:2379"]
-    return found | {
-        "inventory_hostname": host,
-        "judge_address": hostvars[host]["ansible_host"],
-        "judge_mongodb_binary": "/usr/bin/mongod",
-        "judge_common_data": "/var/lib/judge",
-        "judge_common_etc": "/etc/judge",
-        "judge_common_run": "/run/judge",
-        "judge_common_tls": "/etc/judge/tls",
-        "judge_common_judicators": judicators,
-        "judge_common_is_judicator": member,
-        "judge_common_etcd_endpoints": own_etcd,
-        "judge_common_mongodb_seeds": inventory.judge_endpoints(judicators, 27017),
-        "judge_common_cluster": {"token": "0" * 32, "initial_members": sorted(judicators), "admin_sha256": "0" * 64},
-        "judge_common_has_formed": formed,
-        "judge_boot_services": kinds.services_of({group for group, names in groups.items() if host in names})[1:],
-    }
-
-
-def render(role: str, template: str, given: dict) -> str:
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)
-    environment.filters |= TestInventory.module.FilterModule().filters()
-    environment.filters["to_json"] = lambda value: __import__("json").dumps(value)
-    environment.filters["bool"] = boolean
-    environment.filters["ternary"] = lambda value, yes, no: yes if value else no
-    return environment.from_string(
-        (ROLES / f"judge_{role}" / "templates" / template).read_text(encoding="utf-8")
-    ).render(given)
-
-
-GROUPS = {"judicators": ["j1", "j2", "j3"], "executors": ["e1", "j1"], "gateways": ["g1", "j1"]}
 
 
 @pytest.mark.parametrize("host", ["j1", "j2", "e1", "g1"])
