@@ -34,6 +34,7 @@ class Reports:
         # When the reports that wait for their answers were sent, and for how long they may be held, by number.
         self._sent: dict[int, tuple[float, float]] = {}
         self._epoch = 0
+        self._answered = 0
         self.failures = 0
         # None before the first answer.
         self.connected: bool | None = None
@@ -96,6 +97,7 @@ class Reports:
     def answered(self, reply: ReportReply, sequence: int, now: float) -> None:
         """Carry out a report's answer (seed: cancel_list, add_list)."""
         sent, hold = self._sent.pop(sequence, (now, 0.0))
+        self._answered = max(self._answered, sequence)
         self.failures = 0
         self._stale = 0
         self._at = now + self._parts.config.report_interval
@@ -132,9 +134,10 @@ class Reports:
     def unanswered(self, error: JudgeError, sequence: int, now: float) -> bool:
         """Keep judging, keep what was finished safe, try again after a pause; False when this executor was replaced."""
         self._sent.pop(sequence, None)
+        if isinstance(error, StaleError) and sequence < max([self._answered, *self._sent]):
+            return True  # a later report overtook this one, and says all that this one said
         self.failures += 1
         telemetry.REPORTS_FAILED.labels(error.code).inc()
-        # One may be the echo of a report that overtook another.
         self._stale = self._stale + 1 if isinstance(error, StaleError) else 0
         if self._stale >= STALE_REPORTS:
             log.error("this executor is out of date: %s; it ends, to start afresh", error)

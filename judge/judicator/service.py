@@ -333,7 +333,9 @@ class Service:
     async def _hold(self, request: m.ReportRequest, reply: m.ReportReply) -> None:
         """Hold a report until there is work for the executor, or another reason to answer."""
         known = (await self.executors.capacities()).get(request.executor)
-        if known is None or self._hub.closed:
+        newest = self.executors.sequence(request.executor, request.incarnation) or 0
+        # The executor sends two reports at most: an older one that is held would hold up the result of a task.
+        if known is None or self._hub.closed or newest > request.sequence:
             return
         assigner, executor = self.tasks.assigner, _asking(request, known)
         taken = await assigner.park(executor, request.vacant, min(request.hold, self._config.wait_timeout))

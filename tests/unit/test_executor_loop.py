@@ -531,6 +531,17 @@ def test_one_stale_report_is_an_echo_three_are_a_successor(played, monkeypatch):
     assert len(played.judicators.requests) - seen >= reports.STALE_REPORTS - 1, "one was held since before"
 
 
+def test_a_report_that_a_later_one_overtook_delays_nothing(played):
+    works(played)
+    played.loop.stop()
+    played.ended()
+    sender = played.loop._reports
+    assert sender.unanswered(StaleError("older"), sender._answered - 1, 0.0)
+    assert sender.failures == 0 and sender.connected
+    assert sender.unanswered(StaleError("replaced"), sender._answered, 0.0)
+    assert sender.failures == 1
+
+
 # --- faults of our own: the executor ends with one sentence, and is started again --------------------------------
 
 
