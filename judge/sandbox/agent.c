@@ -81,6 +81,7 @@ struct shared {
     char stage[24];
     int32_t size, fds[MAX_FDS], pid; /* from and to a parent: its request (in `packet`) and the process that it made */
     int32_t network; /* the namespace that the child enters; the parents have memory of their own */
+    int32_t executing; /* the child has come to its exec: the program may have done something */
 };
 
 /* A process in a version 1 cgroup, which shares the descriptors of process 1: eventfds for its orders. */
@@ -370,6 +371,7 @@ static void drop_privileges(void) {
 }
 
 static _Noreturn void execute(char **argv, char **env) {
+    shared->executing = 1;
     char candidate[4096];
     const char *path = "/usr/local/bin:/usr/bin:/bin";
     if (strchr(argv[0], '/')) {
@@ -595,27 +597,28 @@ static void make_parents_again(void) {
 }
 
 /*
- * Has the parent start the run; -1 when that failed, or killed the parent. The kernel does that for want of memory in
- * the group: what the run before had was freed too late. The slot sees in the group whether it was so. A parent that
- * the end of the run before has killed is no matter of this one.
+ * Has the parent start the run; -1 when that failed. The kernel kills a parent for want of memory in the group, if what
+ * the run before had was freed too late. The signal may be there before this run and the death come during it, so this
+ * is tried again, unless the program may have done something. The slot sees in the group whether this run is to blame.
  */
 static pid_t start_by(struct parent *parent, ssize_t size, const int *fds) {
-    for (int tries = 0; !hear_parent(parent); tries++) { /* its start, or its last word of the run before */
+    for (int tries = 0; tries < 3; tries++) {
+        if (hear_parent(parent)) { /* its start, or its last word of the run before */
+            shared->size = (int32_t)size;
+            memcpy(shared->fds, fds, sizeof shared->fds);
+            signal_event(parent->go);
+            if (hear_parent(parent)) {
+                signal_event(parent->done);
+                return shared->pid;
+            }
+        }
         make_parents_again();
-        if (tries == 2) {
-            not_started("helper died thrice", ENOMEM);
+        if (shared->executing) {
+            not_started("helper died in exec", ENOMEM);
             return -1;
         }
     }
-    shared->size = (int32_t)size;
-    memcpy(shared->fds, fds, sizeof shared->fds);
-    signal_event(parent->go);
-    if (hear_parent(parent)) {
-        signal_event(parent->done);
-        return shared->pid;
-    }
-    make_parents_again();
-    not_started("helper died in clone", ENOMEM);
+    not_started("helper died thrice", ENOMEM);
     return -1;
 }
 
@@ -723,7 +726,7 @@ static void run(ssize_t size, int *fds) {
     rewind_pids(LAST_HELPER);
     shared->network = network();
     make_streams(streams, fds);
-    shared->error = 0;
+    shared->error = shared->executing = 0;
     memset(shared->stage, 0, sizeof shared->stage);
     if (run_cgroup.count > 0) {
         pid = start_by(writable ? &build_parent : &run_parent, size, fds);

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -248,6 +249,21 @@ def test_who_starts_the_runs_is_made_again(made):
             waiting = helpers(box)
             assert waiting
             kill_and_wait(waiting)
+
+
+def test_a_run_is_started_again_if_its_helper_dies_before_the_exec(made):
+    """The kernel may choose the helper after the run before, and end it only when the next run has been asked for."""
+    if drivers.find().version != "v1":
+        pytest.skip("version 2 of cgroups: runs are cloned into their group, nobody waits there")
+    with made.take() as box:
+        for _ in range(3):
+            dying = helpers(box)
+            for pid in dying:
+                os.kill(pid, signal.SIGSTOP)
+            death = threading.Timer(0.2, kill_and_wait, [dying])
+            death.start()
+            assert text(shell(box, "echo $$")) == "10\n"
+            death.join()
 
 
 SLOW_TO_END = """
