@@ -9,6 +9,7 @@ from typing import Final
 
 from pymongo.errors import PyMongoError
 
+from judge import clock
 from judge.judicator.database import Database
 from judge.judicator.hub import Hub
 from judge.judicator.replica import Replica
@@ -17,6 +18,8 @@ from judge.mongodb.store import Bson
 log = logging.getLogger(__name__)
 
 _RETRY: Final = 1.0
+# Seconds between two questions for events under load: those of a task's insert, claim and end mostly come together.
+_PAUSE: Final = 0.01
 _ADDED: Final = (
     "waits",
     "done",
@@ -82,10 +85,14 @@ class Follower:
             await self._replica.synchronise()
             self.alive = True
             self._hub.everyone()  # much may have happened before the stream was open
+            paused = 0.0
             while stream.alive:
                 event = await stream.try_next()
                 if event is not None:
                     await self.apply(event)
+                    if clock.monotonic() - paused > _PAUSE:
+                        await asyncio.sleep(_PAUSE)
+                        paused = clock.monotonic()
 
     async def apply(self, event: Bson) -> None:
         """Take in one event."""

@@ -121,6 +121,8 @@ class TaskDocument(OutcomeFields, total=False):
     done: bool
     progress: str
     version: int
+    # The compare-and-set of a bulk that changed the task last (tasks/writing.py).
+    write: ObjectId
     latency: float | None
     # Rejudgings: the open one that it is part of; a run's submission; the verdict that a run may replace; the outcome
     # that waits to be in force; the verdicts that were replaced.

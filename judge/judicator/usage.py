@@ -1,8 +1,10 @@
 """The bytes that each user's submissions take in the database (docs/protocol.md, Stored bytes): one counter a user.
 
 A task carries `bytes`: its document as it was handed in, its result, and the blobs of both. While it is not done it has
-`reserved` among these for the output that may be stored of it, so that what waits cannot grow past the limit. The
-counter is kept with one small write beside the task's, so it may be a little wrong after a crash; `recount` mends that.
+`reserved` among these for the output that may be stored of it, so that what waits cannot grow past the limit. Each
+judicator writes what has changed once a second, for all users by one command. A user who submits often has bytes
+reserved ahead, so that not every submission asks the database. After a crash the counter is a little wrong; `recount`
+mends that.
 """
 
 from __future__ import annotations
@@ -15,10 +17,9 @@ from typing import Any, Final
 
 import bson
 import pymongo
-from pymongo import ReturnDocument
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
-from pymongo.operations import UpdateOne
+from pymongo.operations import DeleteOne, UpdateOne
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -37,11 +38,13 @@ STORED: Final = ("user", "bytes")
 # The fields of a task beside the submission and the result.
 _FIXED: Final = 1024
 _USERS: Final = 20
-# Seconds for which sizes are gathered that nobody waits for, to be one write; the most bytes of a user that wait.
-_PAUSE: Final = 0.2
-_WAIT: Final = 64 * 1024
+# Seconds between two writes of the balances; a larger balance of a user is written at once.
+_PAUSE: Final = 1.0
+_MOST_BALANCE: Final = 64 * 1024**2
+# Bytes reserved ahead are at most this part of a user's limit; none are if the user has more than half of it.
+_AHEAD: Final = 16
 # Bytes by which a look may be off while several judicators have something to count.
-_UNDER_WAY: Final = 8 * _WAIT
+_UNDER_WAY: Final = 4 * _MOST_BALANCE
 # Seconds for the sum of one user's tasks.
 _RECOUNT: Final = 3600.0
 # Reservations that are made by one command.
@@ -85,7 +88,11 @@ class Usage:
             write_concern=WriteConcern(w=1, j=False), read_concern=ReadConcern("local")
         )
         self._reserving: Gathering[tuple[str, int, int], bool] = Gathering(self._reserve_all, _RESERVED)
-        self._owed: dict[str, int] = {}
+        # Of each user the bytes that the database counts and no task has, less those that it does not count yet.
+        self._balances: dict[str, int] = {}
+        # Since the balances were written: the bytes that each user has asked for, and who has no room for more ahead.
+        self._recent: dict[str, int] = {}
+        self._tight: set[str] = set()
         self._paying: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
 
@@ -143,43 +150,72 @@ class Usage:
             )
 
     async def _reserve(self, user: str, size: int, most: int) -> bool:
-        return size <= most and await self._reserving.ask((user, size, most))
+        return size <= most and (self._spend(user, size) or await self._reserving.ask((user, size, most)))
 
-    async def _reserve_all(self, wanted: Sequence[tuple[str, int, int]]) -> list[bool | Exception]:
-        """Reserve each of these sizes by one command, and say of each whether there was room."""
-        rooms = [
-            ({"_id": user, "bytes": {"$lte": most - size}}, {"$inc": {"bytes": size}}) for user, size, most in wanted
-        ]
-        try:
-            await self._col.bulk_write([UpdateOne(room, more, upsert=True) for room, more in rooms], ordered=False)
-        except BulkWriteError as exc:
-            failed = one_by_one(len(rooms), exc)
-        else:
-            return [True] * len(rooms)
-        found: list[bool | Exception] = []
-        for error, (room, more) in zip(failed, rooms, strict=True):
-            if isinstance(error, DuplicateKeyError):  # there is a counter: without room, or made at this very moment
-                found.append(bool((await self._col.update_one(room, more)).matched_count))
-            else:
-                found.append(error or True)
-        return found
+    def _spend(self, user: str, size: int) -> bool:
+        """Take bytes that are reserved ahead; False if there are too few."""
+        if self._balances.get(user, 0) < size:
+            return False
+        self._change(user, -size)
+        self._recent[user] = self._recent.get(user, 0) + size
+        return True
+
+    async def _reserve_all(self, requests: Sequence[tuple[str, int, int]]) -> list[bool | Exception]:
+        """Reserve each of these sizes, all by one command; say of each whether there was room."""
+        answers: list[bool | Exception] = [self._spend(user, size) for user, size, _ in requests]
+        by_user: dict[str, list[int]] = {}
+        for index, (user, _, _) in enumerate(requests):
+            if not answers[index]:
+                by_user.setdefault(user, []).append(index)
+        operations, ahead = [], {}
+        for user, indexes in by_user.items():
+            size, most = sum(requests[index][1] for index in indexes), requests[indexes[0]][2]
+            ahead[user] = 0 if user in self._tight else min(most // _AHEAD, self._recent.get(user, 0))
+            room = (most // 2 if ahead[user] else most) - size - ahead[user]
+            increase = {"$inc": {"bytes": size + ahead[user]}}
+            operations.append(UpdateOne({"_id": user, "bytes": {"$lte": room}}, increase, upsert=True))
+            self._recent[user] = self._recent.get(user, 0) + size
+        failed: list[Exception | None] = [None] * len(operations)
+        if operations:
+            try:
+                await self._col.bulk_write(operations, ordered=False)
+            except BulkWriteError as exc:
+                failed = one_by_one(len(operations), exc)
+        for (user, indexes), error in zip(by_user.items(), failed, strict=True):
+            if error is None:
+                self._change(user, ahead[user])
+            for index in indexes:
+                answers[index] = error or True
+                if isinstance(error, DuplicateKeyError):  # there is a counter, and no room for all of these sizes
+                    self._tight.add(user)
+                    _, size, most = requests[index]
+                    room, increase = most - size, {"$inc": {"bytes": size}}
+                    result = await self._col.update_one({"_id": user, "bytes": {"$lte": room}}, increase)
+                    answers[index] = bool(result.matched_count)
+        return answers
 
     async def add(self, user: str, size: int) -> None:
-        """Count `size` bytes more, or less."""
-        more = {"$inc": {"bytes": size}}
-        if size > 0:
-            await self._col.update_one({"_id": user}, more, upsert=True)
-        elif size:
-            left = await self._col.find_one_and_update(
-                {"_id": user}, more, {"bytes": 1}, upsert=True, return_document=ReturnDocument.AFTER
-            )
-            if left is not None and left["bytes"] == 0:  # all is gone: whoever was purged is not named here either
-                await self._col.delete_one({"_id": user, "bytes": 0})
+        """Count `size` bytes more, or less, at once."""
+        await self._write({user: size})
+
+    async def _write(self, sizes: Mapping[str, int]) -> None:
+        """Add these sizes to the counters by one command; a counter that comes to nothing goes."""
+        operations: list[UpdateOne | DeleteOne] = []
+        for user, size in sizes.items():
+            operations.append(UpdateOne({"_id": user}, {"$inc": {"bytes": size}}, upsert=True))
+            if size < 0:  # if all is gone, a user who was purged is not named here either
+                operations.append(DeleteOne({"_id": user, "bytes": 0}))
+        if operations:
+            await self._col.bulk_write(operations)
 
     def later(self, user: str, size: int) -> None:
-        """Count `size` bytes more, and let nobody wait; small sizes that come at about the same time are one write."""
-        self._owed[user] = self._owed.get(user, 0) + size
-        if abs(self._owed[user]) > _WAIT:
+        """Count `size` bytes more, and let nobody wait: what comes within a second is one write for all users."""
+        self._change(user, -size)
+
+    def _change(self, user: str, size: int) -> None:
+        """Note that the database counts so many bytes of a user that no task has."""
+        self._balances[user] = self._balances.get(user, 0) + size
+        if abs(self._balances[user]) > _MOST_BALANCE:
             self._hurry.set()
         if self._paying is None or self._paying.done():  # done: broken off, what it had is counted by retention
             self._paying = asyncio.create_task(self._pay())
@@ -196,17 +232,17 @@ class Usage:
         return waited
 
     async def _pay(self) -> None:
-        """Write the sizes that have come until now; the next write takes those that come meanwhile."""
+        """Write the balances; the next write takes what comes meanwhile."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._hurry.wait(), _PAUSE)
         self._hurry.clear()
-        owed, self._owed = self._owed, {}
-        for user, size in owed.items():
-            try:
-                await self.add(user, size)
-            except PyMongoError as exc:
-                log.warning("%d bytes of user '%s' are counted by retention: %s", size, user, str(exc)[:200])
-        self._paying = asyncio.create_task(self._pay()) if self._owed else None
+        balances, self._balances, self._recent, self._tight = self._balances, {}, {}, set()
+        sizes = {user: -balance for user, balance in balances.items() if balance}
+        try:
+            await self._write(sizes)
+        except PyMongoError as exc:
+            log.warning("%d users' bytes are counted by retention: %s", len(sizes), str(exc)[:200])
+        self._paying = asyncio.create_task(self._pay()) if self._balances else None
 
     async def gone(self, docs: Iterable[Mapping[str, Any]]) -> int:
         """Count what has been deleted: task documents with `user` and `bytes`; the sum of bytes."""

@@ -594,24 +594,60 @@ def test_a_count_that_breaks_off_stops_no_other(world: World) -> None:
     assert running.do(count()) == 5
 
 
-def test_sizes_that_come_at_about_the_same_time_are_one_write_and_whoever_asks_waits_for_it(world: World) -> None:
-    running = world.judicator(**PATIENT)
-    usage, writes = running.judicator.tasks.usage, []
-    really = usage.add
+def test_the_bytes_of_a_second_are_one_write_for_all_users(world: World) -> None:
+    usage, writes = world.judicator(**PATIENT).judicator.tasks.usage, []
+    write = usage._write
 
-    async def count(user: str, size: int) -> None:
-        writes.append((user, size))
-        await really(user, size)
+    async def record(sizes: dict[str, int]) -> None:
+        writes.append(dict(sizes))
+        await write(sizes)
 
     async def many() -> int:
         for _ in range(10):
             usage.later("ann", 5)
+            usage.later("bob", 1)
             await asyncio.sleep(0.001)
         return await usage.stored("ann")
 
-    usage.add = count  # type: ignore[method-assign]
-    assert running.do(many()) == 50
-    assert writes == [("ann", 50)]
+    usage._write = record  # type: ignore[method-assign]
+    assert world.judicators[0].do(many()) == 50
+    assert writes == [{"ann": 50, "bob": 10}]
+
+
+def test_who_submits_often_has_bytes_reserved_ahead_and_nobody_gets_more_than_the_limit(world: World) -> None:
+    """Of sixty requests for a hundredth of the limit each, few ask the database, and at most a hundred have room."""
+    usages = [world.judicator(name, **PATIENT).judicator.tasks.usage for name in ("j1", "j2")]
+    commands = []
+    for usage in usages:
+
+        def recording(work: Any = usage._reserving._work) -> Any:
+            async def record(requests: Any) -> Any:
+                commands.append(len(requests))
+                return await work(requests)
+
+            return record
+
+        usage._reserving._work = recording()
+
+    async def take(usage: Any, count: int) -> int:
+        room = 0
+        for _ in range(count):
+            try:
+                async with usage.taking("ann", 10, 0, 1_000) as taken:
+                    await taken.sure()
+                    taken.kept = True
+                    room += 1
+            except LimitError:
+                pass
+        return room
+
+    first, second = world.judicators
+    assert first.do(take(usages[0], 40)) == 40
+    assert len(commands) <= 15
+    assert second.do(take(usages[1], 80)) + first.do(take(usages[0], 80)) == 60
+    for running, usage in zip(world.judicators, usages, strict=True):
+        running.do(usage.paid())
+    assert world.db.usage.find_one({"_id": "ann"})["bytes"] == 1_000
 
 
 def test_a_counter_that_is_wrong_is_mended_once_it_was_wrong_twice(world: World) -> None:
@@ -657,12 +693,12 @@ def test_much_is_counted_at_once(world: World) -> None:
     async def much() -> None:
         usage.later("ann", 1)
         started = asyncio.get_running_loop().time()
-        usage.later("ann", 70_000)
+        usage.later("ann", 70 * 1024**2)
         await usage._paying
         assert asyncio.get_running_loop().time() - started < 0.15
 
     world.judicators[0].do(much())
-    assert world.db.usage.find_one({"_id": "ann"})["bytes"] == 70_001
+    assert world.db.usage.find_one({"_id": "ann"})["bytes"] == 70 * 1024**2 + 1
 
 
 def test_a_fault_that_several_recounts_see_at_once_is_mended_once(world: World) -> None:

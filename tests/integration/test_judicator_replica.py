@@ -135,19 +135,15 @@ class Gate:
     def __init__(self, running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
         self.open = threading.Event()
         self.waiting = threading.Event()
-        tasks = running.judicator.tasks.assigner._tasks
-        gate = self
+        claims = running.judicator.tasks.assigner._claims
+        write = claims._changes._work
 
-        class Slow:
-            def __getattr__(self, name: str) -> Any:
-                return getattr(tasks, name)
+        async def slow(changes: Any) -> Any:
+            self.waiting.set()
+            await asyncio.to_thread(self.open.wait)
+            return await write(changes)
 
-            async def find_one_and_update(self, *args: Any, **kwargs: Any) -> Any:
-                gate.waiting.set()
-                await asyncio.to_thread(gate.open.wait)
-                return await tasks.find_one_and_update(*args, **kwargs)
-
-        monkeypatch.setattr(running.judicator.tasks.assigner, "_tasks", Slow())
+        monkeypatch.setattr(claims._changes, "_work", slow)
 
 
 def depose(running: Running) -> None:

@@ -15,7 +15,6 @@ from typing import Final
 
 from bson import ObjectId
 from prometheus_client import Counter
-from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
 
 from judge import clock
@@ -28,6 +27,7 @@ from judge.judicator.queue.order import Capacity, ExecutorCapacity
 from judge.judicator.replica import Replica
 from judge.judicator.tasks import forms
 from judge.judicator.tasks.forms import HandOut
+from judge.judicator.tasks.writing import BulkWriter
 from judge.model.messages import ABILITIES, TOOLS, Assignment, Status
 
 log = logging.getLogger(__name__)
@@ -72,6 +72,7 @@ class Assigner:
     ) -> None:
         """`changed` is told of tasks that people see change; `allowances` say what an assignment may take."""
         self._tasks = database.tasks
+        self._claims = BulkWriter(database)
         self._replica = replica
         self._changed = changed
         self._allowances = allowances
@@ -253,15 +254,14 @@ class Assigner:
             self._replica.released(taken.id)
             return None
         try:
-            doc = await self._tasks.find_one_and_update(
+            doc = await self._claims.write(
                 {"_id": task, "done": False, "executor": None, "attempt": taken.attempt},
                 {"$set": fields, "$unset": {"waits": ""}, "$inc": {"attempt": 1, "version": 1}},
-                return_document=ReturnDocument.AFTER,
             )
         except BaseException:
             self._find_out(task)
             raise
-        if doc is None:
+        if doc is None or doc["done"] or doc["claim"] != fields["claim"]:  # a bulk is read after its writes
             await self._replica.refresh(task)
             return None
         self._replica.started(task, executor.name, doc["attempt"], doc["version"])

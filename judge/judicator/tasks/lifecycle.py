@@ -32,6 +32,7 @@ from judge.judicator.tasks import forms, results, spans
 from judge.judicator.tasks.assigning import Assigner
 from judge.judicator.tasks.forms import HAND_OUT_FIELDS, HandOut
 from judge.judicator.tasks.reading import TaskReader
+from judge.judicator.tasks.writing import BulkWriter
 from judge.judicator.usage import Usage
 from judge.model.messages import Completed, Executing, Status, Submission, Verdict
 from judge.mongodb.store import Bson
@@ -86,6 +87,8 @@ class Tasks:
         replica.unreadable = self._end_unreadable
         # The number of each user's tasks that are being stored here at this moment.
         self._adding: Counter[str] = Counter()
+        self._ends = BulkWriter(database, ["version"])
+        self._cancellations = BulkWriter(database)
         self._inserts: Gathering[TaskDocument, None] = Gathering(self._insert, _INSERTS)
         # The moment at which the heartbeats of hand-outs were written here last, by claim.
         self._beats: dict[str, float] = {}
@@ -414,8 +417,7 @@ class Tasks:
             **({} if entry is None else _remember(entry)),
             **({} if blob is None else {"$addToSet": {"blobs": blob}}),
         }
-        projection = None if whole else {"version": 1}
-        after = await self._tasks.find_one_and_update(same, update, projection, return_document=ReturnDocument.AFTER)
+        after = await (self._cancellations if whole else self._ends).write(same, update)
         if after is not None:
             self.assigner.forget(held)
             self.replica.ended(after["_id"])

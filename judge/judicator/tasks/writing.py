@@ -1,0 +1,78 @@
+"""Compare-and-sets on tasks, written in bulk: those that come while one bulk is under way go into the next.
+
+A compare-and-set that comes alone is one command. The driver says how many of a bulk matched, and not which. So each
+sets the field `write` to an id of its own, and the tasks are read afterwards: two commands, however many tasks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from bson import ObjectId
+from pymongo import ReturnDocument, UpdateOne
+from pymongo.errors import BulkWriteError, PyMongoError
+
+from judge.judicator.database import Database, one_by_one
+from judge.judicator.documents import TaskDocument
+from judge.judicator.gathering import Gathering
+from judge.mongodb.store import Bson
+
+# Compare-and-sets of one bulk: all of them wait for the slowest one.
+_MOST: Final = 100
+
+
+class CompareAndSet(NamedTuple):
+    """A change of the task that `match` names by its id, if it is as `match` says."""
+
+    match: Bson
+    update: Bson
+
+
+class BulkWriter:
+    """Writes compare-and-sets on tasks; for one event loop."""
+
+    def __init__(self, database: Database, fields: Sequence[str] | None = None) -> None:
+        """`fields` of each task are returned; None: all."""
+        self._db = database
+        self._tasks = database.tasks
+        self._projection = None if fields is None else dict.fromkeys(fields, 1)
+        self._changes: Gathering[CompareAndSet, TaskDocument | None] = Gathering(self._write, _MOST)
+
+    async def write(self, match: Bson, update: Bson) -> TaskDocument | None:
+        """The task after the change, None if it did not match. PyMongoError: the change may be in force."""
+        return await self._changes.ask(CompareAndSet(match, update))
+
+    async def _write(self, changes: Sequence[CompareAndSet]) -> Sequence[TaskDocument | Exception | None]:
+        if len(changes) <= 2:  # a bulk is two commands
+            return await asyncio.gather(*(self._write_alone(change) for change in changes))
+        writes = [ObjectId() for _ in changes]
+        operations = [
+            UpdateOne(match, {**update, "$set": {**update["$set"], "write": write}})
+            for (match, update), write in zip(changes, writes, strict=True)
+        ]
+        failed: list[Exception | None] = [None] * len(changes)
+        try:
+            await self._tasks.bulk_write(operations, ordered=False)
+        except BulkWriteError as exc:
+            failed = one_by_one(len(changes), exc)
+        ids = [change.match["_id"] for change in changes]
+        projection = None if self._projection is None else {**self._projection, "write": 1}
+        docs = {doc["_id"]: doc async for doc in self._tasks.find({"_id": {"$in": ids}}, projection)}
+        answers: list[TaskDocument | Exception | None] = []
+        for task, write, error in zip(ids, writes, failed, strict=True):
+            doc = docs.get(task)
+            if error is None and (doc is None or doc.get("write") != write):
+                # Soon after an election a majority read may show the state before the bulk.
+                doc = await self._db.latest(self._tasks, {"_id": task}, projection)
+            answers.append(error or (doc if doc is not None and doc.get("write") == write else None))
+        return answers
+
+    async def _write_alone(self, change: CompareAndSet) -> TaskDocument | Exception | None:
+        try:
+            return await self._tasks.find_one_and_update(
+                change.match, change.update, self._projection, return_document=ReturnDocument.AFTER
+            )
+        except PyMongoError as exc:
+            return exc
