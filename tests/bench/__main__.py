@@ -15,13 +15,14 @@ from tests.bench import (
     bench_import,
     bench_listeners,
     bench_queue,
+    bench_releases,
     bench_sandbox,
 )
 from tests.bench.ledger import Ledger
 
 PARTS = ("sandbox", "channels", "latency", "throughput", "rejudge", "queue", "import", "listeners", "gateway")
 # Parts that are run when they are asked for only: they need minutes, and gigabytes of disk.
-MORE = ("import-large",)
+MORE = ("import-large", "releases")
 
 
 def main() -> int:
@@ -36,6 +37,7 @@ def main() -> int:
     parser.add_argument(
         "--waiting", type=int, nargs="+", default=bench_queue.SIZES, help="lengths of the queue in the queue part"
     )
+    parser.add_argument("--release", type=Path, help="a checkout of an older release, set up, for the releases part")
     options = parser.parse_args()
     wrong = sorted(set(options.parts) - {*PARTS, *MORE})
     if wrong:
@@ -66,6 +68,8 @@ def main() -> int:
             bench_listeners.measure(ledger, work)
         if "gateway" in parts:
             bench_gateway.measure(ledger, work)
+        if "releases" in parts:
+            bench_releases.measure(ledger, work, options.release, rounds=3)
     if ledger.missed:
         print(f"{len(ledger.missed)} targets missed: {'; '.join(ledger.missed)}")
     return 1 if ledger.missed else 0

@@ -31,6 +31,7 @@ class Cluster:
     directory: Path
     arguments: Sequence[str] = ()
     prefix: Sequence[str] = ()
+    judge: Path = BIN / "judge"
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     def start(self, timeout: float = 90.0) -> None:
@@ -38,7 +39,7 @@ class Cluster:
         ready = self.directory / "ready"
         ready.unlink(missing_ok=True)
         self.directory.mkdir(parents=True, exist_ok=True)
-        command = [*self.prefix, str(BIN / "judge"), "up", "--dir", str(self.directory), "--port", "0"]
+        command = [*self.prefix, str(self.judge), "up", "--dir", str(self.directory), "--port", "0"]
         with (self.directory / "up.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, "--wait-file", str(ready), *self.arguments],
@@ -76,9 +77,11 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def running(directory: Path, *arguments: str, prefix: Sequence[str] = ()) -> Iterator[Cluster]:
-    """A cluster for the length of a `with`; its logs stay in the directory."""
-    cluster = Cluster(directory, arguments, prefix)
+def running(
+    directory: Path, *arguments: str, prefix: Sequence[str] = (), judge: Path = BIN / "judge"
+) -> Iterator[Cluster]:
+    """A cluster for the length of a `with`; its logs stay in the directory. `judge` may be that of another release."""
+    cluster = Cluster(directory, arguments, prefix, judge)
     try:
         cluster.start()
         yield cluster
