@@ -94,7 +94,8 @@ check: setup-test  ## lint, types and the tests that need no server, of each lon
 
 test: setup-test  ## lint, types, all short tests, and a slice of each long group that the commit chooses
 	@$(MAKE) --no-print-directory -j 2 -O lint types
-	@scripts/run-tests --slice tests/unit tests/integration tests/hostile tests/browser
+	@# The modules of tests/unit are short: at the end, they keep all workers busy.
+	@scripts/run-tests --slice tests/browser tests/integration tests/hostile tests/unit
 	@$(MAKE) --no-print-directory decisions
 	@scripts/run-tests --slice --alone $(CLUSTER_TESTS)
 

@@ -20,7 +20,7 @@ from judge import kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "roles"
-NAMES = sorted(path.name for path in ROLES.iterdir() if (path / "meta").is_dir())
+NAMES = sorted(path.parent.name for path in ROLES.glob("*/meta"))
 # The hosts of a small cluster, by group.
 GROUPS = {"judicators": ["j1", "j2", "j3"], "executors": ["e1", "j1"], "gateways": ["g1", "j1"]}
 
