@@ -166,6 +166,11 @@ class Submission(Message):
     trace: Trace = Field(default="", description="set by the gateway: X-Request-Id, or traceparent, or a fresh one")
 
     @property
+    def is_free_run(self) -> bool:
+        """Says whether it is run once and compared with nothing, so that AC means that it ran to its end."""
+        return self.problem is None and not self.tests
+
+    @property
     def characters(self) -> int:
         """How many characters its texts have together; what a serialisation takes is about as much."""
         files = (text for file in self.files for text in (file.name, file.text, file.base64))

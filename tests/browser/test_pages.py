@@ -108,7 +108,7 @@ def test_lists_follow_what_happens(chrome, executor):
     row = f"tr:has(a[title='{task}'])"
     assert "Waiting" in browser.text(row)
     executor.report(accepted(take(executor, task), result=result("AC")), vacant=0)
-    browser.sees("AC Accepted", row)
+    browser.sees("Ran", row)
     assert browser.complaints() == []
 
 
@@ -196,7 +196,7 @@ def test_files_are_handed_in_and_shown_one_by_one(chrome, executor, tmp_path, lo
     assert (handed.language, handed.entry) == ("c", "six.c")
     assert {one.name: one.data for one in handed.files} == files
     executor.report(accepted(executor.work[task], result=result("AC")), vacant=0)
-    browser.sees("AC Accepted")
+    browser.sees("Ran", ".headline")
     for words in ("six.h 16 bytes", "int six(void);", "It is not UTF-8 text", "notes.txt 0 bytes", "It is empty."):
         assert words in browser.text(), browser.text()
     links = [link.get_attribute("href") for link in browser.driver.find_elements(By.LINK_TEXT, "Download")]
@@ -243,7 +243,7 @@ def test_everything_works_without_javascript(chrome, executor, tmp_path):
     task = task_of(browser)
     browser.sees("Waiting")
     executor.report(accepted(take(executor, task), result=result("AC", "AC")), vacant=0)
-    browser.sees("AC Accepted")
+    browser.sees("Ran", ".headline")
     browser.shot("no-javascript")
     browser.go("/submissions?verdict=AC")
     assert task in [link.get_attribute("title") for link in browser.driver.find_elements(By.CSS_SELECTOR, "a.id")]
@@ -288,7 +288,7 @@ def test_a_rejudging_from_choice_to_apply(chrome, executor):
     browser.shot("rejudge-applied")
     browser.go(f"/submissions/{ids[0]}")
     browser.sees("Earlier verdicts")
-    browser.sees("AC Accepted", ".headline")
+    browser.sees("Ran", ".headline")
     browser.sees("The answer of test 2 was wrong")
     browser.one("#t-1 summary").click()
     browser.sees("Peak memory")

@@ -403,7 +403,8 @@ def test_a_search_without_a_find(ada, prepared):
 @pytest.mark.parametrize("verdict", list(m.Verdict))
 def test_every_verdict_is_told_by_words(ada, prepared, verdict):
     status = m.Status.SUCCESS if verdict is m.Verdict.AC else m.Status.RUN_FAILED
-    prepared.tasks(make_task(status=status, done=True, verdict=verdict, result=m.Result(), latency=0.25))
+    judged = m.Submission(user="ada", language="cpp", source="x", tests=[m.Test(name="one", answer="1")])
+    prepared.tasks(make_task(submission=judged, status=status, done=True, verdict=verdict, result=m.Result()))
     page = ada.get(f"/submissions/{ID}")
     assert f"{verdict.value} {views.look(verdict).text}" in text_of(page)
     assert "http-equiv" not in page.text and ">Cancel<" not in page.text
@@ -509,7 +510,11 @@ def test_free_runs_and_commands(ada, prepared):
     result = m.Result(stdout="", tests=[m.TestResult(name="run", verdict="AC")])
     free = make_task(status="success", done=True, verdict="AC", result=result)
     prepared.tasks(free)
-    assert "(nothing)" in ada.get(f"/submissions/{ID}").text
+    page = ada.get(f"/submissions/{ID}")
+    assert "(nothing)" in page.text
+    assert "Ran" in text_of(page) and 'aria-label="Submission …1234567: Ran"' in page.text, "compared with nothing"
+    prepared.answers["search"] = m.SearchReply(tasks=[free], next=None)
+    assert '<span class="words">Ran</span>' in ada.get("/submissions").text
     prepared.tasks(free.model_copy(update={"result": m.Result(stdout_blob="a" * 64)}))
     assert "too large to show" in ada.get(f"/submissions/{ID}").text
     command = m.Submission(user="ada", command="sort -n", compile="true", stdin="3 1", priority="low")
@@ -649,6 +654,58 @@ def test_the_same_page_sent_again_with_another_text_is_another_submission(ada, p
     prepared.answers["add"] = add
     assert ada.post("/submit", "/submit", language="c", source="y", key="k" * 20).status_code == 303
     assert len(keys) == 2 and keys[1] != keys[0]
+
+
+def test_a_problems_page_gives_back_all_that_was_typed_with_what_is_wrong_beside_it(ada, prepared):
+    manifest = ProblemManifest(
+        name="hello", title="Hello, you!", tests=[ProblemTest(name="1", input="d" * 64, answer="e" * 64)]
+    )
+    sha = prepared.put(manifest.model_dump_json().encode())
+    hello = ProblemInfo(name="hello", title="Hello, you!", hash=sha, tests=1, limits=m.Limits())
+    prepared.answers["problems"] = ProblemsReply(problems=[hello])
+    page = ada.post("/problems/hello", "/problems/hello", language="", source="int x;\r\n")
+    assert page.status_code == 400 and '<h1 dir="auto">Hello, you!</h1>' in page.text
+    assert "int x;\n</textarea>" in page.text and "Choose one." in text_of(page)
+    prepared.answers["add"] = failing(FieldError("language", "is missing; give 'language' and 'source'"))
+    page = ada.post("/problems/hello", "/problems/hello", file=(io.BytesIO(b"x"), "program.xyz"), language="")
+    assert "The name 'program.xyz' does not tell it; choose one." in text_of(page)
+    ada.post("/problems/hello", "/problems/hello", language="c", source="int x;", problem="another")
+    assert [(one.problem, one.source) for name, one in prepared.asked if name == "add"][-1] == ("hello", "int x;")
+    csrf = ada.csrf("/problems/hello")
+    prepared.answers.clear()
+    answer = ada.client.post("/problems/hello", data={"csrf": csrf, "language": "c", "source": "int x;"})
+    assert answer.status_code in {503, 504} and "int x;</textarea>" in answer.text
+
+
+def test_a_submission_is_edited_and_handed_in_again_in_two_steps(ada, prepared):
+    sub = m.Submission(user="ada", language="c", source="a < b", filename="a.c", stdin="7", limits={"cpu": 1.5})
+    prepared.tasks(make_task(submission=sub))
+    assert "Edit and resubmit" not in ada.get(f"/submissions/{ID}").text, "it is being judged"
+    prepared.tasks(make_task(submission=sub, done=True, status="run_failed", verdict="RTE"))
+    assert f'href="/submit?from={ID}">Edit and resubmit' in ada.get(f"/submissions/{ID}").text
+    page = ada.get(f"/submit?from={ID}").text
+    for text in ("a &lt; b</textarea>", '<option value="c" selected', "7</textarea>", 'name="cpu" value="1.5"'):
+        assert text in page, text
+    prepared.tasks(make_task(submission=m.Submission(user="ada", command="true"), done=True, verdict="AC"))
+    assert "Edit and resubmit" not in ada.get(f"/submissions/{ID}").text, "the form has no place for a command"
+
+
+def test_files_are_kept_when_a_submission_is_edited(ada, prepared):
+    files = [m.SourceFile.of(name, name.encode()) for name in ("main.c", "lib/a.h", "notes")]
+    sub = m.Submission(user="ada", language="c", files=files, entry="main.c", problem="hello")
+    prepared.tasks(make_task(submission=sub, done=True, status="run_failed", verdict="RTE"))
+    page = ada.get(f"/submissions/{ID}")
+    assert f'href="/problems/hello?from={ID}#submit"' in page.text and "Hello, you!" in page.text
+    assert page.text.count('href="/problems/hello"') == 1, "the title leads to the problem"
+    form = ada.get(f"/submit?from={ID}").text
+    assert all(f'name="keep" value="{one.name}" checked' in form for one in files)
+    mended = (io.BytesIO(b"mended"), "main.c")
+    typed = {"from": ID, "keep": ["main.c", "lib/a.h"], "language": "c", "entry": "main.c", "source": ""}
+    ada.post(f"/submit?from={ID}", "/submit", **typed, file=mended)
+    sent = next(one for name, one in prepared.asked if name == "add")
+    assert {one.name: one.data for one in sent.files} == {"main.c": b"mended", "lib/a.h": b"lib/a.h"}
+    prepared.answers["get"] = failing(NotFoundError("gone"))
+    assert ada.get(f"/submit?from={ID}").status_code == 404, "another's is not shown either"
 
 
 # --- errors ----------------------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ def test_parallel_adds_of_one_user_have_different_places(world: World) -> None:
         ({"source": "x" * 200_000}, TooLargeError, "at most 128 KiB"),
         ({"source": "a\0b"}, FieldError, "NUL byte"),
         ({"language": "klingon"}, FieldError, "'klingon' is unknown here; known are ada, algol68, awk,"),
+        ({"language": "pyton"}, FieldError, "'pyton' is unknown here; did you mean 'python3'?"),
         ({"problem": "nothing"}, NotFoundError, "no problem 'nothing'"),
         ({"tests": [m.Test(name="1", input_blob="0" * 64)]}, FieldError, "not uploaded"),
     ],

@@ -38,11 +38,19 @@ def new_key() -> str:
 
 @dataclass
 class SubmitForm:
-    """The form's values, as typed, and its faults by field ('' is for those of no field)."""
+    """The form's values, as typed, and its faults by field ('' is for those of no field).
+
+    `earlier` is the id of the submission that it was filled with, `files` are that one's files, and `kept` those of
+    them that are to be handed in again.
+    """
 
     values: dict[str, str] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
     key: str = field(default_factory=new_key)
+    earlier: str = ""
+    files: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    chosen: str = ""
 
     def fail(self, error: JudgeError) -> None:
         """Put an error beside its field."""
@@ -50,7 +58,9 @@ class SubmitForm:
         name = error.field or next((one for one in FIELDS if str(error).startswith(f"{one}: ")), "")
         place = "source" if name.startswith("files.") else _PLACES.get(name, name)
         text = error.message if isinstance(error, FieldError) else str(error).removeprefix(f"{name}: ")
-        if text.startswith(_VERBS):
+        if place == "language" and not self.values.get("language") and self.chosen:
+            text = _untold(self.chosen)
+        elif text.startswith(_VERBS):
             text = f"the {_LABELS.get(place, place)} {text}"
         text = text[:1].upper() + text[1:]
         if place in FIELDS:
@@ -63,6 +73,7 @@ class SubmitForm:
 
         Chosen files count more than the text area; a single text lands in it.
         """
+        self.chosen = uploads[0].name if uploads else ""
         if len(uploads) > 1 or any(handed.is_archive(one.name, one.data) for one in uploads):
             return self._of_files(uploads, limits)
         upload = next(iter(uploads), None)
@@ -134,8 +145,7 @@ class SubmitForm:
             return language
         found = guess(filename, load_table(None)) if filename else None
         if found is None:
-            why = f"The name '{filename[-60:]}' does not tell it; choose one" if filename else "Choose one"
-            self.errors["language"] = why
+            self.errors["language"] = _untold(filename) if filename else "Choose one"
             return None
         self.values["language"] = found
         return found
@@ -160,6 +170,10 @@ class SubmitForm:
             return m.LimitsOverride()
 
 
+def _untold(filename: str) -> str:
+    return f"The name '{filename[-60:]}' does not tell it; choose one"
+
+
 _RANGES = {
     "cpu": "Take more than 0 and at most 60 seconds",
     "wall": "Take more than 0 and at most 120 seconds",
@@ -167,10 +181,11 @@ _RANGES = {
 }
 
 
-def from_mapping(form: Mapping[str, str]) -> SubmitForm:
+def from_mapping(form: Mapping[str, str], kept: Sequence[str] = ()) -> SubmitForm:
     """The form as a browser sent it. Browsers end lines with CR LF; source and input get plain line ends back."""
     values = {name: form.get(name, "") for name in FIELDS}
     for name in ("source", "stdin"):
         values[name] = values[name].replace("\r\n", "\n")
     key = form.get("key", "")
-    return SubmitForm(values, key=key if 8 <= len(key) <= 64 else new_key())
+    key = key if 8 <= len(key) <= 64 else new_key()
+    return SubmitForm(values, key=key, earlier=form.get("from", ""), files=[*kept], kept=[*kept])

@@ -14,15 +14,13 @@ from pydantic import ValidationError
 
 import judge
 from judge import clock
-from judge.config import SubmissionLimits
-from judge.errors import ConflictError, ForbiddenError, JudgeError, OutcomeUnknownError, UsageError
-from judge.gateway import asking, assets, auth, trace
+from judge.errors import ForbiddenError, JudgeError, UsageError
+from judge.gateway import asking, assets, auth
 from judge.gateway.api import handlers as api
 from judge.gateway.api import seen
 from judge.gateway.api.routes import Services, field_error
 from judge.gateway.auth import Principal
-from judge.gateway.pacing import paced
-from judge.gateway.pages import account, editor, forms, views
+from judge.gateway.pages import account, editor, forms, submitting, views
 from judge.gateway.pages import figures as figure_pages
 from judge.gateway.pages import problem as problem_page
 from judge.gateway.pages import rejudge as rejudge_pages
@@ -30,17 +28,15 @@ from judge.gateway.pages import submission as submission_page
 from judge.gateway.pages import trail as trail_pages
 from judge.gateway.pages import users as users_pages
 from judge.gateway.pages import webhooks as webhook_pages
-from judge.gateway.submit import Upload, admit
-from judge.languages import handed
 from judge.model import messages as m
-from judge.model.problem import ProblemInfo
-from judge.model.rate import rate_of
 
 log = logging.getLogger(__name__)
 
 _PER_PAGE = 25
 _LATEST = 8
 _OPEN = {"GET", "HEAD"}
+# Forms with what somebody typed: it comes back whatever is wrong with the request.
+_SUBMITTING = {"submit", "problem_submit"}
 # Forms that take another scope than `submit`; what is for judges and admins follows from the role.
 _SCOPES = {"password": "account", "token_make": "account", "token_revoke": "account"}
 
@@ -50,7 +46,7 @@ class Pages:
 
     def __init__(self, services: Services) -> None:
         self._cluster = services.cluster
-        self._config = services.config
+        self._submitting = submitting.Submitting(services)
 
     # --- looking -----------------------------------------------------------------------------------------------
 
@@ -122,75 +118,12 @@ class Pages:
     def submit(self) -> Any:
         """GET and POST /submit."""
         if request.method in _OPEN:
-            values = {name: request.args.get(name, "") for name in ("problem", "language")}
-            return self._submit_page(forms.SubmitForm(values)), 200
-        form = forms.from_mapping(request.form)
-        if not g.csrf_valid:
-            form.errors[""] = "This page was open for too long. Everything is still here: please hand in again."
-            return self._submit_page(form), 400
-        try:
-            task = self._hand_in(form)
-        except OutcomeUnknownError as exc:
-            # The form still has its key, so a second try finds what the first one made.
-            form.errors[""] = (
-                "The judge's servers did not answer in time. Everything is still here: please submit again."
-            )
-            return self._submit_page(form), exc.http_status
-        except JudgeError as exc:
-            form.fail(exc)
-            retry = {"Retry-After": "10"} if exc.http_status == 429 else {}  # as the API says it
-            return self._submit_page(form), exc.http_status, retry | paced(rate_of(exc), refused=True)
-        if task is None:
-            return self._submit_page(form), 400
-        return redirect(url_for("submission", task_id=task.id), 303)
-
-    def submit_later(self, error: JudgeError) -> Any:
-        """POST /submit while nobody can say whether this is a session: what was typed comes back, nothing else."""
-        form = forms.from_mapping(request.form)
-        form.errors[""] = f"Everything is still here: please submit again. {views.capitalize_first(str(error))}"
-        return render_template("submit.html", form=form, problems=[], languages=[], limits=self._config.limits)
-
-    def _hand_in(self, form: forms.SubmitForm) -> m.Task | None:
-        """The new task, or None with the form's errors set."""
-        limits = self._config.limits
-        submission = form.submission(_uploads(limits), limits)
-        if submission is None:
-            return None
-        admitted = admit(submission, g.principal, limits, None, trace.current())
-        try:
-            reply = self._cluster.add(admitted)
-        except ConflictError:
-            # The person went back, changed the text and pressed the button again: a new submission under an old key.
-            form.key = forms.new_key()
-            admitted = admitted.model_copy(update={"idempotency_key": form.key})
-            reply = self._cluster.add(admitted)
-        log.info("%s handed in %s through the form, trace %s", g.principal.user, reply.task.id, reply.task.trace)
-        return reply.task
-
-    def _submit_page(self, form: forms.SubmitForm) -> str:
-        problems: list[ProblemInfo] = []
-        try:
-            problems = api.problems(self._cluster).problems
-            languages = api.languages(self._cluster)
-        except JudgeError as exc:
-            # The typed text must survive a cluster that is away for a moment.
-            form.errors.setdefault("", str(exc))
-            languages = []
-        return render_template(
-            "submit.html", form=form, problems=problems, languages=languages, limits=self._config.limits
-        )
-
-
-def _uploads(limits: SubmissionLimits) -> list[Upload]:
-    """The chosen files; of each no more is read than may be handed in."""
-    found = []
-    most = max(limits.source_bytes, handed.bounds(limits, outputs=True).largest)
-    for file in request.files.getlist("file"):
-        if file.filename:
-            length = file.stream.seek(0, 2)
-            file.stream.seek(0)
-            found.append(Upload(file.filename, length, file.stream.read(most)))
-    return found
+            return self._submitting.page(self._submitting.prefilled()), 200
+        form = submitting.posted()
+        outcome = self._submitting.submit(form)
+        if outcome.task is None:
+            return self._submitting.page(form), outcome.status, outcome.headers
+        return redirect(url_for("submission", task_id=outcome.task.id), 303)
 
 
 def _editor() -> dict[str, str]:
@@ -215,7 +148,7 @@ def _check_scope(principal: Principal) -> None:
 
 def _check_form() -> None:
     g.csrf_valid = auth.csrf_valid(request)
-    if not g.csrf_valid and request.endpoint != "submit":
+    if not g.csrf_valid and request.endpoint not in _SUBMITTING:
         raise UsageError("this form is too old; go back, load the page again and repeat")
 
 
@@ -245,9 +178,9 @@ def register(app: Flask, services: Services) -> None:
             try:
                 principal = services.identities.by_session()
             except JudgeError as exc:
-                if request.endpoint != "submit" or request.method in _OPEN:
+                if request.endpoint not in _SUBMITTING or request.method in _OPEN:
                     raise
-                return pages.submit_later(exc), exc.http_status
+                return submitting.Submitting(services).later(exc), exc.http_status
             if principal is None:
                 here = request.full_path.rstrip("?") if request.method in _OPEN else "/"
                 return redirect(f"{url_for('login')}?next={quote(here, safe='')}", 303)

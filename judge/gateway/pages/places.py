@@ -32,8 +32,8 @@ class ShownSource:
 def linked(text: str, sources: Sequence[ShownSource]) -> Markup:
     """The text, escaped, with a link at each place in a source that is shown; others stay text.
 
-    One source alone is meant by every name with its suffix: compilers see it under a name of their own. Of several, the
-    one whose path, or else whose last part alone, is named.
+    One source alone is meant by every name with its suffix: compilers see it under a name of their own, and the page
+    names it as the person does. Of several, the one whose path, or else whose last part alone, is named.
     """
     pieces, at = [], 0
     named = _SourceNames(sources)
@@ -43,7 +43,8 @@ def linked(text: str, sources: Sequence[ShownSource]) -> Markup:
             continue
         pieces.append(escape(lines(text[at : match.start()])))
         link = Markup('<a href="#{}-{}">{}</a>')
-        pieces.append(link.format(source.anchor, int(match["line"]), lines(match[0])))
+        place = match[0].replace(match["name"], source.name, 1) if len(sources) == 1 and source.name else match[0]
+        pieces.append(link.format(source.anchor, int(match["line"]), lines(place)))
         at = match.end()
     return Markup("").join([*pieces, escape(lines(text[at:]))])
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from flask import Response, g, render_template, request
+from flask import Response, g, redirect, render_template, request, url_for
 from markupsafe import Markup
 
 from judge.errors import JudgeError, PackageError, UnavailableError
@@ -14,7 +14,7 @@ from judge.gateway.api import handlers as api
 from judge.gateway.api import problems as details
 from judge.gateway.api import seen
 from judge.gateway.api.routes import Services
-from judge.gateway.pages import forms
+from judge.gateway.pages import forms, submitting
 from judge.gateway.policy import content_policy
 from judge.gateway.statements.fragment import Fragment
 from judge.gateway.statements.pictures import interaction
@@ -86,15 +86,37 @@ class ProblemPages:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._submitting = submitting.Submitting(services)
 
     def page(self, name: str) -> Any:
-        """GET /problems/NAME: also with `language` and `kind` of the statement."""
+        """GET /problems/NAME: also with `language` and `kind` of the statement, and `from` for an earlier program."""
+        form = self._submitting.prefilled()
+        form.values["problem"] = name
+        if not form.earlier:
+            form.values["language"] = ""  # that of the query is the statement's
+        return self._page(name, form)
+
+    def submit(self, name: str) -> Any:
+        """POST /problems/NAME: to the new submission, or back to the problem with all that was typed."""
+        form = submitting.posted()
+        form.values["problem"] = name
+        outcome = self._submitting.submit(form)
+        if outcome.task is not None:
+            return redirect(url_for("submission", task_id=outcome.task.id), 303)
+        try:
+            page = self._page(name, form)
+        except JudgeError:  # the statement cannot be had now; what was typed can
+            page = Response(self._submitting.page(form))
+        page.status_code = outcome.status
+        page.headers.update(outcome.headers)
+        return page
+
+    def _page(self, name: str, form: forms.SubmitForm) -> Response:
         info = details.find(self._services, name)
         view = self._services.shown.view(info)
         statement = details.choose(view, request.args.get("language"), request.args.get("kind"))
         statement = statement or details.choose(view, None)
         pieces, missing, why = self._told(view, statement)
-        form = forms.SubmitForm({"problem": name})
         languages = self._languages(info.languages, form)
         page = render_template(
             "problem.html",
@@ -138,7 +160,7 @@ class ProblemPages:
         try:
             return [one for one in api.languages(self._services.cluster) if not allowed or one.name in allowed]
         except JudgeError as exc:
-            form.errors[""] = str(exc)
+            form.errors.setdefault("", str(exc))
             return []
 
     def _verification(self, name: str) -> Verification | None:
@@ -172,7 +194,11 @@ def _others(view: View, statement: Statement | None) -> list[tuple[str, str, str
 
 def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
     """The rows of this page in the table of pages."""
-    return [("/problems/<name>", "problem", ProblemPages(services).page, ["GET"])]
+    pages = ProblemPages(services)
+    return [
+        ("/problems/<name>", "problem", pages.page, ["GET"]),
+        ("/problems/<name>", "problem_submit", pages.submit, ["POST"]),
+    ]
 
 
 FILTERS = {"interaction": interaction, "language_name": language_name}

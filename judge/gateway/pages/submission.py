@@ -7,14 +7,15 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from flask import g, render_template
+from flask import g, render_template, url_for
 from markupsafe import Markup
 from pydantic import ValidationError
 
 from judge.errors import JudgeError
+from judge.gateway.api import problems as details
 from judge.gateway.api import seen
 from judge.gateway.api.routes import Services
-from judge.gateway.pages import compare, places, views
+from judge.gateway.pages import compare, places, submitting, views
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.problem import ProblemManifest
@@ -37,8 +38,22 @@ class SubmissionPage:
         task = seen.show(self._services.cluster, g.principal, whole)
         log_shown = places.linked(task.result.compile_log, sources(task.submission)) if task.result else Markup("")
         return render_template(
-            "submission.html", task=task, compile_log=log_shown, compared=self._compared(task) if task.done else {}
+            "submission.html",
+            task=task,
+            title=self._title(task),
+            again=_edited_at(task),
+            compile_log=log_shown,
+            compared=self._compared(task) if task.done else {},
         )
+
+    def _title(self, task: m.Task) -> str:
+        """The title of the problem that a submission is for; empty when it cannot be had."""
+        if task.submission.problem is None:
+            return ""
+        try:
+            return details.find(self._services, task.submission.problem).title
+        except JudgeError:
+            return ""
 
     def _compared(self, task: m.Task) -> dict[str, compare.Comparison]:
         """Output beside answer by the test's name: of failed tests whose output this person sees, and whose answer."""
@@ -77,6 +92,15 @@ class SubmissionPage:
             except (ValidationError, ValueError):
                 return {}
         return {one.name: (None, one.answer) for one in manifest.tests if one.sample or g.principal.judges}
+
+
+def _edited_at(task: m.Task) -> str:
+    """The address of the form that is filled with this submission; empty when the form cannot hold all of it."""
+    if not submitting.can_be_edited(task.submission):
+        return ""
+    if task.submission.problem is None:
+        return f"{url_for('submit')}?from={task.id}"
+    return f"{url_for('problem', name=task.submission.problem)}?from={task.id}#submit"
 
 
 def sources(sub: m.Submission) -> list[places.ShownSource]:

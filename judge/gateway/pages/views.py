@@ -26,6 +26,7 @@ class Look:
     text: str
 
 
+RAN: Final = Look("good", "check", "", "Ran")
 _STATUSES = {
     Status.PENDING: Look("idle", "queue", "", "Waiting"),
     Status.COMPILING: Look("live", "spin", "", "Compiling"),
@@ -42,6 +43,8 @@ _STATUSES = {
 def look(what: Task | TestResult | Verdict | Status) -> Look:
     """The look of a task, a test, a verdict or a status; a finished task has that of its verdict."""
     if isinstance(what, Task):
+        if what.done and what.verdict is Verdict.AC and what.submission.is_free_run:
+            return RAN
         what = what.verdict if what.done and what.verdict is not None else what.status
     elif isinstance(what, TestResult):
         what = what.verdict

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import difflib
 import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
@@ -116,8 +117,9 @@ def _check_program(submission: Submission, languages: Collection[str]) -> None:
         if submission.compile is not None:
             raise FieldError("compile", "is given together with a language, which knows its own; leave it out")
         if submission.language not in languages:
-            known = ", ".join(sorted(languages))
-            raise FieldError("language", f"'{submission.language}' is unknown here; known are {known}")
+            near = difflib.get_close_matches(submission.language, languages, n=1, cutoff=0.8)
+            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(sorted(languages))}"
+            raise FieldError("language", f"'{submission.language}' is unknown here; {hint}")
         if submission.source is None and not submission.files:
             raise FieldError("source", "is missing; hand in the text of the program")
     elif submission.command is None:

@@ -1,0 +1,156 @@
+"""Forms that hand a program in: on the submit page and on a problem's page, also filled with an earlier submission."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from flask import g, render_template, request
+
+from judge.config import SubmissionLimits
+from judge.errors import ConflictError, JudgeError, OutcomeUnknownError
+from judge.gateway import trace
+from judge.gateway.api import handlers as api
+from judge.gateway.api import seen
+from judge.gateway.api.models import LanguageInfo
+from judge.gateway.api.routes import Services
+from judge.gateway.pacing import paced
+from judge.gateway.pages import forms, views
+from judge.gateway.submit import Upload, admit
+from judge.languages import handed
+from judge.model import messages as m
+from judge.model.problem import ProblemInfo
+from judge.model.rate import rate_of
+
+log = logging.getLogger(__name__)
+
+_MIB = 1024**2
+
+
+@dataclass
+class Outcome:
+    """The new task, or the status and headers of the page that shows the form with its errors."""
+
+    task: m.Task | None = None
+    status: int = 400
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Submitting:
+    """Reads forms of the request that is being answered, and hands in what they ask for."""
+
+    def __init__(self, services: Services) -> None:
+        self._cluster = services.cluster
+        self._limits = services.config.limits
+
+    def prefilled(self) -> forms.SubmitForm:
+        """The form as the query asks for it: a problem and a language, or all of an earlier submission (`from`)."""
+        earlier = request.args.get("from", "")
+        if not earlier:
+            return forms.SubmitForm({name: request.args.get(name, "") for name in ("problem", "language")})
+        return filled(self._earlier(earlier))
+
+    def submit(self, form: forms.SubmitForm) -> Outcome:
+        """Hand in what a form asks for; what is wrong with it stands in `form.errors`."""
+        if not g.csrf_valid:
+            form.errors[""] = "This page was open for too long. Everything is still here: please hand in again."
+            return Outcome()
+        try:
+            submission = form.submission(self._files(form), self._limits)
+            return Outcome(self._add(form, submission)) if submission is not None else Outcome()
+        except OutcomeUnknownError as exc:
+            # The form still has its key, so a second try finds what the first one made.
+            form.errors[""] = (
+                "The judge's servers did not answer in time. Everything is still here: please submit again."
+            )
+            return Outcome(status=exc.http_status)
+        except JudgeError as exc:
+            form.fail(exc)
+            retry = {"Retry-After": "10"} if exc.http_status == 429 else {}  # as the API says it
+            return Outcome(status=exc.http_status, headers=retry | paced(rate_of(exc), refused=True))
+
+    def page(self, form: forms.SubmitForm) -> str:
+        """The submit page with a form; what was typed survives a cluster that is away for a moment."""
+        problems: list[ProblemInfo] = []
+        languages: list[LanguageInfo] = []
+        try:
+            problems = api.problems(self._cluster).problems
+            languages = api.languages(self._cluster)
+        except JudgeError as exc:
+            form.errors.setdefault("", str(exc))
+        return render_template("submit.html", form=form, problems=problems, languages=languages, limits=self._limits)
+
+    def later(self, error: JudgeError) -> str:
+        """The submit page while nobody can say whether this is a session: what was typed comes back, nothing else."""
+        form = posted()
+        form.errors[""] = f"Everything is still here: please submit again. {views.capitalize_first(str(error))}"
+        return render_template("submit.html", form=form, problems=[], languages=[], limits=self._limits)
+
+    def _add(self, form: forms.SubmitForm, submission: m.Submission) -> m.Task:
+        admitted = admit(submission, g.principal, self._limits, None, trace.current())
+        try:
+            reply = self._cluster.add(admitted)
+        except ConflictError:
+            # The person went back, changed the text and pressed the button again: a new submission under an old key.
+            form.key = forms.new_key()
+            admitted = admitted.model_copy(update={"idempotency_key": form.key})
+            reply = self._cluster.add(admitted)
+        log.info("%s handed in %s through the form, trace %s", g.principal.user, reply.task.id, reply.task.trace)
+        return reply.task
+
+    def _files(self, form: forms.SubmitForm) -> list[Upload]:
+        """The chosen files, and those of the earlier submission that are kept; a chosen file replaces its namesake."""
+        chosen = _uploads(self._limits)
+        if not form.earlier:
+            return chosen
+        submission = self._earlier(form.earlier).submission
+        files = {one.name: one.data for one in submission.files}
+        form.files = list(files)
+        names = {one.name for one in chosen}
+        if any(handed.is_archive(one.name, one.data) for one in chosen):
+            return chosen  # an archive is all of a program
+        kept = [name for name in form.kept if name in files and name not in names]
+        return [Upload(name, len(files[name]), files[name]) for name in kept] + chosen
+
+    def _earlier(self, task_id: str) -> m.Task:
+        return seen.show(self._cluster, g.principal, seen.own_task(self._cluster, g.principal, task_id))
+
+
+def posted() -> forms.SubmitForm:
+    """The form as the browser sent it."""
+    return forms.from_mapping(request.form, request.form.getlist("keep"))
+
+
+def can_be_edited(submission: m.Submission) -> bool:
+    """Says whether the form can hold all of a submission: a program, for a problem or for one input."""
+    return submission.command is None and not submission.tests and bool(submission.source or submission.files)
+
+
+def filled(task: m.Task) -> forms.SubmitForm:
+    """The form with the program, language and input of an earlier submission; its files are kept unless unchosen."""
+    sub = task.submission
+    limits = sub.limits
+    values = {
+        "language": sub.language or "",
+        "problem": sub.problem or "",
+        "source": sub.source or "",
+        "entry": sub.entry or "",
+        "stdin": sub.stdin or "",
+        "cpu": "" if limits.cpu is None else f"{limits.cpu:g}",
+        "wall": "" if limits.wall is None else f"{limits.wall:g}",
+        "memory": "" if limits.memory is None else f"{limits.memory / _MIB:g}",
+    }
+    names = [one.name for one in sub.files]
+    return forms.SubmitForm(values, earlier=task.id, files=names, kept=names)
+
+
+def _uploads(limits: SubmissionLimits) -> list[Upload]:
+    """The chosen files; of each no more is read than may be handed in."""
+    uploads = []
+    most = max(limits.source_bytes, handed.bounds(limits, outputs=True).largest)
+    for file in request.files.getlist("file"):
+        if file.filename:
+            length = file.stream.seek(0, 2)
+            file.stream.seek(0)
+            uploads.append(Upload(file.filename, length, file.stream.read(most)))
+    return uploads
