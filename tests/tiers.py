@@ -14,9 +14,6 @@ import pytest
 # tests/unit start ansible-playbook many times.
 LONG_GROUPS: dict[str, int] = {
     "browser/test_every_page.py": 4,
-    "browser/test_pages.py": 3,
-    "browser/test_problem.py": 3,
-    "browser/test_weight.py": 3,
     "cluster/": 3,
     "hostile/": 3,
     "integration/test_backup.py": 3,

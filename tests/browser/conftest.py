@@ -54,15 +54,29 @@ def base(world: World, tmp_path_factory: pytest.TempPathFactory, gateway_setting
         yield address
 
 
+@pytest.fixture(scope="session")
+def browsers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[bool, list[Chrome]]]:
+    """The browsers that have been started, without and with JavaScript. A start costs seconds of CPU time."""
+    started: dict[bool, list[Chrome]] = {False: [], True: []}
+    yield started
+    for browser in [*started[False], *started[True]]:
+        browser.driver.quit()
+
+
 @pytest.fixture
-def chrome(base: str, tmp_path: Path) -> Iterator[Callable[..., Chrome]]:
-    """Starts browsers: `chrome(width=390, dark=True, javascript=False)`."""
-    started: list[Chrome] = []
+def chrome(
+    base: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, browsers: dict[bool, list[Chrome]]
+) -> Callable[..., Chrome]:
+    """Returns browsers that know nothing of earlier tests: `chrome(width=390, dark=True, javascript=False)`."""
+    used = {False: 0, True: 0}
 
-    def start(**look: Any) -> Chrome:
-        started.append(Chrome(base, tmp_path / f"browser-{len(started)}", **look))
-        return started[-1]
+    def new(*, javascript: bool = True, **look: Any) -> Chrome:
+        started = browsers[javascript]
+        if used[javascript] == len(started):
+            started.append(Chrome(tmp_path_factory.mktemp("browser"), javascript=javascript))
+        browser = started[used[javascript]]
+        used[javascript] += 1
+        browser.begin(base, tmp_path / "screenshots", **look)
+        return browser
 
-    yield start
-    for one in started:
-        one.driver.quit()
+    return new

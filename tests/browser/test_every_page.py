@@ -70,7 +70,8 @@ class Everybody(Chrome):
 
 @pytest.fixture(scope="module")
 def browser(base, named, tmp_path_factory):
-    one = Everybody(base, tmp_path_factory.mktemp("browser"))
+    one = Everybody(tmp_path_factory.mktemp("browser"))
+    one.begin(base, one.shots)
     one.cookies = {"": []}
     for name in (ADMIN, PERSON):
         one.driver.delete_all_cookies()

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from flask import Flask
 
-from tests.support.gateway import ADMIN, OTHER, USER, Person
+from tests.support.gateway import ADMIN, OTHER, USER, Person, make_config, serving_app
 from tests.support.judicators import World
+from tests.support.mongodb import Cluster, mongodb_cluster
 from tests.support.receivers import Receiver, receiving
 
 
@@ -19,6 +20,26 @@ def world(tmp_path: Path, etcd_endpoint: str, mongod_address: str) -> Iterator[W
     made = World(tmp_path, etcd_endpoint, mongod_address)
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module")
+def gateways(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Flask, Flask]]:
+    """Two apps with the same session key, as two hosts have; for modules whose `world` is the module's."""
+    first, second = (
+        make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, world.tls(f"gateway-{number}", "gateway"))
+        for number in (1, 2)
+    )
+    with serving_app(first) as one, serving_app(second) as two:
+        yield one, two
+
+
+@pytest.fixture
+def mongods(tmp_path: Path, etcd_endpoint: str) -> Iterator[Cluster]:
+    """A replica set of three voting members."""
+    with mongodb_cluster(tmp_path / "mongodb", etcd_endpoint) as cluster:
+        cluster.start(3)
+        cluster.wait_votes([1, 1, 1], timeout=120)
+        yield cluster
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from judge.gateway import identity
 from judge.gateway.auth import FileTokens, of_account, widened
 from judge.judicator.people import throttle
 from judge.model.people import SCOPES
-from tests.support.gateway import ADMIN, USER, Browser, Person, check, make_config, running_gateway, serving_app
+from tests.support.gateway import ADMIN, USER, Browser, Person, check, make_config, running_gateway
 from tests.support.judicators import World
 from tests.support.servers import wait_for
 
@@ -31,17 +31,6 @@ def world(tmp_path_factory, etcd_endpoint, mongod_address):
     made.judicator(allowances=allowances, executor_expiry=3600.0, executor_forget=7200.0, task_expiry=3600.0)
     yield made
     made.close()
-
-
-@pytest.fixture(scope="module")
-def gateways(world, tmp_path_factory):
-    """Two apps with the same session key, as two hosts have."""
-    first, second = (
-        make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, world.tls(f"gateway-{n}", "gateway"))
-        for n in (1, 2)
-    )
-    with serving_app(first) as one, serving_app(second) as two:
-        yield one, two
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from judge.gateway.auth import FileTokens
 from judge.gateway.identity import LIFETIME
 from judge.judicator import sessions as judicator_sessions
 from judge.rpc import session as rpc_session
-from tests.support.gateway import ADMIN, USER, Browser, Person, make_config, serving_app
+from tests.support.gateway import ADMIN, USER, Browser, Person
 from tests.support.judicators import patient_world
 from tests.support.servers import wait_for
 
@@ -22,17 +22,6 @@ SOURCE = {"language": "c", "source": "int main(){}"}
 def world(tmp_path_factory, etcd_endpoint, mongod_address):
     with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as one:
         yield one
-
-
-@pytest.fixture(scope="module")
-def gateways(world, tmp_path_factory):
-    """Two apps with the same session key, as two hosts have."""
-    first, second = (
-        make_config(tmp_path_factory.mktemp("gw"), world.etcd_config, world.tls(f"gateway-{n}", "gateway"))
-        for n in (1, 2)
-    )
-    with serving_app(first) as one, serving_app(second) as two:
-        yield one, two
 
 
 def stolen(browser: Browser, app: Any) -> Browser:

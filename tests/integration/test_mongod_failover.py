@@ -26,7 +26,7 @@ from judge.model import messages as m
 from judge.rpc.client import RpcClient
 from tests.support.clients import FinalTask, Ledger, faults
 from tests.support.judicators import Executor, World, accepted, source
-from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
+from tests.support.mongodb import Cluster, Daemon
 from tests.support.servers import wait_for
 
 pytestmark = pytest.mark.timeout(1200)
@@ -121,14 +121,6 @@ class Crowd:
                 break
         assert not self.failures(), self.failures()
         assert faults(self.ledger) == []
-
-
-@pytest.fixture
-def mongods(tmp_path: Path, etcd_endpoint: str) -> Iterator[Cluster]:
-    with mongodb_cluster(tmp_path / "mongodb", etcd_endpoint) as cluster:
-        cluster.start(3)
-        cluster.wait_votes([1, 1, 1], timeout=120)
-        yield cluster
 
 
 @pytest.fixture

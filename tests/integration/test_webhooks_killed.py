@@ -23,7 +23,7 @@ from judge.model import messages as m
 from judge.model.webhooks import WebhookAdd, WebhookAdded
 from tests.support.gateway import ADMIN, make_config, write_config
 from tests.support.judicators import World, completed
-from tests.support.mongodb import Cluster, Daemon, mongodb_cluster
+from tests.support.mongodb import Cluster, Daemon
 from tests.support.receivers import HOOKS, Receiver, hurry, is_genuine
 from tests.support.servers import wait_for
 
@@ -65,14 +65,6 @@ class Process:
     def again(self) -> None:
         self.kill()
         self.start()
-
-
-@pytest.fixture
-def mongods(tmp_path: Path, etcd_endpoint: str) -> Iterator[Cluster]:
-    with mongodb_cluster(tmp_path / "mongodb", etcd_endpoint) as cluster:
-        cluster.start(3)
-        cluster.wait_votes([1, 1, 1], timeout=120)
-        yield cluster
 
 
 @pytest.fixture

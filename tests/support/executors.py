@@ -21,7 +21,7 @@ from typing import IO, Any
 import yaml
 
 from judge.config import ExecutorConfig
-from judge.errors import NotFoundError
+from judge.errors import ConflictError, NotFoundError
 from judge.executor import slots
 from judge.executor.channel import Cancel, Help, Job, MessageReader, Ready, Settings, send
 from judge.executor.loop import Loop
@@ -138,6 +138,7 @@ class Cluster:
             directory,
         )
         tls = issue(pki, "g1", "gateway", ["127.0.0.1"])
+        self.added: list[str] = []
         self.rpc = RpcClient(lambda: [f"127.0.0.1:{self.port}"], tls, 10.0)
 
     def _tls(self, name: str, role: str) -> dict[str, str]:
@@ -183,7 +184,15 @@ class Cluster:
 
     def add(self, **submission: Any) -> Task:
         """Submit."""
-        return self.rpc.call("add", Submission.model_validate(submission), AddReply).task
+        task = self.rpc.call("add", Submission.model_validate(submission), AddReply).task
+        self.added.append(task.id)
+        return task
+
+    def cancel_all(self) -> None:
+        """Cancel the tasks that have been added and have not ended."""
+        while self.added:
+            with contextlib.suppress(ConflictError):
+                self.cancel(self.added.pop())
 
     def get(self, task: str, wait: float = 0.0, version: int | None = None) -> Task:
         """One task."""

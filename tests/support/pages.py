@@ -80,21 +80,35 @@ def _axe() -> str:
 
 
 class Chrome:
-    """One browser with a profile of its own, at one gateway."""
+    """One browser with a profile of its own. `begin` is called before each use."""
 
-    def __init__(self, base: str, directory: Path, **look: Any) -> None:
-        self.base = base
-        self.shots = directory / "screenshots"
-        self.width = look.get("width", 1280)
+    def __init__(self, directory: Path, *, javascript: bool = True) -> None:
+        self.base = ""
+        self.shots = directory
+        self.width = 1280
         options = webdriver.ChromeOptions()
         options.binary_location = str(shutil.which("chromium"))
         for flag in [*FLAGS, f"--user-data-dir={directory / 'profile'}", f"--window-size={self.width},900"]:
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        if not look.get("javascript", True):
+        if not javascript:
             options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
         self.driver = webdriver.Chrome(options, Service(shutil.which("chromedriver")))
-        self.look(width=self.width, dark=look.get("dark", False))
+
+    def begin(self, base: str, shots: Path, *, width: int = 1280, dark: bool = False) -> None:
+        """Forget everything, and be a screen of this width at a gateway."""
+        self.driver.get("about:blank")
+        for command, values in (
+            ("Network.clearBrowserCookies", {}),
+            ("Network.clearBrowserCache", {}),
+            ("Network.setCacheDisabled", {"cacheDisabled": False}),
+            ("Storage.clearDataForOrigin", {"origin": base, "storageTypes": "all"}),
+            ("Browser.resetPermissions", {}),
+        ):
+            self.driver.execute_cdp_cmd(command, values)
+        self.complaints()
+        self.base, self.shots = base, shots
+        self.look(width=width, dark=dark)
 
     def look(self, *, width: int = 1280, dark: bool = False) -> None:
         """Be a screen of this width, of somebody who likes it light or dark."""

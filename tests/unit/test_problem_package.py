@@ -24,6 +24,7 @@ from judge.problems.package import Package, manifest_bytes, read_package
 from judge.problems.reading import held as held_module
 from judge.problems.scoring import standing
 from tests.support.examples import at_least
+from tests.support.packages import archive, folder
 
 Files = dict[str, bytes]
 
@@ -70,21 +71,6 @@ def yaml_plus(base: Files, extra: bytes) -> Files:
 def only(text: bytes) -> Files:
     """The legacy package with this problem.yaml."""
     return changed(LEGACY, {"problem.yaml": text})
-
-
-def folder(where: Path, files: Files, name: str = "sum") -> Path:
-    root = where / name
-    for path, data in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(data)
-    return root
-
-
-def archive(where: Path, files: Files, prefix: str = "", name: str = "sum.zip") -> Path:
-    with zipfile.ZipFile(where / name, "w", zipfile.ZIP_DEFLATED) as file:
-        for path, data in files.items():
-            file.writestr(prefix + path, data)
-    return where / name
 
 
 def refusal(path: Path) -> str:
