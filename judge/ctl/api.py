@@ -6,6 +6,7 @@ import functools
 import hashlib
 import io
 import os
+import re
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from judge import clock
 from judge.ctl import context as contexts
 from judge.ctl.context import Context
-from judge.errors import ConfigError, JudgeError, NotFoundError, UnavailableError, all_errors
+from judge.errors import ConfigError, JudgeError, NotFoundError, UnavailableError, UsageError, all_errors
 from judge.model import messages as m
 from judge.model.base import first_fault
 from judge.model.blobs import BLOBS, BlobsMissing, BlobsWanted
@@ -26,6 +27,9 @@ from judge.model.overview import ExecutorsReply, ExecutorState
 M = TypeVar("M", bound=m.Message)
 _PAUSE = 0.3
 _PIECE = 256 * 1024
+# A part of an id as pages show it, and where it is looked for: so many pages of so many submissions.
+_SHORT_ID = re.compile("[0-9a-f]{7,23}")
+_SHORT_ID_PAGE, _SHORT_ID_PAGES = 500, 4
 
 
 class Api:
@@ -159,6 +163,27 @@ class Api:
             clock.sleep(float(pause))
         return answer
 
+    def whole_id(self, given: str) -> str:
+        """A submission's id, also by its last characters as pages show them (`…4ee8a9b`); UsageError, NotFoundError.
+
+        They are looked for among the newest submissions that this person may see.
+        """
+        end = given.removeprefix("…")
+        if not _SHORT_ID.fullmatch(end):
+            return given
+        before: str | None = None
+        for _ in range(_SHORT_ID_PAGES):
+            page = self.search(limit=_SHORT_ID_PAGE, before=before)
+            ids = [task.id for task in page.tasks if task.id.endswith(end)]
+            if len(ids) > 1:
+                raise UsageError(f"'{given}' is the end of {len(ids)} ids: {', '.join(ids)}; give more of it")
+            if ids:
+                return ids[0]
+            before = page.next
+            if before is None:
+                break
+        raise NotFoundError(f"there is no submission '{given}' among your newest; give its whole id")
+
     def cancel(self, task: str) -> m.Task:
         """End a task that is not done; ConflictError when it is."""
         return self.call(m.Task, "POST", f"/submissions/{task}/cancel")
@@ -212,6 +237,14 @@ class Api:
         sha = hashlib.sha256(data).hexdigest()
         self.put_blob(sha, lambda: io.BytesIO(data))
         return sha
+
+
+def whole_ids(given: Sequence[str]) -> list[str]:
+    """Ids of submissions, some of them perhaps by their last characters only."""
+    if not any(_SHORT_ID.fullmatch(one.removeprefix("…")) for one in given):
+        return list(given)
+    with connect() as api:
+        return [api.whole_id(one) for one in given]
 
 
 def connect() -> Api:

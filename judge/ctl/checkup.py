@@ -86,7 +86,7 @@ def problem_check(
             checked = check_package(path, time_limit=limit, dialect=chosen, asked=asked)
             if checked.plan is not None:
                 stack.callback(checked.plan.close)
-            quiet = output == show.OutputFormat.JSON
+            quiet = not output.for_people
             if checked.plan is not None and run and not checked.findings.errors:
                 made = stack.enter_context(making.made(stack.enter_context(connect()), checked.plan, quiet=quiet))
                 asked = replace(asked, made=made)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from judge.ctl import show
-from judge.ctl.api import Api, connect
+from judge.ctl.api import Api, connect, whole_ids
 from judge.ctl.options import Output
 from judge.errors import ConflictError, NotFoundError, UsageError
 from judge.model.deleting import Deleted, DeletionPreview, Purged
@@ -28,7 +28,7 @@ def submission(
     output: Output = TABLE,
 ) -> None:
     """Delete finished submissions with all that is known about them."""
-    run([("submission", one) for one in ids], yes=yes, dry_run=dry_run, output=output)
+    run([("submission", one) for one in whole_ids(ids)], yes=yes, dry_run=dry_run, output=output)
 
 
 @app.command("problem")
@@ -49,26 +49,26 @@ def purge(
 
 def run(what: list[tuple[str, str]], *, yes: bool, dry_run: bool, output: show.OutputFormat) -> None:
     """Preview all, ask once, delete each; nothing is deleted when any of them is refused."""
-    json = output == show.OutputFormat.JSON
-    if not (dry_run or yes) and (json or not sys.stdin.isatty()):
+    for_program = not output.for_people
+    if not (dry_run or yes) and (for_program or not sys.stdin.isatty()):
         raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
     with connect() as api:
         seen = [_preview(api, kind, name) for kind, name in what]
-        if not json:
+        if not for_program:
             for (kind, name), one in zip(what, seen, strict=True):
                 _print(kind, name, one)
         refusal = next((one.refusal for one in seen if one.refusal), None)
         if dry_run:
-            if json:
-                show.print_json(seen)
+            if for_program:
+                show.print_data(output, seen)
             return
         if refusal is not None:
             raise ConflictError(refusal)
         if not yes:
             typer.confirm("Delete this for good?", abort=True)
         done = [_delete(api, kind, name) for kind, name in what]
-    if json:
-        show.print_json(done)
+    if for_program:
+        show.print_data(output, done)
     else:
         total = sum(one.deleted for one in done)
         freed = size(sum(one.bytes for one in done))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from judge.ctl import show, submit
@@ -26,11 +25,11 @@ from judge.text import size
 R = TypeVar("R", bound=ExampleRow)
 
 
-def judge_rows(api: Api, rows: Sequence[R], table: Callable[[Sequence[R]], Table], *, quiet: bool) -> None:
+def judge_rows(api: Api, rows: Sequence[R], table: Callable[[Sequence[R]], show.Grid], *, quiet: bool) -> None:
     """Follow what was handed in to the verdicts; on a terminal `table` shows them as they come."""
     by_id = {row.task.id: row for row in rows}
 
-    def live(tasks: Sequence[m.Task]) -> Table:
+    def live(tasks: Sequence[m.Task]) -> show.Grid:
         for task in tasks:
             by_id[task.id].task = task
         return table(rows)
@@ -105,9 +104,9 @@ def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = Fa
     return JudgedExamples(rows, left_out)
 
 
-def table(rows: Sequence[ExampleRow]) -> Table:
+def table(rows: Sequence[ExampleRow]) -> show.Grid:
     """Submission, language, verdict, expected, CPU, memory, executor, latency."""
-    grid = show.grid("submission", "language", "verdict", "expected", "", "cpu>", "memory>", "executor", "latency>")
+    grid = show.grid("submission", "language", "verdict!", "expected!", "!", "cpu>", "memory>", "executor", "latency>")
     for row in rows:
         result = row.task.result
         mark = Text("")
@@ -137,9 +136,9 @@ def examples(
     Exit code 1 when any verdict differs.
     """
     with connect() as api:
-        judged = judge_examples(api, directory, quiet=output == show.OutputFormat.JSON, present=present)
-    if output == show.OutputFormat.JSON:
-        show.print_json([row.as_json() for row in judged.rows])
+        judged = judge_examples(api, directory, quiet=not output.for_people, present=present)
+    if not output.for_people:
+        show.print_data(output, [row.as_json() for row in judged.rows])
     else:
         show.out.print(table(judged.rows))
         show.out.say(judged.total(), "bold green" if judged.right else "bold red")

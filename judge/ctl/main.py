@@ -51,7 +51,7 @@ app = typer.Typer(
 )
 
 Reason = Annotated[str, typer.Option("--reason", help="Why; others see it in the status.")]
-Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Submission ids.")]
+Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Submission ids; the last 7 characters are enough.")]
 TABLE = show.OutputFormat.TABLE
 
 
@@ -167,7 +167,7 @@ def submit_command(
             handed = with_problems(api, handed, paths)
         tasks = [api.submit(one.keyed()) for one in handed]
         if wait:
-            tasks = submit.follow_handed(api, tasks, quiet=output == show.OutputFormat.JSON)
+            tasks = submit.follow_handed(api, tasks, quiet=not output.for_people)
     code = max(submit.exit_code(task) for task in tasks) if wait else 0
     terminal.settle(code)
     show.tell(output, tasks[0] if len(tasks) == 1 else tasks, lambda: _print_tasks(tasks, full=full))
@@ -183,7 +183,7 @@ def get(
 ) -> None:
     """Show submissions."""
     with connect() as api:
-        tasks = [api.get(task) for task in ids]
+        tasks = [api.get(api.whole_id(task)) for task in ids]
     show.tell(output, tasks[0] if len(tasks) == 1 else tasks, lambda: _print_tasks(tasks, full=full, source=source))
 
 
@@ -196,7 +196,7 @@ def source_command(
 ) -> None:
     """Write what was handed in, byte by byte: one file on standard output, all into a directory or an archive."""
     with connect() as api:
-        found = sources.chosen(api.get(task).submission, file)
+        found = sources.chosen(api.get(api.whole_id(task)).submission, file)
     if to is not None:
         count = sources.save(found, to)
         words = f"{count} file{'s' if count != 1 else ''} written to {to}"
@@ -242,7 +242,7 @@ def search(
 def cancel(ids: Ids, output: Output = TABLE) -> None:
     """Cancel submissions, queued or running."""
     with connect() as api:
-        tasks = [api.call(m.Task, "POST", f"/submissions/{task}/cancel") for task in ids]
+        tasks = [api.cancel(api.whole_id(task)) for task in ids]
     show.tell(output, tasks, lambda: _print_tasks(tasks))
 
 
@@ -360,7 +360,7 @@ def languages_command(output: Output = TABLE) -> None:
     """The languages that can be judged, with the versions that executors have."""
     with connect() as api:
         rows = api.request("GET", "/languages").json()["languages"]
-    table = show.grid("language", "title", "suffixes", "version…")
+    table = show.grid("language", "title…", "suffixes…", "version…")
     for row in rows:
         table.add_row(row["name"], row.get("title", ""), " ".join(row.get("suffixes", [])), row.get("version") or "-")
     show.tell(output, rows, lambda: show.out.print(table))

@@ -53,7 +53,9 @@ class GlobalOptions:
     vault_files: list[Path] | None = None
 
 
-Output = Annotated[show.OutputFormat, typer.Option("--output", "-o", help="A table for people, or JSON for programs.")]
+Output = Annotated[
+    show.OutputFormat, typer.Option("--output", "-o", help="table for people, json for programs, csv for spreadsheets.")
+]
 
 Inventories = Annotated[
     list[str] | None,

@@ -25,7 +25,6 @@ from judge.text import decimal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rich.table import Table
 
 TABLE = show.OutputFormat.TABLE
 _PAGE = 500
@@ -267,9 +266,9 @@ def revoke_token(
 # --- what they have in common ------------------------------------------------------------------------------------
 
 
-def users_table(found: Iterable[p.User]) -> Table:
+def users_table(found: Iterable[p.User]) -> show.Grid:
     """Accounts as a table."""
-    table = show.grid("user", "role", "groups…", "comes in by…", "quota…", "since (UTC)", "state")
+    table = show.grid("user", "role!", "groups…", "comes in by…", "quota…", "since (UTC)", "state!")
     for one in found:
         table.add_row(
             one.name,
@@ -283,9 +282,9 @@ def users_table(found: Iterable[p.User]) -> Table:
     return table
 
 
-def tokens_table(found: Iterable[p.TokenInfo]) -> Table:
+def tokens_table(found: Iterable[p.TokenInfo]) -> show.Grid:
     """Tokens as a table."""
-    table = show.grid("token", "user", "label…", "for", "made (UTC)", "ends (UTC)", "last used (UTC)", "from")
+    table = show.grid("token", "user…", "label…", "for…", "made (UTC)", "ends (UTC)", "last used (UTC)", "from")
     for one in found:
         times = [one.created, one.expires, one.used]
         made, ends, used = (moment[:16].replace("T", " ") if moment else "never" for moment in times)

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from judge import clock
 from judge.ctl import rejudge_show, show
-from judge.ctl.api import Api, connect
+from judge.ctl.api import Api, connect, whole_ids
 from judge.ctl.options import Output
 from judge.ctl.text import moment
 from judge.errors import EmptyError, FieldError, UsageError
@@ -97,10 +97,10 @@ def start(
 
     Nothing changes for anybody before `judgectl rejudge apply`.
     """
-    json = output == show.OutputFormat.JSON
+    for_program = not output.for_people
     wanted = filter_of(
         clock.wall(),
-        ids=ids,
+        ids=whole_ids(ids or []),
         problem=problem,
         language=language,
         user=user,
@@ -111,7 +111,7 @@ def start(
     )
     if not dry_run and not reason.strip():
         raise UsageError("--reason: is missing; say why, for those who see a verdict change")
-    if not (dry_run or yes) and (json or not sys.stdin.isatty()):
+    if not (dry_run or yes) and (for_program or not sys.stdin.isatty()):
         raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
     with connect() as api:
         if dry_run or not yes:
@@ -127,9 +127,9 @@ def start(
         answer = api.request("POST", "/rejudgings", json=call, headers={"Idempotency-Key": uuid.uuid4().hex})
         one = r.Rejudging.received(answer.content)
         if wait:
-            one = follow(api, one.id, _judged, quiet=json)
+            one = follow(api, one.id, _judged, quiet=for_program)
     rejudge_show.print_one(one, output)
-    if not json:
+    if not for_program:
         show.err.say(f"compare with: judgectl rejudge diff {one.id}", "dim")
 
 
@@ -163,7 +163,7 @@ def list_command(
 def show_command(number: Number, wait: Wait = False, output: Output = show.OutputFormat.TABLE) -> None:
     """Show one rejudging and how far it is."""
     with connect() as api:
-        one = follow(api, number, _judged if wait else lambda _: True, quiet=output == show.OutputFormat.JSON)
+        one = follow(api, number, _judged if wait else lambda _: True, quiet=not output.for_people)
     rejudge_show.print_one(one, output)
 
 
@@ -184,8 +184,8 @@ def diff(
             changes += diff.changes
     more = diff.next is not None or len(changes) > limit
     diff = diff.model_copy(update={"changes": changes[:limit]})
-    if output == show.OutputFormat.JSON:
-        show.print_json(diff)
+    if not output.for_people:
+        show.print_data(output, diff)
         return
     rejudge_show.print_words(diff.rejudging)
     show.out.print()
@@ -201,7 +201,7 @@ def _act(number: int, verb: str, output: show.OutputFormat) -> None:
     with connect() as api:
         one = api.call(r.Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
         if verb == "apply" and one.state != r.RejudgeState.APPLIED:
-            one = follow(api, number, lambda one: one.settled, quiet=output == show.OutputFormat.JSON)
+            one = follow(api, number, lambda one: one.settled, quiet=not output.for_people)
     rejudge_show.print_one(one, output)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
 from rich.text import Text
 
 from judge.ctl import show
@@ -14,9 +13,9 @@ from judge.text import decimal
 _STYLES = {"finished": "bold yellow", "applied": "bold green", "cancelled": "dim"}
 
 
-def table_of(rejudgings: Sequence[Rejudging]) -> Table:
+def table_of(rejudgings: Sequence[Rejudging]) -> show.Grid:
     """Rejudgings, one line each."""
-    table = show.grid("rejudging", "state", "judged>", "changed>", "by", "begun (UTC)", "what…", "reason…")
+    table = show.grid("rejudging", "state!", "judged>!", "changed>!", "by…", "begun (UTC)", "what…", "reason…")
     for one in rejudgings:
         state = one.state.value if one.settled or one.state != RejudgeState.CANCELLED else "cancelling"
         table.add_row(
@@ -46,7 +45,7 @@ def what(wanted: RejudgeFilter) -> str:
     return "; ".join(parts)
 
 
-def matrix_table(matrix: dict[str, dict[str, int]]) -> Table:
+def matrix_table(matrix: dict[str, dict[str, int]]) -> show.Grid:
     """Old verdicts in rows, new ones in columns; `-` is not judged again (yet)."""
     columns = sorted({after for row in matrix.values() for after in row})
     table = show.grid("old \\ new", *(f"{after}>" for after in columns))
@@ -68,9 +67,11 @@ def _outcome(one: Outcome | None) -> Text:
     return Text(f"{one.verdict.value}{score}", style=one.verdict.about.colour)
 
 
-def changes_table(changes: Sequence[RejudgeChange]) -> Table:
+def changes_table(changes: Sequence[RejudgeChange]) -> show.Grid:
     """One line for each submission; `run` names the task whose evidence `get --full` shows before it is applied."""
-    table = show.grid("id", "user", "problem", "language", "old", "new", "cpu old>", "cpu new>", "new executor", "run")
+    table = show.grid(
+        "id", "user…", "problem…", "language", "old!", "new!", "cpu old>", "cpu new>", "new executor", "run"
+    )
     for one in changes:
         after = one.after
         table.add_row(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import csv
 import enum
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
 from rich.text import Text
 
+from judge.ctl.grids import Grid as Grid  # noqa: PLC0414 - all commands have it from here
+from judge.ctl.grids import grid as grid  # noqa: PLC0414
 from judge.languages import handed
 from judge.model.messages import Result, Status, Task, TestResult, Verdict
 from judge.model.overview import ExecutorState, StatusReply, Whoami
@@ -40,6 +42,10 @@ class Screen(Console):
             else:
                 yield Segment("\n".join(map(one_line, segment.text.split("\n"))), segment.style)
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As rich does it; a pipe gets all of a table, however wide it is."""
+        super().print(*objects, **{"crop": self.is_terminal, **options})
+
     def say(self, text: str | Text, style: str = "") -> None:
         """A sentence: a terminal gets it wrapped, a pipe on one line."""
         self.print(Text(text, style) if isinstance(text, str) else text, soft_wrap=not self.is_terminal)
@@ -54,29 +60,74 @@ err = Screen(stderr=True)
 
 
 class OutputFormat(enum.StrEnum):
-    """`--output`: a table for people, or JSON for programs."""
+    """`--output`: a table for people, JSON for programs, or CSV for spreadsheets."""
 
     TABLE = "table"
     JSON = "json"
+    CSV = "csv"
+
+    @property
+    def for_people(self) -> bool:
+        """Says whether somebody reads it, and not a program."""
+        return self is OutputFormat.TABLE
+
+
+def plain_data(value: BaseModel | dict[str, Any] | Iterable[Any]) -> Any:
+    """What a command has to tell, as JSON has it."""
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, dict):
+        return value
+    return [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in value]
 
 
 def print_json(value: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
     """One JSON document on stdout."""
-    data: Any = value
-    if isinstance(value, BaseModel):
-        data = value.model_dump(mode="json")
-    elif not isinstance(value, dict):
-        data = [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in value]
-    json.dump(data, sys.stdout, indent=2)
+    json.dump(plain_data(value), sys.stdout, indent=2)
     sys.stdout.write("\n")
 
 
+def records(data: Any) -> list[dict[str, Any]]:
+    """The rows of a CSV out of JSON: a list's items, or those of an answer's only list of objects, else the answer."""
+    if isinstance(data, dict):
+        lists = [
+            value for value in data.values() if isinstance(value, list) and all(isinstance(x, dict) for x in value)
+        ]
+        data = lists[0] if len(lists) == 1 and "id" not in data else [data]
+    return [item if isinstance(item, dict) else {"value": item} for item in data]
+
+
+def _flat(record: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in record.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{before}{name}.")
+        elif isinstance(value, dict | list):
+            yield f"{before}{name}", json.dumps(value) if value else ""
+        else:
+            yield f"{before}{name}", value
+
+
+def print_csv(value: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
+    """The same data as a table with a header (RFC 4180); a field of an object in it is called `object.field`."""
+    rows = [dict(_flat(one)) for one in records(plain_data(value))]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if names:
+        writer = csv.DictWriter(sys.stdout, names, lineterminator="\r\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def print_data(output: OutputFormat, data: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
+    """Data for programs: JSON, or CSV where that is asked for."""
+    (print_csv if output is OutputFormat.CSV else print_json)(data)
+
+
 def tell(output: OutputFormat, data: BaseModel | dict[str, Any] | Iterable[Any], in_words: Callable[[], None]) -> None:
-    """The result of a command: as JSON for programs, in words or a table for people."""
-    if output == OutputFormat.JSON:
-        print_json(data)
-    else:
+    """The result of a command: as data for programs, in words or a table for people."""
+    if output.for_people:
         in_words()
+    else:
+        print_data(output, data)
 
 
 def seconds(value: float | None) -> str:
@@ -111,23 +162,10 @@ def what(task: Task) -> str:
     return sub.filename or sub.entry or (f"{sub.files[0].name} …" if sub.files else "-")
 
 
-def grid(*columns: str, title: str | None = None) -> Table:
-    """An empty table in the house style. A column name's last `>` aligns to the right, its last `…` means sentences."""
-    table = Table(
-        title=title, title_justify="left", header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0)
-    )
-    for index, column in enumerate(columns):
-        justify: Literal["left", "right"] = "right" if column.endswith(">") else "left"
-        # The widest of these gives way first, by folding, where there is little room: a name never goes for a sentence.
-        folds = index == 0 or column.endswith("…")
-        table.add_column(column.rstrip(">…"), justify=justify, no_wrap=not folds, overflow="fold")
-    return table
-
-
-def tasks_table(tasks: Sequence[Task]) -> Table:
+def tasks_table(tasks: Sequence[Task]) -> Grid:
     """A list of tasks."""
     table = grid(
-        "id", "user", "what", "language", "verdict", "cpu>", "memory>", "latency>", "executor", "created (UTC)"
+        "id", "user…", "what…", "language", "verdict!", "cpu>", "memory>", "latency>", "executor", "created (UTC)"
     )
     for task in tasks:
         result = task.result
@@ -170,9 +208,9 @@ def repeated(test: TestResult) -> str:
     return f"near the limit, repeated {where}: the first run had cpu {seconds(first.cpu)}, wall {seconds(first.wall)}"
 
 
-def _tests_table(result: Result) -> Table:
+def _tests_table(result: Result) -> Grid:
     scored = ["score>"] if any(test.score is not None for test in result.tests) else []
-    table = grid("test", "verdict", *scored, "cpu>", "wall>", "memory>", "exit>", "message…")
+    table = grid("test", "verdict!", *scored, "cpu>", "wall>", "memory>", "exit>", "message¶")
     for test in result.tests:
         end = f"signal {test.signal}" if test.signal else ("" if test.exit_code is None else str(test.exit_code))
         said = (test.message or test.feedback or test.reason).splitlines()
@@ -190,8 +228,8 @@ def _tests_table(result: Result) -> Table:
     return table
 
 
-def _groups_table(result: Result) -> Table:
-    table = grid("group", "verdict", "score>", "of>")
+def _groups_table(result: Result) -> Grid:
+    table = grid("group", "verdict!", "score>", "of>")
     for group in result.groups:
         table.add_row(group.name, group.verdict, points(group.score), points(group.max_score))
     return table
@@ -315,9 +353,9 @@ def _whole(text: str) -> None:
         sys.stdout.write(text)
 
 
-def executors_table(executors: Sequence[ExecutorState]) -> Table:
+def executors_table(executors: Sequence[ExecutorState]) -> Grid:
     """The executors. Their languages are counted only: there may be many, and `judgectl languages` has them."""
-    table = grid("executor", "state", "busy>", "slots>", "languages>", "reported (UTC)", "notes…")
+    table = grid("executor", "state", "busy>", "slots>", "languages>", "reported (UTC)", "notes¶")
     for state in executors:
         info = state.info
         word = "down" if not state.alive else ("drained" if state.drain and not state.executing else "up")
@@ -348,7 +386,7 @@ def print_whoami(who: Whoami) -> None:
 
     may = who.allowance
     stored = "no limit" if may.stored_bytes is None else size(may.stored_bytes)
-    table = grid("what", "now>", "at most>")
+    table = grid("what…", "now>!", "at most>!")
     table.add_row("submissions that wait", str(who.waiting), most(may.waiting))
     table.add_row("submissions that are judged", str(who.running), f"{may.slot_share:.0%} of the slots")
     table.add_row("stored submissions and results", size(who.stored_bytes), stored)
@@ -382,7 +420,7 @@ def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> Non
         f"queue {queued}  running {status.running}  finished {status.finished}  "
         f"slots {status.slots - status.vacant}/{status.slots} busy"
     )
-    table = grid("member", "kind", "address", "role", "state")
+    table = grid("member", "kind!", "address", "role", "state!")
     for judicator in status.judicators:
         role = f"leader, epoch {status.epoch}" if judicator.leader else "follower"
         table.add_row(judicator.name, "judicator", judicator.address, role, Text("up", style="green"))
@@ -399,9 +437,9 @@ def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> Non
         out.print(services_table(services))
 
 
-def services_table(services: Sequence[dict[str, Any]]) -> Table:
+def services_table(services: Sequence[dict[str, Any]]) -> Grid:
     """The table of this host's services, by boot's word."""
-    table = grid("service", "state", "pid>", "restarts>", "reason")
+    table = grid("service", "state!", "pid>", "restarts>", "reason¶")
     for service in services:
         state = str(service.get("state", ""))
         style = {"RUNNING": "green", "FATAL": "bold red"}.get(state, "yellow")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import hashlib
 import io
 import sys
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from judge.ctl import show
@@ -64,7 +64,9 @@ def language_of(path: Path, language: str | None) -> str:
     if language is not None:
         found = languages.find(language, table)
         if found is None:
-            raise FieldError("language", f"'{language}' is not known; choose one of {', '.join(sorted(table))}")
+            near = difflib.get_close_matches(language, table, n=1, cutoff=0.8)
+            hint = f"did you mean '{near[0]}'?" if near else f"choose one of {', '.join(sorted(table))}"
+            raise FieldError("language", f"'{language}' is not known; {hint}")
         return found
     guessed = languages.guess(path.name, table) if str(path) != "-" else None
     if guessed is None:
@@ -115,12 +117,19 @@ def follow_handed(api: Api, tasks: Sequence[Task], *, quiet: bool) -> list[Task]
             name = task.submission.filename or task.id
             have = ", ".join(sorted(offered)) or "no language"
             show.err.say(f"{name}: waits for an executor that has {language}; now they have {have}")
-    if len(tasks) == 1:
-        return [follow_live(api, tasks[0], quiet=quiet)]
-    return [follow(api, task, lambda _: None) for task in tasks]
+    try:
+        if len(tasks) == 1:
+            return [follow_live(api, tasks[0], quiet=quiet)]
+        return [follow(api, task, lambda _: None) for task in tasks]
+    except KeyboardInterrupt:
+        ids = " ".join(task.id for task in tasks)
+        show.err.say(f"judging goes on without you; look with: judgectl get {ids}")
+        raise
 
 
-def follow_all(api: Api, tasks: Sequence[Task], table: Callable[[Sequence[Task]], Table], *, quiet: bool) -> list[Task]:
+def follow_all(
+    api: Api, tasks: Sequence[Task], table: Callable[[Sequence[Task]], show.Grid], *, quiet: bool
+) -> list[Task]:
     """Wait for many tasks; on a terminal a live table, else one line for each verdict as it comes."""
     by_id = {task.id: task for task in tasks}
     live = Live(table(tasks), console=show.out, auto_refresh=False, transient=True)

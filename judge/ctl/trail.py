@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,9 +15,6 @@ from judge.ctl.options import Output
 from judge.ctl.text import moment
 from judge.errors import JudgeError
 from judge.model.audit import AuditEntry, AuditReply, folded
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _PATIENCE = 3.0
 
@@ -42,13 +39,13 @@ def audit(
     with connect() as api:
         reply = api.call(AuditReply, "GET", "/audit", params={**params, "limit": limit})
     show.tell(output, reply, lambda: show.out.print(table(folded(reply.entries))))
-    if reply.next and output == show.OutputFormat.TABLE:
+    if reply.next and output.for_people:
         show.err.say(f"more with --before {reply.next}", "dim")
 
 
-def table(entries: Iterable[AuditEntry]) -> Table:
+def table(entries: Iterable[AuditEntry]) -> show.Grid:
     """The trail as a table."""
-    table = show.grid("at (UTC)", "actor", "action", "object…", "outcome", "from", "gateway", "details…")
+    table = show.grid("at (UTC)", "actor…", "action", "object…", "outcome!", "from", "gateway", "details…")
     for one in entries:
         table.add_row(
             one.at[:19].replace("T", " "),

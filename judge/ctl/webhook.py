@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import Annotated, get_args
 from urllib.parse import quote
 
 import typer
@@ -15,9 +15,6 @@ from judge.errors import FieldError, UsageError
 from judge.model import webhooks as w
 from judge.model.base import first_fault
 from judge.model.messages import Empty
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 app = typer.Typer(help="Tell other systems of verdicts, by signed calls (docs/events.md).", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The webhook's name.")]
@@ -82,7 +79,7 @@ def deliveries(
     with connect() as api:
         reply = api.call(w.DeliveriesReply, "GET", "/deliveries", params={**params, "limit": limit})
     show.tell(output, reply, lambda: show.out.print(_deliveries(reply)))
-    if reply.next and output == show.OutputFormat.TABLE:
+    if reply.next and output.for_people:
         show.err.say(f"more with --before {reply.next}", "dim")
 
 
@@ -104,8 +101,8 @@ def resend(
     show.tell(output, done, lambda: show.out.say(f"{done.count} sent again"))
 
 
-def _webhooks(reply: w.WebhooksReply) -> Table:
-    table = show.grid("name", "url…", "events", "of", "waiting>", "given up>", "last try…")
+def _webhooks(reply: w.WebhooksReply) -> show.Grid:
+    table = show.grid("name", "url…", "events…", "of…", "waiting>!", "given up>!", "last try¶")
     for one in reply.webhooks:
         of = ", ".join(filter(None, [one.user and f"user {one.user}", one.problem and f"problem {one.problem}"]))
         events = " ".join(event.rpartition(".")[2] for event in one.events)
@@ -114,8 +111,8 @@ def _webhooks(reply: w.WebhooksReply) -> Table:
     return table
 
 
-def _deliveries(reply: w.DeliveriesReply) -> Table:
-    table = show.grid("id", "webhook", "event", "submission", "state", "tries>", "at (UTC)", "answer…")
+def _deliveries(reply: w.DeliveriesReply) -> show.Grid:
+    table = show.grid("id", "webhook…", "event", "submission", "state!", "tries>", "at (UTC)", "answer…")
     for one in reply.deliveries:
         at = one.ended or one.next or one.created
         said = f"{one.status or ''} {one.text}".strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import http.server
 import io
@@ -11,6 +12,8 @@ import ssl
 import subprocess
 import sys
 import threading
+import types
+import urllib.parse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,13 +22,13 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from rich.text import Text
 from typer.testing import CliRunner
 
+import judge
 from judge.ctl import api, context, examples, main, show, sources, submit
 from judge.ctl.fleet.ansible import Sources
 from judge.ctl.text import duration
-from judge.errors import ConfigError, FieldError, UnavailableError, UsageError
+from judge.errors import ConfigError, FieldError, NotFoundError, UnavailableError, UsageError
 from judge.model import messages as m
 from judge.problems.examples import load_examples
 
@@ -146,6 +149,8 @@ def test_unknown_languages_name_the_choices() -> None:
         submit.language_of(Path("-"), None)
     with pytest.raises(FieldError, match="choose one of"):
         submit.language_of(Path("a.c"), "klingon")
+    with pytest.raises(FieldError, match=r"'pyton' is not known; did you mean 'python3'\?"):
+        submit.language_of(Path("a.c"), "pyton")
     assert submit.language_of(Path("a.c"), "C++17 (GCC)") == "cpp17"
 
 
@@ -161,8 +166,7 @@ def test_a_repeated_test_says_so(first, words, capsys):
     test = m.TestResult(name="1", verdict="AC", repeated=first)
     assert show.repeated(test).startswith(words)
     table = show._tests_table(m.Result(tests=[test]))
-    cell = next(iter(table.columns[-1].cells))
-    assert isinstance(cell, Text) and cell.plain.startswith(words)
+    assert table.rows[0][-1].plain.startswith(words)
 
 
 def test_a_key_is_made_once() -> None:
@@ -377,6 +381,70 @@ def test_the_first_gateway_that_answers_is_asked(gateways: list[Server]) -> None
     with api.Api(context.Context(dead, "t", others=(sick, well)), timeout=60) as found:
         assert found.request("GET", "/alive").content == b"fine"
         assert str(found.request("GET", "/alive").url).startswith(well), "and is asked from then on"
+
+
+@contextlib.contextmanager
+def listing(ids: list[str]) -> Iterator[api.Api]:
+    """A gateway with these submissions, newest first, in pages of two."""
+
+    class Pages(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+            begin = ids.index(query["before"][0]) + 1 if "before" in query else 0
+            page = ids[begin : begin + 2]
+            submission = m.Submission(command="true")
+            tasks = [m.Task(id=one, submission=submission, status="pending", done=False, created="") for one in page]
+            more = page[-1] if begin + 2 < len(ids) else None
+            body = m.SearchReply(tasks=tasks, next=more).model_dump_json().encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with api.Api(context.Context(f"http://127.0.0.1:{server.server_port}", "t")) as client:
+            yield client
+        server.shutdown()
+
+
+def test_the_end_of_an_id_as_pages_show_it_is_enough() -> None:
+    ids = [f"{number:017x}{end}" for number, end in enumerate(["aaaaaaa", "bbbbbbb", "ccccccc", "ddddddd", "ddddddd"])]
+    with listing(ids[:4]) as client:
+        assert client.whole_id("…ccccccc") == ids[2] and client.whole_id("3ddddddd") == ids[3]
+        assert client.whole_id(ids[0]) == ids[0] and client.whole_id("no id") == "no id", "nothing is looked for"
+        with pytest.raises(NotFoundError, match="'0000000' among your newest; give its whole id"):
+            client.whole_id("0000000")
+    with listing(ids[3:]) as client, pytest.raises(UsageError, match=r"the end of 2 ids: .*give more of it"):
+        client.whole_id("ddddddd")
+
+
+def test_whoever_stops_waiting_is_told_that_judging_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    task = m.Task(id="1" * 24, submission=m.Submission(command="true"), status="pending", done=False, created="")
+
+    class Interrupted:
+        def request(self, *_: object) -> object:
+            return types.SimpleNamespace(json=lambda: {"languages": []})
+
+        def get(self, *_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        submit.follow_handed(Interrupted(), [task], quiet=True)  # type: ignore[arg-type]
+    assert f"judging goes on without you; look with: judgectl get {task.id}" in capsys.readouterr().err.replace(
+        "\n", " "
+    )
+
+
+def test_the_version_is_told_before_anything_is_imported() -> None:
+    code = (
+        "import sys; sys.argv = ['judgectl', '--version']; from judge.ctl.start import main; main();"
+        "sys.exit(len([one for one in sys.modules if one.startswith('judge')]) > 3 or 'typer' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"judgectl {judge.__version__}\n")
 
 
 def test_when_no_gateway_answers_all_are_named() -> None:

@@ -18,8 +18,6 @@ from judge.ctl.options import Inventories, Output, VaultFiles
 from judge.errors import EXIT_FAILED, UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from judge.ctl.fleet.ansible import Sources
     from judge.ctl.fleet.journal import HostNotice
     from judge.ctl.fleet.logs import JournalEntry
@@ -78,8 +76,8 @@ def hosts(
     with fleet_of(which, needed(context.sources(inventory, vault_password_file)), timeout) as fleet:
         replies = fleet.ask(lambda _: machines.SCRIPT)
         rows = [machines.machine(member, replies[member.name]) for member in fleet.members]
-    if as_json or output == show.OutputFormat.JSON:
-        show.print_json(map(asdict, rows))
+    if as_json or not output.for_people:
+        show.print_data(output, map(asdict, rows))
     else:
         show.out.print(machines.table(rows))
     for reason in machines.reasons(rows):
@@ -102,7 +100,7 @@ def units(
     """
     from judge.ctl.fleet import units as states
 
-    as_json = as_json or output == show.OutputFormat.JSON
+    as_data = as_json or not output.for_people
     with fleet_of(which, needed(context.sources(inventory, vault_password_file)), timeout) as fleet:
 
         def look() -> list[UnitRow]:
@@ -110,20 +108,20 @@ def units(
             rows = [row for member in fleet.members for row in states.units(member, replies[member.name])]
             return sorted(rows, key=lambda row: not row.fault)
 
-        if watch and not as_json:
+        if watch and not as_data:
             _watch(lambda: states.table(look()))
             return
         rows = look()
     sentence, well = states.summary(rows)
-    if as_json:
-        show.print_json(map(asdict, rows))
+    if as_data:
+        show.print_data(output, map(asdict, rows))
     else:
         show.out.print(states.table(rows))
         show.out.say(sentence, "bold green" if well else "bold red")
     raise typer.Exit(0 if well else EXIT_FAILED)
 
 
-def _watch(table: Callable[[], Table]) -> None:
+def _watch(table: Callable[[], show.Grid]) -> None:
     """Show a table anew until Ctrl-C."""
     from rich.live import Live
 
@@ -171,7 +169,7 @@ def logs(
 
     query = entries.query(unit or [], since, lines or (None if since else 100), grep, priority)
     live: queue.Queue[journal.Item] | None = queue.Queue(journal.AHEAD) if follow else None
-    show_entry = _print_json if as_json or output == show.OutputFormat.JSON else _print_entry
+    show_entry = _print_json if as_json or not output.for_people else _print_entry
     notices: list[HostNotice] = []
     fleet = fleet_of(which, needed(context.sources(inventory, vault_password_file)), timeout)
     readers = [journal.Journal(member, fleet.jumps, query, timeout, live) for member in fleet.members]

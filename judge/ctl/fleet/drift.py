@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from judge.ctl import show
 from judge.ctl.fleet import ansible
 from judge.ctl.fleet.ansible import Sources
@@ -120,9 +118,9 @@ def differences(entry: dict[str, Any]) -> list[Difference]:
     return [Difference(host, kind, what, task=task, diff=[diff[what]] if what in diff else []) for kind, what in named]
 
 
-def table(found: Iterable[Difference]) -> Table:
+def table(found: Iterable[Difference]) -> show.Grid:
     """Host, kind, what differs, what is wanted and what there is, the task or file that says so."""
-    grid = show.grid("host", "kind", "what", "wanted", "found", "by")
+    grid = show.grid("host", "kind", "what!", "wanted…", "found…", "by…")
     for one in found:
         grid.add_row(one.host, one.kind, one.what, one.wanted, one.found, one.task)
     return grid

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from rich.table import Table
 from rich.text import Text
 
 from judge import clock
@@ -136,9 +135,9 @@ def _boot(said: Mapping[str, str]) -> str:
     return active if active in {"active", ""} else f"{active} ({sub})" if sub and sub != active else active
 
 
-def table(machines: Sequence[Machine]) -> Table:
+def table(machines: Sequence[Machine]) -> show.Grid:
     """Host, groups, address, state, system, uptime, load, free disk, release, boot."""
-    grid = show.grid("host", "groups", "address", "state", "system", "up>", "load>", "disk free>", "release", "boot")
+    grid = show.grid("host", "groups…", "address", "state!", "system", "up>", "load>", "disk free>", "release", "boot")
     releases = {row.release for row in machines if row.reachable}
     for row in machines:
         if not row.reachable:

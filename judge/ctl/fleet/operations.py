@@ -42,8 +42,8 @@ def drift(
         replies = fleet.ask(lambda _: looks.SCRIPT, root=True)
         found = [one for member in fleet.members for one in looks.of_kernel(member, replies[member.name])]
     found = [*looks.of_playbook(sources, names), *found]
-    if as_json or output == show.OutputFormat.JSON:
-        show.print_json(map(asdict, found))
+    if as_json or not output.for_people:
+        show.print_data(output, map(asdict, found))
     elif found:
         show.out.print(looks.table(found))
         show.out.say(f"{len(found)} things differ from the inventory; site.yml makes them as it says", "bold yellow")
@@ -69,8 +69,8 @@ def versions(
     with fleet_of(which, needed(context.sources(inventory, vault_password_file)), timeout) as fleet:
         replies = fleet.ask(lambda _: looks.SCRIPT, root=True)
         rows = [row for member in fleet.members for row in looks.rows(member, replies[member.name])]
-    if as_json or output == show.OutputFormat.JSON:
-        show.print_json(map(asdict, rows))
+    if as_json or not output.for_people:
+        show.print_data(output, map(asdict, rows))
     else:
         show.out.print(looks.table(rows))
     sentences = looks.sentences(rows)

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.table import Table
 from rich.text import Text
 
 from judge import kinds
@@ -130,9 +129,9 @@ def _memory(text: str | None) -> int | None:
     return value if value is not None and value < 1 << 62 else None  # systemd says 2^64-1 for what is not counted
 
 
-def table(rows: Sequence[UnitRow]) -> Table:
+def table(rows: Sequence[UnitRow]) -> show.Grid:
     """Host, unit, state, since, restarts, memory, status line."""
-    grid = show.grid("host", "unit", "state", "for>", "restarts>", "memory>", "status…")
+    grid = show.grid("host", "unit!", "state!", "for>", "restarts>", "memory>", "status¶")
     for row in rows:
         style = "bold red" if row.fault else "green" if row.active in _RUNNING else "yellow"
         state = row.active if row.sub in {"", row.active, "running"} else f"{row.active} ({row.sub})"

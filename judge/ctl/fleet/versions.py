@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rich.table import Table
 from rich.text import Text
 
 from judge import kinds
@@ -89,7 +88,7 @@ def parse(text: str, host: str) -> list[VersionRow]:
     return found
 
 
-def table(found: Sequence[VersionRow]) -> Table:
+def table(found: Sequence[VersionRow]) -> show.Grid:
     """One line for each host, one column for each thing; what still runs stands before what is installed."""
     grid = show.grid("host", *COLUMNS)
     for host in dict.fromkeys(row.host for row in found):

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import ValidationError
-from rich.table import Table
 from rich.text import Text
 
 from judge.ctl import show
@@ -224,7 +223,7 @@ def _judge(row: CaseRow, done: CheckOutcome) -> None:
         done.notes.append(f"{several(len(tests), 'case')} of data/{row.cases.folder} tried")
 
 
-def table_of(rows: Sequence[CaseRow]) -> Table:
+def table_of(rows: Sequence[CaseRow]) -> show.Grid:
     """Folder, verdict, cases."""
     grid = show.grid("cases", "verdict", "tests>")
     for row in rows:

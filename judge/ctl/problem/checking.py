@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rich.table import Table
 from rich.text import Text
 
 from judge.ctl import show
@@ -169,7 +168,7 @@ def show_line(text: str) -> str:
     return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
 
 
-def table_of(rows: Sequence[CheckRow]) -> Table:
+def table_of(rows: Sequence[CheckRow]) -> show.Grid:
     """Check, verdict, tests."""
     grid = show.grid("check", "verdict", "tests>")
     for row in rows:

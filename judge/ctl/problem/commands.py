@@ -55,7 +55,7 @@ def problem_import(
     A package without a time limit gets one by its accepted submissions, which are judged first. Exit code 4 when all
     are imported, and something could not be tried for want of an executor.
     """
-    limit, chosen, quiet = checkup.limit_of(time_limit), checkup.dialect_of(dialect), output == show.OutputFormat.JSON
+    limit, chosen, quiet = checkup.limit_of(time_limit), checkup.dialect_of(dialect), not output.for_people
     asked = ImporterWords(format=origin, memory=memory, time_limit=limit)
     how = importing.Reading(time_limit=limit, dialect=chosen, asked=asked)
     known = [how.look(path) for path in paths]
@@ -136,7 +136,7 @@ def problem_verify(
         time_limit=checkup.limit_of(time_limit),
         dialect=checkup.dialect_of(dialect),
         asked=ImporterWords(format=origin, memory=memory, time_limit=checkup.limit_of(time_limit)),
-        quiet=output == show.OutputFormat.JSON,
+        quiet=not output.for_people,
     )
     with _interruptible(), connect() as api:
         verified = verifying.verify(api, target, options)

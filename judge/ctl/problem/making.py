@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from rich.table import Table
-
 from judge.ctl import show
 from judge.ctl.api import Api
 from judge.ctl.problem.rows import ExampleRow
@@ -152,7 +150,7 @@ def _hand_in(trial: Trial, plan: Plan, batch: PlanBatch) -> _BatchRow:
     return _BatchRow(example, trial.hand_in(submission, problem=None, problem_hash=None, priority="normal"), batch)
 
 
-def _table(rows: Sequence[_BatchRow]) -> Table:
+def _table(rows: Sequence[_BatchRow]) -> show.Grid:
     grid = show.grid("tests", "verdict")
     for row in rows:
         grid.add_row(row.batch.words, show.verdict_text(row.task))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from judge.ctl import show
@@ -104,12 +103,12 @@ def left_out(path: str, language: str, why: str) -> dict[str, Any]:
     return {"submission": path, "language": language, "verdict": None, "right": None, "wrong": "", "left_out": why}
 
 
-def table_of(rows: Sequence[SubmissionRow]) -> Table:
+def table_of(rows: Sequence[SubmissionRow]) -> show.Grid:
     """Submission, language, verdict, score, expected, CPU, margin, and what is wrong."""
     scored = any(row.task.result is not None and row.task.result.score is not None for row in rows)
     score = ["score>"] if scored else []
     grid = show.grid(
-        "submission", "language", "verdict", *score, "expected", "", "max cpu>", "limit>", "margin>", "wrong…"
+        "submission", "language", "verdict!", *score, "expected!", "!", "max cpu>", "limit>", "margin>", "wrong¶"
     )
     for row in rows:
         result = row.task.result

@@ -15,7 +15,7 @@ from judge.model.problem import IoiTask, ProblemInfo, ProblemManifest, ProblemPr
 from judge.text import decimal, size
 
 
-def problems_table(infos: list[ProblemInfo]) -> Table:
+def problems_table(infos: list[ProblemInfo]) -> show.Grid:
     """A list of problems."""
     table = show.grid("problem", "title…", "kind", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
     for one in infos:
@@ -71,18 +71,18 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
             table.add_row(Text(key, style="bold"), Text(value))
     show.out.print(table)
     if manifest.task is not None and manifest.task.subtasks:
-        subtasks = show.grid("subtask", "rule", "points>", "tests>")
+        subtasks = show.grid("subtask", "rule…", "points>!", "tests>")
         for subtask in manifest.task.subtasks:
             subtasks.add_row(subtask.name, subtask.rule, decimal(subtask.points), str(len(subtask.tests)))
         show.out.print(subtasks)
     if manifest.groups:
-        groups = show.grid("group", "aggregation", "max score>", "requires")
+        groups = show.grid("group", "aggregation", "max score>!", "requires…")
         for group in manifest.groups:
             highest = "unbounded" if group.max_score is None else decimal(group.max_score)
             groups.add_row(group.name, group.aggregation, highest, ", ".join(group.require_pass))
         show.out.print(groups)
     if manifest.graders:
-        graders = show.grid("group", "on reject", "verdict", "score", "range")
+        graders = show.grid("group", "on reject", "verdict!", "score", "range")
         for one in manifest.graders:
             low, high = (
                 ("-inf" if one.low is None else decimal(one.low)),

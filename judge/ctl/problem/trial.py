@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Literal, Self, TypeVar
 
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from judge import clock
@@ -121,7 +120,7 @@ class Trial:
             self.api.timeout = before
             self._open.clear()
 
-    def follow(self, rows: Sequence[R], table: Callable[[Sequence[R]], Table], *, quiet: bool) -> list[R]:
+    def follow(self, rows: Sequence[R], table: Callable[[Sequence[R]], show.Grid], *, quiet: bool) -> list[R]:
         """Follow rows to their ends, on a terminal in a live table; those that were judged, in their order."""
         waiting = {row.task.id: row for row in rows if not row.task.done}
         lost = _Lost(self.api)
