@@ -73,10 +73,10 @@ class SubmitForm:
 
         Chosen files count more than the text area; a single text lands in it.
         """
-        self.chosen = uploads[0].name if uploads else ""
         if len(uploads) > 1 or any(handed.is_archive(one.name, one.data) for one in uploads):
             return self._of_files(uploads, limits)
         upload = next(iter(uploads), None)
+        self.chosen = upload.name if upload else ""
         if upload is not None and self._outputs() and guess(PurePosixPath(upload.name).name, load_table(None)) is None:
             return self._of_files(uploads, limits)
         if upload is None or upload.length > limits.source_bytes or is_text(upload.data):
