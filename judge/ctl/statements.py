@@ -53,6 +53,7 @@ def convert(api: Api, package: Package, *, patience: float = 120.0) -> list[str]
             made[one.main] = _StatementConversion(api, package, one, patience).run()
         except ConversionError as exc:
             notes.append(f"{one.main}: is offered as a download, not as a page: {exc}")
+            made[one.main] = one.model_copy(update={"why": str(exc)})
     if made:
         told = [made.get(one.main, one) for one in package.manifest.statements]
         package.manifest = package.manifest.model_copy(update={"statements": told})

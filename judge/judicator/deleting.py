@@ -103,13 +103,17 @@ class Deleting:
 
     async def submission(self, request: TaskRef, peer: Peer) -> Deleted:
         """Delete a finished submission. ConflictError unless it is finished and in no open rejudging."""
+        try:
+            return await self.remove(request)
+        except NotFoundError:
+            if peer.again:
+                return Deleted(deleted=0)
+            raise
+
+    async def remove(self, request: TaskRef) -> Deleted:
+        """Delete a finished submission; errors as `submission`."""
         while True:
-            try:
-                doc = await self._submission(request.id)
-            except NotFoundError:
-                if peer.again:
-                    return Deleted(deleted=0)
-                raise
+            doc = await self._submission(request.id)
             refusal = _why_not(doc)
             if refusal is not None:
                 raise ConflictError(refusal)
@@ -137,9 +141,8 @@ class Deleting:
         doc = await self._db.find(self._db.problems, {"_id": name})
         if doc is None:
             raise NotFoundError(f"there is no problem '{name}'")
-        waiting = await self._db.tasks.count_documents(
-            {"problem.name": name, "done": False}, limit=_COUNT, comment=_LOOK
-        )
+        submitted = {"problem.name": name, "done": False, "submission.check": {"$ne": "statements"}}
+        waiting = await self._db.tasks.count_documents(submitted, limit=_COUNT, comment=_LOOK)
         if waiting:
             return doc, f"{waiting} submissions to problem '{name}' wait or run; let them end, or cancel them"
         opened = await self._db.rejudgings.find_one({"settled": False, "problems.name": name}, {"_id": 1})

@@ -228,12 +228,19 @@ class ProblemDocument(TypedDict, total=False):
 
 
 class ManifestDocument(TypedDict):
-    """One content of a problem, by hash (collection `manifests`). `unused`: from then on retention may remove it."""
+    """One content of a problem, by hash (collection `manifests`). `unused`: from then on retention may remove it.
+
+    `pages` is the blob of its rendered statements, by `rendering` (judge.model.statements.RENDERING); `tries` is how
+    often they could not be rendered.
+    """
 
     _id: NotRequired[str]
     name: str
     blobs: list[str]
     imported: datetime.datetime
+    pages: NotRequired[str]
+    rendering: NotRequired[int]
+    tries: NotRequired[int]
     unused: NotRequired[datetime.datetime]
 
 

@@ -42,6 +42,7 @@ from judge.judicator.rejudging.progress import Rejudgings
 from judge.judicator.rejudging.reruns import Reruns
 from judge.judicator.replica import Replica
 from judge.judicator.service import Parts, Service
+from judge.judicator.statements import Statements
 from judge.judicator.status import StatusReader
 from judge.judicator.tasks.lifecycle import Tasks
 from judge.judicator.work import WorkCounter
@@ -120,6 +121,8 @@ class Judicator:
             building=lambda: self.building,
         )
         self.service = self._service()
+        self.statements = Statements(self.database, self.service.add, self.deleting.remove)
+        self.service.problems.render = self.statements.pages
         self.dispatcher = Dispatcher(
             self._table(), self.audit, self.forward, leads=lambda: self.tasks.assigner.epoch is not None
         )
@@ -175,6 +178,7 @@ class Judicator:
                 service.problems.verified, audit.of("problem.verify", "problem", "hash", "right")
             ),
             "problem_verification": Entry(service.problems.verification),
+            "problem_statements": Entry(self.statements.pages),
             "blobs_missing": Entry(self.blobs.wanted),
             # rejudgings
             "rejudge_preview": Entry(rejudgings.preview),

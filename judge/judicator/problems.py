@@ -7,13 +7,13 @@ import contextlib
 import datetime
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from pydantic import ValidationError
 from pymongo.errors import DuplicateKeyError
 
 from judge import clock, failpoint
-from judge.errors import FieldError, NotFoundError, PackageError, TooLargeError
+from judge.errors import FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
 from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database
 from judge.judicator.documents import ManifestDocument, ProblemDocument, iso
@@ -22,8 +22,10 @@ from judge.model.base import first_fault
 from judge.model.deleting import ProblemName
 from judge.model.messages import Empty, Limits
 from judge.model.problem import FileIndex, ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply
+from judge.model.statements import PagesRequest
 from judge.model.verification import Verification, VerificationReply
 from judge.mongodb.store import Bson
+from judge.problems.statements import text_of
 from judge.rpc.faults import check_values
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class Problems:
     """The problems that submissions are judged against."""
 
     def __init__(self, database: Database, blobs: Blobs) -> None:
+        self.render: Callable[[PagesRequest], Awaitable[object]]
         self._db = database
         self._blobs = blobs
         self._uploaded: OrderedDict[str, ProblemDocument] = OrderedDict()
@@ -91,7 +94,7 @@ class Problems:
             # Retention may have been about to remove it; what it removed is checked and written again.
             if await self._db.find(self._db.manifests, {"_id": sha}, {"_id": 1}) is not None:
                 return known
-        known = self._uploaded[sha] = await self._keep(sha)
+        known = self._uploaded[sha] = (await self._keep(sha))[0]
         self._uploaded.move_to_end(sha)
         while len(self._uploaded) > _UPLOADED:
             self._uploaded.popitem(last=False)
@@ -102,14 +105,18 @@ class Problems:
 
         NotFoundError: no such manifest; PackageError: it cannot be judged; FieldError: blobs it names are missing.
         """
-        doc = await self._keep(request.manifest)
+        doc, manifest = await self._keep(request.manifest)
         name = doc.pop("_id")
         await self._switch(name, doc)
+        if any(text_of(one) is not None for one in manifest.statements):
+            # Else they are rendered on their first view.
+            with contextlib.suppress(JudgeError):
+                await self.render(PagesRequest(problem=name, hash=doc["hash"]))
         log.info("problem '%s' imported: %d tests, manifest %s", name, doc["tests"], request.manifest)
         return _info({"_id": name, **doc})
 
-    async def _keep(self, sha: str) -> ProblemDocument:
-        """Check an uploaded manifest and write down what it refers to; the document of its problem."""
+    async def _keep(self, sha: str) -> tuple[ProblemDocument, ProblemManifest]:
+        """Check an uploaded manifest and write down what it refers to; the document of its problem, and itself."""
         size = await self._blobs.size(sha)
         if size is None:
             raise NotFoundError(f"there is no blob {sha}; upload the manifest first")
@@ -126,11 +133,15 @@ class Problems:
                 "types and languages"
             )
         kept: ManifestDocument = {"name": manifest.name, "blobs": sorted({sha, *needed}), "imported": now}
+        before = await self._db.manifests.find_one({"_id": sha}, {"pages": 1, "rendering": 1})
+        if before is not None and "pages" in before and not await self._blobs.missing({before["pages"]}):
+            kept |= {"pages": before["pages"], "rendering": before["rendering"]}
+            kept["blobs"].append(before["pages"])
         failpoint.hit("import-checked")
         await self._db.manifests.replace_one({"_id": sha}, kept, upsert=True)
         # Retention may have removed a blob since the first look; from here on it sees that this manifest refers to it.
         await self._there(manifest, {sha, *needed})
-        return doc
+        return doc, manifest
 
     async def _there(self, manifest: ProblemManifest, needed: set[str]) -> None:
         """FieldError unless these blobs are stored."""

@@ -141,10 +141,10 @@ class Submission(Message):
         default=None,
         description="admins only: judge against this uploaded manifest, which need not be a problem's current one",
     )
-    check: Literal["inputs", "answers"] | None = Field(
+    check: Literal["inputs", "answers", "statements"] | None = Field(
         default=None,
         description="admins only: in place of a program the package's input validators run on each test's input, "
-        "or its output validator on each test's answer",
+        "or its output validator on each test's answer, or its statements are rendered",
     )
     tool: Literal["pandoc", "pdftocairo"] | None = Field(
         default=None, description="admins only: a program that `command` calls; only executors that have it take it"
@@ -391,7 +391,7 @@ class Completed(Message):
 
 
 # Abilities that a task may want of an executor beside its language, and that an executor of an older release lacks.
-ABILITIES: Final = frozenset({"check", "files", "options"})
+ABILITIES: Final = frozenset({"check", "files", "options", "statements"})
 # Programs that some executors have, and that make pages of statements: among their abilities, by the same names.
 TOOLS: Final = frozenset({"pandoc", "pdftocairo"})
 

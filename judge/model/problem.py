@@ -182,13 +182,14 @@ class Statement(Message):
     """The statement in one language (`en`, `pt-BR`). `files` are all that it needs, `main` among them, by name.
 
     `title` is the problem's name in that language, where it has one of its own.
-    `html` is what a LaTeX source became at import; None: it could not be turned into HTML, or need not be.
+    `html` is what a LaTeX source became at import; None: it could not be turned into HTML (`why`), or need not be.
     """
 
     language: str
     main: FileName
     files: dict[FileName, Sha256]
     html: Sha256 | None = None
+    why: str = ""
     title: str = ""
 
 
@@ -301,8 +302,10 @@ class ProblemManifest(Message):
         """The traits of its types together."""
         return together(self.type)
 
-    def programs(self, check: Literal["inputs", "answers"] | None = None) -> list[ProblemProgram]:
+    def programs(self, check: Literal["inputs", "answers", "statements"] | None = None) -> list[ProblemProgram]:
         """The programs of the package that judging runs, or a check of its inputs or answers."""
+        if check == "statements":
+            return []
         if check == "inputs":
             return self.input_validators
         if check == "answers":

@@ -92,6 +92,7 @@ def manifest_bytes(manifest: ProblemManifest) -> bytes:
     silent: tuple[tuple[str, dict[str, Any]], ...] = (
         ("tests", {"flags": None, "args": [], "files": {}, "input_flags": []}),
         ("graders", {"custom": False, "flags": [], "own_score": False}),
+        ("statements", {"why": ""}),
     )
     for field_name, nothing in silent:
         for part in data.get(field_name, []):

@@ -89,6 +89,19 @@ def kind_of(name: str) -> str:
     return _SUFFIXES.get(suffix, suffix)
 
 
+def text_of(statement: Statement) -> str | None:
+    """The blob of the text of which a page is made; None for a statement that is only a file to look at or to keep."""
+    kind = kind_of(statement.main)
+    if kind == "pdf":
+        return None
+    return statement.html or (statement.files.get(statement.main) if kind != "tex" else None)
+
+
+def address(problem: str, sha: str) -> str:
+    """The address at which gateways hand out a file of a problem."""
+    return f"/api/v1/problems/{problem}/files/{sha}"
+
+
 def language_of(code: str) -> str:
     """A language code as it is written: `en`, `pt-BR`, `zh-Hans`."""
     first, _, rest = code.replace("_", "-").partition("-")

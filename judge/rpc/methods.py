@@ -26,6 +26,7 @@ from judge.model.figures import FiguresReply, FiguresRequest, HistoryReply, Hist
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.model.several import Outcomes, SeveralAdds, TasksReply, TasksRequest
+from judge.model.statements import PagesReply, PagesRequest
 from judge.model.streaming import ChangesReply, ChangesRequest
 from judge.model.verification import Verification, VerificationReply
 from judge.rpc.session import SessionBegin, SessionEnd
@@ -98,6 +99,7 @@ METHODS: dict[str, Method] = {
     "problem_import": Method(ProblemImport, ProblemInfo, _PEOPLE, _UNKNOWN, reads=False),
     "problem_verified": Method(Verification, m.Empty, _PEOPLE, _UNKNOWN, reads=False),
     "problem_verification": Method(ProblemName, VerificationReply, _PEOPLE, _UNKNOWN, reads=True),
+    "problem_statements": Method(PagesRequest, PagesReply, _PEOPLE, _UNKNOWN, reads=False),
     "rejudge_preview": Method(rejudging.RejudgeFilter, rejudging.RejudgePreview, _PEOPLE, _REFUSED, reads=True),
     "rejudge_start": Method(rejudging.RejudgeStart, rejudging.Rejudging, _PEOPLE, (*_REFUSED, EmptyError), reads=False),
     "rejudgings": Method(rejudging.RejudgingsRequest, rejudging.RejudgingsReply, _PEOPLE, reads=True),

@@ -17,6 +17,7 @@ from tests.support.gateway import ADMIN, USER
 from tests.support.judicators import accepted
 from tests.support.pages import interactive, problem, statement
 from tests.support.servers import wait_for
+from tests.support.statements import render_statements
 
 pytestmark = pytest.mark.browser
 
@@ -46,9 +47,9 @@ def people(world):
 
     put = client.put_blob
     caves = bring(problem(put))
-    bring(interactive(put))
     evil = statement(put, "en", "problem.md", EVIL.encode(), files={"map.svg": MAP})
-    bring(problem(put, "evil", title="Evil", statements=[evil]))
+    others = bring(interactive(put)), bring(problem(put, "evil", title="Evil", statements=[evil]))
+    render_statements(client, one, caves, *others)
     rows = [
         VerifiedRow(
             submission="accepted/bfs.py", language="python3", verdict="AC", expected="AC", cpu=0.81, limit=2.0,

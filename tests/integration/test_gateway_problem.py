@@ -10,6 +10,7 @@ import pytest
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply
 from judge.model.problem import ProblemInfo, ProblemsReply
+from judge.model.statements import PagesReply
 from judge.model.verification import Verification, VerificationReply, VerifiedRow
 from judge.problems.package import manifest_bytes
 from tests.support.gateway import (
@@ -114,7 +115,7 @@ def test_the_page_has_all_that_one_needs_to_solve_it(ada):
     assert seen.index("Sample input 1") < seen.index("In the first sample") < seen.index("Sample input 2")
     assert seen.index("Sample input 2") < seen.index("Scoring") < seen.index("Sample input 3")
     assert "<math" in page.text and "{{" not in page.text and "$" not in seen
-    assert 'name="problem" value="caves"' in page.text
+    assert 'action="/problems/caves"' in page.text
 
 
 def test_the_policy_of_the_page_allows_its_pdf_and_nothing_more(ada):
@@ -179,6 +180,22 @@ def test_what_cannot_be_shown_is_one_sentence_beside_all_else(app, prepare, judi
     assert page.status_code == 200
     assert "The statement cannot be shown here: the statement has elements in elements" in words(page)
     assert "Its source can be had" in words(page) and "Sample input 1" in words(page)
+
+
+def test_a_statement_that_is_being_rendered_is_shown_by_the_next_load(app, prepare, judicator):
+    prepare(problem(judicator.put, title="Deep Caves"))
+    judicator.answers["problem_statements"] = PagesReply()
+    browser, person = Browser(app.test_client(), USER), Person(app.test_client(), USER)
+    page = browser.get("/problems/caves?language=en")
+    assert "The statement is being prepared" in words(page) and '<meta http-equiv="refresh"' in page.text
+    assert "Sample input 1" in words(page) and "Its source can be had" in words(page)
+    told = check(person("GET", "/problems/caves/statement?language=en"), 200, "statement")
+    assert told["preparing"] and told["html"] is None and told["why"] == ""
+    judicator.answers["problem_statements"] = PagesReply(why="the sandbox has no Python")
+    assert "cannot be shown here: the sandbox has no Python." in words(browser.get("/problems/caves?language=en"))
+    del judicator.answers["problem_statements"]
+    page = browser.get("/problems/caves?language=en")
+    assert "You walk" in words(page) and '<meta http-equiv="refresh"' not in page.text
 
 
 def test_an_interactive_sample_is_a_dialogue(app, prepare, judicator):

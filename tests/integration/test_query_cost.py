@@ -37,6 +37,7 @@ from judge.model.rejudging import (
     RejudgingsRequest,
 )
 from judge.model.several import TasksRequest
+from judge.model.statements import PagesRequest
 from judge.model.streaming import ChangesRequest
 from judge.model.verification import Verification
 from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
@@ -271,6 +272,7 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
     user = "new"
     some = people.call("search", m.SearchRequest(user=user, limit=3), m.SearchReply).tasks
     by = RejudgeAct(id=1000, user="root", key="k")
+    content = big.db.problems.find_one({"_id": "small"})["hash"]
     return {
         "figures": [FiguresRequest(), FiguresRequest(span="day")],
         "tasks": [TasksRequest(ids=[*(one.id for one in some), "0" * 24])],
@@ -288,8 +290,9 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "audit_note": [Note(action="login")],
         "audit_tokens": [TokensSeen(tokens=[])],
         "audit": [AuditQuery(), AuditQuery(actor="root"), AuditQuery(action="rejudging."), AuditQuery(object="none")],
-        "problem_verified": [Verification(problem="small", hash=big.db.problems.find_one({"_id": "small"})["hash"])],
+        "problem_verified": [Verification(problem="small", hash=content)],
         "problem_verification": [ProblemName(name="small")],
+        "problem_statements": [PagesRequest(problem="small", hash=content)],
         "changes": [ChangesRequest()],
         "webhook_add": [WebhookAdd(name="w", url="http://none.example/")],
         "webhooks": [m.Empty()],

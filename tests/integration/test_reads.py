@@ -27,6 +27,7 @@ from judge.model.rejudging import (
     RejudgingsRequest,
 )
 from judge.model.several import TasksRequest
+from judge.model.statements import PagesRequest
 from judge.model.streaming import ChangesRequest
 from judge.model.verification import Verification
 from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
@@ -87,6 +88,7 @@ def requests(world: World) -> dict[str, m.Message]:
     # The first who looks at a rejudging after its last verdict notes that it is finished, as the leader would.
     wait_for(lambda: show(people, first.id).state == "finished", what="a finished rejudging")
     waiting = people.call("add", source("waiting"), m.AddReply).task.id
+    import_other = upload(people, manifest(people, "other"))
     return {
         "ping": m.Empty(),
         "get": m.GetRequest(id=waiting, wait=0.1, version=99),
@@ -124,7 +126,8 @@ def requests(world: World) -> dict[str, m.Message]:
         "add": source("new"),
         "cancel": m.TaskRef(id=waiting),
         "drain": DrainRequest(executor="e1", drain=True),
-        "problem_import": upload(people, manifest(people, "other")),
+        "problem_import": import_other,
+        "problem_statements": PagesRequest(problem="other", hash=import_other.manifest),
         "rejudge_apply": RejudgeAct(id=first.id, user="root", key="a"),
         "rejudge_start": RejudgeStart(filter=RejudgeFilter(ids=[other]), reason="r", user="root"),
         "rejudge_cancel": RejudgeAct(id=first.id + 1, user="root", key="c"),

@@ -11,10 +11,14 @@ import pytest
 from judge.ctl import statements
 from judge.ctl.api import Api
 from judge.ctl.context import from_file
-from judge.gateway.statements.fragment import StatementText, render
+from judge.ctl.problem import importing
+from judge.gateway.api.problems import StatementReply
+from judge.model.problem import ProblemImport, ProblemInfo
 from judge.problems.package import Package, read_package
+from judge.statements.fragment import StatementText, render
 from tests.support.cluster import Cluster, processes_of, running
 from tests.support.pages import pdf, png
+from tests.support.servers import wait_for
 
 pytestmark = [
     pytest.mark.root,
@@ -96,6 +100,22 @@ def test_kattis_and_polygons_statements_become_pages(api: Api, tmp_path: Path) -
         assert found.read(picture).startswith(b"\x89PNG")
         # A statement that is done is not done again.
         assert statements.convert(api, found) == [] and found.manifest.statements[0].files["plan.pdf.png"] == picture
+
+
+def test_statements_are_rendered_at_import_and_their_pages_are_kept(api: Api, tmp_path: Path) -> None:
+    def statement(kind: str) -> dict[str, object]:
+        return api.call(StatementReply, "GET", f"/problems/echo/statement?kind={kind}").model_dump()
+
+    files = {"problem.en.md": b"Shout $n$ <script>1</script>", "problem.en.tex": b"\\unknown{"}
+    with package(tmp_path, files) as found:
+        info = importing.register(api, importing.try_out(api, found, check=False, page=True).manifest)
+    wait_for(lambda: not statement("md")["preparing"], what="the page of a statement")
+    assert "Shout <math" in str(statement("md")["html"]) and "script" not in str(statement("md")["html"])
+    assert statement("tex")["html"] is None and statement("tex")["why"]
+    assert not [one for one in api.search(problem="echo").tasks if one.submission.check == "statements"]
+    # Whoever has the blobs only imports the same content again: nothing is rendered again.
+    assert api.call(ProblemInfo, "POST", "/problems", body=ProblemImport(manifest=info.hash)).hash == info.hash
+    assert not statement("md")["preparing"]
 
 
 @pytest.mark.parametrize(

@@ -41,12 +41,15 @@ from judge.gateway.auth import token_digest
 from judge.model import messages as m
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
 from judge.model.people import Credentials, CredentialState, CredentialStates, UserRef
+from judge.model.problem import ProblemManifest
 from judge.model.several import TasksReply, TasksRequest
+from judge.model.statements import PagesReply, PagesRequest
 from judge.rpc import pki
 from judge.rpc.server import Server
 from judge.rpc.session import SessionBegin, SessionEnd
 from tests.support.ansible import GROUPS, render, variables
 from tests.support.servers import free_port, program, wait_for
+from tests.support.statements import pages_of
 
 ADMIN, USER, OTHER = "admin-token-of-tests", "user-token-of-tests", "other-token-of-tests"
 PEOPLE = [("root", "admin", ADMIN), ("ada", "user", USER), ("bob", "user", OTHER)]
@@ -121,6 +124,7 @@ class Prepared:
             "session_end": self._end,
             "credentials": self._credentials,
             "user": self._no_account,
+            "problem_statements": self._statements,
         }
         self.address = f"127.0.0.1:{free_port()}"
         pki.make_ca(self.pki)
@@ -159,6 +163,11 @@ class Prepared:
             sessions=[state(self.live.get(digest)) for digest in asked.sessions],
             names=[state(name) for name in asked.names],
         )
+
+    def _statements(self, asked: PagesRequest) -> PagesReply:
+        """The pages of a problem's statements, as an executor makes them, but in this process."""
+        manifest = ProblemManifest.model_validate_json(self.blobs.data[asked.hash])
+        return PagesReply(pages=self.put(pages_of(manifest, self.blobs.data.__getitem__)))
 
     @staticmethod
     def _no_account(one: UserRef) -> m.Message:

@@ -55,6 +55,7 @@ from tests.support import judicators
 from tests.support.judicators import Executor, World, accepted
 from tests.support.receivers import receiving
 from tests.support.servers import wait_for
+from tests.support.statements import render_statements
 
 FLAGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -547,7 +548,7 @@ def furnish(world: World) -> dict[str, str]:
     client, executor = world.client(), world.executor("executor-1", slots=4, languages=LANGUAGES)
     executor.report(vacant=0)
     _people(client)
-    _problems(client)
+    _problems(client, executor)
     _executors(world)
     now = minute(clock.wall())
     led = [number for number in range(2, 1440) if number not in range(30, 34)]  # the newest minute is still counted
@@ -584,13 +585,13 @@ def _people(client: RpcClient) -> None:
         client.call("token_create", wanted, p.TokenInfo)
 
 
-def _problems(client: RpcClient) -> None:
+def _problems(client: RpcClient, executor: Executor) -> None:
     def bring(manifest: object) -> ProblemInfo:
         blob = client.put_blob(manifest_bytes(manifest))
         return client.call("problem_import", ProblemImport(manifest=blob), ProblemInfo)
 
     caves = bring(problem(client.put_blob))
-    bring(interactive(client.put_blob))
+    render_statements(client, executor, caves, bring(interactive(client.put_blob)))
     rows = [
         VerifiedRow(submission="accepted/bfs.py", language="python3", verdict="AC", expected="AC", cpu=0.81,
                     limit=2.0, margin=2.5),

@@ -13,13 +13,14 @@ from typing import Any
 
 import judge.gateway.statements
 import judge.problems
+import judge.statements
 
 kinds = importlib.import_module("re._constants")
 parser = importlib.import_module("re._parser")
 
 SIZE = 24 * 1024
 SECONDS = 0.5
-PACKAGES = (judge.problems, judge.gateway.statements)
+PACKAGES = (judge.problems, judge.gateway.statements, judge.statements)
 
 
 def patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:
@@ -141,7 +142,7 @@ def searches(name: str) -> bool:
 
 
 # Patterns that are tried once, at the beginning of a whole statement.
-BEGINNINGS = {"gateway.statements.fragment._FIRST[0]"}
+BEGINNINGS = {"statements.fragment._FIRST[0]"}
 
 
 def slow_texts(name: str, pattern: re.Pattern[Any]) -> list[str]:

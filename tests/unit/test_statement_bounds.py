@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import signal
-import subprocess
+import json
 import time
 from html.parser import HTMLParser
 
@@ -13,10 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import PackageError, UnavailableError
-from judge.gateway.statements import child, formulas, fragment, pictures, renderer, shown
-from judge.gateway.statements.fragment import StatementText, render
+from judge.errors import PackageError
+from judge.executor.slot.packaged.rendering import SOURCE_BYTES
+from judge.gateway.statements import pictures, shown
 from judge.gateway.statements.pictures import harmless_svg, look_at
+from judge.statements import formulas, fragment, program
+from judge.statements.fragment import StatementText, render
 
 EMPTY = {"br", "col", "hr", "img", "wbr"}
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">{}</svg>'
@@ -102,59 +103,14 @@ def test_lengths_of_honest_formulas_stay():
         assert kept in built
 
 
-# --- the process that makes them ------------------------------------------------------------------------------------
-
-
-def _ends(monkeypatch, code=0, out=b"", error=None):
-    def run(command, **_):
-        if error is not None:
-            raise error
-        return subprocess.CompletedProcess(command, code, out, b"")
-
-    monkeypatch.setattr(renderer.subprocess, "run", run)
-
-
-@pytest.mark.parametrize(
-    ("code", "error"),
-    [(-signal.SIGKILL, None), (1, None), (0, None), (0, OSError("no process")),
-     (0, subprocess.TimeoutExpired("python", 12))],
-)  # fmt: skip
-def test_what_passes_is_not_remembered(monkeypatch, code, error):
-    one = renderer.Renderer()
-    with monkeypatch.context() as patch:
-        _ends(patch, code, error=error)
-        with pytest.raises(UnavailableError):
-            one.render(StatementText(kind="txt", text="x"))
-    assert one.render(StatementText(kind="txt", text="x")).pieces
-
-
-def test_too_much_time_is_remembered(monkeypatch):
-    one = renderer.Renderer()
-    with monkeypatch.context() as patch:
-        _ends(patch, -signal.SIGXCPU)
-        with pytest.raises(PackageError, match="takes too long"):
-            one.render(StatementText(kind="txt", text="x"))
-    with pytest.raises(PackageError, match="takes too long"):
-        one.render(StatementText(kind="txt", text="x"))
-
-
-def test_a_child_at_its_end_dies_by_the_signal_that_says_so(monkeypatch):
-    bounds = {}
-    monkeypatch.setattr(child.resource, "setrlimit", bounds.__setitem__)
-    monkeypatch.setattr(child.sys, "stdin", None)
-    with pytest.raises(AttributeError):
-        child.main()
-    soft, hard = bounds[child.resource.RLIMIT_CPU]
-    assert soft == child.CPU_SECONDS < hard
+# --- the program that renders them ----------------------------------------------------------------------------------
 
 
 def test_a_text_that_needs_too_much_memory_is_a_refusal(monkeypatch, capsys):
-    monkeypatch.setattr(child.resource, "setrlimit", lambda *_: None)
-    asked = StatementText(kind="txt", text="x").model_dump_json().encode()
-    monkeypatch.setattr(child.sys, "stdin", type("In", (), {"buffer": io.BytesIO(asked)}))
-    monkeypatch.setattr(child, "render", lambda _: (_ for _ in ()).throw(MemoryError))
-    assert child.main() == 2
-    assert "too much memory" in capsys.readouterr().out
+    monkeypatch.setattr(program.sys, "stdin", io.StringIO(json.dumps({"kind": "txt", "text": "x"})))
+    monkeypatch.setattr(program, "render", lambda _: (_ for _ in ()).throw(MemoryError))
+    program.main()
+    assert "too much memory" in json.loads(capsys.readouterr().out)["why"]
 
 
 @pytest.mark.parametrize("kind", ["html", "md"])
@@ -166,7 +122,7 @@ def test_a_text_that_needs_too_much_memory_is_a_refusal(monkeypatch, capsys):
 )  # fmt: skip
 def test_the_patterns_of_statements_take_no_time(kind, part):
     """The largest statement of a part again and again: what looks for drawings took the cube of its length."""
-    text = (part * renderer.SOURCE_BYTES)[: renderer.SOURCE_BYTES]
+    text = (part * SOURCE_BYTES)[:SOURCE_BYTES]
     begin = time.process_time()
     raw = text
     for pattern in (fragment._SAMPLES, fragment._STYLED, fragment._SIZED):

@@ -26,6 +26,7 @@ from judge.executor.slot.made import made_fault
 from judge.executor.slot.memory_budget import JobLimits
 from judge.executor.slot.packaged.built import BuildError
 from judge.executor.slot.packaged.checking import Checking
+from judge.executor.slot.packaged.rendering import Rendering
 from judge.executor.slot.parallel.shared import SharedJudge
 from judge.executor.slot.program import Box, Program, shorter
 from judge.executor.slot.runner import Cancelled
@@ -34,6 +35,7 @@ from judge.executor.slot.testing import Judges
 from judge.executor.verdict import Ruling, compile_verdict, judge_error, unfit_verdict, usage
 from judge.languages import handed
 from judge.model.messages import Completed, Limits, Result, Verdict
+from judge.model.problem import ProblemManifest
 from judge.sandbox.types import Command, RunOutcome
 
 log = logging.getLogger(__name__)
@@ -100,6 +102,8 @@ class Judging:
 
     def _judge(self) -> Verdict:
         attempt = self._attempt
+        if self._job.data is not None and self._job.assignment.submission.check == "statements":
+            return self._render(self._job.data.manifest)
         if self._job.data is not None and self._job.assignment.submission.check is not None:
             return self._ruled(Checking(attempt, self._result).run(self._job.data.manifest))
         limits = attempt.limits()
@@ -133,6 +137,14 @@ class Judging:
             judges = stack.enter_context(contextlib.closing(attempt.judges(limits)))
             judges.build()
             return self._run_all(box, program, judges, limits)
+
+    def _render(self, manifest: ProblemManifest) -> Verdict:
+        """Render the problem's statements; their pages are the task's whole output."""
+        pages = Rendering(self._attempt).pages(manifest)
+        path = self._means.outputs / f"{self._finished.claim}.out"
+        path.write_text(pages.model_dump_json(), encoding="utf-8")
+        self._finished.output = str(path)
+        return Verdict.AC
 
     def _judge_answers(self, limits: JobLimits) -> Verdict:
         """Judge the files that were handed in as the output for tests: nothing of them is run."""

@@ -21,6 +21,7 @@ from judge.executor.storage.blobs import BlobCache
 from judge.model.base import first_fault
 from judge.model.messages import Assignment
 from judge.model.problem import ProblemManifest
+from judge.problems.statements import text_of
 from judge.rpc.client import RpcClient
 
 # Tries to get a task's data while no judicator answers; after them the task is given back.
@@ -70,7 +71,10 @@ class BlobClient:
             if assignment.problem is not None:
                 pinned = stack.enter_context(self._cache.pinned([assignment.problem.hash]))
                 manifest = read_manifest(pinned[assignment.problem.hash])
-                files = stack.enter_context(self._cache.pinned(sorted(manifest.blobs())))
+                wanted = manifest.blobs()
+                if assignment.submission.check == "statements":
+                    wanted = {sha for one in manifest.statements if (sha := text_of(one)) is not None}
+                files = stack.enter_context(self._cache.pinned(sorted(wanted)))
                 found.data = Data(manifest=manifest, files={sha: str(path) for sha, path in files.items()})
             names = [
                 blob

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from flask import Response, request
 from pydantic import Field, ValidationError
 
-from judge.errors import FieldError, NotFoundError, PackageError
+from judge.errors import FieldError, NotFoundError
 from judge.gateway import disclosure
 from judge.gateway.api.routes import BINARY, BYTES, Call, Reply, Route, Services, streamed
 from judge.gateway.cluster import Cluster
@@ -20,7 +20,7 @@ from judge.model import messages as m
 from judge.model.deleting import ProblemName
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemsReply, Statement
 from judge.model.verification import Verification, VerificationReply
-from judge.problems.statements import kind_of
+from judge.problems.statements import kind_of, text_of
 
 # A file's address names its content, so a browser may keep it; others than the one who asked may not.
 _KEEP = "private, max-age=86400, immutable"
@@ -80,13 +80,14 @@ class StatementQuery(m.Message):
 class StatementReply(m.Message):
     """A statement as harmless HTML, with `<div data-sample="NAME">` where samples belong; `why` says why there is none.
 
-    Pictures in it are to be had under the same API.
+    With `preparing` an executor is making it: ask again. Pictures in it are to be had under the same API.
     """
 
     language: str
     kind: str
     file: m.Sha256
     html: str | None = None
+    preparing: bool = False
     why: str = ""
 
 
@@ -143,7 +144,7 @@ def _problem(call: Call) -> m.Message:
                 kind=kind_of(one.main),
                 name=one.main,
                 file=one.files[one.main],
-                html=one.html is not None or kind_of(one.main) in {"md", "html", "txt"},
+                html=text_of(one) is not None,
             )
             for one in view.statements
         ],
@@ -165,13 +166,12 @@ def _statement(call: Call) -> m.Message:
     reply = StatementReply(
         language=statement.language, kind=kind_of(statement.main), file=statement.files[statement.main]
     )
-    try:
-        made = call.services.shown.fragment(view, statement)
-    except PackageError as exc:
-        return reply.model_copy(update={"why": str(exc)})
+    page = call.services.shown.page(view, statement)
+    if page is None or page.why:
+        return reply.model_copy(update={"preparing": page is None, "why": page.why if page is not None else ""})
     left = [one.name.removeprefix("sample/") for one in view.samples]
-    text = made.pieces[0]
-    for wanted, piece in zip(made.samples, made.pieces[1:], strict=True):
+    text = page.pieces[0]
+    for wanted, piece in zip(page.samples, page.pieces[1:], strict=True):
         count = 1 if wanted == "next" else len(left)
         text += "".join(f'<div data-sample="{html.escape(name)}"></div>' for name in left[:count]) + piece
         left = left[count:]
@@ -230,7 +230,7 @@ ROUTES: list[Route] = [
     Route("GET", "/problems/<name>", "problem", "One problem, with its statements, samples and attachments", _problem,
           "user", ProblemDetails, calls=("problems",)),
     Route("GET", "/problems/<name>/statement", "statement", "A problem's statement as HTML", _statement, "user",
-          StatementReply, query=StatementQuery, calls=("problems",)),
+          StatementReply, query=StatementQuery, calls=("problems", "problem_statements")),
     Route("GET", "/problems/<name>/files/<sha>", "problem_file", "A file of a statement, a sample or an attachment",
           _file, "user", BYTES, also={304: "If-None-Match names this content"}, calls=("problems",)),
     Route("GET", "/problems/<name>/verification", "verification", "The outcome of verifying a problem", _verification,

@@ -9,24 +9,25 @@ from typing import Any
 from flask import Response, g, redirect, render_template, request, url_for
 from markupsafe import Markup
 
-from judge.errors import JudgeError, PackageError, UnavailableError
+from judge.errors import JudgeError
 from judge.gateway.api import handlers as api
 from judge.gateway.api import problems as details
 from judge.gateway.api import seen
 from judge.gateway.api.routes import Services
 from judge.gateway.pages import forms, submitting
 from judge.gateway.policy import content_policy
-from judge.gateway.statements.fragment import Fragment
 from judge.gateway.statements.pictures import interaction
 from judge.gateway.statements.shown import View
 from judge.languages.table import load_table, more_than
 from judge.model import messages as m
 from judge.model.problem import LimitOrigin, Statement
+from judge.model.statements import Page
 from judge.model.verification import Verification
 from judge.problems.statements import kind_of
 from judge.text import decimal
 
 _LATEST = 5
+PREPARING = "The statement is being prepared; the page shows it within seconds."
 # A PDF is shown by the browser's own viewer, in an element of the page; other pages have none.
 _POLICY = content_policy(object_src="'self'", frame_src="'self'")
 _KINDS = {"md": "Text", "html": "Text", "tex": "Text", "txt": "Text", "pdf": "PDF"}
@@ -68,14 +69,14 @@ def limit_words(origin: LimitOrigin | None) -> str:
     )
 
 
-def parts(fragment: Fragment, samples: list[details.SampleInfo]) -> list[Piece]:
+def parts(page: Page, samples: list[details.SampleInfo]) -> list[Piece]:
     """The statement's text and the samples in their places; what the statement does not place comes after it."""
     left = list(enumerate(samples, 1))
     pieces = []
-    wants = [*fragment.samples, "rest"]
-    for text, wanted in zip(fragment.pieces, wants, strict=True):
+    wants = [*page.samples, "rest"]
+    for text, wanted in zip(page.pieces, wants, strict=True):
         count = 1 if wanted == "next" else len(left)
-        # The sanitizer made it (judge.gateway.statements).
+        # The sanitizer made it (judge.statements).
         pieces.append(Piece(Markup(text), left[:count]))  # noqa: S704
         left = left[count:]
     return pieces
@@ -129,6 +130,7 @@ class ProblemPages:
             pieces=pieces,
             missing=missing,
             why=why,
+            preparing=why == PREPARING,
             form=form,
             languages=languages,
             more=more_than(info.limits, [one.name for one in languages], load_table()),
@@ -147,13 +149,15 @@ class ProblemPages:
             return nothing, [], "This problem came without a statement."
         if kind_of(statement.main) == "pdf":
             return nothing, [], ""
-        if kind_of(statement.main) == "tex" and statement.html is None:
-            return nothing, [], "The statement is in LaTeX, and could not be turned into a page when it was imported."
         try:
-            fragment = self._services.shown.fragment(view, statement)
-        except (PackageError, UnavailableError) as exc:
+            page = self._services.shown.page(view, statement)
+        except JudgeError as exc:
             return nothing, [], f"The statement cannot be shown here: {exc}."
-        return parts(fragment, samples), fragment.missing, ""
+        if page is None:
+            return nothing, [], PREPARING
+        if page.why:
+            return nothing, [], f"The statement cannot be shown here: {page.why}."
+        return parts(page, samples), page.missing, ""
 
     def _languages(self, allowed: list[str], form: forms.SubmitForm) -> list[Any]:
         """The programming languages that one may hand in; a cluster that is away for a moment hides no statement."""

@@ -18,18 +18,23 @@ from pydantic import ValidationError
 
 from judge.errors import NotFoundError, PackageError
 from judge.gateway.cluster import Cluster
-from judge.gateway.statements import fragment, pictures
-from judge.gateway.statements.fragment import IMAGES, Fragment
-from judge.gateway.statements.renderer import SOURCE_BYTES, Renderer
+from judge.gateway.statements import pictures
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, ProblemTest, Statement
-from judge.problems.statements import KINDS, kind_of
+from judge.model.statements import Page, Pages, PagesReply, PagesRequest
+from judge.problems.statements import KINDS, address, kind_of, text_of
+from judge.statements.fragment import IMAGES
 
 log = logging.getLogger(__name__)
 
 SAMPLES = 100
 SAMPLE_BYTES = 16 * 1024
 _VIEWS = 256
+_PAGES = 32
 _MEMORY = 16 * 1024**2
+_FILES = {
+    "pdf": "the statement is a file to look at, and has no text that a page can show",
+    "tex": "the statement is in LaTeX, and could not be turned into a page when it was imported",
+}
 Use = Literal["statement", "attachment", "sample"]
 
 
@@ -66,6 +71,7 @@ class View:
     """A problem at one content as people see it. `statements` are in the order of their languages and of preference."""
 
     name: str
+    hash: str
     title: str
     statements: Sequence[Statement]
     attachments: dict[str, str]
@@ -91,11 +97,11 @@ class View:
 
     def path(self, sha: str) -> str:
         """The address of a file."""
-        return f"/api/v1/problems/{self.name}/files/{sha}"
+        return address(self.name, sha)
 
 
-def view_of(manifest: ProblemManifest) -> View:
-    """The public part of a problem, by its manifest. Pure."""
+def view_of(manifest: ProblemManifest, content: str) -> View:
+    """The public part of a problem, by its manifest and that one's hash. Pure."""
     statements = sorted(manifest.statements, key=_order)
     samples = _samples(manifest)
     files: dict[str, PublicFile] = {}
@@ -113,6 +119,7 @@ def view_of(manifest: ProblemManifest) -> View:
                 files[sha] = PublicFile(name.rpartition("/")[2], "statement")
     return View(
         name=manifest.name,
+        hash=content,
         title=manifest.title or manifest.name,
         statements=statements,
         attachments=dict(manifest.attachments),
@@ -164,14 +171,14 @@ def _sample(name: str, test: ProblemTest | None, manifest: ProblemManifest) -> S
 
 
 class Shown:
-    """Views, fragments and files of the cluster's problems. One per worker process, used by all its threads."""
+    """Views, pages and files of the cluster's problems. One per worker process, used by all its threads."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._renderer = Renderer()
         self._lock = threading.Lock()
         self._views: OrderedDict[str, View] = OrderedDict()
         self._texts: OrderedDict[str, Text] = OrderedDict()
+        self._pages: OrderedDict[str, dict[str, Page]] = OrderedDict()
         self._drawer = threading.Lock()
         self._drawings: OrderedDict[str, pictures.Picture | None] = OrderedDict()
 
@@ -182,7 +189,7 @@ class Shown:
         if known is None:
             try:
                 with self._cluster.blob(problem.hash) as file:
-                    known = view_of(ProblemManifest.stored(json.load(file)))
+                    known = view_of(ProblemManifest.stored(json.load(file)), problem.hash)
             except (ValidationError, ValueError):
                 raise PackageError(
                     f"problem '{problem.name}' has a manifest of another release; import it again"
@@ -193,18 +200,26 @@ class Shown:
                     self._views.popitem(last=False)
         return known
 
-    def fragment(self, view: View, statement: Statement) -> Fragment:
-        """A statement as harmless HTML; PackageError says why it cannot be one, and what there is instead."""
-        kind = kind_of(statement.main)
-        sha = statement.html or statement.files.get(statement.main)
-        if kind == "pdf" or (kind == "tex" and statement.html is None) or sha is None:
-            raise PackageError("the statement is a file to look at; it has no text that a page can show")
-        text = self._source(sha)
-        names = {name: view.path(one) for name, one in statement.files.items()}
-        shown: fragment.Kind = "html" if kind in {"tex", "html"} else "md" if kind == "md" else "txt"
-        return self._renderer.render(
-            fragment.StatementText(kind=shown, text=text, title=statement.title or view.title, files=names)
-        )
+    def page(self, view: View, statement: Statement) -> Page | None:
+        """A statement as harmless HTML, or why it is none; None while an executor makes it."""
+        if text_of(statement) is None:
+            return Page(
+                why=statement.why or _FILES.get(kind_of(statement.main), "the source of the statement is missing")
+            )
+        with self._lock:
+            pages = self._pages.get(view.hash)
+        if pages is None:
+            asked = PagesRequest(problem=view.name, hash=view.hash)
+            reply = self._cluster.call("problem_statements", asked, PagesReply)
+            if reply.pages is None:
+                return Page(why=reply.why) if reply.why else None
+            with self._cluster.blob(reply.pages) as file:
+                pages = Pages.model_validate_json(file.read()).pages
+            with self._lock:
+                self._pages[view.hash] = pages
+                while len(self._pages) > _PAGES:
+                    self._pages.popitem(last=False)
+        return pages[statement.main]
 
     def text(self, sha: str) -> Text:
         """The beginning of a sample's file."""
@@ -256,17 +271,6 @@ class Shown:
                 _, gone = self._drawings.popitem(last=False)
                 kept -= 1024 + len(gone.data) if gone is not None else 0
             return made
-
-    def _source(self, sha: str) -> str:
-        with self._cluster.blob(sha) as file:
-            data = file.read(SOURCE_BYTES + 1)
-        if len(data) > SOURCE_BYTES:
-            raise PackageError(f"the statement has more than {SOURCE_BYTES // 1024} KiB; read its source")
-        try:
-            return data.decode("utf-8-sig").replace("\r\n", "\n")
-        except UnicodeDecodeError:
-            # Old packages have Latin-1; a wrong letter is better than no statement.
-            return data.decode("latin-1")
 
 
 def file_of(view: View, sha: str) -> PublicFile:

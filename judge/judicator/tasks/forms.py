@@ -140,7 +140,8 @@ def wants_of(submission: Submission) -> list[str]:
     """The abilities that an executor needs beside the language, of `messages.ABILITIES` and `messages.TOOLS`."""
     # Older ones would start another class or file than the entry.
     needed = (
-        ("check", submission.check),
+        ("check", submission.check in {"inputs", "answers"}),
+        ("statements", submission.check == "statements"),
         ("files", submission.files or submission.entry),
         ("options", submission.options),
     )

@@ -1,6 +1,6 @@
 """Statements in Markdown as HTML, in the dialect of the 2025-09 format: CommonMark with tables, footnotes and formulas.
 
-The HTML is not fit for a page yet: the author's own markup is in it (judge.gateway.statements.fragment).
+The HTML is not fit for a page yet: the author's own markup is in it (judge.statements.fragment).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One statement as what a page puts between its own lines: harmless HTML, cut where samples come in. Pure functions.
 
 Formulas never pass through the sanitizer: the author's markup is cleaned with marks in their places, and what stands
-for a mark is built by judge.gateway.statements.formulas. A mark is an element with a class that no author can guess,
+for a mark is built by judge.statements.formulas. A mark is an element with a class that no author can guess,
 and it is found by its exact text, quotes included, which the sanitizer writes in no attribute and no text.
 """
 
@@ -11,15 +11,13 @@ import html
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Final, Literal
 from urllib.parse import unquote
 
-from pydantic import Field
-
 from judge.errors import PackageError
-from judge.gateway.statements import formulas, markdown, sanitize
-from judge.model import messages as m
+from judge.statements import formulas, markdown, sanitize
 from judge.text import undirected
 
 MOST_ELEMENTS: Final = 30_000
@@ -50,30 +48,32 @@ IMAGES: Final = (".png", ".jpg", ".jpeg", ".gif", ".svg")
 Kind = Literal["md", "html", "txt"]
 
 
-class StatementText(m.Message):
+@dataclass(frozen=True)
+class StatementText:
     """A statement to make a fragment of: the text, its kind, the problem's title, and its files' addresses by name."""
 
     kind: Kind
     text: str
     title: str = ""
-    files: dict[str, str] = Field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
-class Fragment(m.Message):
+@dataclass(frozen=True)
+class Fragment:
     """HTML in pieces. Between piece n and the next comes `samples[n]`: the next sample, or all that are left.
 
     `missing` are names of pictures that the statement wants and its package does not have.
     """
 
     pieces: list[str]
-    samples: list[Literal["next", "rest"]] = Field(default_factory=list)
-    missing: list[str] = Field(default_factory=list)
+    samples: list[Literal["next", "rest"]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
 
 def render(statement: StatementText) -> Fragment:
     """The fragment of a statement; PackageError when it is too much for a page.
 
-    Time and memory are bounded by whoever calls it (judge.gateway.statements.child).
+    Time and memory are bounded by whoever calls it.
     """
     if statement.kind == "txt":
         return Fragment(pieces=[f'<pre class="box">{html.escape(undirected(statement.text))}</pre>'])

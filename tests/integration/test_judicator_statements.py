@@ -1,0 +1,106 @@
+"""Statements are rendered once: by a task that an import brings, whose pages stay beside the manifest."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from judge.judicator import statements
+from judge.model import messages as m
+from judge.model.deleting import Deleted, ProblemName
+from judge.model.problem import ProblemImport, ProblemInfo
+from judge.model.statements import PagesReply, PagesRequest
+from tests.support.judicators import World, accepted, completed, imported, manifest, patient_world, upload
+from tests.support.pages import statement
+from tests.support.servers import wait_for
+from tests.support.statements import render_statements
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, etcd_endpoint, mongod_address):
+    with patient_world(tmp_path_factory.mktemp("world"), etcd_endpoint, mongod_address) as made:
+        yield made
+
+
+@pytest.fixture
+def executor(world):
+    return world.executor("e1")
+
+
+def told(people, name: str) -> ProblemImport:
+    """An uploaded problem with a statement."""
+    text = statement(people.put_blob, "en", "problem.en.md", f"# {name}\n\nHow many $x$?".encode())
+    return upload(people, manifest(people, name, statements=[text]))
+
+
+def pages(people, info: ProblemInfo) -> PagesReply:
+    return people.call("problem_statements", PagesRequest(problem=info.name, hash=info.hash), PagesReply)
+
+
+def taken(executor) -> m.Assignment:
+    """The next task that it is given."""
+
+    def turn() -> bool:
+        executor.report()
+        return bool(executor.work)
+
+    wait_for(turn, what="a task")
+    return next(iter(executor.work.values()))
+
+
+def test_an_import_has_the_statements_rendered_once(world: World, executor):
+    people = world.client()
+    wanted = told(people, "once")
+    info = people.call("problem_import", wanted, ProblemInfo)
+    assert world.db.tasks.count_documents({"problem.name": "once"}) == 1
+    assert pages(people, info) == PagesReply()
+    assert world.db.tasks.count_documents({"problem.name": "once"}) == 1
+    render_statements(people, executor, info)
+    made = pages(people, info).pages
+    assert made is not None and not executor.work
+    assert world.db.tasks.count_documents({"problem.name": "once"}) == 0
+    # The same content again, and retention, leave the pages as they are.
+    people.call("problem_import", wanted, ProblemInfo)
+    judicator = world.judicators[0]
+    assert judicator.do(judicator.judicator.retention.once(lambda: True))
+    assert made in world.db.manifests.find_one({"_id": info.hash})["blobs"]
+    assert world.db["fs.files"].find_one({"filename": made}).get("unused") is None
+    assert pages(people, info).pages == made and world.db.tasks.count_documents({"problem.name": "once"}) == 0
+
+
+def test_a_change_of_the_renderer_has_them_rendered_again(world: World, executor, monkeypatch):
+    people = world.client()
+    info = people.call("problem_import", told(people, "again"), ProblemInfo)
+    render_statements(people, executor, info)
+    monkeypatch.setattr(statements, "RENDERING", statements.RENDERING + 1)
+    assert pages(people, info) == PagesReply()
+    render_statements(people, executor, info)
+
+
+def test_a_failure_is_told_and_tried_again_later(world: World, executor, monkeypatch):
+    people = world.client()
+    info = people.call("problem_import", told(people, "fails"), ProblemInfo)
+    task = taken(executor)
+    executor.report(completed(task, "JE", reason="the sandbox has no Python"), vacant=0)
+    assert pages(people, info).why == "the sandbox has no Python"
+    assert pages(people, info).why == "the sandbox has no Python"
+    monkeypatch.setattr(statements, "AGAIN", datetime.timedelta())
+    pages(people, info)
+    assert pages(people, info) == PagesReply()
+    render_statements(people, executor, info)
+    assert pages(people, info).pages is not None
+
+
+def test_nothing_is_rendered_where_there_is_no_text(world: World):
+    people = world.client()
+    imported(people, "silent")
+    assert world.db.tasks.count_documents({"problem.name": "silent"}) == 0
+
+
+def test_a_problem_whose_statements_wait_can_be_deleted(world: World, executor):
+    people = world.client()
+    people.call("problem_import", told(people, "goes"), ProblemInfo)
+    assert people.call("delete_problem", ProblemName(name="goes"), Deleted).deleted == 1
+    task = taken(executor)
+    executor.report(accepted(task), vacant=0)
