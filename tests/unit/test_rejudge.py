@@ -193,7 +193,7 @@ def test_counts_and_matrix_miss_nobody(cells: list[dict[str, Any]]) -> None:
     assert found["waiting"] + found["running"] + found["done"] == total
     matrix = rejudge_views.matrix(cells)
     assert sum(sum(row.values()) for row in matrix.values()) == total
-    assert rejudge_show.matrix_table(matrix).row_count == len(matrix)
+    assert len(rejudge_show.matrix_table(matrix).rows) == len(matrix)
 
 
 def test_a_verdict_that_was_replaced_twice_is_compared_with_the_right_one() -> None:
