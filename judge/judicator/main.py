@@ -163,6 +163,7 @@ class Judicator:
             "get": Entry(service.get),
             "tasks": Entry(self.tasks.reader.several),
             "search": Entry(service.search),
+            "marks": Entry(service.marks),
             "usage": Entry(service.usage),
             "changes": Entry(self.events.changes.changes),
             # the cluster

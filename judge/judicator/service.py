@@ -45,7 +45,7 @@ from judge.judicator.usage import output_of
 from judge.languages.handed import contents
 from judge.languages.table import load_table, row_of
 from judge.model import messages as m
-from judge.model.overview import DrainRequest, ExecutorState, UsageReply, UsageRequest
+from judge.model.overview import DrainRequest, ExecutorState, MarksReply, MarksRequest, UsageReply, UsageRequest
 from judge.model.problem import ProblemManifest, together
 from judge.model.rate import Rate
 from judge.problems.answers import refusal
@@ -272,6 +272,11 @@ class Service:
         doc = await self.executors.drain(request.executor, drain=request.drain, reason=request.reason)
         self.tasks.assigner.called(request.executor)
         return to_state(doc)
+
+    async def marks(self, request: MarksRequest) -> MarksReply:
+        """The problems that a person has solved, and tried."""
+        solved, tried = await self.tasks.reader.marks(request.user)
+        return MarksReply(solved=sorted(solved), tried=sorted(tried - solved))
 
     async def usage(self, request: UsageRequest) -> UsageReply:
         """The allowance of one person, and what the person takes of it now."""

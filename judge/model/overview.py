@@ -62,6 +62,19 @@ class UsageRequest(Message):
     role: Role = "user"
 
 
+class MarksRequest(Message):
+    """The person whose problems are marked."""
+
+    user: str = Field(min_length=1, max_length=64)
+
+
+class MarksReply(Message):
+    """Names of the problems that a person has handed in to: those that were accepted once, and the others."""
+
+    solved: list[str] = Field(default_factory=list)
+    tried: list[str] = Field(default_factory=list)
+
+
 class UsageReply(Message):
     """The quota of a person and what they take of it now: submissions that wait and run, bytes that are kept."""
 

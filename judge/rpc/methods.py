@@ -23,7 +23,16 @@ from judge.model.audit import AuditQuery, AuditReply, Note, TokensSeen
 from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.model.figures import FiguresReply, FiguresRequest, HistoryReply, HistoryRequest
-from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply, UsageReply, UsageRequest
+from judge.model.overview import (
+    DrainRequest,
+    ExecutorsReply,
+    ExecutorState,
+    MarksReply,
+    MarksRequest,
+    StatusReply,
+    UsageReply,
+    UsageRequest,
+)
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.model.several import Outcomes, SeveralAdds, TasksReply, TasksRequest
 from judge.model.statements import PagesReply, PagesRequest
@@ -93,6 +102,7 @@ METHODS: dict[str, Method] = {
     "executor_history": Method(HistoryRequest, HistoryReply, _PEOPLE, _UNKNOWN, reads=True),
     "figures": Method(FiguresRequest, FiguresReply, _PEOPLE, reads=True),
     "status": Method(m.Empty, StatusReply, _PEOPLE, reads=True),
+    "marks": Method(MarksRequest, MarksReply, _PEOPLE, reads=True),
     "usage": Method(UsageRequest, UsageReply, _PEOPLE, reads=True),
     "problems": Method(m.Empty, ProblemsReply, _PEOPLE, reads=True),
     "blobs_missing": Method(BlobsWanted, BlobsMissing, _PEOPLE, reads=True),

@@ -137,6 +137,26 @@ def test_a_dark_phone_with_a_keyboard_is_walked_as_well(browser, named, name):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("who", [ADMIN, PERSON])
+def test_the_places_to_go_are_one_line_and_on_phones_one_button(browser, named, who):
+    show(browser, named, Page("", "home", "/", who, sees="Cave Walk"))
+    browser.look(width=1024)
+    links = browser.all("nav.places a")
+    assert len({link.rect["y"] for link in links}) == 1 and browser.one(".top").size["height"] < 70
+    assert not browser.one(".menu").is_displayed()
+    browser.look(width=390)
+    assert browser.one(".top").size["height"] < 70 and not browser.one("nav.places").is_displayed()
+    browser.one(".menu summary").click()
+    assert [link.text for link in browser.all(".menu a")][:3] == ["Problems", "Submissions", "Submit"]
+    assert len(browser.all(".menu a")) == len(links)
+    assert browser.barriers() == []
+    if "JUDGE_SCREENSHOTS" in os.environ:
+        browser.shot(f"menu-{who}")
+    browser.look(width=1024)
+    if "JUDGE_SCREENSHOTS" in os.environ:
+        browser.shot(f"places-{who}")
+
+
 def test_a_page_that_could_not_be_made_stays_until_it_can(browser, named):
     """Whoever reads it, or walks through it, is not thrown back to its beginning every few seconds."""
     show(browser, named, Page("", "login_with", "/login/with/away", who="", sees="does not answer"))

@@ -80,7 +80,6 @@ def submit(browser, **fields):
 def test_a_submission_comes_to_its_verdict_before_ones_eyes(chrome, executor):
     browser = chrome()
     browser.login(USER)
-    browser.sees("The cluster", "#live")
     task = submit(browser)
     browser.sees("Waiting")
     browser.driver.execute_script("window.sameDocument = true")
@@ -163,12 +162,12 @@ def test_drain_and_resume(chrome, executor):
     browser.sees("Drain", ".executor")
 
 
-def test_a_file_that_is_no_source_loses_nothing(chrome, tmp_path):
+def test_a_file_that_is_no_source_loses_nothing(chrome, executor, tmp_path):
     browser = chrome()
     browser.login(USER)
     (tmp_path / "prog.c").write_bytes(b"\x7fELF\0\0")
     browser.go("/submit")
-    browser.one("details summary").click()
+    browser.one("main details summary").click()
     browser.fill(language="python3", source="typed before", stdin="1 2", cpu="1.5", file=str(tmp_path / "prog.c"))
     browser.press("Submit")
     browser.sees("The source contains a NUL byte, so it is not text", ".field.wrong")

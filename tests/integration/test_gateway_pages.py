@@ -18,7 +18,7 @@ from judge.judicator.figures.series import minute, series
 from judge.model import messages as m
 from judge.model.base import CoreSpeed
 from judge.model.figures import HistoryReply, Start, VersionChange
-from judge.model.overview import DrainRequest, ExecutorsReply, UsageReply
+from judge.model.overview import DrainRequest, ExecutorsReply, MarksReply, UsageReply
 from judge.model.problem import ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest
 from tests.support.gateway import (
     ADMIN,
@@ -37,6 +37,7 @@ from tests.support.gateway import (
 
 PAGES = [
     "/",
+    "/cluster",
     "/submit",
     "/submissions",
     f"/submissions/{ID}",
@@ -141,7 +142,7 @@ def test_every_page_asks_who_you_are(app, page):
     assert answer.headers["Location"].startswith("/login?next=%2F")
 
 
-def test_the_pages_say_why_a_submission_waits(ada, prepared):
+def test_the_pages_say_why_a_submission_waits(ada, admin, prepared):
     reason = "no live executor has language 'ada' <b>"
     waiting = make_task(done=False, status="pending", verdict=None, result=None, executor=None)
     waiting.waits = m.Waits(reason=reason, seconds=73.4)
@@ -149,7 +150,7 @@ def test_the_pages_say_why_a_submission_waits(ada, prepared):
     prepared.answers["status"] = healthy(waits=[f"the next of 3 waiting submissions has waited for 73 s: {reason}"])
     page = ada.get(f"/submissions/{waiting.id}").text
     assert "It has waited for 73 s: no live executor has language &#39;ada&#39; &lt;b&gt;." in page
-    page = ada.get("/").text
+    page = admin.get("/cluster").text
     assert "The next of 3 waiting submissions has waited for 73 s: no live executor has" in page
 
 
@@ -256,13 +257,13 @@ def test_static_files_have_names_that_change_with_their_contents(app, admin):
 
 
 def test_overview(admin, prepared):
-    page = text_of(admin.get("/"))
+    page = text_of(admin.get("/cluster"))
     assert "The cluster is healthy" in page and "judicator-1 leads, epoch 3" in page
     assert "1,284 judged" in page and "2 /2 slots free" in page
     prepared.answers["status"] = healthy(
         faults=["no executor is alive"], queued={"high": 1, "normal": 2}, warnings=["etcd is old"], leader=None
     )
-    page = text_of(admin.get("/"))
+    page = text_of(admin.get("/cluster"))
     assert "The cluster has a fault no executor is alive" in page
     assert "3 waiting 1 high, 2 normal" in page and "etcd is old" in page
 
@@ -270,7 +271,7 @@ def test_overview(admin, prepared):
 def test_overview_of_a_new_cluster(admin, prepared):
     prepared.answers["search"] = m.SearchReply(tasks=[], next=None)
     prepared.answers["status"] = healthy(leader=None, epoch=None, executors=[])
-    page = text_of(admin.get("/"))
+    page = text_of(admin.get("/cluster"))
     assert "Nothing has been handed in yet" in page and "No leader at the moment" in page
 
 
@@ -293,36 +294,50 @@ def test_what_one_takes_and_may_take(ada, prepared):
     assert 'href="/me"' in ada.get("/me").text
 
 
-def test_charts_of_the_cluster_and_what_each_may_see_of_them(admin, ada, prepared):
-    for browser, titles in ((admin, 5), (ada, 4)):
-        page = browser.get("/figures").text
-        assert page.count("<svg viewBox") == titles
-        assert page.count("<desc") == page.count('role="img"') == titles
-    assert "Run-time error: 2" in admin.get("/figures").text
-    assert "Run-time" not in ada.get("/figures").text
-    assert "7 submissions came to a verdict" in text_of(ada.get("/"))
-    assert "All figures" in ada.get("/figures?span=week").text, "as the hour"
+def test_charts_of_the_cluster(admin, prepared):
+    page = admin.get("/figures").text
+    assert page.count("<svg viewBox") == page.count("<desc") == page.count('role="img"') == 5
+    assert "Run-time error: 2" in page
+    assert "7 submissions came to a verdict" in text_of(admin.get("/cluster"))
+    assert "All figures" in admin.get("/figures?span=week").text, "as the hour"
     prepared.answers["figures"] = failing(UnavailableError("away"))
-    page = ada.get("/")
+    page = admin.get("/cluster")
     assert page.status_code == 200 and "<svg viewBox" not in page.text.partition("<main")[2].replace("icon", "")
-    assert ada.get("/figures").status_code == 504
+    assert admin.get("/figures").status_code == 504
 
 
-def test_an_executors_page_and_what_each_may_see_of_it(admin, ada, prepared):
+@pytest.mark.parametrize("page", ["/cluster", "/executors", "/executors/e1", "/judicators", "/figures"])
+def test_contestants_get_no_page_about_machines(ada, admin, prepared, page):
+    answer = ada.get(page)
+    assert answer.status_code == 403 and "takes a token of role judge" in answer.text
+    assert "executor-1" not in answer.text and "127.0.0.1" not in answer.text
+    assert admin.get(page).status_code == 200
+    assert "Cluster" not in text_of(ada.get("/")) and "Cluster" in text_of(admin.get("/"))
+
+
+def test_the_home_page_marks_what_one_has_solved_and_tried(ada, prepared):
+    infos = [ProblemInfo(name=name, title="", hash="a" * 64, tests=3, limits=m.Limits()) for name in "abc"]
+    prepared.answers["problems"] = ProblemsReply(problems=infos)
+    prepared.answers["marks"] = lambda one: MarksReply(solved=["a"], tried=["b"]) if one.user == "ada" else None
+    page = text_of(ada.get("/"))
+    assert re.search(r"a Solved .* b Tried .* c not tried ", page), page
+    prepared.answers["marks"] = failing(UnavailableError("away"))
+    assert "a not tried" in text_of(ada.get("/")), "the list is there without them"
+
+
+def test_an_executors_page(admin, prepared):
     page = text_of(admin.get("/executors/e1"))
     assert "core 3: +20.0 %" in page and "gcc 12 → gcc 13" in page and "ada: gone" in page and "new, Python" in page
     assert "does not belong to the cluster now" in page
-    page = text_of(ada.get("/executors/e1"))
-    assert "core 3" not in page and "gcc 12 → gcc 13" in page
     prepared.answers["executors"] = ExecutorsReply(executors=[executor_state("e1", drain=True, drain_reason="disk")])
-    page = text_of(ada.get("/executors/e1"))
+    page = text_of(admin.get("/executors/e1"))
     assert "alive" in page and "Takes no more work: disk" in page
     prepared.answers["executor_history"] = failing(NotFoundError("there is no executor 'e7'"))
-    assert ada.get("/executors/e7").status_code == 404
-    assert ada.get("/executors/%20").status_code == 404
+    assert admin.get("/executors/e7").status_code == 404
+    assert admin.get("/executors/%20").status_code == 404
 
 
-def test_executors_and_judicators(admin, ada, prepared):
+def test_executors_and_judicators(admin, prepared):
     info = m.ExecutorInfo(slots=4, languages={"c": "gcc 12"}, weak_sandbox=True, checks=["WARN swap is on"])
     prepared.answers["executors"] = ExecutorsReply(
         executors=[
@@ -342,8 +357,6 @@ def test_executors_and_judicators(admin, ada, prepared):
     ):
         assert words in page
     assert "Drain" in page and "Resume" in page
-    page = text_of(ada.get("/executors"))
-    assert "Resume" not in page
     prepared.answers["executors"] = ExecutorsReply(executors=[])
     assert "No executor has reported yet" in text_of(admin.get("/executors"))
 
@@ -721,6 +734,6 @@ def test_error_pages(app, ada, prepared, monkeypatch):
     assert "Please wait" in answer.text and '<noscript><meta http-equiv="refresh"' in answer.text
     cluster = app.extensions["judge"].cluster
     call = cluster.call
-    monkeypatch.setattr(cluster, "call", lambda name, *rest: 1 / 0 if name == "status" else call(name, *rest))
+    monkeypatch.setattr(cluster, "call", lambda name, *rest: 1 / 0 if name == "problems" else call(name, *rest))
     answer = ada.get("/")
     assert answer.status_code == 500 and "Internal error" in answer.text and "ZeroDivision" not in answer.text

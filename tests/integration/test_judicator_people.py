@@ -12,11 +12,11 @@ import pytest
 from judge.errors import ConflictError, FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
 from judge.model import messages as m
 from judge.model.deleting import ProblemName
-from judge.model.overview import ExecutorsReply, StatusReply
+from judge.model.overview import ExecutorsReply, MarksReply, MarksRequest, StatusReply
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, ProblemType
 from judge.model.verification import Verification, VerificationReply, VerifiedRow
 from judge.rpc.client import RpcClient
-from tests.support.judicators import World, accepted, manifest, source, upload
+from tests.support.judicators import World, accepted, imported, judge, manifest, source, upload
 from tests.support.servers import wait_for
 
 
@@ -179,6 +179,29 @@ def test_no_search_scans_the_collection(world: World, field: str) -> None:
     plan = world.db.tasks.find({names.get(field, field): "x"}).sort([("_id", -1)]).explain()
     assert "COLLSCAN" not in str(plan["queryPlanner"]["winningPlan"])
     assert "'SORT'" not in str(plan["queryPlanner"]["winningPlan"])
+
+
+def test_what_one_has_solved_and_tried_is_ones_own(world: World) -> None:
+    world.judicator()
+    people, executor = world.client(), world.executor("e1", slots=2)
+    executor.report(vacant=0)
+    for name in ("hello", "hard", "untried"):
+        imported(people, name)
+    for user, name, verdict in [
+        ("ada", "hello", "WA"),
+        ("ada", "hello", "AC"),
+        ("ada", "hard", "WA"),
+        ("bob", "hard", "AC"),
+    ]:
+        judge(people, executor, verdict, user=user, problem=name)
+    judge(people, executor, "AC", user="ada")  # no problem
+
+    def marks(user: str) -> tuple[list[str], list[str]]:
+        reply = people.call("marks", MarksRequest(user=user), MarksReply)
+        return reply.solved, reply.tried
+
+    assert marks("ada") == (["hello"], ["hard"])
+    assert marks("bob") == (["hard"], []) and marks("eve") == ([], [])
 
 
 def test_what_does_not_exist(world: World) -> None:

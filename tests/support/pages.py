@@ -390,7 +390,7 @@ def _wrong_limit(browser: Chrome) -> None:
 
 
 def _unfold(browser: Chrome) -> None:
-    for one in browser.all("details:not([open]) > summary"):
+    for one in browser.all("main details:not([open]) > summary"):
         one.click()
 
 
@@ -442,8 +442,8 @@ PAGES = [
     Page("login-refused", "login", "/login", who="", act=_refused, sees="do not belong together"),
     Page("login-provider-refuses", "login_back", "/login/with/uni", who="", sees="Uppsala says: access_denied"),
     Page("login-provider-away", "login_with", "/login/with/away", who="", sees="does not answer"),
-    Page("overview", "overview", "/", sees="Latest submissions"),
-    Page("overview-person", "overview", "/", PERSON, sees="Latest submissions"),
+    Page("home", "home", "/", PERSON, sees="Tried"),
+    Page("overview", "overview", "/cluster", sees="Latest submissions"),
     Page("submit", "submit", "/submit?problem=caves"),
     Page("submit-wrong", "submit", "/submit", act=_wrong_limit, sees="number"),
     Page("submissions", "submissions", "/submissions", sees="Executor"),

@@ -9,6 +9,7 @@ from typing import Any, get_args
 from flask import g, render_template, request
 
 from judge.errors import JudgeError
+from judge.gateway import auth
 from judge.gateway.api import figures as api
 from judge.gateway.api import handlers
 from judge.gateway.api.routes import Services
@@ -39,6 +40,7 @@ class FiguresPages:
 
     def figures(self) -> Any:
         """GET /figures?span=hour|day: charts, and all of them as a table."""
+        auth.judges_only(g.principal, "this page")
         span: Span = "day" if request.args.get("span") == "day" else "hour"
         reply = api.figures(self._cluster, g.principal, FiguresRequest(span=span))
         seen = [one for one in Verdict if any(one in point.verdicts for point in reply.points)]
@@ -53,6 +55,7 @@ class FiguresPages:
 
     def executor(self, name: str) -> Any:
         """GET /executors/NAME: what it is and does, and how it was at its last starts; of one that is gone, those."""
+        auth.judges_only(g.principal, "this page")
         history = api.history(self._cluster, g.principal, name)
         found = handlers.executors(self._cluster, g.principal).executors
         return render_template(

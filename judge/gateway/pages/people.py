@@ -29,12 +29,14 @@ from judge.gateway.pages import trail as trail_pages
 from judge.gateway.pages import users as users_pages
 from judge.gateway.pages import webhooks as webhook_pages
 from judge.model import messages as m
+from judge.model.overview import MarksReply, MarksRequest
 
 log = logging.getLogger(__name__)
 
 _PER_PAGE = 25
 _LATEST = 8
 _OPEN = {"GET", "HEAD"}
+_MACHINES = "what is said of the cluster's machines"
 # Forms with what somebody typed: it comes back whatever is wrong with the request.
 _SUBMITTING = {"submit", "problem_submit"}
 # Forms that take another scope than `submit`; what is for judges and admins follows from the role.
@@ -51,7 +53,8 @@ class Pages:
     # --- looking -----------------------------------------------------------------------------------------------
 
     def overview(self) -> Any:
-        """GET /."""
+        """GET /cluster: for judges and admins."""
+        auth.judges_only(g.principal, _MACHINES)
         status = api.status(self._cluster, g.principal)
         latest = seen.search(self._cluster, g.principal, m.SearchRequest(limit=_LATEST))
         lately = figure_pages.lately(self._cluster, g.principal)
@@ -95,6 +98,7 @@ class Pages:
 
     def executors(self) -> Any:
         """GET /executors."""
+        auth.judges_only(g.principal, _MACHINES)
         return render_template("executors.html", executors=api.executors(self._cluster, g.principal).executors)
 
     def drain(self, name: str, *, on: bool) -> Any:
@@ -107,11 +111,21 @@ class Pages:
 
     def judicators(self) -> Any:
         """GET /judicators."""
+        auth.judges_only(g.principal, _MACHINES)
         return render_template("judicators.html", status=api.status(self._cluster, g.principal))
 
     def problems(self) -> Any:
-        """GET /problems."""
-        return render_template("problems.html", problems=api.problems(self._cluster).problems)
+        """GET / and /problems: all of them, with marks at those that one has solved or tried."""
+        problems = api.problems(self._cluster).problems
+        return render_template("problems.html", problems=problems, marks=self._marks())
+
+    def _marks(self) -> MarksReply:
+        """The problems that are marked; none while that cannot be told, since the list can be shown without them."""
+        try:
+            return self._cluster.call("marks", MarksRequest(user=g.principal.user), MarksReply)
+        except JudgeError as exc:
+            log.warning("the list of problems has no marks: %s", exc)
+            return MarksReply()
 
     # --- handing in --------------------------------------------------------------------------------------------
 
@@ -194,7 +208,8 @@ def register(app: Flask, services: Services) -> None:
         return inner
 
     table: list[tuple[str, str, Callable[..., Any], list[str]]] = [
-        ("/", "overview", pages.overview, ["GET"]),
+        ("/", "home", pages.problems, ["GET"]),
+        ("/cluster", "overview", pages.overview, ["GET"]),
         ("/submit", "submit", pages.submit, ["GET", "POST"]),
         ("/submissions", "submissions", pages.submissions, ["GET"]),
         ("/submissions/<task_id>/cancel", "cancel", pages.cancel, ["POST"]),

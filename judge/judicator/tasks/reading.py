@@ -18,6 +18,7 @@ from judge.judicator.tasks import forms
 from judge.languages.table import row_of
 from judge.model.messages import SearchRequest
 from judge.model.several import TasksReply, TasksRequest
+from judge.model.verdicts import Verdict
 from judge.mongodb.store import Bson
 
 # A search looks again when the verdicts in force were switched meanwhile; more often than this in a row they are not.
@@ -104,6 +105,13 @@ class TaskReader:
             if now == before:
                 break  # no rejudging was applied in between, so these verdicts were in force at one moment
         return docs
+
+    async def marks(self, user: str) -> tuple[set[str], set[str]]:
+        """The problems that a person has solved, and those that they have handed in to."""
+        own: Bson = {"user": user, "rerun_of": None, "problem.name": {"$exists": True}}
+        tried = await self._tasks.distinct("problem.name", own)
+        solved = await self._tasks.distinct("problem.name", {**own, "verdict": Verdict.AC.value})
+        return set(solved), set(tried)
 
     async def count(self, request: SearchRequest) -> int:
         """The number of tasks that a search finds in all, counted up to 10000. UsageError as of `search`."""
