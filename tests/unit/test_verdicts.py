@@ -66,7 +66,8 @@ def test_pages_show_it(verdict: Verdict) -> None:
     templates = jinja2.Environment(loader=jinja2.FileSystemLoader(GATEWAY / "templates"), autoescape=True)
     templates.filters |= {**views.FILTERS, "when": views.utc}
     macros: Any = templates.get_template("macros.html").module
-    badge = macros.badge(make_task(done=True, verdict=verdict))
+    judged = make_task().submission.model_copy(update={"problem": "sum"})
+    badge = macros.badge(make_task(done=True, verdict=verdict, submission=judged))
     text = re.sub(r"\s+", " ", str(badge))
     assert f"<b>{verdict}</b>" in text
     assert verdict.about.title.replace("'", "&#39;") in text
