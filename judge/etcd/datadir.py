@@ -50,19 +50,19 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _fields(data: bytes) -> dict[int, Any]:
     """The varint and bytes fields of a protobuf message by number; IndexError or ValueError when it is none."""
-    found: dict[int, Any] = {}
+    fields: dict[int, Any] = {}
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
         if tag & 7 == 0:
-            found[tag >> 3], at = _varint(data, at)
+            fields[tag >> 3], at = _varint(data, at)
         elif tag & 7 == 2:
             length, at = _varint(data, at)
-            found[tag >> 3] = data[at : at + length]
+            fields[tag >> 3] = data[at : at + length]
             at += length
         else:
             raise ValueError(f"unexpected wire type {tag & 7}")
-    return found
+    return fields
 
 
 def log_ids(head: bytes) -> tuple[int, int]:

@@ -64,17 +64,17 @@ def find_by_dns(
 
 def find_others(config: EtcdConfig, resolver: dns.resolver.Resolver | None = None) -> Discovered:
     """All members but this one, from the list and from DNS."""
-    mine = host_port(config.client)
-    host, port = endpoint.split(mine)
-    own = {mine} | {f"{address}:{port}" for address in _addresses(host)}
+    own_port = host_port(config.client)
+    host, port = endpoint.split(own_port)
+    own = {own_port} | {f"{address}:{port}" for address in _addresses(host)}
     if config.mode == "proxy":
         own = {config.proxy_listen}
     listed = [host_port(peer.client) for peer in config.cluster.members if peer.name != config.name]
     failed = ""
     if config.cluster.dns:
-        found = find_by_dns(
+        discovered = find_by_dns(
             config.cluster.dns, config.cluster.dns_client_port, tls=config.tls is not None, resolver=resolver
         )
-        listed += found.others
-        failed = found.failed
+        listed += discovered.others
+        failed = discovered.failed
     return Discovered(tuple(dict.fromkeys(address for address in listed if address not in own)), failed)

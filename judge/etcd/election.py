@@ -21,13 +21,13 @@ log = logging.getLogger(__name__)
 MARGIN = 0.1  # of the TTL: two machines' clocks may run at slightly different speeds
 
 
-def deadline(sent: float, ttl: float) -> float:
-    """Until when (boottime) a leader may act that asked at `sent` and was given `ttl` seconds; pure.
+def deadline(sent_at: float, ttl: float) -> float:
+    """Until when (boottime) a leader may act that asked at `sent_at` and was given `ttl` seconds; pure.
 
-    The server counts from when it handles the request, which is never before `sent`, so this ends before its lease
+    The server counts from when it handles the request, which is never before `sent_at`, so this ends before its lease
     does, however long the answer took.
     """
-    return sent + ttl * (1.0 - MARGIN)
+    return sent_at + ttl * (1.0 - MARGIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +142,16 @@ class Election:
             log.info("%s: gave the leadership up (token %d)", self.key, tenure.token)
 
     def _stand(self) -> None:
-        found = self._etcd.get(self.key)
-        if found is not None:
-            if _holder(found).incarnation == self.incarnation:  # an earlier request whose answer was lost did succeed
-                self._refresh(_Tenure(found.create_revision, found.lease, 0.0))
+        holder_key = self._etcd.get(self.key)
+        if holder_key is not None:
+            if (
+                _holder(holder_key).incarnation == self.incarnation
+            ):  # an earlier request whose answer was lost did succeed
+                self._refresh(_Tenure(holder_key.create_revision, holder_key.lease, 0.0))
             else:
-                self.other = _holder(found)
+                self.other = _holder(holder_key)
             return
-        sent = self._boottime()
+        sent_at = self._boottime()
         lease = self._etcd.grant(self.ttl)
         value = json.dumps({"value": self.value, "incarnation": self.incarnation, "address": self.address})
         try:
@@ -158,7 +160,7 @@ class Election:
             created = self._settle()
             if created is not None:
                 lease_id = created.lease
-                self._win(_Tenure(created.create_revision, lease_id, deadline(sent, lease.ttl)))
+                self._win(_Tenure(created.create_revision, lease_id, deadline(sent_at, lease.ttl)))
                 return
         except LeaseGoneError:
             return
@@ -166,16 +168,16 @@ class Election:
             # Also makes sure that a request without an answer cannot come into force later.
             self._etcd.revoke(lease.id)
             return
-        self._win(_Tenure(created.create_revision, lease.id, deadline(sent, lease.ttl)))
+        self._win(_Tenure(created.create_revision, lease.id, deadline(sent_at, lease.ttl)))
 
     def _settle(self) -> KeyValue | None:
         """After an unknown outcome: the key, when it is ours."""
-        found = self._etcd.get(self.key)
-        return found if found is not None and _holder(found).incarnation == self.incarnation else None
+        holder_key = self._etcd.get(self.key)
+        return holder_key if holder_key is not None and _holder(holder_key).incarnation == self.incarnation else None
 
     def _refresh(self, tenure: _Tenure) -> None:
         """Keepalive, then ask a quorum whether the key still is ours: either alone proves nothing."""
-        sent = self._boottime()
+        sent_at = self._boottime()
         ttl = self._etcd.keepalive(tenure.lease)
         if ttl <= 0:
             self._lose(tenure, "its lease is gone")
@@ -184,7 +186,7 @@ class Election:
             self._lose(tenure, "its key was deleted or taken")
             self._etcd.revoke(tenure.lease)
             return
-        renewed = _Tenure(tenure.token, tenure.lease, deadline(sent, ttl))
+        renewed = _Tenure(tenure.token, tenure.lease, deadline(sent_at, ttl))
         if self._tenure is None:
             self._win(renewed)
         else:

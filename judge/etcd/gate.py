@@ -134,8 +134,8 @@ class Gate:
             "/etcdserverpb.KV/Range", rpc.RangeRequest.SerializeToString, rpc.RangeResponse.FromString
         )
         with suppress(grpc.RpcError, ValueError):  # ValueError: the gate is closed
-            found = ask(request, timeout=_LOOK).kvs
-            self._refused = refused.listed((kv.key[len(keys) :].decode(), kv.value.decode()) for kv in found)
+            pairs = ask(request, timeout=_LOOK).kvs
+            self._refused = refused.listed((kv.key[len(keys) :].decode(), kv.value.decode()) for kv in pairs)
 
     @contextmanager
     def _slot(self, who: Caller) -> Iterator[bool]:
@@ -192,19 +192,21 @@ def _first(requests: Iterator[bytes], context: Any) -> bytes:
 
 def _credentials(tls: Tls) -> Any:
     """Credentials of one port, which follow the files of `tls`; each port needs its own."""
-    known = tlsfiles.current(tls)
+    current_files = tlsfiles.current(tls)
 
     def renewed() -> Any | None:
         """The certificate for the next connection when it was replaced; gRPC asks at each, one at a time."""
-        nonlocal known
+        nonlocal current_files
         files = tlsfiles.current(tls)
-        if files == known:
+        if files == current_files:
             return None
-        known = files
+        current_files = files
         log.info("%s: a new certificate is in use", tls.cert)
         return _configuration(files)
 
-    return grpc.dynamic_ssl_server_credentials(_configuration(known), renewed, require_client_authentication=True)
+    return grpc.dynamic_ssl_server_credentials(
+        _configuration(current_files), renewed, require_client_authentication=True
+    )
 
 
 def _configuration(files: tlsfiles.Files) -> Any:

@@ -173,14 +173,14 @@ class _MemberDaemon:
                 raise AssertionError(f"{type(step).__name__} was planned for a server that does not run")
 
     def _add(self, situation: planner.Situation) -> None:
-        record, seen = situation.disk.record, situation.seen
-        if record is None or not isinstance(seen, planner.Quorum):  # pragma: no cover - plan never adds otherwise
+        record, quorum = situation.disk.record, situation.seen
+        if record is None or not isinstance(quorum, planner.Quorum):  # pragma: no cover - plan never adds otherwise
             raise AssertionError("a member was to be added without a record or a quorum")
         with self._others() as etcd:
             added = etcd.member_add(self._config.peer, learner=True)
         hit("etcd-added")
         log.info("added to the cluster as learner %x", added.id)
-        self._directory.write(dataclasses.replace(record, member_id=added.id, cluster_id=seen.cluster_id))
+        self._directory.write(dataclasses.replace(record, member_id=added.id, cluster_id=quorum.cluster_id))
         hit("etcd-add-recorded")
 
     def _others(self) -> Etcd:
@@ -267,15 +267,15 @@ class _MemberDaemon:
 
     def _watch(self, child: ChildProcess, check: Check) -> None:
         """Until the server ends or the daemon is told to: note the ids, tell readiness, become a voter."""
-        known = settled = ready = False
+        ids_noted = settled = ready = False
         beats, next_look = -1, 0.0
         while not self._stop.wait(_TICK) and child.poll() is None and not check.failed:
-            known = known or self._note_ids()
+            ids_noted = ids_noted or self._note_ids()
             if check.beats != beats:
                 beats = check.beats
                 state = "serving" if check.serving else "not serving"
                 notify("WATCHDOG=1", f"STATUS={state}", *([] if ready else ["EXTEND_TIMEOUT_USEC=60000000"]))
-            if not check.serving or not known:
+            if not check.serving or not ids_noted:
                 continue
             if not ready:
                 ready = True
@@ -291,9 +291,9 @@ class _MemberDaemon:
         record = disk.record
         if record is None or not disk.member_id:
             return False
-        noted = dataclasses.replace(record, member_id=disk.member_id, cluster_id=disk.cluster_id, started=True)
-        if noted != record:
-            self._directory.write(noted)
+        updated = dataclasses.replace(record, member_id=disk.member_id, cluster_id=disk.cluster_id, started=True)
+        if updated != record:
+            self._directory.write(updated)
             hit("etcd-ids-recorded")
         return True
 

@@ -23,14 +23,14 @@ def _client(config: EtcdConfig, endpoints: list[str] | tuple[str, ...], timeout:
 
 def endpoints(config: EtcdConfig, *, running: bool) -> tuple[tuple[str, ...], Discovered]:
     """The servers to ask: the others, and this host's own while it runs."""
-    found = find_others(config)
+    discovered = find_others(config)
     own = (host_port(config.client),) if running else ()
-    return (*found.others, *own), found
+    return (*discovered.others, *own), discovered
 
 
 def observe(config: EtcdConfig, disk: MemberDisk, *, running: bool) -> Situation:
     """Look once; takes some seconds at most and never raises UnavailableError."""
-    addresses, found = endpoints(config, running=running)
+    addresses, discovered = endpoints(config, running=running)
     listed = tuple(PeerAddress(peer.name, peer.peer) for peer in config.cluster.members)
     return Situation(
         name=config.name,
@@ -40,19 +40,19 @@ def observe(config: EtcdConfig, disk: MemberDisk, *, running: bool) -> Situation
         listed=listed,
         registered=config.cluster.dns is not None or any(peer.name == config.name for peer in listed),
         disk=disk,
-        seen=_look(config, addresses, found, running=running),
+        seen=_look(config, addresses, discovered, running=running),
         running=running,
     )
 
 
-def _look(config: EtcdConfig, addresses: tuple[str, ...], found: Discovered, *, running: bool) -> ClusterView:
-    maybe_others = bool(found.others or found.failed)
+def _look(config: EtcdConfig, addresses: tuple[str, ...], discovered: Discovered, *, running: bool) -> ClusterView:
+    maybe_others = bool(discovered.others or discovered.failed)
     if not addresses:
-        return Silent(maybe_others, found.failed or "no other member is known")
+        return Silent(maybe_others, discovered.failed or "no other member is known")
     with _client(config, addresses, max(2.0, _SECONDS_EACH * len(addresses))) as etcd:
         answering = [status.endpoint for status in etcd.status() if not status.error]
         if not answering:
-            return Silent(maybe_others, found.failed or f"none of {', '.join(addresses)} answers")
+            return Silent(maybe_others, discovered.failed or f"none of {', '.join(addresses)} answers")
         try:
             cluster = etcd.cluster()
         except UnavailableError:
@@ -62,9 +62,9 @@ def _look(config: EtcdConfig, addresses: tuple[str, ...], found: Discovered, *, 
 
 def _listed(config: EtcdConfig, member: EtcdMember, *, running: bool) -> ListedMember:
     """One entry; an identity that could be mine is asked whether a server stands behind it."""
-    mine = config.peer in member.peer_urls or member.name == config.name
+    own = config.peer in member.peer_urls or member.name == config.name
     answers = False
-    if mine and member.client_urls and not running:
+    if own and member.client_urls and not running:
         urls = [host_port(url) for url in member.client_urls]
         with _client(config, urls, max(2.0, _SECONDS_EACH * len(urls))) as etcd:
             answers = any(status.member_id == member.id for status in etcd.status())

@@ -247,15 +247,15 @@ def _running(now: Situation) -> Step:
 
 def _with_data(now: Situation) -> Step:
     """There is a readable log of a recorded member."""
-    seen = now.seen
-    if not isinstance(seen, Quorum):
+    view = now.seen
+    if not isinstance(view, Quorum):
         return StartData()  # the cluster may be waiting for exactly this member
-    if seen.cluster_id != now.disk.cluster_id:
+    if view.cluster_id != now.disk.cluster_id:
         return Refuse(
-            f"the etcd data is of cluster {now.disk.cluster_id:x}, the other members are cluster {seen.cluster_id:x}; "
+            f"the etcd data is of cluster {now.disk.cluster_id:x}, the other members are cluster {view.cluster_id:x}; "
             f"correct 'cluster' in the config, or move the data directory away"
         )
-    me = next((member for member in seen.members if member.id == now.disk.member_id), None)
+    me = next((member for member in view.members if member.id == now.disk.member_id), None)
     if me is None:
         why = f"member {now.disk.member_id:x} was removed from the cluster"
         if now.registered:
@@ -284,51 +284,53 @@ def _without_data(now: Situation) -> Step:
     return _first_start(now, now.seen)
 
 
-def _first_start(now: Situation, seen: Silent | NoQuorum) -> Step:
+def _first_start(now: Situation, view: Silent | NoQuorum) -> Step:
     """No server has run here yet, and no quorum can be asked."""
     record = now.disk.record
     if record is not None and record.decision is EntryMode.INITIALISE:
         return StartNew(record.initial)  # the others may be waiting for this one
-    if record is None and isinstance(seen, Silent):
+    if record is None and isinstance(view, Silent):
         if now.bootstrap == "initialise":
             return _decide_initialise(now)
-        if now.bootstrap == "when-alone" and not seen.found:
+        if now.bootstrap == "when-alone" and not view.found:
             return Decide(_record(now, EntryMode.INITIALISE, (PeerAddress(now.name, now.peer),)))
-    return Wait(f"member '{now.name}' joins through a quorum of the others, and {seen.reason}")
+    return Wait(f"member '{now.name}' joins through a quorum of the others, and {view.reason}")
 
 
-def _empty_with_quorum(now: Situation, seen: Quorum) -> Step:
+def _empty_with_quorum(now: Situation, quorum: Quorum) -> Step:
     """A cluster is there: be the initial member that it awaits, or become a new one."""
     record = now.disk.record
-    clash = _clash(now, seen)
+    clash = _clash(now, quorum)
     if clash is not None:
         return clash
-    mine = next((member for member in seen.members if now.peer in member.peer_urls), None)
-    if mine is not None and _is_awaited(now, mine):
+    own_entry = next((member for member in quorum.members if now.peer in member.peer_urls), None)
+    if own_entry is not None and _is_awaited(now, own_entry):
         return StartNew(record.initial) if record is not None else _decide_initialise(now)
-    if mine is not None and _is_unused(record, mine):
+    if own_entry is not None and _is_unused(record, own_entry):
         return StartExisting(
             tuple(
-                PeerAddress(now.name if member is mine else member.name or f"{member.id:x}", url)
-                for member in seen.members
+                PeerAddress(now.name if member is own_entry else member.name or f"{member.id:x}", url)
+                for member in quorum.members
                 for url in member.peer_urls
             )
         )
-    if mine is not None:
-        return Remove(mine.id, f"the disk of '{now.name}' is empty, but its address is that of member {mine.id:x}")
-    other = next((member for member in seen.members if member.learner), None)
-    if other is not None:
+    if own_entry is not None:
+        return Remove(
+            own_entry.id, f"the disk of '{now.name}' is empty, but its address is that of member {own_entry.id:x}"
+        )
+    learner = next((member for member in quorum.members if member.learner), None)
+    if learner is not None:
         return Wait(
-            f"member {other.id:x} at {', '.join(other.peer_urls)} is still joining, and only one may at a time; "
+            f"member {learner.id:x} at {', '.join(learner.peer_urls)} is still joining, and only one may at a time; "
             f"if it is lost, remove it"
         )
     fresh = _record(now, EntryMode.JOIN, ())
     return Add() if record == fresh else Decide(fresh)
 
 
-def _clash(now: Situation, seen: Quorum) -> Refuse | None:
+def _clash(now: Situation, quorum: Quorum) -> Refuse | None:
     """Refuse when another member has my name or address: it must never be taken for a stale one of mine."""
-    for member in seen.members:
+    for member in quorum.members:
         here = now.peer in member.peer_urls
         if member.name == now.name and not here:
             return Refuse(
@@ -345,20 +347,20 @@ def _clash(now: Situation, seen: Quorum) -> Refuse | None:
     return None
 
 
-def _is_awaited(now: Situation, mine: ListedMember) -> bool:
+def _is_awaited(now: Situation, entry: ListedMember) -> bool:
     """Says whether I am a member of the initial cluster that has not started yet."""
     record = now.disk.record
-    told = now.bootstrap == "initialise" if record is None else record.decision is EntryMode.INITIALISE
+    initialising = now.bootstrap == "initialise" if record is None else record.decision is EntryMode.INITIALISE
     unused = record is None or not record.member_id
-    return told and unused and bool(mine.name) and not mine.published and not mine.learner
+    return initialising and unused and bool(entry.name) and not entry.published and not entry.learner
 
 
-def _is_unused(record: MemberRecord | None, mine: ListedMember) -> bool:
+def _is_unused(record: MemberRecord | None, entry: ListedMember) -> bool:
     """Says whether this identity was added for me and no server ever ran under it.
 
     Only my own record proves that. An identity that ran and lost its log would panic etcd, or lose what it confirmed.
     """
-    return record is not None and record.member_id == mine.id and not record.started and mine.learner
+    return record is not None and record.member_id == entry.id and not record.started and entry.learner
 
 
 def _decide_initialise(now: Situation) -> Step:

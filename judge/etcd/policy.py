@@ -88,11 +88,11 @@ class _EtcdRequest:
     request: Any
 
     def reads(self, key: bytes, end: bytes) -> None:
-        if not within(key, end, tuple(self.prefix + one.encode() for one in self.grant.reads)):
+        if not within(key, end, tuple(self.prefix + prefix.encode() for prefix in self.grant.reads)):
             raise RefusedCallError(f"may not read {_shown(key, end)}")
 
     def writes(self, key: bytes, end: bytes = b"") -> None:
-        if not within(key, end, tuple(self.prefix + one.encode() for one in self.grant.writes)):
+        if not within(key, end, tuple(self.prefix + prefix.encode() for prefix in self.grant.writes)):
             raise RefusedCallError(f"may not change {_shown(key, end)}")
 
 
@@ -101,19 +101,19 @@ def _shown(key: bytes, end: bytes) -> str:
     return f"key {text}" if not end else f"keys from {text}"
 
 
-def _range(asked: _EtcdRequest) -> None:
-    request = asked.request
-    if asked.grant.members and request.key == _NOBODY and not request.range_end:
+def _range(checked: _EtcdRequest) -> None:
+    request = checked.request
+    if checked.grant.members and request.key == _NOBODY and not request.range_end:
         return
-    asked.reads(request.key, request.range_end)
+    checked.reads(request.key, request.range_end)
 
 
-def _put(asked: _EtcdRequest) -> None:
-    asked.writes(asked.request.key)
+def _put(checked: _EtcdRequest) -> None:
+    checked.writes(checked.request.key)
 
 
-def _delete(asked: _EtcdRequest) -> None:
-    asked.writes(asked.request.key, asked.request.range_end)
+def _delete(checked: _EtcdRequest) -> None:
+    checked.writes(checked.request.key, checked.request.range_end)
 
 
 _OPERATIONS: Mapping[str, Callable[[_EtcdRequest], None]] = {
@@ -123,20 +123,20 @@ _OPERATIONS: Mapping[str, Callable[[_EtcdRequest], None]] = {
 }
 
 
-def _txn(asked: _EtcdRequest) -> None:
-    request = asked.request
+def _txn(checked: _EtcdRequest) -> None:
+    request = checked.request
     for compare in request.compare:
-        asked.reads(compare.key, compare.range_end)
+        checked.reads(compare.key, compare.range_end)
     for operation in (*request.success, *request.failure):
         kind = operation.WhichOneof("request")
         if kind not in _OPERATIONS:
             raise RefusedCallError("may not put a transaction into a transaction")
-        _OPERATIONS[kind](_EtcdRequest(asked.grant, asked.prefix, getattr(operation, kind)))
+        _OPERATIONS[kind](_EtcdRequest(checked.grant, checked.prefix, getattr(operation, kind)))
 
 
 def _needs(what: str) -> Callable[[_EtcdRequest], None]:
-    def check(asked: _EtcdRequest) -> None:
-        if not getattr(asked.grant, what):
+    def check(checked: _EtcdRequest) -> None:
+        if not getattr(checked.grant, what):
             raise RefusedCallError("may not make this call")
 
     return check

@@ -117,8 +117,8 @@ def _dotted(version: Version) -> str:
 
 def environment() -> dict[str, str]:
     """The environment of this process without ETCD_*, each of which would act like a flag that nobody sees."""
-    kept = {"ETCD_UNSUPPORTED_ARCH"}  # this tells etcd 3.4 to run on arm64
-    return {key: value for key, value in os.environ.items() if not key.startswith("ETCD_") or key in kept}
+    names = {"ETCD_UNSUPPORTED_ARCH"}  # this tells etcd 3.4 to run on arm64
+    return {key: value for key, value in os.environ.items() if not key.startswith("ETCD_") or key in names}
 
 
 def check_urls(config: EtcdConfig) -> None:
@@ -128,13 +128,13 @@ def check_urls(config: EtcdConfig) -> None:
         ("peer", [config.peer, *config.listen_peer], "peer_tls", config.peer_tls),
     ]
     for field, urls, section, tls in groups:
-        wanted = "http" if tls is None else "https"
+        scheme = "http" if tls is None else "https"
         for url in urls:
-            if urlsplit(url).scheme != wanted:
+            if urlsplit(url).scheme != scheme:
                 state = "is not set" if tls is None else "is set"
-                raise ConfigError(f"{field}: '{url}' must start with {wanted}:// because '{section}' {state}")
+                raise ConfigError(f"{field}: '{url}' must start with {scheme}:// because '{section}' {state}")
             if urlsplit(url).port is None:
-                raise ConfigError(f"{field}: '{url}' has no port; write it out, as in {wanted}://10.0.0.1:2379")
+                raise ConfigError(f"{field}: '{url}' has no port; write it out, as in {scheme}://10.0.0.1:2379")
 
 
 def listens(config: EtcdConfig) -> tuple[list[str], list[str]]:

@@ -57,18 +57,18 @@ class ProxyDaemon:
 
     def run(self) -> int:
         """Serve until told to stop, or until the proxy ends by itself; returns the exit code."""
-        said = ""
+        last_reason = ""
         while not self._stop.is_set():
-            found = find_others(self._config)
-            if found.others:
-                code = self._serve(found.others)
+            discovered = find_others(self._config)
+            if discovered.others:
+                code = self._serve(discovered.others)
                 if code is not None:
                     return code
                 continue
-            why = found.failed or "no member of the cluster is known"
-            if why != said:
+            why = discovered.failed or "no member of the cluster is known"
+            if why != last_reason:
                 log.info("waiting: %s", why)
-                said = why
+                last_reason = why
             notify(f"STATUS=waiting: {why}", "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=60000000")
             self._stop.wait(self._config.check.interval)
         return 0
@@ -94,7 +94,7 @@ class ProxyDaemon:
             changed = self._watch(child, check, members)
         finally:
             check.end()
-            ended = child.poll()
+            code = child.poll()
             child.stop(config.stop_grace)
         if self._stop.is_set():
             return 0
@@ -103,7 +103,7 @@ class ProxyDaemon:
         if check.failed:
             log.error("%s", check.failed)
         elif not check.killed:
-            log.error("the etcd proxy ended with code %s: %s", ended, child.last_line)
+            log.error("the etcd proxy ended with code %s: %s", code, child.last_line)
         return EXIT_FAILED
 
     def _watch(self, child: ChildProcess, check: Check, members: tuple[str, ...]) -> bool:
@@ -118,8 +118,8 @@ class ProxyDaemon:
                 notify("WATCHDOG=1", f"STATUS={state}")
             if self._config.cluster.dns and clock.monotonic() >= next_look:
                 next_look = clock.monotonic() + self._rediscover
-                found = find_others(self._config)
-                if found.others and not found.failed and set(found.others) != set(members):
+                discovered = find_others(self._config)
+                if discovered.others and not discovered.failed and set(discovered.others) != set(members):
                     log.info("the members behind %s have changed", self._config.cluster.dns)
                     return True
         if self._stop.is_set():

@@ -30,15 +30,15 @@ def entry_value(address: str, version: str) -> str:
 
 def judicators(etcd: Etcd) -> list[ServiceEntry]:
     """The registered judicators by name; an entry that is not ours to read is left out and logged."""
-    found = []
+    services = []
     for kv in etcd.list(SERVICES):
         name = kv.key.removeprefix(SERVICES)
         try:
             data = json.loads(kv.value)
-            found.append(ServiceEntry(name, str(data["address"]), str(data["version"])))
+            services.append(ServiceEntry(name, str(data["address"]), str(data["version"])))
         except (ValueError, TypeError, KeyError):
             log.warning("%s: not a service entry: %.80s", kv.key, kv.value)
-    return found
+    return services
 
 
 class Registration:
@@ -62,8 +62,8 @@ class Registration:
                 log.warning("%s: the registration was lost with its lease, registering again", self.key)
                 self._lease = 0
             if self._lease:
-                found = self._etcd.get(self.key)
-                if found is not None and found.lease == self._lease and found.value == self._value:
+                entry = self._etcd.get(self.key)
+                if entry is not None and entry.lease == self._lease and entry.value == self._value:
                     return True
                 log.warning("%s: the key is missing or another's, registering again", self.key)
             else:

@@ -147,9 +147,9 @@ class TermGuard:
     def fresh(self, cluster_id: int, term: int) -> bool:
         """Note the term; False when a newer one was already seen."""
         with self._lock:
-            known = self._highest.get(cluster_id, 0)
-            self._highest[cluster_id] = max(known, term)
-            return term >= known
+            highest = self._highest.get(cluster_id, 0)
+            self._highest[cluster_id] = max(highest, term)
+            return term >= highest
 
 
 class _Channel:

@@ -226,10 +226,10 @@ class MessageReader:
                 alive = False
                 break
             self._buffer += part
-        found = []
+        messages = []
         while (frame := self._frame()) is not None:
-            found.append(_TO_MAIN.validate_json(frame))
-        return found, alive
+            messages.append(_TO_MAIN.validate_json(frame))
+        return messages, alive
 
 
 def given_back(assignment: Assignment, reason: str, *, penalty: bool = True) -> Completed:

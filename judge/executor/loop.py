@@ -145,9 +145,11 @@ class Loop:
     def _take_events(self, seconds: float) -> None:
         """Wait up to `seconds` for mail or slots, and take in what came."""
         for key in list(self._selector.get_map().values()):
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if key.data is not None and key.data.unsent else 0)
-            if wanted != key.events:
-                self._selector.modify(key.fileobj, wanted, key.data)
+            events_mask = selectors.EVENT_READ | (
+                selectors.EVENT_WRITE if key.data is not None and key.data.unsent else 0
+            )
+            if events_mask != key.events:
+                self._selector.modify(key.fileobj, events_mask, key.data)
         for key, events in self._selector.select(seconds):
             if key.data is None:
                 for mail in self.parts.mailbox.take():

@@ -31,12 +31,12 @@ _FOR_SLOTS = Fraction(7, 8)
 
 def parse_cpu_list(text: str) -> list[int]:
     """The kernel's list format: `0-2,5` is [0, 1, 2, 5]."""
-    found: list[int] = []
+    cpus: list[int] = []
     for part in text.strip().split(","):
         if part:
             first, _, last = part.partition("-")
-            found.extend(range(int(first), int(last or first) + 1))
-    return found
+            cpus.extend(range(int(first), int(last or first) + 1))
+    return cpus
 
 
 def usable_cores(topology: Path = _TOPOLOGY) -> list[int]:
@@ -54,14 +54,14 @@ def usable_cores(topology: Path = _TOPOLOGY) -> list[int]:
 
 def first_of_each(siblings: Mapping[int, Iterable[int]]) -> list[int]:
     """Out of `CPU -> the CPUs of its core`, the lowest known CPU of each core."""
-    taken: set[int] = set()
-    found = []
+    covered: set[int] = set()
+    firsts = []
     for cpu in sorted(siblings):
-        if cpu not in taken:
-            found.append(cpu)
-            taken.update(siblings[cpu])
-            taken.add(cpu)
-    return found
+        if cpu not in covered:
+            firsts.append(cpu)
+            covered.update(siblings[cpu])
+            covered.add(cpu)
+    return firsts
 
 
 def plan_slots(slots: int | Literal["auto"], cores: list[int], usable: list[int]) -> list[int]:
@@ -83,14 +83,14 @@ def plan_slots(slots: int | Literal["auto"], cores: list[int], usable: list[int]
 
 def machine_memory(base: Path = Path("/")) -> int:
     """Bytes of memory that this machine, or this container, may use."""
-    found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for name in ("memory/memory.limit_in_bytes", "memory.max"):
         try:
             text = (base / "sys/fs/cgroup" / name).read_text(encoding="ascii").strip()
         except OSError:
             continue  # the other version of cgroups
-        found += [int(text)] if text.isdigit() else []  # `max`: none
-    return min(found)
+        sizes += [int(text)] if text.isdigit() else []  # `max`: none
+    return min(sizes)
 
 
 def plan_memory(memory: int | Literal["auto"], slots: int, total: int) -> int:

@@ -112,14 +112,16 @@ def examine(config: ExecutorConfig, name: str) -> Calibration:
 def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
     """All parts of a running executor, wired; the slots are planned, not started. `checked`: what examine() found."""
     weak = check_sandbox(checked.findings, allow_weak=config.allow_weak_sandbox)
-    findings = [f"{one.level} {one.item}: {one.text}" for one in checked.findings if one.level is not CheckLevel.PASS]
+    findings = [
+        f"{item.level} {item.item}: {item.text}" for item in checked.findings if item.level is not CheckLevel.PASS
+    ]
     for finding in findings:
         log.warning("machine check: %s", finding)
     cores = machine.plan_slots(config.slots, config.cores, machine.usable_cores())
     share = machine.plan_memory(config.slot_memory, len(cores), machine.machine_memory())
     outputs = config.work_dir / "outputs"
-    kept = config.work_dir / "builds"
-    builds.clear(kept)
+    build_directory = config.work_dir / "builds"
+    builds.clear(build_directory)
     shared = config.work_dir / "sharing"
     shared_queue.clear(shared)
     spool = Spool(config.work_dir / "spool", config.spool_bytes)
@@ -140,7 +142,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
             makers=makers,
             executor=config.name,
             outputs=outputs,
-            builds=kept,
+            builds=build_directory,
             run_lock=config.work_dir / "run_lock",
             sharing=shared,
             cgroup=config.cgroup,

@@ -96,13 +96,13 @@ class Reports:
 
     def answered(self, reply: ReportReply, sequence: int, now: float) -> None:
         """Carry out a report's answer (seed: cancel_list, add_list)."""
-        sent, hold = self._sent.pop(sequence, (now, 0.0))
+        sent_at, hold = self._sent.pop(sequence, (now, 0.0))
         self._answered = max(self._answered, sequence)
         self.failures = 0
         self._stale = 0
         self._at = now + self._parts.config.report_interval
         # A judicator that does not hold reports is asked once in each interval.
-        early = hold > 0.0 and now < sent + hold / 2 and not (reply.add or reply.drop or self._sent)
+        early = hold > 0.0 and now < sent_at + hold / 2 and not (reply.add or reply.drop or self._sent)
         self._hold_from = self._at if early else now
         if reply.epoch < self._epoch and reply.add:
             log.warning("assignments of epoch %d are refused: a leader of epoch %d is known", reply.epoch, self._epoch)

@@ -101,46 +101,46 @@ def longest_step(job: Job) -> float:
     return step
 
 
-def next_state(known: KnownSlot, event: Event, now: float) -> KnownSlot:  # noqa: PLR0911 - one line for each kind of event
+def next_state(slot: KnownSlot, event: Event, now: float) -> KnownSlot:  # noqa: PLR0911 - one line for each kind of event
     """The state after something happened at `now`."""
     match event:
         case Started():
-            return KnownSlot(SlotState.STARTING, deadline=now + START_GRACE, failures=known.failures)
+            return KnownSlot(SlotState.STARTING, deadline=now + START_GRACE, failures=slot.failures)
         case Ready():
-            return KnownSlot(SlotState.IDLE, failures=known.failures)
+            return KnownSlot(SlotState.IDLE, failures=slot.failures)
         case Finished() | Helped():
             return KnownSlot(SlotState.IDLE)
         case Job() | Help():
-            return _working(known, event, now)
-        case Progress() if known.silence:
-            return replace(known, deadline=now + known.silence)
-        case Cancel() if cancels(known, event.claim):
-            return replace(known, stopping=True, silence=0.0, deadline=min(known.deadline, now + CANCEL_GRACE))
+            return _working(slot, event, now)
+        case Progress() if slot.silence:
+            return replace(slot, deadline=now + slot.silence)
+        case Cancel() if cancels(slot, event.claim):
+            return replace(slot, stopping=True, silence=0.0, deadline=min(slot.deadline, now + CANCEL_GRACE))
         case Broken():
-            return replace(known, reason=event.reason)
+            return replace(slot, reason=event.reason)
         case Ended():
-            return _down(known, event.reason, now)
-    return known
+            return _down(slot, event.reason, now)
+    return slot
 
 
-def _working(known: KnownSlot, event: Job | Help, now: float) -> KnownSlot:
+def _working(slot: KnownSlot, event: Job | Help, now: float) -> KnownSlot:
     job = event if isinstance(event, Job) else event.job
     claim = job.assignment.claim
     silence = SILENCE + longest_step(job)
-    working = KnownSlot(silence=silence, deadline=now + silence, failures=known.failures)
+    working = KnownSlot(silence=silence, deadline=now + silence, failures=slot.failures)
     if isinstance(event, Job):
         return replace(working, state=SlotState.BUSY, claim=claim)
     return replace(working, state=SlotState.HELPING, helps=claim)
 
 
-def _down(known: KnownSlot, reason: str, now: float) -> KnownSlot:
+def _down(slot: KnownSlot, reason: str, now: float) -> KnownSlot:
     # Nobody can keep slots away by tasks that end them, or that take long to cancel.
-    failed = known.state not in {SlotState.BUSY, SlotState.HELPING}
-    delay = min(RESTART_MAX, RESTART_MIN * 2 ** (known.failures - 1)) if failed and known.failures else 0.0
+    failed = slot.state not in {SlotState.BUSY, SlotState.HELPING}
+    delay = min(RESTART_MAX, RESTART_MIN * 2 ** (slot.failures - 1)) if failed and slot.failures else 0.0
     # The claim stays: main gives the task back.
-    return KnownSlot(claim=known.claim, failures=known.failures + failed, start_at=now + delay, reason=reason)
+    return KnownSlot(claim=slot.claim, failures=slot.failures + failed, start_at=now + delay, reason=reason)
 
 
-def cancels(known: KnownSlot, claim: str) -> bool:
+def cancels(slot: KnownSlot, claim: str) -> bool:
     """Says whether cancelling this claim ends the slot's work; False when it does something else, or was told."""
-    return not known.stopping and claim == (known.helps if known.state is SlotState.HELPING else known.claim)
+    return not slot.stopping and claim == (slot.helps if slot.state is SlotState.HELPING else slot.claim)

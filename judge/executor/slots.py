@@ -69,26 +69,26 @@ class Slot:
 
     def start(self, now: float) -> None:
         """Start the process; it says Ready when its sandbox works."""
-        ours, theirs = socket.socketpair()
+        own_end, slot_end = socket.socketpair()
         try:
             self.process = subprocess.Popen(
                 [
                     "setpriv", "--pdeathsig", "KILL", "--",
                     sys.executable, "-m", "judge.executor.slot.main",
-                    str(theirs.fileno()), self.settings.model_dump_json(),
+                    str(slot_end.fileno()), self.settings.model_dump_json(),
                 ],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[slot_end.fileno()],
                 cwd="/",
             )  # fmt: skip
         except OSError as exc:
-            ours.close()
+            own_end.close()
             self.ended(f"it cannot be started: {exc}", now)
             return
         finally:
-            theirs.close()
-        self.sock = ours
-        self.reader = MessageReader(ours)
+            slot_end.close()
+        self.sock = own_end
+        self.reader = MessageReader(own_end)
         self.note(Started(), now)
 
     def give(self, work: Job | Help, now: float) -> None:
@@ -166,7 +166,7 @@ class Slots:
 
     def __init__(self, settings: list[Settings]) -> None:
         """One slot per settings; nothing is started yet."""
-        self.slots = [Slot(one) for one in settings]
+        self.slots = [Slot(setting) for setting in settings]
 
     def start_due(self, now: float) -> list[Slot]:
         """Start every slot that is down and whose back-off is over; returns those that came to life."""

@@ -251,14 +251,14 @@ class TaskTable:
         ]
         complete: list[m.Completed] = []
         budget = REPORT_BYTES
-        for claim, one in self.completions.items():
-            fits = not complete or one.size <= budget
-            if one.upload is None and fits:
-                budget -= one.size
-                complete.append(one.completed)
-                one.reported = True
+        for claim, completion in self.completions.items():
+            fits = not complete or completion.size <= budget
+            if completion.upload is None and fits:
+                budget -= completion.size
+                complete.append(completion.completed)
+                completion.reported = True
             else:
-                done = one.completed
+                done = completion.completed
                 executing.append(
                     m.Executing(
                         id=done.id, attempt=done.attempt, claim=claim, status=m.Status.RUNNING, progress="judged"

@@ -42,22 +42,22 @@ class SpoolWriter:
 
     def _write(self, pending: Pending) -> Callable[[], None]:
         error: OSError | None = None
-        kept = False
+        spooled = False
         try:
-            kept = self._parts.spool.write(Spooled(completed=pending.completed, upload=pending.upload))
+            spooled = self._parts.spool.write(Spooled(completed=pending.completed, upload=pending.upload))
         except OSError as exc:
             error = exc
-        return functools.partial(self._written, pending, error, kept=kept)
+        return functools.partial(self._written, pending, error, spooled=spooled)
 
-    def _written(self, pending: Pending, error: OSError | None, *, kept: bool) -> None:
+    def _written(self, pending: Pending, error: OSError | None, *, spooled: bool) -> None:
         """A completion is in the spool, or cannot be."""
-        pending.spooling, pending.spooled = False, kept
+        pending.spooling, pending.spooled = False, spooled
         completed = pending.completed
         if error is not None:
             if for_want_of_space(error):
                 self._parts.disk.failed(clock.monotonic())
             log.warning("the result of task %s cannot be spooled: %s; it is kept in memory", completed.id, error)
-        elif not kept:
+        elif not spooled:
             log.error("the spool is full; the result of task %s is kept in memory", completed.id)
         elif self._parts.table.completions.get(completed.claim) is not pending:
             self._parts.spool.remove(completed.claim)  # it was settled meanwhile

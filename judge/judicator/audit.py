@@ -69,7 +69,7 @@ def bounded(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {bounded(str(key)): bounded(inner) for key, inner in list(value.items())[:_LISTED]}
     rest = len(value) - _LISTED
-    return [*(bounded(one) for one in value[:_LISTED]), *([f"and {rest} more"] if rest > 0 else [])]
+    return [*(bounded(item) for item in value[:_LISTED]), *([f"and {rest} more"] if rest > 0 else [])]
 
 
 class Audit:
@@ -82,7 +82,7 @@ class Audit:
     async def write(self, peer: Peer, act: Act, outcome: str, details: Mapping[str, Any] | None = None) -> bool:
         """Add one entry; False when an earlier try of this call has added it. Raises PyMongoError."""
         by = peer.by
-        known = {**act.details, **(details or {})}
+        details_of_act = {**act.details, **(details or {})}
         entry: AuditDocument = {
             "_id": ObjectId(),
             "key": f"{by.call or uuid.uuid4().hex}/{act.action}/{bounded(act.object)}/{act.content}/{outcome}",
@@ -96,7 +96,7 @@ class Audit:
             "trace": by.trace,
             "call": by.call,
             "outcome": outcome,
-            "details": bounded({key: value for key, value in known.items() if value is not None}),
+            "details": bounded({key: value for key, value in details_of_act.items() if value is not None}),
         }
         try:
             await self._col.insert_one(entry)
@@ -104,7 +104,7 @@ class Audit:
             return False
         return True
 
-    async def noted(self, describe: Describe, method: Method, request: Any, peer: Peer) -> m.Message:
+    async def record(self, describe: Describe, method: Method, request: Any, peer: Peer) -> m.Message:
         """Answer a call with its entries: none is begun that cannot be noted, none is answered before its end is.
 
         LimitError, which is not noted, for a person without rights who has had too much done within an hour.
@@ -115,8 +115,8 @@ class Audit:
         if act is None:
             return await method(request, peer)
         act = dataclasses.replace(act, content=_hash(request))
-        async with self._paced(peer, act) as noted:
-            if noted and not await self.write(peer, act, "begun"):
+        async with self._paced(peer, act) as recorded:
+            if recorded and not await self.write(peer, act, "begun"):
                 peer = dataclasses.replace(peer, again=True)
                 if await self._changed_since(peer, act):
                     act = dataclasses.replace(act, content=f"{act.content}/{uuid.uuid4().hex}")
@@ -124,27 +124,27 @@ class Audit:
             try:
                 reply = await method(request, peer)
             except Exception as exc:
-                if noted:
+                if recorded:
                     outcome = "refused" if isinstance(exc, JudgeError) else "failed"
                     await self._write_end(peer, act, outcome, {"error": str(exc) or type(exc).__name__})
                 raise
             if not act.object:  # it has come to be by this call
-                known = getattr(reply, "id", None) or getattr(reply, "name", "")
-                act = dataclasses.replace(act, object=str(known))
-            await self.write(peer, act, "done", told(reply))
+                object_id = getattr(reply, "id", None) or getattr(reply, "name", "")
+                act = dataclasses.replace(act, object=str(object_id))
+            await self.write(peer, act, "done", details_of(reply))
             return reply
 
     async def _changed_since(self, peer: Peer, act: Act) -> bool:
         """Says whether anything else was done to the same thing since the tries that are noted: so it is done anew."""
-        mine = f"^{re.escape(f'{peer.by.call}/{act.action}/')}.*/{act.content}/"
-        known = await self._col.find({"key": {"$regex": mine}}, {"object": 1}).to_list()
-        if not known:
+        own_keys = f"^{re.escape(f'{peer.by.call}/{act.action}/')}.*/{act.content}/"
+        entries = await self._col.find({"key": {"$regex": own_keys}}, {"object": 1}).to_list()
+        if not entries:
             return True
         # Its beginning may not have known yet what it is about.
-        objects = sorted({one["object"] for one in known} - {""}) or [""]
-        since = first_id(max(one["_id"].generation_time for one in known), -_APART)
-        other: Bson = {"object": {"$in": objects}, "_id": {"$gte": since}, "key": {"$not": {"$regex": mine}}}
-        return await self._col.find_one(other, {"_id": 1}) is not None
+        objects = sorted({entry["object"] for entry in entries} - {""}) or [""]
+        since = first_id(max(entry["_id"].generation_time for entry in entries), -_APART)
+        query: Bson = {"object": {"$in": objects}, "_id": {"$gte": since}, "key": {"$not": {"$regex": own_keys}}}
+        return await self._col.find_one(query, {"_id": 1}) is not None
 
     @contextlib.asynccontextmanager
     async def _paced(self, peer: Peer, act: Act) -> AsyncIterator[bool]:
@@ -195,7 +195,7 @@ class Audit:
         That entry is what is compared with, and its successor has a fixed key: several processes of a gateway may tell
         the same change at the same moment, and it is noted once.
         """
-        now = sorted(f"{one.user} {one.role} {one.fingerprint}" for one in request.tokens)
+        now = sorted(f"{token.user} {token.role} {token.fingerprint}" for token in request.tokens)
         while True:
             latest = {"action": "tokens.change", "gateway": peer.name}
             last = await self._col.find_one(latest, sort=[("number", -1)])
@@ -233,8 +233,8 @@ class Audit:
     async def search(self, request: AuditQuery) -> AuditReply:
         """Entries, newest first."""
         hidden = {"key": 0, "tokens": 0, "number": 0}
-        found = self._col.find(query(request), hidden, sort=[("_id", -1)], limit=request.limit + 1)
-        docs = await found.to_list()
+        cursor = self._col.find(query(request), hidden, sort=[("_id", -1)], limit=request.limit + 1)
+        docs = await cursor.to_list()
         more = len(docs) > request.limit
         entries = [to_entry(doc) for doc in docs[: request.limit]]
         return AuditReply(entries=entries, next=entries[-1].id if more else None)
@@ -247,10 +247,10 @@ class Audit:
         old = self._col.find({"_id": {"$lt": first_id(before)}}, {"_id": 1}, sort=[("_id", 1)])
         ids = [doc["_id"] async for doc in old.limit(_BATCH)]
         latest = await self._latest_tokens()
-        gone = [one for one in ids if one not in latest]
-        if gone:
-            await self._col.delete_many({"_id": {"$in": gone}})
-        return (0 if gone else None), len(gone)
+        obsolete = [entry_id for entry_id in ids if entry_id not in latest]
+        if obsolete:
+            await self._col.delete_many({"_id": {"$in": obsolete}})
+        return (0 if obsolete else None), len(obsolete)
 
     async def _latest_tokens(self) -> set[ObjectId]:
         groups: list[Bson] = [
@@ -261,32 +261,32 @@ class Audit:
         return {row["last"] for row in await aggregate(self._col, groups)}
 
 
-def told(reply: m.Message) -> dict[str, Any]:
+def details_of(reply: m.Message) -> dict[str, Any]:
     """The parts of a reply that belong to the trail: small figures and names, by the fields that replies have."""
     fields = ("tests", "total", "skipped", "changed", "deleted", "bytes", "left", "until")
-    found = {name: value for name in fields if (value := getattr(reply, name, None)) is not None}
+    details = {name: value for name in fields if (value := getattr(reply, name, None)) is not None}
     task = getattr(reply, "task", None)
-    return found if task is None else {**found, "submission": task.id}
+    return details if task is None else {**details, "submission": task.id}
 
 
 def query(request: AuditQuery) -> Bson:
     """The query of a search; pure."""
-    found: Bson = {
+    conditions: Bson = {
         name: value for name in ("actor", "object", "origin") if (value := getattr(request, name)) is not None
     }
     if request.action is not None:
         whole = not request.action.endswith(".")
-        found["action"] = request.action if whole else {"$regex": f"^{re.escape(request.action)}"}
+        conditions["action"] = request.action if whole else {"$regex": f"^{re.escape(request.action)}"}
     ids: Bson = {}
     if request.since is not None:
         ids["$gte"] = first_id(request.since)
-        found.setdefault("at", {})["$gte"] = request.since
+        conditions.setdefault("at", {})["$gte"] = request.since
     if request.until is not None:
         ids["$lt"] = first_id(request.until, 1)
-        found.setdefault("at", {})["$lt"] = request.until
+        conditions.setdefault("at", {})["$lt"] = request.until
     if request.before is not None:
         ids["$lt"] = min(ObjectId(request.before), ids.get("$lt", ObjectId(request.before)))
-    return {**found, "_id": ids} if ids else found
+    return {**conditions, "_id": ids} if ids else conditions
 
 
 def to_entry(doc: AuditDocument) -> AuditEntry:

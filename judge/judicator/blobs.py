@@ -89,15 +89,15 @@ class Blobs:
 
         For whoever then stores what is named; it costs them the work of one blob.
         """
-        wanted = sorted(set(shas))
+        names_sorted = sorted(set(shas))
         have: set[str] = set()
-        for start in range(0, len(wanted), _NAMES):
-            names = {"filename": {"$in": wanted[start : start + _NAMES]}}
+        for start in range(0, len(names_sorted), _NAMES):
+            names = {"filename": {"$in": names_sorted[start : start + _NAMES]}}
             docs = await self._files.find(names, {"filename": 1, "unused": 1}).to_list()
             marked = {doc["filename"] for doc in docs if "unused" in doc}
             have |= {doc["filename"] for doc in docs} - marked
             have |= await self._keep(sorted(marked))
-        return [sha for sha in wanted if sha not in have]
+        return [sha for sha in names_sorted if sha not in have]
 
     async def _keep(self, names: list[str]) -> set[str]:
         """Take the marks of blobs away; those that are there and have none. A removal that came first has won."""
@@ -111,9 +111,9 @@ class Blobs:
 
     async def let_go(self, shas: Iterable[str]) -> None:
         """Let retention remove these soon, unless something else refers to them or somebody asks for them."""
-        wanted = sorted(set(shas))
-        for start in range(0, len(wanted), _NAMES):
-            await self._files.update_many({"filename": {"$in": wanted[start : start + _NAMES]}}, mark(SOON))
+        names = sorted(set(shas))
+        for start in range(0, len(names), _NAMES):
+            await self._files.update_many({"filename": {"$in": names[start : start + _NAMES]}}, mark(SOON))
 
     async def read(self, sha: str) -> AsyncIterator[bytes]:
         """The content in pieces, not yet verified; NotFoundError, UnavailableError when pieces are missing."""
@@ -164,20 +164,20 @@ class Blobs:
         after all its pieces are held by a majority.
         """
         digest, total, upload = hashlib.sha256(), 0, ObjectId()
-        number, held = 0, bytearray()
+        number, buffer = 0, bytearray()
         whole = False
         try:
             async for piece in pieces:
                 digest.update(piece)
                 total += len(piece)
-                held += piece
-                if len(held) >= _SENT * _CHUNK:
-                    keep = len(held) % _CHUNK
-                    number = await self._store(upload, number, held[: len(held) - keep])
-                    del held[: len(held) - keep]
+                buffer += piece
+                if len(buffer) >= _SENT * _CHUNK:
+                    keep = len(buffer) % _CHUNK
+                    number = await self._store(upload, number, buffer[: len(buffer) - keep])
+                    del buffer[: len(buffer) - keep]
             if digest.hexdigest() != sha:
                 raise FieldError("sha", f"the content sent has SHA-256 {digest.hexdigest()}, not {sha}")
-            await self._store(upload, number, held)
+            await self._store(upload, number, buffer)
             await self._files.bulk_write([_file(upload, sha, total, _UNREFERRED if output else None)])
             whole = True
         finally:

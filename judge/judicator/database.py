@@ -45,15 +45,15 @@ def one_by_one(count: int, failed: BulkWriteError) -> list[Exception | None]:
     """
     if unconfirmed(failed):  # nobody knows whether a majority has any of them
         raise failed
-    found: list[Exception | None] = [None] * count
+    errors: list[Exception | None] = [None] * count
     for error in failed.details["writeErrors"]:
         code = error["code"]
         if code in _CHANGING:
-            found[error["index"]] = NotPrimaryError(error["errmsg"], error)
+            errors[error["index"]] = NotPrimaryError(error["errmsg"], error)
         else:
             kind = DuplicateKeyError if code == DUPLICATE else WriteError
-            found[error["index"]] = kind(error["errmsg"], code, error)
-    return found
+            errors[error["index"]] = kind(error["errmsg"], code, error)
+    return errors
 
 
 class Database:
@@ -112,18 +112,20 @@ class Database:
     async def find_all(self, collection: AsyncCollection[D], ids: Sequence[str]) -> list[D | None]:
         """The documents of these ids as a majority has them, by one command; `latest` for what seems to be missing."""
         docs = collection.find({"_id": {"$in": sorted(set(ids))}})
-        found: dict[str, D] = {doc["_id"]: doc async for doc in docs}
-        for one in set(ids) - set(found):
-            latest = await self.latest(collection, {"_id": one})
+        by_id: dict[str, D] = {doc["_id"]: doc async for doc in docs}
+        for key in set(ids) - set(by_id):
+            latest = await self.latest(collection, {"_id": key})
             if latest is not None:
-                found[one] = latest
-        return [found.get(one) for one in ids]
+                by_id[key] = latest
+        return [by_id.get(key) for key in ids]
 
     async def restoring(self) -> str:
         """The reason why nobody may use this database yet: a restore has begun and not ended; or an empty text."""
-        found = await self.raw.restoring.find_one({"_id": "restore", "finished": {"$ne": True}})
+        restore = await self.raw.restoring.find_one({"_id": "restore", "finished": {"$ne": True}})
         return (
-            "" if found is None else f"backup {found['backup']} is being restored; run playbooks/restore.yml to its end"
+            ""
+            if restore is None
+            else f"backup {restore['backup']} is being restored; run playbooks/restore.yml to its end"
         )
 
     async def newest(self, collection: AsyncCollection[D], query: Bson) -> D | None:

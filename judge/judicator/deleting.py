@@ -74,13 +74,13 @@ class Deleting:
         hooks = await removal.of_user(self._db, request.user, _moment(request.until))
         return Act("user.purge", request.user, {"until": request.until, "webhooks": hooks or None})
 
-    async def preview(self, wanted: DeletionWanted) -> DeletionPreview:
+    async def preview(self, request: DeletionWanted) -> DeletionPreview:
         """The effect of a deletion: what would go and stay, and why it could not; nothing is stored. NotFoundError."""
-        if wanted.submission is not None:
-            doc = await self._submission(wanted.submission)
+        if request.submission is not None:
+            doc = await self._submission(request.submission)
             return DeletionPreview(
                 goes=[
-                    f"submission {wanted.submission} of user '{doc['user']}' with its source, result and history",
+                    f"submission {request.submission} of user '{doc['user']}' with its source, result and history",
                     "calls of webhooks about it",
                     "its own test data and output, unless another submission has the same",
                 ],
@@ -89,9 +89,9 @@ class Deleting:
                 submissions=1,
                 bytes=doc.get("bytes", 0),
             )
-        if wanted.problem is not None:
-            return await self._preview_problem(wanted.problem)
-        return await self._preview_user(str(wanted.user))
+        if request.problem is not None:
+            return await self._preview_problem(request.problem)
+        return await self._preview_user(str(request.user))
 
     # --- submissions -------------------------------------------------------------------------------------------
 
@@ -185,25 +185,25 @@ class Deleting:
             sha = refusal = None
         if refusal is not None:
             raise ConflictError(refusal)
-        gone = (await self._db.problems.delete_one({"_id": name, "hash": sha})).deleted_count
+        count = (await self._db.problems.delete_one({"_id": name, "hash": sha})).deleted_count
         failpoint.hit("delete-problem")
-        if not gone and not peer.again:
+        if not count and not peer.again:
             raise ConflictError(f"problem '{name}' was imported or deleted at the same moment; look again")
         # Retention leaves alone what submissions refer to, or what has been imported again.
         await self._db.manifests.update_many({"name": name}, mark(SOON))
-        DELETED.labels("problem").inc(gone)
-        return Deleted(deleted=gone)
+        DELETED.labels("problem").inc(count)
+        return Deleted(deleted=count)
 
     # --- people ------------------------------------------------------------------------------------------------
 
     async def _preview_user(self, user: str) -> DeletionPreview:
-        mine = {"user": user, "rerun_of": None}
-        count = await self._db.tasks.count_documents(mine, limit=_COUNT, comment=_LOOK)
+        query = {"user": user, "rerun_of": None}
+        count = await self._db.tasks.count_documents(query, limit=_COUNT, comment=_LOOK)
         unfinished = await self._db.tasks.count_documents({"user": user, "done": False}, limit=_COUNT, comment=_LOOK)
         account = await self._db.users.find_one({"_id": user}, {"_id": 1})
         hooks = await removal.of_user(self._db, user)
-        known = count or account is not None or hooks
-        if not known and not await self._db.rejudgings.find_one({"user": user}, {"_id": 1}):
+        exists = count or account is not None or hooks
+        if not exists and not await self._db.rejudgings.find_one({"user": user}, {"_id": 1}):
             raise NotFoundError(f"nothing of user '{user}' is stored")
         goes = [
             f"{_many(count)} submissions with their sources, results, histories and idempotency keys",
@@ -225,7 +225,7 @@ class Deleting:
                 "a token of tokens.yml, until it is taken out of there",
                 "copies in backups, in MongoDB's oplog and in executors' caches, until these are overwritten",
             ],
-            refusal=await self._rejudged(mine),
+            refusal=await self._rejudged(query),
             submissions=count,
             bytes=await self._usage.stored(user),
         )
@@ -253,8 +253,8 @@ class Deleting:
         deadline, deleted, size = clock.Deadline(_PATIENCE), 0, 0
         while not deadline.over:
             await self._cancel(old)
-            ended = {**old, "done": True, "rejudging": None}
-            docs = await self._db.tasks.find(ended, {"user": 1, "blobs": 1, "bytes": 1}, limit=self._db.batch).to_list()
+            query = {**old, "done": True, "rejudging": None}
+            docs = await self._db.tasks.find(query, {"user": 1, "blobs": 1, "bytes": 1}, limit=self._db.batch).to_list()
             if not docs:
                 break
             count, freed = await self._delete(docs)

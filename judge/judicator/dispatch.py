@@ -60,6 +60,6 @@ class Dispatcher:
         if entry.describe is None:
             work = entry.call(request, peer)
         else:
-            work = self._audit.noted(entry.describe, entry.call, request, peer)
+            work = self._audit.record(entry.describe, entry.call, request, peer)
         # A caller who hangs up ends a wait, which is for nobody else, and nothing that may be half done.
         return await (work if row.hold else unhurried(work))

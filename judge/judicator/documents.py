@@ -456,7 +456,7 @@ def allowance_of(doc: TaskDocument, allowances: Allowances) -> Allowance:
 
 def wants_of(task: TaskDocument) -> list[str]:
     """The abilities that an executor must have for a task."""
-    return [one for one in task.get("abilities", "").split(",") if one]
+    return [ability for ability in task.get("abilities", "").split(",") if ability]
 
 
 def waiting_seconds(task: TaskDocument, now: datetime.datetime) -> float | None:

@@ -50,7 +50,7 @@ _LOOKS: Final = 1000
 
 
 @dataclass
-class _Heard:
+class _LastReport:
     """The newest report of an executor, and the one that was stored last. Monotonic seconds."""
 
     request: ReportRequest
@@ -63,7 +63,7 @@ class Executors:
     """All executors that the cluster knows."""
 
     def __init__(self, database: Database) -> None:
-        self._heard: dict[str, _Heard] = {}
+        self._last_reports: dict[str, _LastReport] = {}
         # Called with what the executors can do, each time that it is read.
         self.read: Callable[[Capacity], None] = lambda _: None
         self._db = database
@@ -74,34 +74,34 @@ class Executors:
         self._read: float | None = None
         self._looks: Gathering[None, Capacity] = Gathering(self._look, _LOOKS)
 
-    async def heard(self, request: ReportRequest) -> None:
+    async def take_report(self, request: ReportRequest) -> None:
         """Note a report, or refuse it with StaleError. The database hears of it if something has changed."""
         now = clock.monotonic()
-        known = self._heard.get(request.executor)
-        if known is not None and known.request.incarnation == request.incarnation:
-            if request.sequence < known.request.sequence:
-                self._refuse(_older(request, known.request.sequence))
-            before, age = known.stored, now - known.stored_at
+        last = self._last_reports.get(request.executor)
+        if last is not None and last.request.incarnation == request.incarnation:
+            if request.sequence < last.request.sequence:
+                self._refuse(_older(request, last.request.sequence))
+            before, age = last.stored, now - last.stored_at
             numbers = (len(request.executing), request.vacant) != (len(before.executing), before.vacant)
             same = request.info is None or request.info == before.info
             if same and age < (_NUMBERS if numbers else _ALIVE):
-                known.request = request
-                known.asked = now if request.vacant else known.asked
+                last.request = request
+                last.asked = now if request.vacant else last.asked
                 return
         await self.report(request)
-        if known is None or request.info != known.request.info:
+        if last is None or request.info != last.request.info:
             self._read = None
-        asked = now if request.vacant else None if known is None else known.asked
-        self._heard[request.executor] = _Heard(request, asked, request, now)
+        asked = now if request.vacant else None if last is None else last.asked
+        self._last_reports[request.executor] = _LastReport(request, asked, request, now)
 
     def sequence(self, name: str, incarnation: str) -> int | None:
         """The number of the newest report of this process that this judicator knows."""
-        known = self._heard.get(name)
-        return known.request.sequence if known is not None and known.request.incarnation == incarnation else None
+        last = self._last_reports.get(name)
+        return last.request.sequence if last is not None and last.request.incarnation == incarnation else None
 
     def forget_reports(self) -> None:
         """Remember no report: another judicator may have heard later ones."""
-        self._heard.clear()
+        self._last_reports.clear()
 
     async def report(self, request: ReportRequest) -> ExecutorDocument:
         """Store a report, or refuse it with StaleError; returns the executor's document after it.
@@ -124,18 +124,18 @@ class Executors:
             doc = await self._update({**same, "sequence": {"$lte": request.sequence}}, {"$set": fields, **asks})
             if doc is not None:
                 return doc
-            known = await self._db.latest(self._executors, {"_id": request.executor})
-            if known is None:
+            document = await self._db.latest(self._executors, {"_id": request.executor})
+            if document is None:
                 doc = await self._insert(request, fields)
-            elif known["incarnation"] == request.incarnation:
-                self._refuse(_older(request, known["sequence"]))
-            elif request.incarnation in known["past"]:
+            elif document["incarnation"] == request.incarnation:
+                self._refuse(_older(request, document["sequence"]))
+            elif request.incarnation in document["past"]:
                 self._refuse(
                     f"incarnation {request.incarnation} of executor '{request.executor}' was replaced by "
-                    f"{known['incarnation']}; only one process may use this name, stop this one"
+                    f"{document['incarnation']}; only one process may use this name, stop this one"
                 )
             else:
-                doc = await self._replace(request, known, fields)
+                doc = await self._replace(request, document, fields)
             if doc is not None:
                 self._read = None
                 return doc
@@ -169,14 +169,14 @@ class Executors:
         return doc
 
     async def _replace(
-        self, request: ReportRequest, known: ExecutorDocument, fields: ExecutorDocument
+        self, request: ReportRequest, document: ExecutorDocument, fields: ExecutorDocument
     ) -> ExecutorDocument | None:
         doc = await self._update(
-            {"_id": request.executor, "incarnation": known["incarnation"]},
+            {"_id": request.executor, "incarnation": document["incarnation"]},
             {
                 "$set": {**fields, "incarnation": request.incarnation},
                 "$inc": {"generation": 1},
-                "$push": {"past": {"$each": [known["incarnation"]], "$slice": -_PAST}},
+                "$push": {"past": {"$each": [document["incarnation"]], "$slice": -_PAST}},
             },
         )
         if doc is not None:
@@ -184,7 +184,7 @@ class Executors:
                 "executor '%s' has restarted: incarnation %s replaces %s",
                 request.executor,
                 request.incarnation,
-                known["incarnation"],
+                document["incarnation"],
             )
         return doc
 
@@ -206,7 +206,7 @@ class Executors:
     async def _look(self, askers: Sequence[None]) -> list[Capacity]:
         docs = await self._executors.find({}, _CAPACITY).to_list()
         now = clock.monotonic()
-        self._every = {doc["_id"]: _capacity(doc, self._heard.get(doc["_id"]), now) for doc in docs}
+        self._every = {doc["_id"]: _capacity(doc, self._last_reports.get(doc["_id"]), now) for doc in docs}
         working = [doc for doc in docs if doc["alive"] and not doc["drain"]]
         slots = sum((doc.get("info") or {}).get("slots", 0) for doc in working)
         self._alive = Capacity({doc["_id"]: self._every[doc["_id"]] for doc in working}, slots)
@@ -227,7 +227,7 @@ class Executors:
         """Mark an executor dead if it is still as silent as `doc` says (the leader's sweep)."""
         same = {"_id": doc["_id"], "incarnation": doc["incarnation"], "sequence": doc["sequence"], "alive": True}
         done = await self._executors.update_one(same, {"$set": {"alive": False, "vacant": 0}})
-        self._heard.pop(doc["_id"], None)
+        self._last_reports.pop(doc["_id"], None)
         self._read = None
         return bool(done.modified_count)
 
@@ -238,25 +238,25 @@ class Executors:
         return bool(done.deleted_count)
 
 
-def _older(request: ReportRequest, known: int) -> str:
+def _older(request: ReportRequest, newest: int) -> str:
     return (
-        f"report {request.sequence} of executor '{request.executor}' is older than report {known}, "
+        f"report {request.sequence} of executor '{request.executor}' is older than report {newest}, "
         "which was heard already; send the next one"
     )
 
 
-def _capacity(doc: ExecutorDocument, heard: _Heard | None, now: float) -> ExecutorCapacity:
+def _capacity(doc: ExecutorDocument, last: _LastReport | None, now: float) -> ExecutorCapacity:
     idle = cast("Bson", doc).get("idle")
-    asked = idle is not None and idle < _ASKED * 1000
-    if heard is not None and heard.asked is not None and now - heard.asked < _ASKED:
-        asked = True
+    asks = idle is not None and idle < _ASKED * 1000
+    if last is not None and last.asked is not None and now - last.asked < _ASKED:
+        asks = True
     return ExecutorCapacity(
         languages=languages(doc),
         abilities=abilities(doc),
-        accepts=doc["alive"] and asked,
+        accepts=doc["alive"] and asks,
         alive=doc["alive"],
         drained=doc["drain"],
-        busy=(len(heard.request.executing) if heard is not None else doc["executing"]) > 0,
+        busy=(len(last.request.executing) if last is not None else doc["executing"]) > 0,
     )
 
 

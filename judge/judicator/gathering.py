@@ -29,12 +29,12 @@ class Gathering(Generic[Q, A]):
 
     async def ask(self, question: Q) -> A:
         """The answer to one."""
-        mine: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        self._waiting.append((question, mine))
+        answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, answer))
         if self._working is None:
             # It begins once those who were woken together with this one have asked, too.
             self._working = asyncio.create_task(self._run())
-        return await mine
+        return await answer
 
     async def _run(self) -> None:
         try:
@@ -47,16 +47,16 @@ class Gathering(Generic[Q, A]):
                 asker.cancel()
 
     async def _answer(self, part: list[tuple[Q, asyncio.Future[A]]]) -> None:
-        found: Sequence[A | Exception]
+        answers: Sequence[A | Exception]
         try:
-            found = await self._work([question for question, _ in part])
+            answers = await self._work([question for question, _ in part])
         except Exception as exc:  # noqa: BLE001 - whoever asked is told
-            found = [exc] * len(part)
+            answers = [exc] * len(part)
         except BaseException:
             for _, asker in part:
                 asker.cancel()
             raise
-        for (_, asker), answer in zip(part, found, strict=True):
+        for (_, asker), answer in zip(part, answers, strict=True):
             if asker.done():  # it has been given up
                 continue
             if isinstance(answer, Exception):

@@ -15,8 +15,12 @@ PARKED = Gauge("judge_waiters", "Calls that wait in this judicator", ["kind"])
 
 @dataclass(eq=False)
 class TaskWatch:
-    """Somebody who waits for a task to change: the version that was read last, and the one that is known to end it."""
+    """Somebody who waits for a task to change, or with `end` to be done.
 
+    `version` was read last, `done` is the version that is known to end the task.
+    """
+
+    end: bool
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     version: int = -1
     done: int | None = None
@@ -31,14 +35,14 @@ class Hub:
         self._closed = False
 
     def changed(self, task: ObjectId, version: int | None = None, *, done: bool = False) -> None:
-        """A task changed visibly: wake those who watch it and have not read this version (None: not known) yet.
+        """A task changed visibly, or is `done`: wake those who wait for that and have not read this version yet.
 
-        Told of a change twice, by this judicator and by the change stream, they read it once.
+        A version of None is not known. They read a change once that comes twice, from here and by the change stream.
         """
         for watch in self._watched.get(task, ()):
             if done:
                 watch.done = version
-            if version is None or version > watch.version:
+            if (done or not watch.end) and (version is None or version > watch.version):
                 watch.changed.set()
 
     def everyone(self) -> None:
@@ -53,9 +57,9 @@ class Hub:
         self.everyone()
 
     @contextlib.contextmanager
-    def watching(self, task: ObjectId) -> Iterator[TaskWatch]:
-        """A watch whose event is set at every change of the task; whoever waits clears it, and says what was read."""
-        watch = TaskWatch()
+    def watching(self, task: ObjectId, *, end: bool = False) -> Iterator[TaskWatch]:
+        """A watch whose event is set at every change of the task, or at its `end`; the caller clears it."""
+        watch = TaskWatch(end)
         self._watched.setdefault(task, set()).add(watch)
         try:
             with PARKED.labels("people").track_inprogress():

@@ -143,7 +143,7 @@ _NO_COLLECTION, _NO_INDEX = 26, 27
 
 def needed(models: Iterable[IndexModel]) -> list[IndexModel]:
     """The indexes without which a judicator cannot serve: those that refuse duplicates, and those of hints."""
-    return [one for one in models if one.document.get("unique") or one.document["name"] in HINTED]
+    return [model for model in models if model.document.get("unique") or model.document["name"] in HINTED]
 
 
 def obsolete(models: Iterable[IndexModel], present: Iterable[Mapping[str, Any]], given_up: Iterable[str]) -> list[str]:
@@ -152,19 +152,19 @@ def obsolete(models: Iterable[IndexModel], present: Iterable[Mapping[str, Any]],
     A unique index that changes should get a new name instead: the old one then refuses duplicates until it is given
     up, after the new one is there.
     """
-    wanted = {one.document["name"]: _meaning(one.document) for one in models}
-    names = {one["name"]: _meaning(one) for one in present if one["name"] != "_id_"}
-    renamed = [meaning for name, meaning in wanted.items() if name not in names]
+    meanings = {index.document["name"]: _meaning(index.document) for index in models}
+    names = {index["name"]: _meaning(index) for index in present if index["name"] != "_id_"}
+    renamed = [meaning for name, meaning in meanings.items() if name not in names]
     return [
         name
         for name, meaning in names.items()
-        if name in given_up or wanted.get(name, meaning) != meaning or (name not in wanted and meaning in renamed)
+        if name in given_up or meanings.get(name, meaning) != meaning or (name not in meanings and meaning in renamed)
     ]
 
 
 def unknown(models: Iterable[IndexModel], present: Iterable[Mapping[str, Any]]) -> list[str]:
     """The names of present indexes that this version does not use."""
-    return sorted({one["name"] for one in present} - {one.document["name"] for one in models} - {"_id_"})
+    return sorted({index["name"] for index in present} - {index.document["name"] for index in models} - {"_id_"})
 
 
 def _meaning(document: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -189,34 +189,34 @@ async def make_rest(database: Database, tell: Callable[[str], None]) -> None:
     """Build all other indexes, while queries use those that are there; as `make`."""
     await _make(database, INDEXES, GIVEN_UP, tell)
     for name, models in INDEXES.items():
-        if others := unknown(models, (await _present(database, name))[0]):
+        if unknown_names := unknown(models, (await _present(database, name))[0]):
             log.warning(
                 "collection %s has indexes that this version of Judge does not use: %s; each write maintains them; "
                 "drop those that you did not make for yourself",
-                *(name, ", ".join(others)),
+                *(name, ", ".join(unknown_names)),
             )
 
 
 async def _make(
     database: Database,
-    wanted: Mapping[str, list[IndexModel]],
+    by_collection: Mapping[str, list[IndexModel]],
     given_up: Mapping[str, frozenset[str]],
     tell: Callable[[str], None],
 ) -> None:
     with pymongo.timeout(BUILD_SECONDS):
-        for name, models in wanted.items():
+        for name, models in by_collection.items():
             present, building = await _present(database, name)
             for old in obsolete(models, present, given_up.get(name, ())):
                 log.warning("index '%s' of %s is of another version: it is dropped", old, name)
                 await _drop(database, name, old)
-                present = [one for one in present if one["name"] != old]
-            there = {one["name"] for one in present} - building
-            missing = [one for one in models if one.document["name"] not in there]
+                present = [index for index in present if index["name"] != old]
+            there = {index["name"] for index in present} - building
+            missing = [index for index in models if index.document["name"] not in there]
             if not missing:
                 continue
             count = await database.raw[name].estimated_document_count()
             if count:
-                names = ", ".join(one.document["name"] for one in missing)
+                names = ", ".join(index.document["name"] for index in missing)
                 tell(f"builds the indexes of {count} {name} ({names})")
             try:
                 await database.raw[name].create_indexes(missing, commitQuorum=_QUORUM)
@@ -235,7 +235,9 @@ async def _present(database: Database, name: str) -> tuple[list[Mapping[str, Any
             raise
         return [], set()
     entries = reply["cursor"]["firstBatch"]
-    return [one.get("spec", one) for one in entries], {one["spec"]["name"] for one in entries if "buildUUID" in one}
+    return [entry.get("spec", entry) for entry in entries], {
+        entry["spec"]["name"] for entry in entries if "buildUUID" in entry
+    }
 
 
 async def _drop(database: Database, collection: str, name: str) -> None:
@@ -253,6 +255,6 @@ def make_all(database: SyncDatabase[Bson]) -> None:
     compares what is there with the backup.
     """
     for name, models in INDEXES.items():
-        lasting = [one for one in models if "expireAfterSeconds" not in one.document]
+        lasting = [model for model in models if "expireAfterSeconds" not in model.document]
         if lasting:
             database[name].create_indexes(lasting, commitQuorum=_QUORUM)

@@ -93,8 +93,8 @@ class Loops:
         Raises only what says that the database is away, which is not this item's fault.
         """
         name = str(item)
-        known = self._faults.get((loop, name))
-        if known is not None and clock.monotonic() < known.until:
+        fault = self._faults.get((loop, name))
+        if fault is not None and clock.monotonic() < fault.until:
             return False
         try:
             await work()
@@ -106,7 +106,7 @@ class Loops:
         except Exception as exc:  # noqa: BLE001 - one item must not keep the loop from the others
             await self._failed(loop, name, exc)
             return False
-        if known is not None:
+        if fault is not None:
             await self._over(loop, name)
         return True
 
@@ -115,7 +115,7 @@ class Loops:
         tries = self._faults[loop, item].tries + 1 if (loop, item) in self._faults else 1
         wait = pause(tries)
         now = clock.monotonic()
-        self._faults = {key: one for key, one in self._faults.items() if now - one.until < 10 * _MOST}
+        self._faults = {key: fault for key, fault in self._faults.items() if now - fault.until < 10 * _MOST}
         self._faults[loop, item] = _LoopFault(tries, now + wait)
         FAULTS.labels(loop).inc()
         what = f"{loop} of {item}" if item else loop
@@ -128,8 +128,8 @@ class Loops:
         fields = {"text": one_line(text)[:500], "at": clock.wall()}
         try:
             await self._db.meta.update_one({"_id": self._key(loop, item)}, {"$set": fields}, upsert=True)
-        except DRIVER_ERRORS as told:
-            log.warning("that fault cannot be told to the other judicators: %s", str(told)[:200])
+        except DRIVER_ERRORS as storing:
+            log.warning("that fault cannot be told to the other judicators: %s", str(storing)[:200])
         return wait
 
     async def _over(self, loop: str, item: str) -> None:

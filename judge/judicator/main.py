@@ -240,7 +240,7 @@ class Judicator:
 
     async def _prepare(self) -> None:
         """Wait for the database, then serve, follow its changes and register."""
-        told = ""
+        last_reason = ""
         while True:
             try:
                 reason = await self.database.restoring()
@@ -251,9 +251,9 @@ class Judicator:
                     break
             except PyMongoError as exc:
                 reason = str(translate(exc))
-            if reason != told:
+            if reason != last_reason:
                 log.warning("waiting for the database: %s", reason)
-            told = reason
+            last_reason = reason
             await asyncio.sleep(_RETRY)
         # An empty or a small collection has all its indexes before the first call.
         await asyncio.wait({self._loop("the indexes", self._make_rest)}, timeout=_SMALL_BUILD)

@@ -68,37 +68,37 @@ class Problems:
         docs = self._db.problems.find({}, {"verification": 0, "include": 0}, sort=[("_id", 1)])
         return ProblemsReply(problems=[_info(doc) async for doc in docs])
 
-    async def verified(self, told: Verification) -> Empty:
+    async def verified(self, verification: Verification) -> Empty:
         """Keep what came of verifying a problem's present content; NotFoundError when it has another by now."""
-        kept = told.model_copy(update={"verified": iso(clock.wall())}).model_dump(mode="json")
-        found = await self._db.problems.update_one(
-            {"_id": told.problem, "hash": told.hash}, {"$set": {"verification": kept}}
+        document = verification.model_copy(update={"verified": iso(clock.wall())}).model_dump(mode="json")
+        result = await self._db.problems.update_one(
+            {"_id": verification.problem, "hash": verification.hash}, {"$set": {"verification": document}}
         )
-        if not found.matched_count:
-            raise NotFoundError(f"problem '{told.problem}' has another content by now; verify it again")
+        if not result.matched_count:
+            raise NotFoundError(f"problem '{verification.problem}' has another content by now; verify it again")
         return Empty()
 
     async def verification(self, request: ProblemName) -> VerificationReply:
         """The verification of a problem's present content, if there was one; NotFoundError: no such problem."""
-        kept = (await self.get(request.name)).get("verification")
-        return VerificationReply(verification=None if kept is None else Verification.stored(kept))
+        stored = (await self.get(request.name)).get("verification")
+        return VerificationReply(verification=None if stored is None else Verification.stored(stored))
 
     async def at(self, sha: str) -> ProblemDocument:
         """The document of a problem at an uploaded content, whatever its name stands for now; errors as `register`.
 
         The manifest and its blobs stay from then on while a task refers to them, and for retention's grace before.
         """
-        known = self._uploaded.get(sha)
-        if known is not None and await self._db.find(self._db.manifests, {"_id": sha}, {"_id": 1}) is not None:
+        problem = self._uploaded.get(sha)
+        if problem is not None and await self._db.find(self._db.manifests, {"_id": sha}, {"_id": 1}) is not None:
             await unmark(self._db.manifests, {"_id": sha})
             # Retention may have been about to remove it; what it removed is checked and written again.
             if await self._db.find(self._db.manifests, {"_id": sha}, {"_id": 1}) is not None:
-                return known
-        known = self._uploaded[sha] = (await self._keep(sha))[0]
+                return problem
+        problem = self._uploaded[sha] = (await self._keep(sha))[0]
         self._uploaded.move_to_end(sha)
         while len(self._uploaded) > _UPLOADED:
             self._uploaded.popitem(last=False)
-        return known
+        return problem
 
     async def register(self, request: ProblemImport) -> ProblemInfo:
         """Make an uploaded manifest the current one of its name. Repeating it changes nothing.
@@ -132,13 +132,13 @@ class Problems:
                 f"what lists show of problem '{manifest.name}' has more than {_LISTED_BYTES} bytes; shorten its title, "
                 "types and languages"
             )
-        kept: ManifestDocument = {"name": manifest.name, "blobs": sorted({sha, *needed}), "imported": now}
+        document: ManifestDocument = {"name": manifest.name, "blobs": sorted({sha, *needed}), "imported": now}
         before = await self._db.manifests.find_one({"_id": sha}, {"pages": 1, "rendering": 1})
         if before is not None and "pages" in before and not await self._blobs.missing({before["pages"]}):
-            kept |= {"pages": before["pages"], "rendering": before["rendering"]}
-            kept["blobs"].append(before["pages"])
+            document |= {"pages": before["pages"], "rendering": before["rendering"]}
+            document["blobs"].append(before["pages"])
         failpoint.hit("import-checked")
-        await self._db.manifests.replace_one({"_id": sha}, kept, upsert=True)
+        await self._db.manifests.replace_one({"_id": sha}, document, upsert=True)
         # Retention may have removed a blob since the first look; from here on it sees that this manifest refers to it.
         await self._there(manifest, {sha, *needed})
         return doc, manifest

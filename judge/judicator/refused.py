@@ -51,4 +51,4 @@ class Refused:
 
 
 def _names(doc: MetaDocument | None) -> dict[str, float]:
-    return {} if doc is None else {one["name"]: one["before"] for one in doc["names"]}
+    return {} if doc is None else {refusal["name"]: refusal["before"] for refusal in doc["names"]}

@@ -223,7 +223,7 @@ class Replica:
     async def differences(self) -> set[bytes]:
         """The tasks that wait or run here or in the database, but not in both."""
         here = {task.id for task in self.queue.waiting()}
-        running = {task: one.attempt for task, one in self.queue.running().items()}
+        running = {task: task_state.attempt for task, task_state in self.queue.running().items()}
         differ: set[bytes] = set()
 
         def look(row: Mapping[str, Any]) -> None:

@@ -104,20 +104,20 @@ class Service:
             return await self._add(submission, digest)
         except JudgeError:
             # A submission that is refused now may be stored since an earlier try, whose answer was lost.
-            known = await self.tasks.known(submission, digest)
-            if known is None:
+            existing = await self.tasks.existing(submission, digest)
+            if existing is None:
                 raise
-        return m.AddReply(task=forms.to_task(known), created=False)
+        return m.AddReply(task=forms.to_task(existing), created=False)
 
     async def _problem(self, name: str, submission: m.Submission) -> ProblemDocument:
         """The problem that a submission is judged against: what its name stands for, or the content that it names."""
         intake.check_trial(submission)
         if submission.problem_hash is None:
             return await self.problems.get(name)
-        known = await self.problems.at(submission.problem_hash)
-        if known["_id"] != name:
-            raise FieldError("problem_hash", f"names a manifest of problem '{known['_id']}', not of '{name}'")
-        return known
+        problem = await self.problems.at(submission.problem_hash)
+        if problem["_id"] != name:
+            raise FieldError("problem_hash", f"names a manifest of problem '{problem['_id']}', not of '{name}'")
+        return problem
 
     async def _check_outputs(self, submission: m.Submission, problem: m.ProblemRef) -> None:
         """Refuse outputs of which none is for a test of the problem; FieldError says what they must be called."""
@@ -142,11 +142,11 @@ class Service:
         problem, source_bytes, allowed, answers = None, _NO_SOURCE_LIMIT, [], False
         include: Mapping[str, list[str]] = {}
         if submission.problem is not None:
-            known = await self._problem(submission.problem, submission)
-            problem, source_bytes = m.ProblemRef(name=known["_id"], hash=known["hash"]), known["source_bytes"]
-            allowed = known.get("languages", [])
-            answers = not together(known["kind"].split(", ")).has_program
-            include = included_names(known)
+            document = await self._problem(submission.problem, submission)
+            problem, source_bytes = m.ProblemRef(name=document["_id"], hash=document["hash"]), document["source_bytes"]
+            allowed = document.get("languages", [])
+            answers = not together(document["kind"].split(", ")).has_program
+            include = included_names(document)
         quota = await self._people.users.quota(submission.user)
         allowance = self._config.allowances.of(submission.role, quota)
         submission, table = await self._in_table(submission)
@@ -166,21 +166,21 @@ class Service:
             await self._check_outputs(submission, problem)
         intake.check_callback(submission, networks(self._config.webhooks.callback_networks))
         stored, texts = await aside(len(submission.tests), lambda: intake.name_texts(submission))
-        named = set(forms.blobs_of(stored)) - set(texts)
+        blob_names = set(forms.blobs_of(stored)) - set(texts)
         cap = allowance.waiting
         # A submission that will be refused stores no texts; `tasks.add` looks again.
         if texts and cap is not None and self.tasks.full(stored.user, cap):
             raise too_many(stored.user, cap)
         usage = self.tasks.usage
         doc = forms.new(stored, problem, digest, clock.wall())
-        size = await usage.of_submission(doc["submission"], named) + sum(map(len, texts.values()))
+        size = await usage.of_submission(doc["submission"], blob_names) + sum(map(len, texts.values()))
         output = output_of(stored)
         async with (
             self._paced(stored.user, allowance.per_minute) as count,
-            usage.taking(stored.user, size, output, allowance.stored_bytes) as taken,
+            usage.taking(stored.user, size, output, allowance.stored_bytes) as reservation,
         ):
             if texts:
-                await taken.sure()
+                await reservation.sure()
             try:
                 for data in texts.values():
                     await self.blobs.put(data)
@@ -189,17 +189,21 @@ class Service:
                 if missing:
                     msg = f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first"
                     raise FieldError("tests", msg)
-                doc, created = await self.tasks.add(stored, doc, size=size, output=output, quota=quota, sure=taken.sure)
+                doc, created = await self.tasks.add(
+                    stored, doc, size=size, output=output, quota=quota, sure=reservation.sure
+                )
                 failpoint.hit("add-stored")
             except JudgeError:
                 await self.blobs.let_go(texts)
                 # The refused texts stay on the disk until retention removes them, so they count until the recount: else
                 # a user could fill the disk beyond any limit with big submissions that are refused.
-                taken.kept = bool(texts)
-                if texts and await self.tasks.known(submission, digest) is not None:  # another try of the same has them
-                    taken.kept = False
+                reservation.kept = bool(texts)
+                if (
+                    texts and await self.tasks.existing(submission, digest) is not None
+                ):  # another try of the same has them
+                    reservation.kept = False
                 raise
-            taken.kept = created
+            reservation.kept = created
         if count is not None and not created:
             await self._people.rates.give_back(handing_in(stored.user), count.limit)
             count = dataclasses.replace(count, left=count.left + 1)
@@ -232,7 +236,7 @@ class Service:
         task = ObjectId(request.id)
         deadline = clock.Deadline(request.wait)
         least = request.version or 0
-        with self._hub.watching(task) as watch:
+        with self._hub.watching(task, end=request.version is None) as watch:
             while request.wait:
                 watch.changed.clear()
                 if watch.done is not None:  # it need not be read twice
@@ -300,8 +304,8 @@ class Service:
         if epoch is None:
             return await self._report_without_leader(request)
         reply = await unhurried(self._take_report(request))
-        told = reply.drop or reply.settled or reply.add or reply.drain
-        if request.hold and not told:
+        news = reply.drop or reply.settled or reply.add or reply.drain
+        if request.hold and not news:
             await self._hold(request, reply)
         reply.epoch, reply.leader = epoch, self._config.address
         return reply
@@ -309,56 +313,58 @@ class Service:
     async def _report_without_leader(self, request: m.ReportRequest) -> m.ReportReply:
         if not request.complete:
             raise UnavailableError("no judicator leads at the moment; report again")
-        held, known = await asyncio.gather(self.tasks.held_by(request.executor), self.executors.capacities())
-        reply = m.ReportReply(drain=request.executor in known and known[request.executor].drained)
-        await asyncio.gather(*(unhurried(self._complete(request, done, held, reply)) for done in request.complete))
+        hand_outs, capacities = await asyncio.gather(
+            self.tasks.hand_outs_of(request.executor), self.executors.capacities()
+        )
+        reply = m.ReportReply(drain=request.executor in capacities and capacities[request.executor].drained)
+        await asyncio.gather(*(unhurried(self._complete(request, done, hand_outs, reply)) for done in request.complete))
         return reply
 
     async def _take_report(self, request: m.ReportRequest) -> m.ReportReply:
         """Completions, heartbeats, give-backs and assignments, in this order."""
         assigner = self.tasks.assigner
-        await self.executors.heard(request)
-        held = assigner.held(request.executor)
-        if not {(one, hand_out.claim) for one, hand_out in held.items()}.issuperset(_claims(request)):
-            held = await self.tasks.held_by(request.executor) | held
+        await self.executors.take_report(request)
+        hand_outs = assigner.hand_outs(request.executor)
+        if not {(task, hand_out.claim) for task, hand_out in hand_outs.items()}.issuperset(_claims(request)):
+            hand_outs = await self.tasks.hand_outs_of(request.executor) | hand_outs
         assigner.reported(request.executor)
         if request.info is not None:
             await self._machines.note(request.executor, request.incarnation, request.info)
-        known = (await self.executors.capacities()).get(request.executor)
-        reply = m.ReportReply(drain=known is not None and known.drained)
-        await asyncio.gather(*(self._complete(request, done, held, reply) for done in request.complete))
-        await asyncio.gather(*(self._heartbeat(executing, held, reply) for executing in request.executing))
-        again = await self._give_back_unlisted(request, held)
+        capacity = (await self.executors.capacities()).get(request.executor)
+        reply = m.ReportReply(drain=capacity is not None and capacity.drained)
+        await asyncio.gather(*(self._complete(request, done, hand_outs, reply) for done in request.complete))
+        await asyncio.gather(*(self._heartbeat(executing, hand_outs, reply) for executing in request.executing))
+        again = await self._give_back_unlisted(request, hand_outs)
         reply.add += await assigner.again(again)
         room = request.vacant - len(reply.add)
-        if room > 0 and not reply.drain and known is not None:
-            reply.add += await assigner.assign(_asking(request, known), room, min(request.ahead, room))
+        if room > 0 and not reply.drain and capacity is not None:
+            reply.add += await assigner.assign(_asking(request, capacity), room, min(request.ahead, room))
         return reply
 
     async def _hold(self, request: m.ReportRequest, reply: m.ReportReply) -> None:
         """Hold a report until there is work for the executor, or another reason to answer."""
-        known = (await self.executors.capacities()).get(request.executor)
+        capacity = (await self.executors.capacities()).get(request.executor)
         newest = self.executors.sequence(request.executor, request.incarnation) or 0
         # The executor sends two reports at most: an older one that is held would hold up the result of a task.
-        if known is None or self._hub.closed or newest > request.sequence:
+        if capacity is None or self._hub.closed or newest > request.sequence:
             return
-        assigner, executor = self.tasks.assigner, _asking(request, known)
-        taken = await assigner.park(executor, request.vacant, min(request.hold, self._config.wait_timeout))
-        begun = request.vacant - min(request.ahead, request.vacant)
-        if taken:
-            reply.add += await unhurried(assigner.claim(executor, taken, first=0, begun=begun))
-        held = assigner.held(request.executor)
-        for one in request.executing:
-            if one.id not in held or held[one.id].claim != one.claim:
-                reply.drop.append(m.ClaimRef(id=one.id, claim=one.claim))
+        assigner, executor = self.tasks.assigner, _asking(request, capacity)
+        tasks = await assigner.park(executor, request.vacant, min(request.hold, self._config.wait_timeout))
+        starting = request.vacant - min(request.ahead, request.vacant)
+        if tasks:
+            reply.add += await unhurried(assigner.claim(executor, tasks, first=0, starting=starting))
+        hand_outs = assigner.hand_outs(request.executor)
+        for executing in request.executing:
+            if executing.id not in hand_outs or hand_outs[executing.id].claim != executing.claim:
+                reply.drop.append(m.ClaimRef(id=executing.id, claim=executing.claim))
 
     async def _complete(
-        self, request: m.ReportRequest, done: m.Completed, held: dict[str, HandOut], reply: m.ReportReply
+        self, request: m.ReportRequest, done: m.Completed, hand_outs: dict[str, HandOut], reply: m.ReportReply
     ) -> None:
         """Commit one completion, or tell the executor to forget it."""
         ref = m.ClaimRef(id=done.id, claim=done.claim)
         reply.settled.append(ref)
-        hand_out = held.get(done.id)
+        hand_out = hand_outs.get(done.id)
         if hand_out is not None and (hand_out.claim, hand_out.attempt) == (done.claim, done.attempt):
             flaw = results.flaw(done)
             if done.retry or flaw is not None:
@@ -375,24 +381,24 @@ class Service:
             )
             reply.drop.append(ref)
 
-    async def _heartbeat(self, executing: m.Executing, held: dict[str, HandOut], reply: m.ReportReply) -> None:
+    async def _heartbeat(self, executing: m.Executing, hand_outs: dict[str, HandOut], reply: m.ReportReply) -> None:
         """Note one heartbeat, or tell the executor to stop."""
-        hand_out = held.get(executing.id)
-        mine = hand_out is not None and (hand_out.claim, hand_out.attempt) == (executing.claim, executing.attempt)
-        if hand_out is None or not mine or not await self.tasks.heartbeat(hand_out, executing):
+        hand_out = hand_outs.get(executing.id)
+        same = hand_out is not None and (hand_out.claim, hand_out.attempt) == (executing.claim, executing.attempt)
+        if hand_out is None or not same or not await self.tasks.heartbeat(hand_out, executing):
             STALE.inc()
             reply.drop.append(m.ClaimRef(id=executing.id, claim=executing.claim))
 
-    async def _give_back_unlisted(self, request: m.ReportRequest, held: dict[str, HandOut]) -> list[HandOut]:
+    async def _give_back_unlisted(self, request: m.ReportRequest, hand_outs: dict[str, HandOut]) -> list[HandOut]:
         """Return what the database says is this executor's and it does not list; the ones to be sent again instead."""
         listed = _claims(request)
         again: list[HandOut] = []
         backs: list[Awaitable[bool]] = []
-        for hand_out in held.values():
+        for hand_out in hand_outs.values():
             if (str(hand_out.id), hand_out.claim) in listed:
                 continue
             if hand_out.incarnation != request.incarnation:
-                reason, penalty = attempt_penalty("the executor restarted", waiting=hand_out.waiting)
+                reason, penalty = attempt_penalty("the executor restarted", waiting=self.tasks.assigner.waits(hand_out))
                 backs.append(self.tasks.give_back(hand_out, "restarted", reason, penalty=penalty))
             elif hand_out.handed == request.sequence:
                 again.append(hand_out)  # this very report was answered before, and the answer got lost
@@ -410,14 +416,16 @@ class Service:
         return again
 
 
-def _asking(request: m.ReportRequest, known: ExecutorCapacity) -> RequestingExecutor:
-    return RequestingExecutor(request.executor, request.incarnation, request.sequence, known.languages, known.abilities)
+def _asking(request: m.ReportRequest, capacity: ExecutorCapacity) -> RequestingExecutor:
+    return RequestingExecutor(
+        request.executor, request.incarnation, request.sequence, capacity.languages, capacity.abilities
+    )
 
 
 def _claims(request: m.ReportRequest) -> set[tuple[str, str]]:
     """The hand-outs that a report names, by task and claim."""
-    done = {(one.id, one.claim) for one in request.complete}
-    return done | {(one.id, one.claim) for one in request.executing}
+    done = {(task.id, task.claim) for task in request.complete}
+    return done | {(task.id, task.claim) for task in request.executing}
 
 
 def _rate(count: Count | None) -> Rate | None:

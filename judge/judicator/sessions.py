@@ -33,8 +33,8 @@ class Sessions:
         if request.account:
             fields |= {"account": True, "token": request.token, "arrival": request.arrival}
         await self._db.sessions.update_one({"_id": request.id}, {"$setOnInsert": fields}, upsert=True)
-        mine = self._db.sessions.find({"user": request.user}, {"_id": 1}, sort=[("begun", -1), ("_id", 1)], skip=MOST)
-        if old := [one["_id"] async for one in mine]:
+        cursor = self._db.sessions.find({"user": request.user}, {"_id": 1}, sort=[("begun", -1), ("_id", 1)], skip=MOST)
+        if old := [session["_id"] async for session in cursor]:
             await self._db.sessions.delete_many({"_id": {"$in": old}})
             log.info("user '%s' has more than %d sessions, the %d oldest ended", request.user, MOST, len(old))
         return Empty()

@@ -123,12 +123,12 @@ class StatusReader:
             epoch=epoch,
             judicators=[
                 JudicatorState(
-                    name=one.name,
-                    address=one.address,
-                    leader=one.name == etcd.leader,
-                    epoch=epoch if one.name == etcd.leader else None,
+                    name=service.name,
+                    address=service.address,
+                    leader=service.name == etcd.leader,
+                    epoch=epoch if service.name == etcd.leader else None,
                 )
-                for one in etcd.services
+                for service in etcd.services
             ],
             etcd=etcd.members,
             mongodb=mongodb[0],
@@ -168,7 +168,7 @@ class StatusReader:
         docs = {doc["_id"]: doc async for doc in self._db.tasks.find({"_id": {"$in": ids}}, _WAITS)} if ids else {}
         executors, now = await self._executors.capacities(), clock.wall()
         sentences = []
-        for doc in (docs[one] for one in ids if one in docs):
+        for doc in (docs[task_id] for task_id in ids if task_id in docs):
             waited = waiting_seconds(doc, now) or 0.0
             if waited < WAITS_SECONDS:
                 continue
@@ -201,12 +201,12 @@ class StatusReader:
             return [], ""
         members = [
             MemberState(
-                name=one["name"],
-                address=one["name"],
-                role=str(one["stateStr"]).lower(),
-                healthy=one["health"] == 1 and one["state"] in _MEMBER_STATES,
+                name=member["name"],
+                address=member["name"],
+                role=str(member["stateStr"]).lower(),
+                healthy=member["health"] == 1 and member["state"] in _MEMBER_STATES,
             )
-            for one in reply["members"]
+            for member in reply["members"]
         ]
         return members, str(build["version"])
 
@@ -242,12 +242,12 @@ class StatusReader:
             endpoints=[address], tls=self._config.etcd.tls, timeout=_PROBE, prefix=self._config.etcd.prefix
         )
         with Etcd(config) as probe:
-            said = probe.status()[0]
-        if said.version:
-            versions.add(said.version)
-        if not said.error and said.leader_id == said.member_id:
+            status = probe.status()[0]
+        if status.version:
+            versions.add(status.version)
+        if not status.error and status.leader_id == status.member_id:
             role = "leader"
-        healthy = not said.error and not said.errors and said.leader_id != 0
+        healthy = not status.error and not status.errors and status.leader_id != 0
         return MemberState(name=name, address=address, role=role, healthy=healthy)
 
 
@@ -259,45 +259,51 @@ def faults(
     executors: list[ExecutorState],
 ) -> list[str]:
     """All that is broken, one sentence each; pure."""
-    found = []
+    sentences = []
     if etcd_error:
-        found.append(
+        sentences.append(
             f"etcd does not answer: {etcd_error}; the last leader goes on assigning, but nobody can take its place"
         )
     elif leader is None:
-        found.append("no judicator leads; nothing new is assigned until one does")
-    found += [f"etcd member {one.name} ({one.address}) is not healthy" for one in etcd if not one.healthy]
+        sentences.append("no judicator leads; nothing new is assigned until one does")
+    sentences += [
+        f"etcd member {member.name} ({member.address}) is not healthy" for member in etcd if not member.healthy
+    ]
     if not mongodb:
-        found.append("the replica set does not tell its state; check that its user may run replSetGetStatus")
-    found += [f"mongod {one.address} is {one.role} and not healthy" for one in mongodb if not one.healthy]
-    if not any(one.alive for one in executors):
-        found.append("no executor is alive; nothing is judged until one reports")
-    found += [f"executor '{one.name}' does not report" for one in executors if not one.alive]
-    return found
+        sentences.append("the replica set does not tell its state; check that its user may run replSetGetStatus")
+    sentences += [
+        f"mongod {member.address} is {member.role} and not healthy" for member in mongodb if not member.healthy
+    ]
+    if not any(executor.alive for executor in executors):
+        sentences.append("no executor is alive; nothing is judged until one reports")
+    sentences += [f"executor '{executor.name}' does not report" for executor in executors if not executor.alive]
+    return sentences
 
 
 def warnings(
     services: list[ServiceEntry], executors: list[ExecutorDocument], work: Work, *, following: bool
 ) -> list[str]:
     """All that a person should know although the cluster works, one sentence each; pure."""
-    found = []
+    sentences = []
     alive = [doc for doc in executors if doc["alive"]]
     able = frozenset[str]().union(*(languages(doc) for doc in alive if not doc["drain"]))
     for needs, count in sorted(work.needs.items()):
         if needs and needs not in able:
-            found.append(f"{count} tasks wait for an executor with language '{needs}', which no live one has")
+            sentences.append(f"{count} tasks wait for an executor with language '{needs}', which no live one has")
     for doc in alive:
         info = doc["info"] or {}
         if doc["drain"]:
-            found.append(f"executor '{doc['_id']}' is drained: {doc['drain_reason'] or 'no reason given'}")
+            sentences.append(f"executor '{doc['_id']}' is drained: {doc['drain_reason'] or 'no reason given'}")
         if info.get("weak_sandbox"):
-            found.append(f"executor '{doc['_id']}' judges in a weak sandbox")
-        found += [f"executor '{doc['_id']}': {check}" for check in info.get("checks", [])]
-    versions = sorted({one.version for one in services})
+            sentences.append(f"executor '{doc['_id']}' judges in a weak sandbox")
+        sentences += [f"executor '{doc['_id']}': {check}" for check in info.get("checks", [])]
+    versions = sorted({service.version for service in services})
     if len(versions) > 1:
-        found.append(f"judicators run different versions: {', '.join(versions)}; finish the upgrade")
+        sentences.append(f"judicators run different versions: {', '.join(versions)}; finish the upgrade")
     if len(services) > 1 and len(services) % 2 == 0:
-        found.append(f"{len(services)} judicators are registered; an odd number survives as many failures with less")
+        sentences.append(
+            f"{len(services)} judicators are registered; an odd number survives as many failures with less"
+        )
     if not following:
-        found.append("the change stream is away; work added elsewhere starts up to a second later")
-    return found
+        sentences.append("the change stream is away; work added elsewhere starts up to a second later")
+    return sentences

@@ -19,7 +19,7 @@ import bson
 import pymongo
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError
-from pymongo.operations import DeleteOne, UpdateOne
+from pymongo.operations import DeleteMany, UpdateOne
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
@@ -57,9 +57,9 @@ def output_of(submission: Submission) -> int:
     So does the last of any, when it was asked for.
     """
     tests = submission.tests
-    kept = submission.options is not None and submission.options.outputs
-    answered = any(one.answer is not None or one.answer_blob is not None for one in tests)
-    if submission.problem is not None or ((len(tests) > 1 or answered) and not kept):
+    keeps = submission.options is not None and submission.options.outputs
+    answered = any(test.answer is not None or test.answer_blob is not None for test in tests)
+    if submission.problem is not None or ((len(tests) > 1 or answered) and not keeps):
         return 0
     return submission.limits.output or Limits().output
 
@@ -67,9 +67,9 @@ def output_of(submission: Submission) -> int:
 class Taken:
     """A reservation, perhaps still under way. `kept`: its task is stored, or at least the blobs of the task."""
 
-    def __init__(self, made: asyncio.Task[None]) -> None:
-        """It is reserved when `made` has ended."""
-        self._made = made
+    def __init__(self, reserving: asyncio.Task[None]) -> None:
+        """It is reserved when `reserving` has ended."""
+        self._made = reserving
         self.kept = False
 
     async def sure(self) -> None:
@@ -123,14 +123,14 @@ class Usage:
         stored is asked meanwhile, which is a sixth of an add's time.
         """
         both = size + output
-        made = asyncio.create_task(self._take(user, both, output, most))
-        taken = Taken(made)
+        reserving = asyncio.create_task(self._take(user, both, output, most))
+        reservation = Taken(reserving)
         try:
-            yield taken
+            yield reservation
         finally:
-            if not taken.kept:
-                await asyncio.wait([made])
-                if not made.cancelled() and made.exception() is None:
+            if not reservation.kept:
+                await asyncio.wait([reserving])
+                if not reserving.cancelled() and reserving.exception() is None:
                     await self.add(user, -both)
 
     async def _take(self, user: str, both: int, output: int, most: int | None) -> None:
@@ -200,11 +200,12 @@ class Usage:
 
     async def _write(self, sizes: Mapping[str, int]) -> None:
         """Add these sizes to the counters by one command; a counter that comes to nothing goes."""
-        operations: list[UpdateOne | DeleteOne] = []
-        for user, size in sizes.items():
-            operations.append(UpdateOne({"_id": user}, {"$inc": {"bytes": size}}, upsert=True))
-            if size < 0:  # if all is gone, a user who was purged is not named here either
-                operations.append(DeleteOne({"_id": user, "bytes": 0}))
+        operations: list[UpdateOne | DeleteMany] = [
+            UpdateOne({"_id": user}, {"$inc": {"bytes": size}}, upsert=True) for user, size in sizes.items()
+        ]
+        less = [user for user, size in sizes.items() if size < 0]
+        if less:  # if all is gone, a user who was purged is not named here either
+            operations.append(DeleteMany({"_id": {"$in": less}, "bytes": 0}))
         if operations:
             await self._col.bulk_write(operations)
 
@@ -268,8 +269,8 @@ class Usage:
         by_user = [(key, 1) for key in STORED]
         task = await self._tasks.find_one({"user": {"$gt": user}}, {"_id": 0, "user": 1}, sort=by_user)
         counter = await self._col.find_one({"_id": {"$gt": user}}, {"_id": 1}, sort=[("_id", 1)])
-        found = [task["user"]] if task else []
-        return min([*found, *([counter["_id"]] if counter else [])], default=None)
+        users = [task["user"]] if task else []
+        return min([*users, *([counter["_id"]] if counter else [])], default=None)
 
     async def _recount(self, user: str) -> bool:
         await self.paid()

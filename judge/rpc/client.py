@@ -55,23 +55,23 @@ _ASKED = 4 * 1024**2
 def error_from(status: int, body: bytes) -> JudgeError:
     """The exception that an answer other than 2xx stands for."""
     try:
-        said = ErrorBody.received(body)
+        body_fields = ErrorBody.received(body)
     except ValidationError:
         cls = UnavailableError if status >= 500 else JudgeError
         return cls(f"the judicator answered HTTP {status} without a reason")
-    return told(said)
+    return told(body_fields)
 
 
-def told(said: ErrorBody) -> JudgeError:
+def told(body: ErrorBody) -> JudgeError:
     """The exception that a server has told of."""
-    found = all_errors().get(said.code, JudgeError)
-    if issubclass(found, FieldError):
-        field = said.field or "body"
-        return FieldError(field, said.error.removeprefix(f"{field}: "))
-    error = found(said.error)
-    error.field = said.field
-    if isinstance(error, LimitError) and said.rate is not None:
-        error.rate = (said.rate.limit, said.rate.left, said.rate.seconds)
+    kind = all_errors().get(body.code, JudgeError)
+    if issubclass(kind, FieldError):
+        field = body.field or "body"
+        return FieldError(field, body.error.removeprefix(f"{field}: "))
+    error = kind(body.error)
+    error.field = body.field
+    if isinstance(error, LimitError) and body.rate is not None:
+        error.rate = (body.rate.limit, body.rate.left, body.rate.seconds)
     return error
 
 
@@ -161,11 +161,11 @@ class RpcClient:
 
         Waits `patience` seconds at most for news of them, and hardly when some are known.
         """
-        known = self._endpoints()
-        if (refresh or not known) and callable(again := getattr(self._endpoints, "refresh", None)):
-            again(min(patience, _PAUSE) if known else patience)
-            known = self._endpoints()
-        endpoints = list(dict.fromkeys(known))
+        addresses = self._endpoints()
+        if (refresh or not addresses) and callable(again := getattr(self._endpoints, "refresh", None)):
+            again(min(patience, _PAUSE) if addresses else patience)
+            addresses = self._endpoints()
+        endpoints = list(dict.fromkeys(addresses))
         self._shuffle.shuffle(endpoints)
         if clock.monotonic() > self._stays:
             if self._stays:

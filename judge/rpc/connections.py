@@ -150,12 +150,14 @@ class HttpAnswer:
 
     def exchange(self, verb: str, head: bytes, content: bytes | Iterator[bytes], length: int) -> None:
         """Send a request and read the head of its answer."""
-        sent = self._send(head, content, length)
+        complete = self._send(head, content, length)
         while self.status < 200:  # those below are news, and the answer follows
-            said = read_head(self._until(b"\r\n\r\n"))
-            self.status = said.status
-        self.length = said.length or 0
-        self._body = self._frame(said, bare=verb == "HEAD" or said.status in _BARE, keep=sent and said.keep)
+            answer_head = read_head(self._until(b"\r\n\r\n"))
+            self.status = answer_head.status
+        self.length = answer_head.length or 0
+        self._body = self._frame(
+            answer_head, bare=verb == "HEAD" or answer_head.status in _BARE, keep=complete and answer_head.keep
+        )
 
     def _left(self) -> float:
         """Seconds for the next step."""
@@ -208,13 +210,13 @@ class HttpAnswer:
             if not piece:
                 raise TransportError("the server hung up without an answer")
             self._buffer += piece
-        found, self._buffer = self._buffer[:end], self._buffer[end + len(mark) :]
-        return found
+        data, self._buffer = self._buffer[:end], self._buffer[end + len(mark) :]
+        return data
 
-    def _frame(self, said: AnswerHead, *, bare: bool, keep: bool) -> Iterator[bytes]:
-        if bare or said.length is not None:
-            yield from self._sized(0 if bare else said.length or 0)
-        elif said.chunked:
+    def _frame(self, answer_head: AnswerHead, *, bare: bool, keep: bool) -> Iterator[bytes]:
+        if bare or answer_head.length is not None:
+            yield from self._sized(0 if bare else answer_head.length or 0)
+        elif answer_head.chunked:
             yield from self._chunks()
         else:
             keep = False
@@ -310,14 +312,14 @@ class Connections:
             with self._lock:
                 while self._idle and self._idle[0].until <= now:
                     old.append(self._idle.pop(0))
-                found = next((one for one in reversed(self._idle) if one.address == address), None)
-                if found is not None:
-                    self._idle.remove(found)
-            for one in old:
-                one.close()
-            if found is None or found.fresh:
-                return found
-            found.close()
+                idle = next((connection for connection in reversed(self._idle) if connection.address == address), None)
+                if idle is not None:
+                    self._idle.remove(idle)
+            for connection in old:
+                connection.close()
+            if idle is None or idle.fresh:
+                return idle
+            idle.close()
 
     def _keep(self, connection: _RpcConnection) -> None:
         connection.until = clock.monotonic() + _KEEP

@@ -68,7 +68,7 @@ class EtcdEndpoints:
             answer.set()
         if changed and self._file is not None:
             try:
-                files.replace(self._file, "".join(f"{one}\n" for one in addresses), durable=False)
+                files.replace(self._file, "".join(f"{address}\n" for address in addresses), durable=False)
             except OSError as exc:
                 log.warning("%s cannot be written: %s; this daemon needs etcd when it starts", self._file, exc.strerror)
 

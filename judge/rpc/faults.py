@@ -39,12 +39,12 @@ def check_values(body: bytes, most: int, what: str) -> None:
 def _beyond(body: bytes, most: int) -> bool:
     """Says whether more than `most` marks stand outside of texts."""
     bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # now each quote begins a text, or ends one
-    found, inside = 0, 0
+    count, inside = 0, 0
     for start in range(0, len(bare), _PIECE):
         parts = bare[start : start + _PIECE].split(b'"')
-        found += _marks(b"".join(parts[inside::2]))
+        count += _marks(b"".join(parts[inside::2]))
         inside ^= (len(parts) - 1) & 1
-        if found > most:
+        if count > most:
             return True
     return False
 

@@ -37,8 +37,8 @@ class TlsListener:
     async def start(self, host: str, port: int) -> None:
         """Listen; OSError when the address cannot be had."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
-        self._socket = socket.create_server(found[0][4][:2], family=found[0][0], backlog=_BACKLOG)
+        addresses = await asyncio.get_running_loop().getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+        self._socket = socket.create_server(addresses[0][4][:2], family=addresses[0][0], backlog=_BACKLOG)
         self._socket.setblocking(False)
         self._accepting = asyncio.create_task(self._accept(self._socket))
 

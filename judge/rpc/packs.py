@@ -39,7 +39,7 @@ def unpack(body: bytes) -> dict[str, memoryview]:
         raise FieldError("body", f"is no pack of at most {PACK_BLOBS} blobs: an empty line has to end its list of them")
     lines = body[: end - 1].split(b"\n")
     view, at = memoryview(body), end + 1
-    found: dict[str, memoryview] = {}
+    blobs: dict[str, memoryview] = {}
     for number, line in enumerate(lines, 1):
         sha, _, digits = line.partition(b" ")
         if len(sha) != 64 or not _HEX.issuperset(sha) or not digits.isdigit() or len(digits) > 10:
@@ -47,25 +47,25 @@ def unpack(body: bytes) -> dict[str, memoryview]:
         length = int(digits)
         if at + length > len(body):
             raise FieldError("body", f"is cut off: the pack ends within blob {number} of {len(lines)}")
-        found[sha.decode()] = view[at : at + length]
+        blobs[sha.decode()] = view[at : at + length]
         at += length
     if at != len(body):
         raise FieldError("body", f"has {len(body) - at} bytes more than the lengths in its list say")
-    return found
+    return blobs
 
 
 def plan(sizes: Mapping[str, int]) -> Iterable[list[str]]:
     """The blobs of these sizes (bytes) in groups to send: packs, and what is too large for one by itself."""
     group: list[str] = []
-    held = 0
+    size_of_group = 0
     for sha, size in sizes.items():
         if size > PACK_BYTES:
             yield [sha]
             continue
-        if held + size > PACK_BYTES or len(group) == PACK_BLOBS:
+        if size_of_group + size > PACK_BYTES or len(group) == PACK_BLOBS:
             yield group
-            group, held = [], 0
+            group, size_of_group = [], 0
         group.append(sha)
-        held += size
+        size_of_group += size
     if group:
         yield group

@@ -54,12 +54,12 @@ class Quotas:
 
     def _count(self, name: str, transport: asyncio.Transport, most: int) -> bool:
         """Count a connection; False, and it is not counted, when this certificate has `most` others open."""
-        mine = self._connections.setdefault(name, weakref.WeakSet())
-        mine.add(transport)
-        if len(mine) > most:
-            for closed in [connection for connection in mine if connection.is_closing()]:
-                mine.discard(closed)
-        if len(mine) > most:
-            mine.discard(transport)
+        of_peer = self._connections.setdefault(name, weakref.WeakSet())
+        of_peer.add(transport)
+        if len(of_peer) > most:
+            for closed in [connection for connection in of_peer if connection.is_closing()]:
+                of_peer.discard(closed)
+        if len(of_peer) > most:
+            of_peer.discard(transport)
             return False
         return True

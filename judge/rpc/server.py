@@ -130,12 +130,12 @@ def _peer(request: web.Request) -> Peer:
     name, role = peer_identity(cert) if cert else ("", "")
     if not name or not role:
         raise ForbiddenError("the certificate names no host (CN) and role (OU); use one that this cluster's CA issued")
-    said = request.headers.get(HEADER)
+    header = request.headers.get(HEADER)
     issued = seconds_of(cert["notBefore"])
-    if said is None or role != GATEWAY:
+    if header is None or role != GATEWAY:
         return Peer(name, role, issued=issued)
     try:
-        return Peer(name, role, By.received(said.encode()), issued=issued)
+        return Peer(name, role, By.received(header.encode()), issued=issued)
     except ValidationError as exc:
         raise UsageError(f"the header {HEADER} is not what it should be: {bad_request(exc)}") from None
 
@@ -248,13 +248,13 @@ class _App:
 
     def _told(self, exc: Exception, label: str, what: str) -> JudgeError:
         """The error that a caller is told of, counted; what it is not made for is logged."""
-        known = exc if isinstance(exc, JudgeError) else self.translate(exc)
-        if known is None:
+        error = exc if isinstance(exc, JudgeError) else self.translate(exc)
+        if error is None:
             trace = uuid.uuid4().hex[:12]
             log.error("internal error, trace %s, in %s", trace, what, exc_info=exc)
-            known = JudgeError(f"internal error (trace {trace}); the judicator's log has the details")
-        ERRORS.labels(label, known.code).inc()
-        return known
+            error = JudgeError(f"internal error (trace {trace}); the judicator's log has the details")
+        ERRORS.labels(label, error.code).inc()
+        return error
 
     def _limit(self, method: str) -> int:
         large = method in METHODS and METHODS[method].large
@@ -288,23 +288,23 @@ class _App:
         """Make several calls at once. Those for whose outcomes the answer has no room have an empty one."""
         used = 0
 
-        async def one_of(one: OneCall) -> bytes:
+        async def one_of(call: OneCall) -> bytes:
             nonlocal used
-            reply, error = await self._one_of(name, one, peer)
+            reply, error = await self._one_of(name, call, peer)
             if used > _TOGETHER:
                 return b"{}"
-            said = (reply or ErrorBody.of(error or JudgeError())).model_dump_json().encode()
-            used += len(said)
-            return b"{}" if used > _TOGETHER else b'{"%s":%s}' % (b"error" if reply is None else b"reply", said)
+            body = (reply or ErrorBody.of(error or JudgeError())).model_dump_json().encode()
+            used += len(body)
+            return b"{}" if used > _TOGETHER else b'{"%s":%s}' % (b"error" if reply is None else b"reply", body)
 
-        outcomes = await asyncio.gather(*(one_of(one) for one in calls))
+        outcomes = await asyncio.gather(*(one_of(call) for call in calls))
         return web.Response(body=b'{"outcomes":[%s]}' % b",".join(outcomes), content_type="application/json")
 
-    async def _one_of(self, name: str, one: OneCall, peer: Peer) -> tuple[Message | None, JudgeError | None]:
+    async def _one_of(self, name: str, call: OneCall, peer: Peer) -> tuple[Message | None, JudgeError | None]:
         """The outcome of one of several calls, as if it had come alone."""
         started = clock.monotonic()
         try:
-            return await self.dispatch(name, one.request, dataclasses.replace(peer, by=one.by)), None
+            return await self.dispatch(name, call.request, dataclasses.replace(peer, by=call.by)), None
         except Exception as exc:  # noqa: BLE001 - as for one alone
             return None, self._told(exc, name, f"one of several calls of '{name}'")
         finally:
@@ -455,10 +455,10 @@ class Server:
         server = self._runner.server if self._runner is not None else None
         if server is None:
             return
-        made = server.connection_made
+        connection_made = server.connection_made
 
         def counted(handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-            made(handler, transport)
+            connection_made(handler, transport)
             self._app.connected(transport)
 
         server.connection_made = counted  # type: ignore[method-assign]
@@ -474,7 +474,7 @@ class Server:
             return
         server = self._runner.server
         connections = server.connections if server is not None else []
-        transports = [one.transport for one in connections if one.transport is not None]
+        transports = [connection.transport for connection in connections if connection.transport is not None]
         if self._listener is not None:
             self._listener.close()
         for transport in transports:

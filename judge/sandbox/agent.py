@@ -117,8 +117,8 @@ class Agent:
             raise _gone()
         kind, flags, status, error, stage, wall, maxrss, cpu, box = _ANSWER.unpack(data)
         text = stage.rstrip(b"\0").decode("utf-8", "replace")
-        made = fds[0] if fds else None
-        return Answer(kind, flags, status, error, text, wall / 1e9, maxrss, cpu / 1e6, box, made)
+        descriptor = fds[0] if fds else None
+        return Answer(kind, flags, status, error, text, wall / 1e9, maxrss, cpu / 1e6, box, descriptor)
 
     def _send(self, head: bytes, strings: bytes, fds: Sequence[int]) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []

@@ -184,19 +184,20 @@ def kill_members(group: Path, spared_user: int | None = None) -> None:
     A pid may be another process's in the next moment.
     """
     for _ in range(3):  # a process that is killed forks no more
-        held: dict[int, int] = {}
+        pidfds: dict[int, int] = {}
         try:
             for pid in members(group):
-                if spared_user is None or procfs.user(pid) != spared_user:
+                # A user that cannot be read may be the spared one.
+                if spared_user is None or procfs.user(pid) not in {None, spared_user}:
                     with contextlib.suppress(ProcessLookupError):
-                        held[pid] = os.pidfd_open(pid)
-            if not held:
+                        pidfds[pid] = os.pidfd_open(pid)
+            if not pidfds:
                 return
-            for pid in held.keys() & set(members(group)):
+            for pid in pidfds.keys() & set(members(group)):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    signal.pidfd_send_signal(held[pid], signal.SIGKILL)
+                    signal.pidfd_send_signal(pidfds[pid], signal.SIGKILL)
         finally:
-            for fd in held.values():
+            for fd in pidfds.values():
                 os.close(fd)
 
 

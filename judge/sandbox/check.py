@@ -76,8 +76,8 @@ def _sandbox(root: str, name: str) -> Iterable[CheckedItem]:
     if bubblewrap is None:
         yield CheckedItem(CheckLevel.FAIL, "bubblewrap", "/usr/bin/bwrap is missing; install the package bubblewrap")
         return
-    said = subprocess.run([bubblewrap, "--version"], capture_output=True, text=True, check=False).stdout.strip()
-    yield CheckedItem(CheckLevel.PASS, "bubblewrap", said)
+    answer = subprocess.run([bubblewrap, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    yield CheckedItem(CheckLevel.PASS, "bubblewrap", answer)
     if not BINARY.is_file():
         yield CheckedItem(
             CheckLevel.FAIL, "agent", f"{BINARY} is missing; install the package with pip or run make, with gcc"
@@ -158,8 +158,8 @@ def _timing(base: Path) -> Iterable[CheckedItem]:
 
     def chosen(path: str) -> str | None:
         """The word in brackets of a sysfs choice."""
-        found = re.search(r"\[(\S+)\]", text(path) or "")
-        return found[1] if found else None
+        match = re.search(r"\[(\S+)\]", text(path) or "")
+        return match[1] if match else None
 
     yield _rate(
         "swap",

@@ -68,11 +68,11 @@ def uid_window(uid_map: str) -> tuple[int, int]:
 
 def visible(paths: Sequence[str]) -> list[str]:
     """The host's paths that a container shows read-only, globs resolved, in the order of mounting."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for pattern in (*_ETC, *paths):
         for path in sorted(Path("/").glob(pattern.lstrip("/"))):
-            found[str(path)] = None
-    return list(found)
+            result[str(path)] = None
+    return list(result)
 
 
 class Container:
@@ -87,9 +87,9 @@ class Container:
         """
         self.build: ControlGroup = tree.group(keeps=True)
         self.runs: ControlGroup = tree.group(keeps=False)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 512 * 1024)
-        self.agent = Agent(ours)
+        own_end, agent_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        own_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 512 * 1024)
+        self.agent = Agent(own_end)
         self._said = in_memory("judge-sandbox-log")
         program = in_memory("judge-seccomp")
         page = in_memory("judge-shared")
@@ -100,11 +100,11 @@ class Container:
         try:
             os.write(program, filter_program())
             binary = os.open(BINARY, os.O_RDONLY | os.O_CLOEXEC)
-            inside = [*self.build.fds, *self.runs.fds, program, page, theirs.fileno(), binary]
+            inside = [*self.build.fds, *self.runs.fds, program, page, agent_end.fileno(), binary]
             command = [
                 *_launcher(tree, privileged=privileged),
                 *_bubblewrap(paths, privileged=privileged, cgroup=tree.namespace),
-                f"/proc/self/fd/{binary}", "serve", str(theirs.fileno()), str(program), str(uid),
+                f"/proc/self/fd/{binary}", "serve", str(agent_end.fileno()), str(program), str(uid),
                 f"size={sizes.box_bytes},nr_inodes={sizes.box_inodes},mode=0755,uid={uid},gid={uid}",
                 f"size={sizes.scratch_bytes},nr_inodes={sizes.scratch_inodes},mode=1777",
                 self.build.spec(), self.runs.spec(), str(page), "any" if core is None else str(core),
@@ -113,7 +113,7 @@ class Container:
                 command, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said, env={}, pass_fds=inside
             )
         except OSError as exc:
-            ours.close()
+            own_end.close()
             os.close(self._said)
             self._page.close()
             self._close_groups()
@@ -121,7 +121,7 @@ class Container:
                 f"the sandbox could not be started: {exc.filename or 'bwrap'}: {exc.strerror}; is all of it installed?"
             ) from None
         finally:
-            theirs.close()
+            agent_end.close()
             os.close(program)
             os.close(page)
             if binary >= 0:
@@ -209,12 +209,12 @@ class Container:
 
 def _above(paths: Sequence[str]) -> list[str]:
     """The directories above what is shown, outermost first: bwrap would make them for itself only (0700)."""
-    found: dict[str, None] = {}
-    for shown in paths:
-        for parent in reversed(PurePosixPath(shown).parents):
+    parents: dict[str, None] = {}
+    for path in paths:
+        for parent in reversed(PurePosixPath(path).parents):
             if str(parent) != "/" and not parent.is_relative_to("/usr"):
-                found[str(parent)] = None
-    return list(found)
+                parents[str(parent)] = None
+    return list(parents)
 
 
 def _launcher(tree: ControlGroupTree, *, privileged: bool) -> list[str]:
@@ -247,9 +247,9 @@ def _bubblewrap(paths: Sequence[str], *, privileged: bool, cgroup: bool) -> list
             command += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             command += ["--ro-bind", str(path), str(path)]
-    for made in ("/etc", "/box", "/scratch", "/tmp", *_above(paths)):  # noqa: S108 - mount points inside, not files here
-        command += ["--perms", "0755", "--dir", made]
-    for shown in paths:
-        command += ["--ro-bind", shown, shown]
+    for directory in ("/etc", "/box", "/scratch", "/tmp", *_above(paths)):  # noqa: S108 - mount points inside, not files here
+        command += ["--perms", "0755", "--dir", directory]
+    for visible_path in paths:
+        command += ["--ro-bind", visible_path, visible_path]
     command += ["--proc", "/proc", "--dev", "/dev"]
     return [*command, "--"]

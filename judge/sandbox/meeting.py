@@ -77,8 +77,8 @@ def run_meeting(
             pipes.append(_Pipe(link))
             pipes_end.callback(pipes[-1].close)
         for number, actor in enumerate(actors):
-            mine = [pipe.fd for pipe in pipes if number in {pipe.link.writer, pipe.link.reader}]
-            runs.append(actor.sandbox.start(replace(actor.command, pipes=mine)))
+            own_pipes = [pipe.fd for pipe in pipes if number in {pipe.link.writer, pipe.link.reader}]
+            runs.append(actor.sandbox.start(replace(actor.command, pipes=own_pipes)))
         return _Meeting(actors, Together(runs, outcomes), pipes, over, extra).attend(cancel_fd)
 
 
@@ -113,9 +113,9 @@ class _Pipe:
         self._own.remove(fd)
         os.close(fd)
 
-    def stand_in(self, ended: Sequence[RunOutcome | None]) -> bool:
+    def stand_in(self, outcomes: Sequence[RunOutcome | None]) -> bool:
         """For the one who has ended, if the other has not; whether that is to be done again, and again."""
-        writer, reader = ended[self.link.writer] is not None, ended[self.link.reader] is not None
+        writer, reader = outcomes[self.link.writer] is not None, outcomes[self.link.reader] is not None
         if writer and self._held is not None:
             self._drop(self._held)
             self._held = None
@@ -180,9 +180,9 @@ class _Meeting:
             self._note_gone(ready)
             for number in range(len(together.runs)):
                 self._note_end(number, ready)
-            ended = [outcome for outcome in together.outcomes if outcome is not None]
-            if len(ended) == len(together.runs):
-                return ended
+            outcomes = [outcome for outcome in together.outcomes if outcome is not None]
+            if len(outcomes) == len(together.runs):
+                return outcomes
             busy = sum(pipe.stand_in(together.outcomes) for pipe in self._pipes) > 0
             if cancel_fd is not None and cancel_fd in ready:
                 poll.unregister(cancel_fd)

@@ -81,15 +81,15 @@ class WeakGroup:
 
     def _pids(self) -> list[int]:
         """The descendants of bwrap but the agent, which is its only child."""
-        found: list[int] = []
+        pids: list[int] = []
         pending = procfs.children(self._root)
         first = set(pending)
         while pending:
             pid = pending.pop()
             if pid not in first:
-                found.append(pid)
+                pids.append(pid)
             pending.extend(procfs.children(pid))
-        return found
+        return pids
 
     def over_memory(self) -> bool:
         """Says whether any look has shown more memory than the limit."""

@@ -44,7 +44,7 @@ def test_a_verdict_is_committed_although_its_hand_out_is_not_seen_yet(
     task = people.call("add", source(), m.AddReply).task.id
     executor.report()
     tasks = running.judicator.tasks
-    monkeypatch.setattr(tasks, "held_by", without_at_first(tasks.held_by, {}))
+    monkeypatch.setattr(tasks, "hand_outs_of", without_at_first(tasks.hand_outs_of, {}))
     reply = executor.report(accepted(executor.work[task]))
     assert not reply.drop
     done = people.call("get", m.GetRequest(id=task), m.Task)
@@ -58,8 +58,8 @@ def test_a_run_goes_on_although_its_hand_out_is_not_seen_yet(
     tasks = [people.call("add", source(f"int x{n};"), m.AddReply).task.id for n in range(2)]
     executor.report()
     mine = running.judicator.tasks
-    held = running.do(mine.held_by("e1"))
-    monkeypatch.setattr(mine, "held_by", without_at_first(mine.held_by, {tasks[0]: held[tasks[0]]}))
+    held = running.do(mine.hand_outs_of("e1"))
+    monkeypatch.setattr(mine, "hand_outs_of", without_at_first(mine.hand_outs_of, {tasks[0]: held[tasks[0]]}))
     assert not executor.report().drop
     executor.report(*[accepted(one) for one in executor.work.values()])
     for task in tasks:
@@ -75,10 +75,10 @@ def test_a_hand_out_of_before_is_not_seen_again(
     task = people.call("add", source(), m.AddReply).task.id
     executor.report()
     mine = running.judicator.tasks
-    old = running.do(mine.held_by("e1"))
+    old = running.do(mine.hand_outs_of("e1"))
     executor.restart()
     executor.report()
-    monkeypatch.setattr(mine, "held_by", without_at_first(mine.held_by, old))
+    monkeypatch.setattr(mine, "hand_outs_of", without_at_first(mine.hand_outs_of, old))
     assert not executor.report(accepted(executor.work[task])).drop
     done = people.call("get", m.GetRequest(id=task), m.Task)
     assert (done.verdict, done.attempt) == (m.Verdict.AC, 2)

@@ -239,7 +239,9 @@ def test_a_submission_is_three_writes(tmp_path: Path, etcd_endpoint: str, mongod
             executor.report(accepted(task), vacant=0)
         world.db.command("profile", 0)
         of_tasks = [one for one in sent if one["ns"].endswith(".tasks") and one.get("appName") == "judge"]
-        writes = [one["op"] for one in of_tasks if "insert" in one["command"] or "findAndModify" in one["command"]]
+        writes = [
+            one["op"] for one in of_tasks if one["op"] in {"insert", "update"} or "findAndModify" in one["command"]
+        ]
         asked = [one["command"]["filter"] for one in of_tasks if "filter" in one["command"]]
         swept = {"done": False, "executor": {"$gt": ""}}
         assert len(writes) == 3, writes

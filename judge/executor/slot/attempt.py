@@ -193,15 +193,17 @@ class PreparedJob:
         if len(several) > 1:
             if manifest.traits.interactive:
                 raise BuildError(f"an interactive problem has one output validator; this one has {len(several)}")
-            named = [(f"the output validator '{one.name}'", self.packaged(one, limits)) for one in several]
-            return SeveralValidators(named, workshop)
+            programs = [
+                (f"the output validator '{program.name}'", self.packaged(program, limits)) for program in several
+            ]
+            return SeveralValidators(programs, workshop)
         if not several:
             return None
-        shown = None
+        sources = None
         if manifest.task is not None and manifest.task.show_source:
             # Nothing was handed in where validators are tried out on the package's own answers.
-            shown = b"\n".join(contents(self.job.assignment.submission).values())
-        return CustomValidator(self.packaged(several[0], limits), workshop, shown=shown)
+            sources = b"\n".join(contents(self.job.assignment.submission).values())
+        return CustomValidator(self.packaged(several[0], limits), workshop, source=sources)
 
     def _static(self, manifest: ProblemManifest, limits: JobLimits) -> StaticValidator | None:
         program, submission = manifest.static_validator, self.job.assignment.submission
@@ -209,8 +211,8 @@ class PreparedJob:
         if program is None or not manifest.static_tests or row is None:
             return None
         files = contents(submission)
-        chosen = choose(files, row, submission.entry)
-        entry = chosen.main if row.entry == "file" else chosen.entry
+        choice = choose(files, row, submission.entry)
+        entry = choice.main if row.entry == "file" else choice.entry
         submitted = Submitted(format_code(row.family), entry, files)
         return StaticValidator(self.packaged(program, limits), self.workshop(limits), submitted)
 
@@ -226,14 +228,14 @@ class PreparedJob:
             return None
         if task.kind == "batch" and not task.input_file and not task.output_file:
             return None
-        made = task.manager
+        manager = task.manager
         return Rounds(
             task=task,
             program=program,
             processes=Processes(box, program, task.processes, self.means.take, self.runner.run),
             run=self.runner.run,
             meet=self.runner.meet,
-            manager=None if made is None else Manager(self.packaged(made, limits), self.workshop(limits)),
+            manager=None if manager is None else Manager(self.packaged(manager, limits), self.workshop(limits)),
             scoring=self.manifest.traits.has_score,
         )
 
@@ -261,7 +263,7 @@ class PreparedJob:
         return Tester(
             program=program,
             run=lambda command: self.runner.run(box, command),
-            pair=lambda mine, judge, its, most: self.runner.pair((box, judge.box()), (mine, its), most),
+            pair=lambda own_command, judge, its, most: self.runner.pair((box, judge.box()), (own_command, its), most),
             judges=judges,
             interactive=manifest is not None and manifest.traits.interactive,
             passes=manifest.passes if manifest is not None else 1,

@@ -109,10 +109,10 @@ class Builds:
 def _kept(path: Path) -> tuple[float, int, Path]:
     """The time of an archive's last use, and its size; another slot may have removed it."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return 0.0, 0, path
-    return found.st_mtime, found.st_size, path
+    return status.st_mtime, status.st_size, path
 
 
 def packing() -> Command:

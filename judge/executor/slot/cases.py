@@ -96,14 +96,14 @@ def _case(manifest: ProblemManifest, test: ProblemTest, files: Mapping[str, str]
 def handed_in_for(manifest: ProblemManifest, submission: Submission) -> dict[str, bytes]:
     """The output that was handed in for each test that has one."""
     files = contents(submission)
-    chosen = outputs_for([test.name for test in manifest.tests], list(files))
-    return {test: files[name] for test, name in chosen.items()}
+    by_test = outputs_for([test.name for test in manifest.tests], list(files))
+    return {test: files[name] for test, name in by_test.items()}
 
 
 def judged_part(manifest: ProblemManifest, submission: Submission) -> ProblemManifest:
     """The problem without the tests that are not judged: samples for which nobody has handed in an output."""
     if manifest.traits.has_program or submission.check is not None:
         return manifest
-    given = handed_in_for(manifest, submission)
-    tests = [test for test in manifest.tests if not test.sample or test.name in given]
+    outputs = handed_in_for(manifest, submission)
+    tests = [test for test in manifest.tests if not test.sample or test.name in outputs]
     return manifest.model_copy(update={"tests": tests})

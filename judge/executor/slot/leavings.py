@@ -49,7 +49,7 @@ class _LeftTree:
     def files(self) -> list[_LeftFile]:
         """All regular files, the smallest first."""
         with contextlib.suppress(OSError):
-            return sorted(self._below(self._directory, "", 0), key=lambda one: (one.size, one.name))
+            return sorted(self._below(self._directory, "", 0), key=lambda file: (file.size, file.name))
         self.whole = False
         return []
 
@@ -107,24 +107,24 @@ def _content(fd: int, size: int) -> bytes:
     return b"".join(parts)
 
 
-def gather(directory: int, known: Mapping[str, bytes]) -> Leavings:
-    """The files of a directory but those that are in `known` with the same content; the smallest first, while they fit.
+def gather(directory: int, before: Mapping[str, bytes]) -> Leavings:
+    """The files of a directory but those that `before` has with the same content; the smallest first, while they fit.
 
     `directory` is a descriptor of what a run has left, all of whose processes are dead. Called by the slot.
     """
     tree = _LeftTree(directory)
-    kept: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     left_out, size, packed = 0, 0, _END
     for file in tree.files():
-        if file.name in known and len(known[file.name]) == file.size and tree.read(file) == known[file.name]:
+        if file.name in before and len(before[file.name]) == file.size and tree.read(file) == before[file.name]:
             continue
-        data = tree.read(file) if len(kept) < FILES and size + file.size <= BYTES else None
+        data = tree.read(file) if len(contents) < FILES and size + file.size <= BYTES else None
         size += 0 if data is None else file.size
         entry = _entry(file.name, data)
         if data is None or entry is None or packed + entry > ARCHIVE:
             left_out += 1
             continue
-        kept[file.name] = data
+        contents[file.name] = data
         packed += entry
     sentence = ""
     if left_out or not tree.whole:
@@ -133,7 +133,7 @@ def gather(directory: int, known: Mapping[str, bytes]) -> Leavings:
             f"{count} that the run left are not kept: {FILES} are at most, of {BYTES // 1024**2} MiB together and "
             f"{ARCHIVE // 1024} KiB as a ZIP archive"
         )
-    return Leavings(handed.pack(dict(sorted(kept.items()))) if kept else b"", sentence)
+    return Leavings(handed.pack(dict(sorted(contents.items()))) if contents else b"", sentence)
 
 
 def _entry(name: str, data: bytes | None) -> int | None:

@@ -73,10 +73,10 @@ def _elf_fault(fd: int, head: bytes) -> str:
         entry = _part(fd, place + index * size, 56)
         if len(entry) < 56:
             break
-        found, _, offset, _, _, length = struct.unpack_from(order + "IIQQQQ", entry)
-        if found == _PT_INTERP:
+        segment, _, offset, _, _, length = struct.unpack_from(order + "IIQQQQ", entry)
+        if segment == _PT_INTERP:
             return ""
-        if found == _PT_DYNAMIC and _says_program(_part(fd, offset, min(length, _DYNAMIC_BYTES)), order):
+        if segment == _PT_DYNAMIC and _says_program(_part(fd, offset, min(length, _DYNAMIC_BYTES)), order):
             return ""
     return "is a library"
 

@@ -42,18 +42,18 @@ class _MemoryDemand:
     given: bool
     extra: int = 0
 
-    def least(self, kept: int) -> int:
-        """The bytes that must be left for this demand. One that nobody has asked for gets `kept` at most."""
-        return self.extra + (self.limits.memory if self.given else min(self.limits.memory, kept))
+    def least(self, most: int) -> int:
+        """The bytes that must be left for this demand. One that nobody has asked for gets `most` at most."""
+        return self.extra + (self.limits.memory if self.given else min(self.limits.memory, most))
 
-    def within(self, share: int, beside: str = "", taken: int = 0) -> Limits:
-        """The limits in what a share leaves when `taken` bytes of it are for `beside`."""
-        room = share - taken - self.extra
+    def within(self, share: int, beside: str = "", used: int = 0) -> Limits:
+        """The limits in what a share leaves when `used` bytes of it are for `beside`."""
+        room = share - used - self.extra
         if self.limits.memory <= room:
             return self.limits
         if self.given or room < LEAST:
             needs = size(self.extra + (self.limits.memory if self.given else LEAST))
-            also = f", beside {size(taken)} for {beside}" if taken else ""
+            also = f", beside {size(used)} for {beside}" if used else ""
             raise UsageError(f"{self.who} needs {needs} of memory{also}; a slot of this executor has {size(share)}")
         return self.limits.model_copy(update={"memory": room})
 
@@ -73,32 +73,34 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
         return _several(run, compiling, validation, share, manifest.task)
     if manifest is None or not manifest.traits.interactive:
         checked = manifest is not None and bool(manifest.programs(submission.check))
-        told = validation.within(share) if checked else validation.limits
-        return JobLimits(run.within(share), compiling.within(share), told)
+        validator_limits = validation.within(share) if checked else validation.limits
+        return JobLimits(run.within(share), compiling.within(share), validator_limits)
     # The validator may have a quarter of the slot. It gets less where the submission's own need leaves less.
     left = share - run.least(LEAST) - validation.extra
-    mine = run.within(share, validation.who, validation.least(max(LEAST, min(share // 4, left))))
-    told = validation.within(share, run.who, mine.memory + run.extra)
-    return JobLimits(mine, compiling.within(share), told)
+    run_limits = run.within(share, validation.who, validation.least(max(LEAST, min(share // 4, left))))
+    validator_limits = validation.within(share, run.who, run_limits.memory + run.extra)
+    return JobLimits(run_limits, compiling.within(share), validator_limits)
 
 
 def beside_builds(
-    limits: JobLimits, job: Job, share: int | None, table: Mapping[str, Language], built: int
+    limits: JobLimits, job: Job, share: int | None, table: Mapping[str, Language], size_built: int
 ) -> JobLimits:
-    """The same limits where `built` bytes in /box, in each sandbox of the submission, take their part of the share.
+    """The same limits where `size_built` bytes in each /box of the submission take their part of the share.
 
     UnfitError when that is too much.
     """
-    if built > BUILT_MOST:
-        raise UnfitError(f"the compiler left {size(built)} in /box, the limit is {size(BUILT_MOST)}")
+    if size_built > BUILT_MOST:
+        raise UnfitError(f"the compiler left {size(size_built)} in /box, the limit is {size(BUILT_MOST)}")
     task = job.data.manifest.task if job.data is not None else None
-    built *= task.processes if task is not None and task.kind != "batch" else 1
-    if share is None or built <= BUILT:
+    size_built *= task.processes if task is not None and task.kind != "batch" else 1
+    if share is None or size_built <= BUILT:
         return limits
     try:
-        return job_limits(job, share - (built - BUILT), table)
+        return job_limits(job, share - (size_built - BUILT), table)
     except UsageError as exc:
-        raise UnfitError(f"the compiler left {size(built)} in /box, which count for the slot's memory: {exc}") from exc
+        raise UnfitError(
+            f"the compiler left {size(size_built)} in /box, which count for the slot's memory: {exc}"
+        ) from exc
 
 
 def _several(
@@ -106,16 +108,16 @@ def _several(
 ) -> JobLimits:
     """The limits of processes that run side by side, each with as much, and of their manager, if they have one."""
     count = task.processes
-    kept = 0
+    reserved = 0
     if task.manager is not None:
         left = share - count * run.least(LEAST) - validation.extra
-        kept = validation.least(max(LEAST, min(share // 4, left)))
+        reserved = validation.least(max(LEAST, min(share // 4, left)))
     each = replace(run, who=f"each of {count} processes of the submission, which share a slot,")
-    mine = each.within((share - kept) // count)
-    told = validation.limits
+    run_limits = each.within((share - reserved) // count)
+    validator_limits = validation.limits
     if task.manager is not None:
-        told = validation.within(share, run.who, count * (mine.memory + run.extra))
-    return JobLimits(mine, compiling.within(share), told)
+        validator_limits = validation.within(share, run.who, count * (run_limits.memory + run.extra))
+    return JobLimits(run_limits, compiling.within(share), validator_limits)
 
 
 def _demands(job: Job, table: Mapping[str, Language]) -> tuple[_MemoryDemand, _MemoryDemand, _MemoryDemand]:
@@ -131,11 +133,11 @@ def _demands(job: Job, table: Mapping[str, Language]) -> tuple[_MemoryDemand, _M
             _MemoryDemand("", VALIDATION, given=False),
         )
     manifest = job.data.manifest
-    made = compile_limits(manifest.compile_seconds, manifest.compile_memory)
-    extras = [_extra(one.language, table) for one in manifest.programs(submission.check)]
+    compiling_limits = compile_limits(manifest.compile_seconds, manifest.compile_memory)
+    extras = [_extra(program.language, table) for program in manifest.programs(submission.check)]
     return (
         _MemoryDemand("the problem", limits, not manifest.memory_is_default, extra),
-        _MemoryDemand("compiling for the problem", made, manifest.compile_memory is not None),
+        _MemoryDemand("compiling for the problem", compiling_limits, manifest.compile_memory is not None),
         _MemoryDemand(
             "the problem's validator",
             manifest.validation,

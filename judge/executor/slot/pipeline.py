@@ -73,17 +73,17 @@ class Judging:
 
     def execute(self) -> Finished:
         """Judge it; see Pipeline.execute."""
-        finished, runner, named = self._finished, self._attempt.runner, self._attempt.named
+        finished, runner, log_fields = self._finished, self._attempt.runner, self._attempt.named
         try:
-            log.info("task %s attempt %d enters the sandbox of %s, trace %s", *named)
+            log.info("task %s attempt %d enters the sandbox of %s, trace %s", *log_fields)
             verdict = self._judge()
             finished.completed = self._completed(verdict)
         except Cancelled:
-            log.info("task %s attempt %d is killed in the sandbox of %s, trace %s", *named)
+            log.info("task %s attempt %d is killed in the sandbox of %s, trace %s", *log_fields)
         except SandboxError as exc:
-            log.warning("task %s attempt %d: the sandbox of %s failed, trace %s: %s", *named, exc)
+            log.warning("task %s attempt %d: the sandbox of %s failed, trace %s: %s", *log_fields, exc)
             finished.broken = True
-            finished.completed = given_back(self._job.assignment, f"the sandbox of {named[2]} failed: {exc}")
+            finished.completed = given_back(self._job.assignment, f"the sandbox of {log_fields[2]} failed: {exc}")
         except UsageError as exc:
             finished.completed = given_back(self._job.assignment, str(exc))
         except OSError as exc:
@@ -95,7 +95,8 @@ class Judging:
         if finished.completed is not None:
             end = finished.completed.verdict or "not judged"
             log.info(
-                "task %s attempt %d leaves the sandbox of %s, trace %s: %s after %d runs", *(*named, end, finished.runs)
+                "task %s attempt %d leaves the sandbox of %s, trace %s: %s after %d runs",
+                *(*log_fields, end, finished.runs),
             )
         self._means.durations.record(self._kind, finished.seconds)
         return finished
@@ -176,8 +177,8 @@ class Judging:
         if program.compile is None:
             return None
         runner, account = self._attempt.runner, self._attempt.account
-        shown = shorter(limits, account.left)
-        command = Command(argv=program.compile, limits=shown, env=program.env, writable=True, cwd="/box")
+        limits_left = shorter(limits, account.left)
+        command = Command(argv=program.compile, limits=limits_left, env=program.env, writable=True, cwd="/box")
         begin = runner.busy()
         # The next sandbox comes up while the compiler runs: nothing is measured closely then.
         with runner.run(box, command, self._means.prepare) as outcome:

@@ -129,28 +129,28 @@ def _plan(
     if task is not None:
         own, entry = _graded(own, entry, include, language, task)
     files = {**own, **include}
-    made = language.plan_files(files, limits.memory, entry, options)
+    commands = language.plan_files(files, limits.memory, entry, options)
     return Program(
         files=files,
-        compile=_with_word(made.compile, task.define if task is not None else ""),
-        run=_started(made.run, options),
-        env={"PATH": PATH, "HOME": HOME, **made.env},
+        compile=_with_word(commands.compile, task.define if task is not None else ""),
+        run=_started(commands.run, options),
+        env={"PATH": PATH, "HOME": HOME, **commands.env},
         limits=language.limits(limits),
         heap=language.heap_sign(limits.memory),
-        products=_products(language, made, files),
+        products=_products(language, commands, files),
         needs_main=language.entry != "file",
     )
 
 
-def _products(language: Language, made: CommandPlan, files: Mapping[str, bytes]) -> tuple[str, ...]:
+def _products(language: Language, commands: CommandPlan, files: Mapping[str, bytes]) -> tuple[str, ...]:
     """The files below /box that the command of a run names and only compiling can make."""
-    if made.compile is None:
+    if commands.compile is None:
         return ()
-    named = [word.removeprefix(f"{BOX}/") for word in made.run if word.startswith(f"{BOX}/")]
-    if language.entry == "class" and made.run[-1:] == [made.entry] and BOX in made.run:
-        named.append(f"{made.entry.replace('.', '/')}.class")
+    paths = [word.removeprefix(f"{BOX}/") for word in commands.run if word.startswith(f"{BOX}/")]
+    if language.entry == "class" and commands.run[-1:] == [commands.entry] and BOX in commands.run:
+        paths.append(f"{commands.entry.replace('.', '/')}.class")
     folders = {str(folder) for name in files for folder in PurePosixPath(name).parents}
-    return tuple(name for name in named if name not in files and name not in folders)
+    return tuple(name for name in paths if name not in files and name not in folders)
 
 
 def _check_layout(files: Mapping[str, bytes], include: Mapping[str, bytes]) -> None:
@@ -177,7 +177,9 @@ def _with_word(command: Sequence[str] | None, word: str) -> Sequence[str] | None
     if command is None or not word:
         return command
     return [
-        more for one in command for more in ([one.replace(_DEFINED, word), one] if one.endswith(_DEFINED) else [one])
+        more
+        for argument in command
+        for more in ([argument.replace(_DEFINED, word), argument] if argument.endswith(_DEFINED) else [argument])
     ]
 
 
@@ -188,7 +190,7 @@ def _started(run: Sequence[str], options: RunOptions) -> Sequence[str]:
 
 def _files_beside_command(submission: Submission) -> dict[str, bytes]:
     if submission.files:
-        return {one.name: one.data for one in submission.files}
+        return {file.name: file.data for file in submission.files}
     name = Path(submission.filename or COMMAND_SOURCE).name
     if name_fault(name):
         name = COMMAND_SOURCE
@@ -203,7 +205,7 @@ def _own_files(submission: Submission, language: Language) -> tuple[dict[str, by
     """
     files, entry = submission.files, submission.entry
     if len(files) > 1:
-        return {one.name: one.data for one in files}, entry
+        return {file.name: file.data for file in files}, entry
     name = files[0].name if files else submission.filename
     data = files[0].data if files else (submission.source or "").encode("utf-8", "replace")
     if name and entry == name and language.entry == "file" and is_source(name, language) and not name_fault(name):
@@ -251,9 +253,9 @@ def plan_program(
     Raises UsageError when this executor lacks what it needs.
     """
     if program.language is None:
-        built = ["/bin/sh", "-c", "if [ -e ./build ]; then ./build; fi && test -x ./run"]
+        build = ["/bin/sh", "-c", "if [ -e ./build ]; then ./build; fi && test -x ./run"]
         scripts = frozenset(name for name, data in contents.items() if data.startswith(b"#!")) | {"build", "run"}
-        return Program(contents, built, [f"{BOX}/run"], {"PATH": PATH}, limits, executables=scripts)
+        return Program(contents, build, [f"{BOX}/run"], {"PATH": PATH}, limits, executables=scripts)
     language = _language(program.language, table)
     missing = [head for head in language.programs() if not Path(head).exists()]
     if missing:
@@ -262,16 +264,16 @@ def plan_program(
     if language.entry == "class" and sum(is_source(name, language) for name in files) == 1:
         main = language.own_name(files[main].decode("utf-8", "replace"), main)
         files[main] = files.pop(program.main)
-    made = language.plan_files(files, limits.memory, main)
-    env = {"PATH": PATH, **made.env}
+    commands = language.plan_files(files, limits.memory, main)
+    env = {"PATH": PATH, **commands.env}
     return Program(
         files=files,
-        compile=made.compile,
-        run=made.run,
+        compile=commands.compile,
+        run=commands.run,
         env=env,
         limits=language.limits(limits),
         heap=language.heap_sign(limits.memory),
-        products=_products(language, made, files),
+        products=_products(language, commands, files),
         needs_main=language.entry != "file",
     )
 

@@ -108,7 +108,7 @@ class Runner:
         with self._turn():
             begin = clock.monotonic()
             over = self._interrupt_fd
-            first, second = run_pair(boxes, commands, lambda ended: ended.exit_code != ACCEPTED, over, most)
+            first, second = run_pair(boxes, commands, lambda validator: validator.exit_code != ACCEPTED, over, most)
         self.overhead += max(0.0, clock.monotonic() - begin - max(first.wall, second.wall))
         self.runs += 1
         killed = [Killed.CANCELLED in outcome.killed for outcome in (first, second)]

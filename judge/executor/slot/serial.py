@@ -55,13 +55,13 @@ class SerialJudge:
         """Run the next test, and note it."""
         self.note(self.run(self.schedule.first))
 
-    def note(self, found: JudgedTest) -> None:
+    def note(self, judged: JudgedTest) -> None:
         """Take in what a test came to; whatever is due then counts, perhaps after a repetition."""
         attempt, schedule = self._attempt, self.schedule
-        self._noted[found.test.name] = found
-        attempt.runner.runs += found.runs
-        attempt.runner.overhead += found.overhead
-        schedule.note(found.test.name, found.judged)
+        self._noted[judged.test.name] = judged
+        attempt.runner.runs += judged.runs
+        attempt.runner.overhead += judged.overhead
+        schedule.note(judged.test.name, judged.judged)
         while (due := schedule.due) is not None:
             settled = self._noted[due] = self._settled(self._cases[due], self._noted[due])
             schedule.count(settled.judged)
@@ -70,21 +70,21 @@ class SerialJudge:
                 schedule.end()
                 self._reason = attempt.account.sentence
 
-    def _settled(self, case: Case, found: JudgedTest) -> JudgedTest:
+    def _settled(self, case: Case, judged: JudgedTest) -> JudgedTest:
         """The final result of a test: put on the account, and repeated when it is near a limit."""
         account = self._attempt.account
-        account.spend(found.seconds)
-        if found.near and not account.over:
-            refusal = account.refusal(found.seconds)
+        account.spend(judged.seconds)
+        if judged.near and not account.over:
+            refusal = account.refusal(judged.seconds)
             if not refusal:
-                found, refusal = self._repeat(case, found)
+                judged, refusal = self._repeat(case, judged)
             if refusal:
-                found.test.reason = f"{found.test.reason}; not repeated: {refusal}"
+                judged.test.reason = f"{judged.test.reason}; not repeated: {refusal}"
         if account.over:
-            used = found.test.model_dump(include={"name", "cpu", "wall", "memory", "repeated"})
+            used = judged.test.model_dump(include={"name", "cpu", "wall", "memory", "repeated"})
             ruling = total_time_verdict(account.sentence)
-            found = JudgedTest(test=TestResult(**used, verdict=ruling.verdict, reason=ruling.reason))
-        return found
+            judged = JudgedTest(test=TestResult(**used, verdict=ruling.verdict, reason=ruling.reason))
+        return judged
 
     def _repeat(self, case: Case, first: JudgedTest) -> tuple[JudgedTest, str]:
         """Run a test once more, alone if that can be had; why its first run counts after all, or nothing."""
@@ -115,8 +115,8 @@ class SerialJudge:
             result.wall = max(result.wall, test.wall)
             result.memory = max(result.memory, test.memory)
             if test.name == stand.failed:
-                ended = f"; {result.reason}" if result.reason and test.reason != result.reason else ""
-                result.reason = f"test {test.name}: {test.reason}{ended}"
+                suffix = f"; {result.reason}" if result.reason and test.reason != result.reason else ""
+                result.reason = f"test {test.name}: {test.reason}{suffix}"
         failing = next((test for test in tests if test.name == stand.failed), None)
         if stand.error and (failing is None or failing.verdict is not Verdict.JE):
             result.reason = stand.error

@@ -57,9 +57,9 @@ class Judges:
 
     def close(self) -> None:
         """End their sandboxes."""
-        for one in (self.validator, self.static):
-            if one is not None:
-                one.close()
+        for validator in (self.validator, self.static):
+            if validator is not None:
+                validator.close()
 
 
 def compare(case: Case, output: bytes) -> tuple[verdict.Validated, str]:
@@ -72,12 +72,12 @@ def compare(case: Case, output: bytes) -> tuple[verdict.Validated, str]:
         same = _lines(output) == _lines(expected)
         return verdict.Validated(accepted=same, message="" if same else "a line of the output differs"), ""
     try:
-        found = validate(output, expected, case.flags)
+        comparison = validate(output, expected, case.flags)
     except JudgeError as exc:
         return verdict.Validated(accepted=False, fault=f"the problem's validator cannot be used: {exc}"), ""
     # Also the program's own output may be the secret input: the reason quotes either only where both are known.
-    message = found.detail if case.public else found.message
-    return verdict.Validated(found.accepted, message if case.public else ""), message
+    message = comparison.detail if case.public else comparison.message
+    return verdict.Validated(comparison.accepted, message if case.public else ""), message
 
 
 def _lines(output: bytes) -> list[bytes]:
@@ -118,18 +118,18 @@ class AnswerTester:
         if self.judges.validator is None:
             checked, message = compare(case, output)
             rejection = checked.message or "wrong answer"
-            found = ValidatorResult(checked.accepted, checked.fault, message, rejection=rejection)
-            return *judged_alone(case, found, output), False
+            opinion = ValidatorResult(checked.accepted, checked.fault, message, rejection=rejection)
+            return *judged_alone(case, opinion, output), False
         question = Question(case.input, case.answer or b"", case.flags)
         source = truncation.sealed(output)
         try:
-            found = self.judges.validator.check(question, source, first=True, left=self.left)
+            opinion = self.judges.validator.check(question, source, first=True, left=self.left)
         finally:
             os.close(source)
-        if found.next_input is not None:
-            found.close()
-            found = ValidatorResult(accepted=False, fault="the output validator asks for another pass")
-        return *judged_alone(case, found, output), False
+        if opinion.next_input is not None:
+            opinion.close()
+            opinion = ValidatorResult(accepted=False, fault="the output validator asks for another pass")
+        return *judged_alone(case, opinion, output), False
 
 
 @dataclass(frozen=True)
@@ -172,22 +172,22 @@ class Tester:
         source: int | None = None
         try:
             while True:
-                ended = self._pass(case, source, grace, first=not done)
-                done.append(ended)
+                run = self._pass(case, source, grace, first=not done)
+                done.append(run)
                 if source is not None:
                     os.close(source)
-                source = ended.validated.next_input if ended.validated is not None else None
+                source = run.validated.next_input if run.validated is not None else None
                 if source is None:
                     break
                 if len(done) >= self.passes:
-                    ended.ruling = verdict.judge_error(f"the output validator asks for more than {self.passes} passes")
+                    run.ruling = verdict.judge_error(f"the output validator asks for more than {self.passes} passes")
                     break
             yield done
         finally:
             if source is not None:
                 os.close(source)
-            for one in done:
-                one.outcome.close()
+            for run in done:
+                run.outcome.close()
 
     def _pass(self, case: Case, source: int | None, grace: float, *, first: bool) -> Pass:
         program = self.program
@@ -294,7 +294,7 @@ class Tester:
 
 def _most(done: Sequence[Pass]) -> RunUsage:
     """The largest figures of all passes, and the end of the last."""
-    used = [verdict.usage(one.outcome) for one in done]
+    used = [verdict.usage(run.outcome) for run in done]
     return used[-1].model_copy(
-        update={name: max(getattr(one, name) for one in used) for name in ("cpu", "wall", "memory")}
+        update={name: max(getattr(run, name) for run in used) for name in ("cpu", "wall", "memory")}
     )

@@ -78,15 +78,15 @@ def sha256(data: bytes) -> str:
 
 def digest(fd: int, count: int) -> str:
     """SHA-256 of the first `count` bytes of a file, piece by piece."""
-    found = hashlib.sha256()
+    sha = hashlib.sha256()
     offset = 0
     while offset < count:
         part = os.pread(fd, min(_PIECE, count - offset), offset)
         if not part:
             break
-        found.update(part)
+        sha.update(part)
         offset += len(part)
-    return found.hexdigest()
+    return sha.hexdigest()
 
 
 def sealed(source: bytes | Path) -> int:

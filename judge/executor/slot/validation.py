@@ -35,11 +35,11 @@ class CustomValidator:
     """The validator of one task. Not used before the submission has compiled."""
 
     def __init__(
-        self, program: Program, workshop: Workshop, what: str = "the output validator", shown: bytes | None = None
+        self, program: Program, workshop: Workshop, what: str = "the output validator", source: bytes | None = None
     ) -> None:
-        """`what` names it in sentences, `shown` is what was handed in, for one that looks at it."""
+        """`what` names it in sentences, `source` is what was handed in, for one that looks at it."""
         self._built = BuiltProgram(what, program, workshop)
-        self._shown = {} if shown is None else {_SUBMISSION: shown}
+        self._shown = {} if source is None else {_SUBMISSION: source}
         self._feedback = Feedback(self._built)
 
     def close(self) -> None:
@@ -90,30 +90,30 @@ class SeveralValidators(CustomValidator):
 
     def __init__(self, programs: Sequence[tuple[str, Program]], workshop: Workshop) -> None:
         """`programs` with what to call each in sentences; at least one."""
-        (name, program), *others = programs
+        (name, program), *rest = programs
         super().__init__(program, workshop, name)
-        self._others = [CustomValidator(other, workshop, what) for what, other in others]
+        self._others = [CustomValidator(validator, workshop, what) for what, validator in rest]
 
     def close(self) -> None:
         """End all sandboxes."""
-        for other in self._others:
-            other.close()
+        for validator in self._others:
+            validator.close()
         super().close()
 
     def box(self) -> Box:
         """The first one's sandbox, when all are built; BuildError as `CustomValidator.box`."""
-        for other in self._others:
-            other.box()
+        for validator in self._others:
+            validator.box()
         return super().box()
 
     def check(self, question: Question, output: int, *, first: bool, left: Callable[[], float]) -> ValidatorResult:
         """As `CustomValidator.check`; the scores are those of the last one that gives any (problemtools)."""
-        found = super().check(question, output, first=first, left=left)
-        for other in self._others:
-            if not found.accepted:
+        opinion = super().check(question, output, first=first, left=left)
+        for validator in self._others:
+            if not opinion.accepted:
                 break
-            found = _both(found, other.check(question, output, first=first, left=left))
-        return found
+            opinion = _both(opinion, validator.check(question, output, first=first, left=left))
+        return opinion
 
 
 def _both(earlier: ValidatorResult, later: ValidatorResult) -> ValidatorResult:
@@ -132,5 +132,5 @@ def _both(earlier: ValidatorResult, later: ValidatorResult) -> ValidatorResult:
     )
 
 
-def _joined(*said: str) -> str:
-    return truncation.clip("\n".join(filter(None, said)), MESSAGE_BYTES)
+def _joined(*texts: str) -> str:
+    return truncation.clip("\n".join(filter(None, texts)), MESSAGE_BYTES)

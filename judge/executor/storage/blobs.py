@@ -233,11 +233,11 @@ class BlobCache:
             total = sum(size for _, size, _ in blobs)
             if limit is None or total > limit:
                 goal = total // 2 if limit is None else limit - limit // 10
-                kept = self._pins() | keep
+                pinned = self._pins() | keep
                 for _, size, path in sorted(blobs):
                     if total <= goal:
                         break
-                    if path.name not in kept:
+                    if path.name not in pinned:
                         path.unlink(missing_ok=True)
                         self._verified.pop(path.name, None)
                         total -= size

@@ -50,8 +50,8 @@ class BlobClient:
         self._cache = cache
         self._rpc = rpc
 
-    def prepare(self, assignment: Assignment, wanted: Callable[[], bool]) -> Prepared:
-        """Fetch, verify and pin everything a task needs; `wanted` says whether anybody still wants it.
+    def prepare(self, assignment: Assignment, still_needed: Callable[[], bool]) -> Prepared:
+        """Fetch, verify and pin everything a task needs; `still_needed` says whether anybody still wants it.
 
         Raises PackageError when the manifest is none, UnavailableError when the data cannot be had now (no judicator
         answers, the disk is full), and what the judicators say otherwise.
@@ -61,21 +61,21 @@ class BlobClient:
             try:
                 return self._prepare(assignment)
             except UnavailableError as exc:
-                if attempt >= TRIES or for_want_of_space(exc) or not wanted():
+                if attempt >= TRIES or for_want_of_space(exc) or not still_needed():
                     raise
             attempt += 1
 
     def _prepare(self, assignment: Assignment) -> Prepared:
-        found = Prepared()
+        prepared = Prepared()
         with contextlib.ExitStack() as stack:
             if assignment.problem is not None:
                 pinned = stack.enter_context(self._cache.pinned([assignment.problem.hash]))
                 manifest = read_manifest(pinned[assignment.problem.hash])
-                wanted = manifest.blobs()
+                shas = manifest.blobs()
                 if assignment.submission.check == "statements":
-                    wanted = {sha for one in manifest.statements if (sha := text_of(one)) is not None}
-                files = stack.enter_context(self._cache.pinned(sorted(wanted)))
-                found.data = Data(manifest=manifest, files={sha: str(path) for sha, path in files.items()})
+                    shas = {sha for statement in manifest.statements if (sha := text_of(statement)) is not None}
+                files = stack.enter_context(self._cache.pinned(sorted(shas)))
+                prepared.data = Data(manifest=manifest, files={sha: str(path) for sha, path in files.items()})
             names = [
                 blob
                 for test in assignment.submission.tests
@@ -84,9 +84,9 @@ class BlobClient:
             ]
             if names:
                 files = stack.enter_context(self._cache.pinned(names))
-                found.blobs = {sha: str(path) for sha, path in files.items()}
-            found.pins = stack.pop_all()
-        return found
+                prepared.blobs = {sha: str(path) for sha, path in files.items()}
+            prepared.pins = stack.pop_all()
+        return prepared
 
     def upload(self, output: Path) -> str:
         """Store a whole output as a blob and return its name; errors as RpcClient.put_blob, OSError for the file."""

@@ -95,9 +95,9 @@ class Callbacks:
                 if receiver[0] in self._full_hosts() or receiver[1] in self._full_users():
                     continue
                 if self._receivers.room(receiver) > 0 and await self._claim(doc):
-                    begun = self._receivers.begin(receiver)
+                    started = self._receivers.begin(receiver)
                     count = doc.get("callback_tries", 0) + 1
-                    sending = asyncio.create_task(self._tell(doc["_id"], count, receiver, begun))
+                    sending = asyncio.create_task(self._tell(doc["_id"], count, receiver, started))
                     self._busy[sending] = receiver
                     sending.add_done_callback(self._busy.pop)
 
@@ -113,9 +113,9 @@ class Callbacks:
 
     async def _claim(self, doc: TaskDocument) -> bool:
         """Says whether this try is ours. Once the lease is over, the judicator that leads then may try again."""
-        mine: Bson = {"_id": doc["_id"], "callback": doc["callback"]}
+        query: Bson = {"_id": doc["_id"], "callback": doc["callback"]}
         change: Bson = {"$set": {"callback": clock.wall() + _LEASE}, "$inc": {"callback_tries": 1}}
-        return bool((await self._db.tasks.update_one(mine, change)).matched_count)
+        return bool((await self._db.tasks.update_one(query, change)).matched_count)
 
     async def _tell(self, task_id: ObjectId, count: int, receiver: tuple[str, str], begun: int) -> None:
         """One try, and what it came to."""
@@ -139,8 +139,8 @@ class Callbacks:
             CALLS.labels(became).inc()
             # The address may have a secret in it.
             level = logging.WARNING if became == "given up" else logging.INFO
-            said = f"{outcome.status or ''} {outcome.text[:100]}".strip()
-            log.log(level, "callback of %s: try %d %s: %s", task_id, count, became, said)
+            answer = f"{outcome.status or ''} {outcome.text[:100]}".strip()
+            log.log(level, "callback of %s: try %d %s: %s", task_id, count, became, answer)
             wait = datetime.timedelta(seconds=tries.pause(count, random.random(), retry_after))  # noqa: S311 - it spreads tries
             change: Bson = _OVER if over else {"$set": {"callback": now + wait}}
             await self._db.tasks.update_one({"_id": task_id, "callback": {"$exists": True}}, change)
@@ -172,6 +172,6 @@ class Callbacks:
             return b""
 
 
-def _share(others: int) -> int:
+def _share(under_way: int) -> int:
     """The number of calls that one user may have under way while others have so many. Pure."""
-    return max(1, min(_OF_USER, (_ALL - others) // 2))
+    return max(1, min(_OF_USER, (_ALL - under_way) // 2))

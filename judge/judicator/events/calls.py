@@ -39,16 +39,16 @@ class WebhookCalls:
         fault = url_fault(request.url, self._allowed)
         if fault:
             raise FieldError("url", fault)
-        known = await self._db.find(self._db.webhooks, {"_id": request.name})
-        if known is None and await self._db.webhooks.count_documents({}) >= _MOST:
+        existing = await self._db.find(self._db.webhooks, {"_id": request.name})
+        if existing is None and await self._db.webhooks.count_documents({}) >= _MOST:
             raise LimitError(f"there are {_MOST} webhooks; remove one first")
         await begin(self._db)
         now = await database_time(self._db)
-        if known is None:
+        if existing is None:
             # Deliveries that were being written for an earlier one of this name at its removal are not for this one.
             before = ObjectId.from_datetime(now.as_datetime())
             await self._db.deliveries.delete_many({"hook": request.name, "_id": {"$lt": before}})
-        secret = request.secret or (known["secret"] if known is not None else signing.new_secret())
+        secret = request.secret or (existing["secret"] if existing is not None else signing.new_secret())
         fields: Bson = {**request.model_dump(mode="json", exclude={"name"}), "secret": secret}
         doc = await self._db.webhooks.find_one_and_update(
             {"_id": request.name},
@@ -93,15 +93,15 @@ class WebhookCalls:
 
     async def deliveries(self, request: webhooks.DeliveriesRequest) -> webhooks.DeliveriesReply:
         """Deliveries, newest first."""
-        wanted: Bson = {"hook": request.webhook, "state": request.state}
-        query: Bson = {name: value for name, value in wanted.items() if value is not None}
+        conditions: Bson = {"hook": request.webhook, "state": request.state}
+        query: Bson = {name: value for name, value in conditions.items() if value is not None}
         if request.submission is not None:
             query["task"] = ObjectId(request.submission)
         if request.before is not None:
             query["_id"] = {"$lt": ObjectId(request.before)}
         docs = await self._db.deliveries.find(query, {"body": 0}, sort=[("_id", -1)], limit=request.limit + 1).to_list()
-        shown = [_listed(doc) for doc in docs[: request.limit]]
-        return webhooks.DeliveriesReply(deliveries=shown, next=shown[-1].id if len(docs) > request.limit else None)
+        page = [_listed(doc) for doc in docs[: request.limit]]
+        return webhooks.DeliveriesReply(deliveries=page, next=page[-1].id if len(docs) > request.limit else None)
 
     async def resend(self, request: webhooks.Resend) -> webhooks.Resent:
         """Let deliveries wait again: one, whatever became of it, or all of a webhook that were given up."""

@@ -84,22 +84,22 @@ class Outbox:
         """Move the place on without reading while there is no webhook; False when there is one."""
         due = clock.monotonic() - self._moved > _SAVE
         if due:
-            known, now = await begin(self._db), await database_time(self._db)
+            position, now = await begin(self._db), await database_time(self._db)
             await self._db.catch_up()
         # After that: a webhook that is not seen here is told of what ends after its adding, which is later than `now`.
         if await self._db.webhooks.find_one({}, {"_id": 1}) is not None:
             return False
         if due:
             fields = {"token": None, "since": now, "at": clock.wall()}
-            await self._db.meta.update_one({"_id": POSITION, "at": known["at"]}, {"$set": fields})
+            await self._db.meta.update_one({"_id": POSITION, "at": position["at"]}, {"$set": fields})
             self._moved = clock.monotonic()
         return True
 
     async def follow(self, leading: Callable[[], bool]) -> None:
         """Follow the stream from the last leader's position, while leading."""
-        known = await begin(self._db)
-        token = known.get("token")
-        resume: dict[str, Any] = {"resume_after": token} if token else {"start_at_operation_time": known["since"]}
+        position = await begin(self._db)
+        token = position.get("token")
+        resume: dict[str, Any] = {"resume_after": token} if token else {"start_at_operation_time": position["since"]}
         saved = clock.monotonic()
         async with await self._db.raw.tasks.watch(_PIPELINE, max_await_time_ms=1000, **resume) as stream:
             await self._save(stream.resume_token)
@@ -153,9 +153,9 @@ class Outbox:
         async for doc in docs:
             kind: Event = "submission.rejudged" if doc.get("past") else "submission.finished"
             # A new verdict may be older than the moment from which it counts.
-            ended = None if doc.get("past") else doc["finished"]
-            mine = [hook for hook in hooks if kind in hook["events"] and _was_there(hook, ended)]
-            await self._about(doc["_id"], kind, doc["version"], mine, None)
+            finished = None if doc.get("past") else doc["finished"]
+            interested = [hook for hook in hooks if kind in hook["events"] and _was_there(hook, finished)]
+            await self._about(doc["_id"], kind, doc["version"], interested, None)
 
     async def _about(
         self,
@@ -171,17 +171,17 @@ class Outbox:
             return  # deleted meanwhile
         if doc.get("rerun_of") is not None:
             return  # a run of a rejudging is the judges' own
-        body = Payload(type=kind, timestamp=iso(moment or clock.wall()), data=told(doc)).model_dump_json()
+        body = Payload(type=kind, timestamp=iso(moment or clock.wall()), data=payload_data(doc)).model_dump_json()
         now = clock.wall()
-        made = [
+        deliveries = [
             delivery(hook["_id"], f"{hook['_id']}/{task}/{version}/{kind}", kind, body, now, doc=doc)
             for hook in hooks
             if concerns(hook, doc)
         ]
-        if not made:
+        if not deliveries:
             return
         try:
-            await self._db.deliveries.insert_many(made, ordered=False)
+            await self._db.deliveries.insert_many(deliveries, ordered=False)
         except BulkWriteError as exc:
             if not only_duplicates(exc):
                 raise
@@ -197,9 +197,9 @@ async def begin(database: Database) -> MetaDocument:
 
     Called by the leader, and before a webhook is added: there may be no leader yet.
     """
-    known = await database.find(database.meta, {"_id": POSITION})
-    if known is not None:
-        return known
+    position = await database.find(database.meta, {"_id": POSITION})
+    if position is not None:
+        return position
     first: Bson = {"token": None, "since": await database_time(database), "at": clock.wall()}
     await database.meta.update_one({"_id": POSITION}, {"$setOnInsert": first}, upsert=True)
     return await begin(database)
@@ -224,7 +224,7 @@ def concerns(hook: WebhookDocument, doc: TaskDocument) -> bool:
     return hook.get("user") in {None, doc["user"]} and hook.get("problem") in {None, problem and problem["name"]}
 
 
-def told(doc: TaskDocument) -> Told:
+def payload_data(doc: TaskDocument) -> Told:
     """The news of a submission for a receiver, as it is now. Pure."""
     result, problem, past = doc.get("result") or {}, doc.get("problem"), doc.get("past") or []
     return Told(

@@ -100,7 +100,7 @@ class Post:
 
     async def _round(self) -> bool:
         """Begin the deliveries that are due and have room; returns whether any was begun."""
-        begun = False
+        any_started = False
         with put_off("webhooks"):
             await self._read_hooks()
             if clock.monotonic() - self._tidied > _TIDY:
@@ -117,8 +117,8 @@ class Post:
             for doc in docs:
                 if len(self._busy) >= _ALL:
                     break
-                begun |= await self._begin(self._hooks[doc["hook"]], doc)
-            return begun
+                any_started |= await self._begin(self._hooks[doc["hook"]], doc)
+            return any_started
         return False
 
     async def _read_hooks(self) -> None:
@@ -194,8 +194,8 @@ class Post:
 
     async def _note(self, hook: str, outcome: CallOutcome, now: datetime.datetime) -> None:
         """Show the last outcome at its webhook: each that has another status, else one a second."""
-        noted = self._noted.get(hook)
-        if noted is not None and noted.status == outcome.status and clock.monotonic() - noted.at < 1:
+        note = self._noted.get(hook)
+        if note is not None and note.status == outcome.status and clock.monotonic() - note.at < 1:
             return
         self._noted[hook] = _Noted(outcome.status, clock.monotonic())
         last = f"{now.isoformat(timespec='seconds')[:19]}Z {_words(outcome)}"[:300]
@@ -215,7 +215,7 @@ class Post:
             if self._receivers.failing(name):
                 await self._give_up(name)
             await self._drop(name)
-        self._noted = {name: noted for name, noted in self._noted.items() if name in self._hooks}
+        self._noted = {name: note for name, note in self._noted.items() if name in self._hooks}
 
     async def _give_up(self, hook: str) -> None:
         """Give up deliveries that were not tried for days."""
@@ -228,18 +228,18 @@ class Post:
 
     async def _drop(self, hook: str) -> None:
         """Drop the oldest deliveries beyond the bound, and count them where people see it."""
-        mine: Bson = {"hook": hook, "state": "waiting"}
-        excess = await self._db.deliveries.count_documents(mine, hint="due") - self._most_waiting
+        query: Bson = {"hook": hook, "state": "waiting"}
+        excess = await self._db.deliveries.count_documents(query, hint="due") - self._most_waiting
         while excess > 0:
             oldest = self._db.deliveries.find(
-                mine, {"_id": 1}, sort=[("next", 1)], limit=min(excess, _BATCH), hint="due"
+                query, {"_id": 1}, sort=[("next", 1)], limit=min(excess, _BATCH), hint="due"
             )
             ids = [doc["_id"] async for doc in oldest]
             if not ids:
                 return
             # Counted first: a leader that dies in between counts some of them twice, and loses none unseen.
             await self._db.webhooks.update_one({"_id": hook}, {"$inc": {"dropped": len(ids)}})
-            await self._db.deliveries.delete_many({**mine, "_id": {"$in": ids}})
+            await self._db.deliveries.delete_many({**query, "_id": {"$in": ids}})
             CALLS.labels("dropped").inc(len(ids))
             log.warning(
                 "webhook '%s': the %d oldest deliveries are dropped: more than %d wait",
@@ -250,13 +250,13 @@ class Post:
 
 def after(outcome: CallOutcome, count: int, now: datetime.datetime, chance: float) -> Bson:
     """The fields of a delivery after its try number `count`. Pure."""
-    said: Bson = {"status": outcome.status, "text": outcome.text}
+    fields: Bson = {"status": outcome.status, "text": outcome.text}
     if tries.delivered(outcome.status):
-        return {**said, "state": "delivered", "ended": now}
+        return {**fields, "state": "delivered", "ended": now}
     if tries.hopeless(outcome.status) or count >= tries.TRIES:
-        return {**said, "state": "failed", "ended": now}
+        return {**fields, "state": "failed", "ended": now}
     wait = tries.pause(count, chance, tries.retry_after(outcome.retry_after, now))
-    return {**said, "state": "waiting", "next": now + datetime.timedelta(seconds=wait)}
+    return {**fields, "state": "waiting", "next": now + datetime.timedelta(seconds=wait)}
 
 
 def _same(doc: DeliveryDocument) -> Bson:

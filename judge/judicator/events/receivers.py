@@ -85,6 +85,6 @@ class Receivers(Generic[K]):
 
     def _forget(self) -> None:
         if len(self._all) > _REMEMBERED:
-            idle = [key for key, one in self._all.items() if not one.under_way]
+            idle = [key for key, receiver in self._all.items() if not receiver.under_way]
             for key in sorted(idle, key=lambda key: self._all[key].until)[: len(self._all) - _REMEMBERED]:
                 del self._all[key]

@@ -19,8 +19,8 @@ async def of_user(database: Database, user: str, until: Timestamp | None = None)
 async def remove(database: Database, names: list[str]) -> None:
     """Remove these webhooks and what waits for them, as `webhook_remove` does; may be repeated."""
     if names:
-        theirs: Bson = {"hook": {"$in": names}}
-        await database.deliveries.delete_many(theirs)
+        query: Bson = {"hook": {"$in": names}}
+        await database.deliveries.delete_many(query)
         await database.webhooks.delete_many({"_id": {"$in": names}})
         # Deliveries that were written meanwhile; nobody would ever send or end them.
-        await database.deliveries.delete_many(theirs)
+        await database.deliveries.delete_many(query)

@@ -116,7 +116,7 @@ class Changes:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._log: deque[tuple[Position, Change]] = deque(maxlen=_KEPT)
-        self._told: OrderedDict[str, int] = OrderedDict()
+        self._versions: OrderedDict[str, int] = OrderedDict()
         self._begin: Position | None = None
         self._news = asyncio.Condition()
         self._asked = 0.0
@@ -140,9 +140,9 @@ class Changes:
         if self._begin is None or self._begin > after:
             # The stream broke off meanwhile; older changes are in the database's log now.
             return ChangesReply(place=request.after)
-        found = [one for at, one in self._log if at > after][: request.limit]
-        end = found[-1].id if found else request.after
-        return ChangesReply(changes=[one for one in found if request.user in {None, one.user}], place=end)
+        changes = [change for at, change in self._log if at > after][: request.limit]
+        end = changes[-1].id if changes else request.after
+        return ChangesReply(changes=[change for change in changes if request.user in {None, change.user}], place=end)
 
     def _newest(self, begin: Position) -> Position:
         return self._log[-1][0] if self._log else begin
@@ -159,11 +159,11 @@ class Changes:
 
     async def _older(self, request: ChangesRequest, after: Position) -> ChangesReply:
         """Changes from the database's log after a place that is not in memory, as many as one answer takes."""
-        found: list[Change] = []
+        changes: list[Change] = []
         end = after
         until = self._begin or after
         numbering = Numbering()
-        seen = 0
+        count = 0
         try:
             # Events of all users, since a filter would change their numbers.
             async with await self._db.raw.tasks.watch(
@@ -174,7 +174,7 @@ class Changes:
                 batch_size=request.limit,
             ) as stream:
                 silent = 0
-                while seen < request.limit and end < until and silent < _SILENT:
+                while count < request.limit and end < until and silent < _SILENT:
                     event = await stream.try_next()
                     if event is None:
                         silent += 1
@@ -183,17 +183,17 @@ class Changes:
                     at = numbering.of(event["clusterTime"])
                     if at <= after:
                         continue
-                    seen, end = seen + 1, at
+                    count, end = count + 1, at
                     one = change(event, at)
                     if one is not None and request.user in {None, one.user}:
-                        found.append(one)
+                        changes.append(one)
                 if silent:
                     end = max(end, until)
         except OperationFailure as exc:
             if exc.code not in _LOST:
                 raise
             return ChangesReply(place=place(self._newest(until)), lost=True)
-        return ChangesReply(changes=found, place=place(end))
+        return ChangesReply(changes=changes, place=place(end))
 
     async def run(self) -> None:
         """Follow the stream while somebody asks; never returns."""
@@ -212,7 +212,7 @@ class Changes:
         async with self._news:
             self._begin = begin
             self._log.clear()
-            self._told.clear()
+            self._versions.clear()
             self._news.notify_all()
 
     async def _follow(self) -> None:
@@ -233,12 +233,12 @@ class Changes:
 
     async def _happened(self, event: Bson, at: Position) -> None:
         one = change(event, at)
-        if one is None or self._told.get(one.submission, -1) >= one.version:
+        if one is None or self._versions.get(one.submission, -1) >= one.version:
             return  # told already: what is looked up may be newer than its event
-        self._told[one.submission] = one.version
-        self._told.move_to_end(one.submission)
-        if len(self._told) > _KNOWN:
-            self._told.popitem(last=False)
+        self._versions[one.submission] = one.version
+        self._versions.move_to_end(one.submission)
+        if len(self._versions) > _KNOWN:
+            self._versions.popitem(last=False)
         async with self._news:
             if len(self._log) == _KEPT:
                 self._begin = self._log[0][0]

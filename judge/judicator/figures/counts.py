@@ -35,5 +35,5 @@ class Counts:
 
     def take(self) -> dict[datetime.datetime, Counter[str]]:
         """All that is not written yet; the caller writes it, or adds it again."""
-        taken, self._waiting = self._waiting, {}
-        return taken
+        counts, self._waiting = self._waiting, {}
+        return counts

@@ -40,8 +40,8 @@ class Machines:
         Once a day also that it is alive, so that its history stays.
         """
         now = clock.monotonic()
-        told = self._noted.get(executor)
-        if told is not None and told[:2] == (incarnation, info.languages) and now - told[2] < _DAY:
+        last = self._noted.get(executor)
+        if last is not None and last[:2] == (incarnation, info.languages) and now - last[2] < _DAY:
             return
         doc = await self._machines.find_one({"_id": executor}, {"languages": 1, "starts": {"$slice": -1}})
         if doc is None or doc["starts"][-1]["incarnation"] != incarnation:
@@ -49,15 +49,15 @@ class Machines:
         languages = {name: version[:_TEXT] for name, version in sorted(info.languages.items())}
         # It is still looking for its languages while it has none.
         if languages and (doc is None or doc["languages"] != languages):
-            found = [] if doc is None or not doc["languages"] else changes(doc["languages"], languages)
+            differences = [] if doc is None or not doc["languages"] else changes(doc["languages"], languages)
             await self._machines.update_one(
                 {"_id": executor, "starts.incarnation": incarnation},
                 {
                     "$set": {"languages": languages},
-                    "$push": {"starts.$.changes": {"$each": found, "$slice": -_CHANGES}},
+                    "$push": {"starts.$.changes": {"$each": differences, "$slice": -_CHANGES}},
                 },
             )
-        if told is not None and told[0] == incarnation:
+        if last is not None and last[0] == incarnation:
             await self._machines.update_one({"_id": executor}, {"$set": {"seen": clock.wall()}})
         self._noted[executor] = (incarnation, info.languages, now)
 
@@ -69,7 +69,7 @@ class Machines:
             "version": info.version[:_TEXT],
             "slots": info.slots,
             "weak_sandbox": info.weak_sandbox,
-            "calibration": [one.model_dump(mode="json") for one in info.calibration[:_CORES]],
+            "calibration": [speed.model_dump(mode="json") for speed in info.calibration[:_CORES]],
             "changes": [],
         }
         if new:
@@ -89,7 +89,7 @@ class Machines:
         doc = await self._machines.find_one({"_id": request.executor}, {"starts": 1})
         if doc is None:
             raise NotFoundError(f"there is no executor '{request.executor}'; `judgectl executors` lists them")
-        return HistoryReply(executor=request.executor, starts=[_start(one) for one in reversed(doc["starts"])])
+        return HistoryReply(executor=request.executor, starts=[_start(start) for start in reversed(doc["starts"])])
 
 
 def changes(before: dict[str, str], after: dict[str, str]) -> list[dict[str, str]]:
@@ -107,6 +107,6 @@ def _start(stored: StartFields) -> Start:
         version=stored["version"],
         slots=stored["slots"],
         weak_sandbox=stored["weak_sandbox"],
-        changes=[VersionChange.stored(one) for one in stored["changes"]],
-        calibration=[CoreSpeed.stored(one) for one in stored["calibration"]],
+        changes=[VersionChange.stored(item) for item in stored["changes"]],
+        calibration=[CoreSpeed.stored(item) for item in stored["calibration"]],
     )

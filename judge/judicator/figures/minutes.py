@@ -60,25 +60,25 @@ class Figures:
 
     async def write(self) -> None:
         """Write what was counted. What cannot be written now is kept for the next time."""
-        taken = self._counts.take()
-        while taken:
-            when = min(taken)
+        by_minute = self._counts.take()
+        while by_minute:
+            when = min(by_minute)
             try:
-                await self._add(when, {"$inc": dict(taken[when])})
+                await self._add(when, {"$inc": dict(by_minute[when])})
             except BaseException:
-                for one, counts in taken.items():
-                    self._counts.add(one, dict(counts))
+                for minute, counts in by_minute.items():
+                    self._counts.add(minute, dict(counts))
                 raise
-            del taken[when]
+            del by_minute[when]
 
     async def _add(self, when: datetime.datetime, update: Bson) -> None:
         await self._minutes.update_one({"_id": when}, {**update, "$setOnInsert": {"begun": when}}, upsert=True)
 
     async def read(self, request: FiguresRequest) -> FiguresReply:
         """The points of a span, a few seconds old."""
-        known = self._known.get(request.span)
-        if known is not None and clock.monotonic() - known[0] < _SHOWN:
-            return known[1]
+        cached = self._known.get(request.span)
+        if cached is not None and clock.monotonic() - cached[0] < _SHOWN:
+            return cached[1]
         now = clock.wall()
         docs = await self._minutes.find({"_id": {"$gte": oldest(request.span, now)}}).to_list()
         reply = series(docs, request.span, now)

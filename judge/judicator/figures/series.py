@@ -39,13 +39,13 @@ def within(times: Mapping[int, int], part: float) -> float | None:
 
     Inside a class times are taken to be spread evenly, on the scale of the classes.
     """
-    wanted = part * sum(times.values())
-    seen = 0
+    rank = part * sum(times.values())
+    below = 0
     for number, count in sorted(times.items()):
-        if count and seen + count >= wanted:
+        if count and below + count >= rank:
             low, high = bounds(number)
-            return float(f"{low * (high / low) ** max(0.0, (wanted - seen) / count):.3g}")
-        seen += count
+            return float(f"{low * (high / low) ** max(0.0, (rank - below) / count):.3g}")
+        below += count
     return None
 
 
@@ -54,10 +54,10 @@ def series(minutes: Iterable[MinuteDocument], span: Span, now: datetime.datetime
     seconds, count = STEPS[span]
     first = math.floor(now.timestamp() / seconds) - count + 1
     steps: list[list[MinuteDocument]] = [[] for _ in range(count)]
-    for one in minutes:
-        at = math.floor(one["_id"].timestamp() / seconds) - first
+    for minute in minutes:
+        at = math.floor(minute["_id"].timestamp() / seconds) - first
         if 0 <= at < count:
-            steps[at].append(one)
+            steps[at].append(minute)
     begins = [datetime.datetime.fromtimestamp((first + at) * seconds, datetime.UTC) for at in range(count)]
     points = [_point(begin, docs) for begin, docs in zip(begins, steps, strict=True)]
     return FiguresReply(span=span, seconds=seconds, points=points)
@@ -70,28 +70,28 @@ def oldest(span: Span, now: datetime.datetime) -> datetime.datetime:
 
 
 def _sums(docs: Sequence[MinuteDocument], name: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for doc in docs:
         counts: Mapping[str, int] = doc.get(name) or {}  # type: ignore[assignment]
         for key, value in counts.items():
-            found[key] = found.get(key, 0) + value
-    return found
+            sums[key] = sums.get(key, 0) + value
+    return sums
 
 
 def _point(begin: datetime.datetime, docs: Sequence[MinuteDocument]) -> Point:
     looks = sum(doc.get("looks", 0) for doc in docs)
-    seen = [doc for doc in docs if doc.get("looks")]
+    observed = [doc for doc in docs if doc.get("looks")]
     verdicts = _sums(docs, "verdicts")
     times = {int(number): count for number, count in _sums(docs, "times").items()}
     return Point(
         at=iso(begin),
-        waiting=max((doc.get("waiting", 0) for doc in seen), default=None),
-        busy=round(sum(doc.get("busy", 0) for doc in seen) / looks, 2) if looks else None,
-        slots=max((doc.get("slots", 0) for doc in seen), default=None),
+        waiting=max((doc.get("waiting", 0) for doc in observed), default=None),
+        busy=round(sum(doc.get("busy", 0) for doc in observed) / looks, 2) if looks else None,
+        slots=max((doc.get("slots", 0) for doc in observed), default=None),
         judged=sum(verdicts.values()),
         rejudged=sum(doc.get("rejudged", 0) for doc in docs),
         half=within(times, 0.5),
         most=within(times, 0.95),
         # A newer release may count verdicts that this one does not know.
-        verdicts={one: verdicts[one.value] for one in Verdict if verdicts.get(one.value)},
+        verdicts={verdict: verdicts[verdict.value] for verdict in Verdict if verdicts.get(verdict.value)},
     )

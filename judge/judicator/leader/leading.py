@@ -79,8 +79,8 @@ class Leader:
     @property
     def elsewhere(self) -> str | None:
         """The address of the judicator that leads, if it is another one."""
-        other = self._election.other
-        return None if other is None else other.address or None
+        peer = self._election.other
+        return None if peer is None else peer.address or None
 
     async def elect(self) -> None:
         """Stand for election until cancelled, once the queue is loaded."""
@@ -92,8 +92,8 @@ class Leader:
 
     async def step(self) -> bool:
         """One step of the election; on winning an epoch is taken from the database. Whether it leads afterwards."""
-        held = await asyncio.get_running_loop().run_in_executor(self._thread, self._election.step)
-        if not held:
+        leads = await asyncio.get_running_loop().run_in_executor(self._thread, self._election.step)
+        if not leads:
             self._lost()
         elif self.epoch is None:
             try:
@@ -143,7 +143,10 @@ class Leader:
         self._last = now
         stored = {task.id: task for task in await self._tasks.running()}
         assigner.agree(stored.values())
-        running = [dataclasses.replace(task, heartbeat=assigner.beats(task)) for task in stored.values()]
+        running = [
+            dataclasses.replace(task, heartbeat=assigner.beats(task), waiting=assigner.waits(task))
+            for task in stored.values()
+        ]
         docs = {doc["_id"]: doc for doc in await self._executors.all()}
         marks = [self._mark(doc) for doc in docs.values()]
         decision = decide(self._notes, running, marks, self._observed, self._limits)
@@ -156,9 +159,9 @@ class Leader:
         ]
         backs += [(task, "expired", late, FULL_PENALTY) for task in decision.expired]
         for task, why, reason, penalty in backs:
-            held = stored[task.id]
-            if assigner.beats(held) == task.heartbeat:  # else a report has listed it meanwhile
-                back = functools.partial(self._tasks.give_back, held, why, reason, penalty=penalty, silent=True)
+            hand_out = stored[task.id]
+            if assigner.beats(hand_out) == task.heartbeat:  # else a report has listed it meanwhile
+                back = functools.partial(self._tasks.give_back, hand_out, why, reason, penalty=penalty, silent=True)
                 await self._for_each(task.id, back)
         for mark in decision.forgotten:
             await self._for_each(mark.name, functools.partial(self._forget, docs[mark.name]))
@@ -166,8 +169,8 @@ class Leader:
 
     def _mark(self, doc: ExecutorDocument) -> ExecutorMark:
         """What is known of an executor; a leader hears more reports than it stores."""
-        heard = self._executors.sequence(doc["_id"], doc["incarnation"])
-        return ExecutorMark(doc["_id"], doc["incarnation"], max(doc["sequence"], heard or 0), doc["alive"])
+        sequence = self._executors.sequence(doc["_id"], doc["incarnation"])
+        return ExecutorMark(doc["_id"], doc["incarnation"], max(doc["sequence"], sequence or 0), doc["alive"])
 
     async def _for_each(self, item: object, act: Callable[[], Awaitable[object]]) -> None:
         """One act of the sweep: a fault in it keeps nobody from the others."""

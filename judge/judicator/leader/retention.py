@@ -62,14 +62,14 @@ def walk(key: str, references: Sequence[Reference], after: Any, limit: int) -> l
     lookups = [
         {
             "$lookup": {
-                "from": one.collection,
+                "from": reference.collection,
                 "localField": key,
-                "foreignField": one.field,
+                "foreignField": reference.field,
                 "pipeline": [{"$limit": 1}, {"$project": {"_id": 1}}],
                 "as": name,
             }
         }
-        for one, name in zip(references, names, strict=True)
+        for reference, name in zip(references, names, strict=True)
     ]
     return [
         *([] if after is None else [{"$match": {"_id": {"$gt": after}}}]),
@@ -142,14 +142,14 @@ class Retention:
         names = [name for name, _ in self._phases]
         phase, after = await self.position() or (names[0], None)
         first = names.index(phase) if phase in names else 0
-        gone: dict[str, int] = {}
+        removed: dict[str, int] = {}
         for name, step in self._phases[first:]:
             while True:
                 if not may():
                     return False
                 began = clock.monotonic()
                 after, count = await step(after)
-                gone[name] = gone.get(name, 0) + count
+                removed[name] = removed.get(name, 0) + count
                 REMOVED.labels(name).inc(count)
                 if after is None:
                     break
@@ -159,17 +159,19 @@ class Retention:
             following = names.index(name) + 1
             await self._moved(names[following] if following < len(names) else None, None)
         self._next = clock.monotonic() + _PERIOD
-        if any(gone.values()):
-            log.info("retention: %s", ", ".join(f"{name} {count}" for name, count in gone.items() if count))
+        if any(removed.values()):
+            log.info("retention: %s", ", ".join(f"{name} {count}" for name, count in removed.items() if count))
         return True
 
     async def _clocks_agree(self) -> bool:
         now = clock.wall()
         hello = await self._db.client.admin.command("hello")
-        theirs = hello["localTime"].replace(tzinfo=datetime.UTC)
-        if abs(now - theirs) <= _AGREE:
+        database_time = hello["localTime"].replace(tzinfo=datetime.UTC)
+        if abs(now - database_time) <= _AGREE:
             return True
-        log.error("retention is idle: this host's clock says %s, the database's says %s; set the clocks", now, theirs)
+        log.error(
+            "retention is idle: this host's clock says %s, the database's says %s; set the clocks", now, database_time
+        )
         return False
 
     async def _old_tasks(self, _: Any) -> tuple[Any, int]:
@@ -199,9 +201,9 @@ class Retention:
         """Manifests that are no problem's current one, that no task refers to, and no open rejudging."""
         rows = await self._rows(self._db.manifests, "_id", _MANIFESTS, after)
         opened = await self._db.rejudgings.find({"settled": False}, {"problems.hash": 1}).to_list()
-        wanted = {one["hash"] for doc in opened for one in doc.get("problems", [])}
+        hashes = {problem["hash"] for doc in opened for problem in doc.get("problems", [])}
         for row in rows:
-            row["used"] = row["used"] or row["_id"] in wanted
+            row["used"] = row["used"] or row["_id"] in hashes
         ids = await self._judge(self._db.manifests, rows)
         failpoint.hit("retention-manifest-chosen")
         count = 0
@@ -221,10 +223,10 @@ class Retention:
             await self._files.delete_many({"_id": {"$in": ids}, **due()})
             left = {doc["_id"] async for doc in self._files.find({"_id": {"$in": ids}}, {"_id": 1})}
             failpoint.hit("retention-blob-deleted")
-            gone = [one for one in ids if one not in left]
-            for one in gone:
-                await self._chunks.delete_many({"files_id": one})
-            count = len(gone)
+            deleted = [blob for blob in ids if blob not in left]
+            for blob in deleted:
+                await self._chunks.delete_many({"files_id": blob})
+            count = len(deleted)
         return self._next_of(rows), count
 
     async def _doubles(self, after: Any) -> tuple[Any, int]:
@@ -245,10 +247,10 @@ class Retention:
         for *older, newest in copies.values():
             if not older or newest["uploadDate"] > before or "unused" in newest or not await self._whole(newest):
                 continue
-            for one in older:
-                await self._files.delete_one({"_id": one["_id"]})
+            for file in older:
+                await self._files.delete_one({"_id": file["_id"]})
                 failpoint.hit("retention-double-deleted")
-                await self._chunks.delete_many({"files_id": one["_id"]})
+                await self._chunks.delete_many({"files_id": file["_id"]})
                 count += 1
         return (max(copies) if len(docs) == self._batch else None), count
 
@@ -263,11 +265,11 @@ class Retention:
         keys = self._chunks.find(beyond, {"_id": 0, "files_id": 1}, sort=[("files_id", 1), ("n", 1)], limit=_KEYS)
         uploads = list(dict.fromkeys([doc["files_id"] async for doc in keys]))
         before = clock.wall() - _GRACE
-        old = [one for one in uploads if one.generation_time < before]
+        old = [upload for upload in uploads if upload.generation_time < before]
         whole = {doc["_id"] async for doc in self._files.find({"_id": {"$in": old}}, {"_id": 1})}
-        broken = [one for one in old if one not in whole]
-        for one in broken:
-            await self._chunks.delete_many({"files_id": one})
+        broken = [upload for upload in old if upload not in whole]
+        for upload in broken:
+            await self._chunks.delete_many({"files_id": upload})
         return (uploads[-1] if uploads else None), len(broken)
 
     def _next_of(self, rows: list[Bson]) -> Any:

@@ -73,19 +73,19 @@ def decide(
         return now - fresh[key].since
 
     decision = SweepDecision(fresh)
-    gone: set[str] = set()
+    dead: set[str] = set()
     for executor in executors:
         silent = silence(("executor", executor.name), (executor.incarnation, executor.sequence))
         if executor.alive and silent < limits.executor_expiry:
             continue
-        gone.add(executor.name)
+        dead.add(executor.name)
         if executor.alive:
             decision.dead.append(executor)
         elif silent >= limits.executor_forget:
             decision.forgotten.append(executor)
     for task in running:
         silent = silence(("task", str(task.id)), (task.attempt, task.heartbeat))
-        if task.executor in gone:
+        if task.executor in dead:
             decision.orphaned.append(task)
         elif silent >= limits.task_expiry:
             decision.expired.append(task)

@@ -52,8 +52,8 @@ class CredentialReader:
 
 async def _find(collection: AsyncCollection[D], values: Iterable[str], by: str = "_id") -> dict[str, D]:
     """The documents with one of these values, by their ids."""
-    wanted = list(values)
-    docs: list[Any] = await collection.find({by: {"$in": wanted}}).to_list() if wanted else []
+    unique = list(values)
+    docs: list[Any] = await collection.find({by: {"$in": unique}}).to_list() if unique else []
     return {doc["_id"]: doc for doc in docs}
 
 

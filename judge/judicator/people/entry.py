@@ -88,13 +88,13 @@ class People:
                 f"{request.identity.issuer} --subject {request.identity.subject}`"
             )
         # Somebody of tokens.yml, or of an account that is gone: the newcomer would see what is theirs.
-        theirs = await self._db.tasks.find_one({"user": request.name}, {"_id": 1})
-        if theirs is not None:
+        task = await self._db.tasks.find_one({"user": request.name}, {"_id": 1})
+        if task is not None:
             raise ConflictError(f"the name '{request.name}' has submissions here already; ask an admin")
-        wanted = UserAdd(
+        account = UserAdd(
             name=request.name, role=request.role or "user", groups=request.groups or [], identity=request.identity
         )
-        doc = await self._users_insert(wanted, peer)
+        doc = await self._users_insert(account, peer)
         log.info("user '%s' added, as their provider vouches for them", doc["_id"])
         # Its arrival is the database's.
         stored = await self._db.latest(self._db.users, {"_id": doc["_id"]})
@@ -102,23 +102,23 @@ class People:
             raise ForbiddenError(f"the account '{doc['_id']}' was deleted just now; log in again")
         return stored
 
-    async def _users_insert(self, wanted: UserAdd, peer: Peer) -> UserDocument:
+    async def _users_insert(self, account: UserAdd, peer: Peer) -> UserDocument:
         try:
-            return await self.users.insert(new_user(wanted, peer))
+            return await self.users.insert(new_user(account, peer))
         except ConflictError:
             # Two log-ins of the same person at once.
-            again = await self._db.latest(self._db.users, {"_id": wanted.name})
-            if again is not None and wanted.identity is not None and again.get("identity") == dict(wanted.identity):
+            again = await self._db.latest(self._db.users, {"_id": account.name})
+            if again is not None and account.identity is not None and again.get("identity") == dict(account.identity):
                 return again
             raise
 
     async def vouched_for(self, request: IdentityLogin, _: Peer) -> Act | None:
         """For the trail only where it makes an account, or changes one."""
         doc = await self._known(request)
-        given = {name: getattr(request, name) for name in ("role", "groups") if getattr(request, name) is not None}
+        fields = {name: getattr(request, name) for name in ("role", "groups") if getattr(request, name) is not None}
         if doc is None:
-            return Act("user.add", request.name or "", {"issuer": request.identity.issuer, **given})
-        changes = {name: value for name, value in given.items() if doc.get(name) != value}
+            return Act("user.add", request.name or "", {"issuer": request.identity.issuer, **fields})
+        changes = {name: value for name, value in fields.items() if doc.get(name) != value}
         return Act("user.change", doc["_id"], {**changes, "issuer": request.identity.issuer}) if changes else None
 
     async def deleted(self, request: UserRef, _: Peer) -> Act:
@@ -136,19 +136,19 @@ def to_person(doc: UserDocument) -> Person:
 
 async def added(request: UserAdd, _: Peer) -> Act:
     """Adding an account."""
-    told = request.model_dump(mode="json", exclude_defaults=True, exclude={"name", "password"})
-    return Act("user.add", request.name, {"role": request.role, **told})
+    details = request.model_dump(mode="json", exclude_defaults=True, exclude={"name", "password"})
+    return Act("user.add", request.name, {"role": request.role, **details})
 
 
 async def changed(request: Any, _: Peer) -> Act:
     """Changing an account, or who may use it."""
-    told = request.model_dump(mode="json", exclude_none=True, exclude={"name", "disabled"})
+    details = request.model_dump(mode="json", exclude_none=True, exclude={"name", "disabled"})
     if request.disabled is None:
-        return Act("user.change", request.name, told)
-    return Act("user.disable" if request.disabled else "user.enable", request.name, told)
+        return Act("user.change", request.name, details)
+    return Act("user.disable" if request.disabled else "user.enable", request.name, details)
 
 
 async def created(request: Any, _: Peer) -> Act:
     """Making a token."""
-    told = {"scopes": request.scopes, "label": request.label, "user": request.user}
-    return Act("token.create", request.digest[:16], {**told, "expires": str(request.expires or "never")})
+    details = {"scopes": request.scopes, "label": request.label, "user": request.user}
+    return Act("token.create", request.digest[:16], {**details, "expires": str(request.expires or "never")})

@@ -89,11 +89,11 @@ class Rates:
             self._turns[turn] = gathering
         return await gathering.ask(None)
 
-    async def _take(self, key: str, limit: int, window: int, asked: Sequence[None]) -> list[Count]:
+    async def _take(self, key: str, limit: int, window: int, askers: Sequence[None]) -> list[Count]:
         """Count several more by one command, in the order in which they have come."""
         over: Bson = {"$lte": [{"$ifNull": ["$until", datetime.datetime.fromtimestamp(0, datetime.UTC)]}, "$$NOW"]}
         end: Bson = {"$dateAdd": {"startDate": "$$NOW", "unit": "second", "amount": window}}
-        more: Bson = {"$min": [{"$add": ["$was", len(asked)]}, limit + 1]}
+        more: Bson = {"$min": [{"$add": ["$was", len(askers)]}, limit + 1]}
         update: list[Bson] = [
             {"$set": {"fresh": over}},
             {"$set": {"was": {"$cond": ["$fresh", 0, "$n"]}, "until": {"$cond": ["$fresh", end, "$until"]}}},
@@ -110,7 +110,7 @@ class Rates:
             assert doc is not None  # noqa: S101 - of an upsert
             seconds = max(_LEAST, math.ceil((doc["until"] - doc["now"]).total_seconds()))
             return [
-                Count(limit, limit - min(doc["was"] + place, limit + 1), seconds) for place in range(1, len(asked) + 1)
+                Count(limit, limit - min(doc["was"] + place, limit + 1), seconds) for place in range(1, len(askers) + 1)
             ]
 
     async def look(self, key: str, limit: int, window: int = MINUTE) -> Count:

@@ -47,25 +47,25 @@ class Throttle:
         limits = {_key(user, address): EACH, _key("", address): OF_ADDRESS, _key(user, ""): OF_USER}
         if device:
             limits = {_key(user, f"device {device}"): EACH, _key(user, "devices"): OF_USER}
-        taken: dict[str, int] = {}
+        counted: dict[str, int] = {}
         for key, limit in limits.items():
             count = await self._rates.take(key, limit, WINDOW)
             if count.beyond:
-                await self._give_back(taken)
+                await self._give_back(counted)
                 raise count.refusal(f"too many wrong passwords; try again in {count.seconds} s, or use a token")
-            taken[key] = limit
+            counted[key] = limit
         attempt = LoginTry()
         try:
             yield attempt
         except UnavailableError:  # the password was not looked at
-            await self._give_back(taken)
+            await self._give_back(counted)
             raise
         finally:
             if attempt.right:
-                await self._give_back(taken)
+                await self._give_back(counted)
 
-    async def _give_back(self, taken: dict[str, int]) -> None:
-        for key, limit in taken.items():
+    async def _give_back(self, counted: dict[str, int]) -> None:
+        for key, limit in counted.items():
             await self._rates.give_back(key, limit)
 
 

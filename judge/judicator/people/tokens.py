@@ -66,10 +66,10 @@ class Tokens:
         try:
             await self._col.insert_one(doc)
         except DuplicateKeyError:
-            known = await self._db.latest(self._col, {"_id": doc["_id"]})
-            if known is None or known["digest"] != request.digest or known["user"] != request.user:
+            existing = await self._db.latest(self._col, {"_id": doc["_id"]})
+            if existing is None or existing["digest"] != request.digest or existing["user"] != request.user:
                 raise ConflictError("this token cannot be used; make another one") from None
-            return to_info(known)
+            return to_info(existing)
         log.info("user '%s' has a new token %s", request.user, doc["_id"])
         return to_info(doc)
 
@@ -116,19 +116,19 @@ class Tokens:
 
         NotFoundError: none such, or another's.
         """
-        whose: Bson = {} if request.user is None else {"user": request.user}
-        doc = await self._db.find(self._col, {"_id": request.id, **whose}, {"user": 1})
+        owner: Bson = {} if request.user is None else {"user": request.user}
+        doc = await self._db.find(self._col, {"_id": request.id, **owner}, {"user": 1})
         if doc is None:
             if peer.again:
                 return Empty()
             raise NotFoundError(f"there is no token '{request.id}'")
-        ended = [one["_id"] async for one in self._col.find({"user": doc["user"], "line": request.id}, {"_id": 1})]
-        ended.append(request.id)
-        await self._db.sessions.delete_many({"user": doc["user"], "token": {"$in": ended}})
+        tokens = [token["_id"] async for token in self._col.find({"user": doc["user"], "line": request.id}, {"_id": 1})]
+        tokens.append(request.id)
+        await self._db.sessions.delete_many({"user": doc["user"], "token": {"$in": tokens}})
         # The token itself last: a call that ends half-way finds the others again.
-        for one in ended:
-            await self._col.delete_one({"_id": one})
-        log.info("token %s revoked, with %d made with it", request.id, len(ended) - 1)
+        for token in tokens:
+            await self._col.delete_one({"_id": token})
+        log.info("token %s revoked, with %d made with it", request.id, len(tokens) - 1)
         return Empty()
 
     # --- for gateways ------------------------------------------------------------------------------------------

@@ -64,29 +64,31 @@ class Users:
     async def quota(self, user: str) -> Quota | None:
         """The user's own figures, up to two seconds old; None without any."""
         now = clock.monotonic()
-        known = self._quotas.get(user)
-        if known is not None:
-            known.seen = now
-            if known.until > now:
-                return known.quota
+        cached = self._quotas.get(user)
+        if cached is not None:
+            cached.seen = now
+            if cached.until > now:
+                return cached.quota
         return await self._given.ask(user)
 
     async def _read_given(self, names: Sequence[str]) -> list[Quota | None]:
         """The figures of these users, and with them of those who have handed in lately, before they are too old."""
         now = clock.monotonic()
         soon = (
-            name for name, one in self._quotas.items() if one.until - now < _QUOTA_AGE / 2 and now - one.seen < _LATELY
+            name
+            for name, cached in self._quotas.items()
+            if cached.until - now < _QUOTA_AGE / 2 and now - cached.seen < _LATELY
         )
-        wanted = {*names, *itertools.islice(soon, _READS)}
-        docs = self._col.find({"_id": {"$in": sorted(wanted)}}, {"quota": 1})
-        found = {doc["_id"]: doc.get("quota") async for doc in docs}
+        users = {*names, *itertools.islice(soon, _READS)}
+        docs = self._col.find({"_id": {"$in": sorted(users)}}, {"quota": 1})
+        quotas = {doc["_id"]: doc.get("quota") async for doc in docs}
         if len(self._quotas) >= _QUOTAS:
             self._quotas.clear()
-        for name in wanted:
-            given, before = found.get(name), self._quotas.get(name)
+        for name in users:
+            stored, before = quotas.get(name), self._quotas.get(name)
             if before is None and name not in names:  # changed meanwhile
                 continue
-            quota = Quota.model_validate(given) if given else None
+            quota = Quota.model_validate(stored) if stored else None
             self._quotas[name] = _Own(quota, now + _QUOTA_AGE, before.seen if before is not None else now)
         return [self._quotas[name].quota for name in names]
 
@@ -98,20 +100,20 @@ class Users:
         if request.password is not None:
             check_new(request.password, request.name)
             doc["password"] = await self._passwords.digest(request.password)
-        known = await self.insert(doc)
-        log.info("user '%s' added with role %s", known["_id"], known["role"])
-        return to_user(known)
+        account = await self.insert(doc)
+        log.info("user '%s' added with role %s", account["_id"], account["role"])
+        return to_user(account)
 
     async def insert(self, doc: UserDocument) -> UserDocument:
         """Store a new account; when an earlier try of the same call has stored it, that one is answered."""
         try:
             await self._col.insert_one(doc)
         except DuplicateKeyError:
-            known = await self._db.latest(self._col, {"fold": doc["fold"]})
-            if known is not None and known["call"] == doc["call"]:
-                return known
-            if known is not None:
-                raise ConflictError(f"there is a user '{known['_id']}' already; choose another name") from None
+            existing = await self._db.latest(self._col, {"fold": doc["fold"]})
+            if existing is not None and existing["call"] == doc["call"]:
+                return existing
+            if existing is not None:
+                raise ConflictError(f"there is a user '{existing['_id']}' already; choose another name") from None
             raise ConflictError("this identity belongs to another user already") from None
         return doc
 
@@ -150,10 +152,10 @@ class Users:
 
     async def change(self, request: p.UserChange) -> p.User:
         """Change an account; who is disabled has no session any more. NotFoundError, ConflictError (identity)."""
-        given = request.model_dump(mode="json", exclude_none=True, exclude={"name", "unlink"})
-        if "quota" in given:
-            given["quota"] = request.quota.model_dump(exclude_none=True) if request.quota else {}
-        update: Bson = {"$set": given} if given else {}
+        fields = request.model_dump(mode="json", exclude_none=True, exclude={"name", "unlink"})
+        if "quota" in fields:
+            fields["quota"] = request.quota.model_dump(exclude_none=True) if request.quota else {}
+        update: Bson = {"$set": fields} if fields else {}
         if request.unlink and request.identity is None:
             update["$unset"] = {"identity": ""}
         if not update:
@@ -169,7 +171,7 @@ class Users:
         if doc["disabled"]:
             await self._db.sessions.delete_many({"user": request.name})
         self._quotas.pop(request.name, None)
-        log.info("user '%s' changed: %s", request.name, ", ".join(sorted({*given, *update.get("$unset", ())})))
+        log.info("user '%s' changed: %s", request.name, ", ".join(sorted({*fields, *update.get("$unset", ())})))
         return to_user(doc, await self._tokens(request.name))
 
     async def password(self, request: p.PasswordSet) -> Empty:
@@ -213,8 +215,8 @@ class Users:
                 f"submissions of user '{request.name}' are stored, and would be those of the next one of this name; "
                 f"disable the account, or delete its data first: `judgectl purge --user {request.name}`"
             )
-        known = await self._db.find(self._col, {"_id": request.name}, {"_id": 1})
-        if known is None and not peer.again:  # people of tokens.yml have sessions and webhooks, too
+        account = await self._db.find(self._col, {"_id": request.name}, {"_id": 1})
+        if account is None and not peer.again:  # people of tokens.yml have sessions and webhooks, too
             raise _unknown(request.name)
         # The account after them: a call that ends half-way is found again.
         await self._end_all(request.name)

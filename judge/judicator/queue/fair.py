@@ -196,8 +196,8 @@ class FairQueue:
     def take(self, executor: str, capacity: ExecutorCapacity, count: int, now: float = 0.0) -> list[WaitingTask]:
         """Assign up to `count` tasks to an executor, the first ones by the rules; each has its next attempt (R1-R8)."""
         serving = list(self._serving(executor, capacity))
-        taken: list[WaitingTask] = []
-        while len(taken) < count:
+        tasks: list[WaitingTask] = []
+        while len(tasks) < count:
             best: tuple[tuple[bool, bool, int, int], WaitingTask] | None = None
             for kind, patience, lanes in serving:
                 lane = None if best is not None and kind > best[0][:3] else self._first(lanes)
@@ -210,20 +210,20 @@ class FairQueue:
             if best is None:
                 break
             self.start(best[1].id, executor, best[1].attempt + 1)
-            taken.append(best[1])
-        return taken
+            tasks.append(best[1])
+        return tasks
 
     def _serving(
         self, executor: str, capacity: ExecutorCapacity
     ) -> Iterator[tuple[tuple[bool, bool, int], float, _Lanes]]:
         """The buckets that an executor may take from: their places (R1, R2, R6), the patience (R6), their lanes."""
-        others = self._capacity.others(executor)
+        other_executors = self._capacity.others(executor)
         for (rank, needs, wants, failed), lanes in self._buckets.items():
             if (needs and needs not in capacity.languages) or not capacity.abilities >= wants:
                 continue
-            patience = self._patience(executor, needs, wants, failed, others) if failed else 0.0
+            patience = self._patience(executor, needs, wants, failed, other_executors) if failed else 0.0
             if patience is not None and lanes.heap:
-                yield (is_rejudge(rank), bool(others) and executor in failed, rank), patience, lanes
+                yield (is_rejudge(rank), bool(other_executors) and executor in failed, rank), patience, lanes
 
     def start(self, task: bytes, executor: str, attempt: int) -> bool:
         """Note that an executor has a waiting task; False if it does not wait, or this attempt is an older one."""
@@ -235,9 +235,9 @@ class FairQueue:
         lane, order = waited.lane, waited.order
         if lane.live:
             self._user(lane.key.user).running += 1
-        track, mine = (lane.key.priority, lane.key.needs), (lane.key.user, lane.key.priority)
+        track, user_class = (lane.key.priority, lane.key.needs), (lane.key.user, lane.key.priority)
         self._assigned[track] = max(order, self._assigned.get(track, 0))
-        self._last[mine] = max(order, self._last.get(mine, 0))
+        self._last[user_class] = max(order, self._last.get(user_class, 0))
         if len(self._last) > _LAST:
             self._last = dict(heapq.nlargest(_LAST // 2, self._last.items(), key=lambda item: item[1]))
         return True
@@ -262,11 +262,11 @@ class FairQueue:
 
     def remove(self, task: bytes) -> bool:
         """Forget a task: it is finished, cancelled or deleted."""
-        known = self._tasks.get(task)
-        if isinstance(known, WaitingTask):
-            self._remove_waiting(known)
-            self._forget(known.lane.key.user)
-        return known is not None and (isinstance(known, WaitingTask) or self._stop_running(task) is not None)
+        state = self._tasks.get(task)
+        if isinstance(state, WaitingTask):
+            self._remove_waiting(state)
+            self._forget(state.lane.key.user)
+        return state is not None and (isinstance(state, WaitingTask) or self._stop_running(task) is not None)
 
     def set_capacity(self, capacity: Capacity) -> None:
         """The executors that are live and not drained; shares are parts of their slots."""
@@ -284,13 +284,13 @@ class FairQueue:
 
     def waiting_of(self, user: str) -> int:
         """The number of a user's waiting tasks; runs of rejudgings are nobody's (R5)."""
-        known = self._users.get(user)
-        return 0 if known is None else known.waiting
+        counts = self._users.get(user)
+        return 0 if counts is None else counts.waiting
 
     def running_of(self, user: str) -> int:
         """The number of a user's tasks that executors have (R4)."""
-        known = self._users.get(user)
-        return 0 if known is None else known.running
+        counts = self._users.get(user)
+        return 0 if counts is None else counts.running
 
     def counts(self) -> dict[tuple[str, str], int]:
         """The number of waiting tasks by priority and language."""
@@ -317,14 +317,14 @@ class FairQueue:
 
     def _order(self, lane: _Lane) -> int:
         """The round of a new task (R3)."""
-        key, mine = lane.key, lane.user.ends.get(lane.key.rank)
+        key, last_round = lane.key, lane.user.ends.get(lane.key.rank)
         if not self._assigned:
-            return fair_order(1, mine, None)
+            return fair_order(1, last_round, None)
         last = self._last.get((key.user, key.priority))
         here = self._assigned.get((key.priority, key.needs))
         anywhere = max(self._assigned.get((key.priority, needs), 0) for needs in self._languages) or None
         first = lane.track.first()
-        return fair_order(round_of(None if first is None else first.tasks[0].order, here, anywhere), mine, last)
+        return fair_order(round_of(None if first is None else first.tasks[0].order, here, anywhere), last_round, last)
 
     def _user(self, name: str) -> _User:
         user = self._users.get(name)
@@ -357,7 +357,7 @@ class FairQueue:
             tasks.append(task)
         else:
             ordered = list(tasks)
-            insort(ordered, task, key=lambda one: one.key)
+            insort(ordered, task, key=lambda entry: entry.key)
             lane.tasks = deque(ordered)
             if ordered[0] is task:
                 lane.enter()
@@ -377,7 +377,7 @@ class FairQueue:
         if tasks[0] is not task:
             lane.removed += 1
             if lane.removed * 2 > len(tasks):
-                lane.tasks = deque(one for one in tasks if self._tasks.get(one.id) is one)
+                lane.tasks = deque(waiting for waiting in tasks if self._tasks.get(waiting.id) is waiting)
                 lane.removed = 0
         else:
             tasks.popleft()
@@ -451,13 +451,17 @@ class FairQueue:
         needs: str,
         wants: Collection[str],
         failed: Collection[str],
-        others: Mapping[str, ExecutorCapacity],
+        other_executors: Mapping[str, ExecutorCapacity],
     ) -> float | None:
         """The seconds for which a returned task waits for another executor; None: this one must not take it (R6)."""
         if executor not in failed:
             return 0.0
-        able = [one for name, one in others.items() if name not in failed and one.can_judge(needs, wants)]
-        if any(one.accepts for one in able):
+        able = [
+            capacity
+            for name, capacity in other_executors.items()
+            if name not in failed and capacity.can_judge(needs, wants)
+        ]
+        if any(capacity.accepts for capacity in able):
             return None
         return PATIENCE if able else 0.0
 

@@ -66,11 +66,11 @@ class Capacity:
     @property
     def languages(self) -> frozenset[str]:
         """All languages that somebody has."""
-        return frozenset[str]().union(*(one.languages for one in self.executors.values()))
+        return frozenset[str]().union(*(executor.languages for executor in self.executors.values()))
 
     def others(self, executor: str) -> Mapping[str, ExecutorCapacity]:
         """All but this executor."""
-        return {name: one for name, one in self.executors.items() if name != executor}
+        return {name: capacity for name, capacity in self.executors.items() if name != executor}
 
 
 # Seconds for which a task that an executor failed waits for another one that does not ask for work.
@@ -90,15 +90,15 @@ def round_of(head: int | None, here: int | None, anywhere: int | None) -> int:
     return max(1, here or 1, far if head is None else min(head, far))
 
 
-def fair_order(now: int, mine: int | None, last: int | None) -> int:
+def fair_order(now: int, own: int | None, last: int | None) -> int:
     """The round of a new task (R3).
 
-    `now` is round_of its class and language, `mine` the largest round of this user's waiting tasks in the class (None:
+    `now` is round_of its class and language, `own` the largest round of this user's waiting tasks in the class (None:
     none waits) and `last` the largest round of this user's tasks there that were ever assigned. A user's n-th waiting
     task is so n rounds behind, and a user who was served in the current round begins in the next: each user has at most
     one task in each round.
     """
-    return max(now, 0 if mine is None else mine + 1, 0 if last is None else min(last, now) + 1)
+    return max(now, 0 if own is None else own + 1, 0 if last is None else min(last, now) + 1)
 
 
 def most_slots(share: float, slots: int) -> int | None:
@@ -122,19 +122,22 @@ def waiting_reason(
     """The reason why a task waits, in words; `executors` are all known ones, the arguments are those of `eligible`."""
     speaker = f"executor with language '{needs}'" if needs else "executor"
     steps: list[tuple[Callable[[ExecutorCapacity], bool], str]] = [
-        (lambda one: one.alive, "no executor is alive"),
-        (lambda one: one.can_judge(needs, ()), f"no live executor has language '{needs}'"),
-        (lambda one: one.can_judge(needs, wants), f"no live {speaker} has all of: {', '.join(sorted(wants))}"),
-        (lambda one: not one.drained, "all executors that can judge it are drained"),
+        (lambda executor: executor.alive, "no executor is alive"),
+        (lambda executor: executor.can_judge(needs, ()), f"no live executor has language '{needs}'"),
+        (
+            lambda executor: executor.can_judge(needs, wants),
+            f"no live {speaker} has all of: {', '.join(sorted(wants))}",
+        ),
+        (lambda executor: not executor.drained, "all executors that can judge it are drained"),
     ]
     able = dict(executors)
     for condition, sentence in steps:
-        able = {name: one for name, one in able.items() if condition(one)}
+        able = {name: executor for name, executor in able.items() if condition(executor)}
         if not able:
             return sentence
-    able = {name: one for name, one in able.items() if name not in failed} or able
-    if any(one.accepts for one in able.values()):
+    able = {name: executor for name, executor in able.items() if name not in failed} or able
+    if any(executor.accepts for executor in able.values()):
         return "its turn has not come: others go first, or its user holds as many slots as one user may"
-    if any(one.busy for one in able.values()):
+    if any(executor.busy for executor in able.values()):
         return "all executors that can judge it are full"
     return "no executor that can judge it accepts work"

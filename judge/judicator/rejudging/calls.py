@@ -43,28 +43,28 @@ class RejudgingCalls:
         self._counting = Counting(reruns.cells)
         self._rejudgings = rejudgings
 
-    async def preview(self, wanted: r.RejudgeFilter) -> r.RejudgePreview:
+    async def preview(self, selection: r.RejudgeFilter) -> r.RejudgePreview:
         """The submissions that a start with this filter would take; nothing is stored."""
-        query = await self._checked(wanted)
+        query = await self._checked(selection)
         free = {**query, "rejudging": None}
-        found = self._tasks.find(free, forms.BRIEF, sort=[("_id", -1)], limit=PREVIEW)
+        cursor = self._tasks.find(free, forms.BRIEF, sort=[("_id", -1)], limit=PREVIEW)
         groups = await aggregate(self._tasks, [{"$match": free}, {"$group": {"_id": "$verdict", "n": {"$sum": 1}}}])
         by_verdict = {row["_id"]: row["n"] for row in groups}
         return r.RejudgePreview(
             count=sum(by_verdict.values()),
             skipped=await self._tasks.count_documents({**query, "rejudging": {"$gt": 0}}),
             verdicts=dict(sorted(by_verdict.items())),
-            tasks=[forms.to_task(doc) async for doc in found],
+            tasks=[forms.to_task(doc) async for doc in cursor],
         )
 
-    async def _checked(self, wanted: r.RejudgeFilter) -> Bson:
+    async def _checked(self, selection: r.RejudgeFilter) -> Bson:
         """The filter's query; ids that are named must exist and be judged (NotFoundError, ConflictError)."""
-        query = views.selection(wanted)
+        query = views.selection(selection)
         own, fields = {"rerun_of": None}, {"done": 1, "verdict": 1, "status": 1}
-        if wanted.ids:
-            known = {str(doc["_id"]): doc async for doc in self._tasks.find({"_id": query["_id"], **own}, fields)}
-            for task in wanted.ids:
-                doc = known.get(task) or await self._db.find(self._tasks, {"_id": ObjectId(task), **own}, fields)
+        if selection.ids:
+            documents = {str(doc["_id"]): doc async for doc in self._tasks.find({"_id": query["_id"], **own}, fields)}
+            for task in selection.ids:
+                doc = documents.get(task) or await self._db.find(self._tasks, {"_id": ObjectId(task), **own}, fields)
                 if doc is None:
                     raise NotFoundError(f"there is no submission {task}")
                 if not doc["done"] or doc["verdict"] is None:
@@ -80,12 +80,12 @@ class RejudgingCalls:
         """
         digest = json.dumps(request.model_dump(mode="json", exclude={"trace", "idempotency_key"}), sort_keys=True)
         key = None if request.idempotency_key is None else f"{request.user}\0{request.idempotency_key}"
-        known = await self._known(key, digest)
-        if known is None:
-            known = await self._insert(request, key, digest)
+        rejudging = await self._known(key, digest)
+        if rejudging is None:
+            rejudging = await self._insert(request, key, digest)
             failpoint.hit("rejudge-note")
-        await self._rejudgings.push(known["_id"])
-        return await self.get(known["_id"])
+        await self._rejudgings.push(rejudging["_id"])
+        return await self.get(rejudging["_id"])
 
     async def _known(self, key: str | None, digest: str) -> RejudgingDocument | None:
         doc = None if key is None else await self._db.latest(self._col, {"key": key}, _BRIEF)
@@ -134,10 +134,10 @@ class RejudgingCalls:
         try:
             await self._col.insert_one(doc)
         except DuplicateKeyError:  # the same call, made twice at the same moment
-            known = await self._known(key, digest)
-            if known is None:
+            existing = await self._known(key, digest)
+            if existing is None:
                 raise
-            return known
+            return existing
         log.info(
             "rejudging %d of %d submissions started by '%s': %s, trace %s",
             *(doc["_id"], len(ids), request.user, request.reason, request.trace),
@@ -178,13 +178,13 @@ class RejudgingCalls:
         query = {} if request.before is None else {"_id": {"$lt": request.before}}
         docs = await self._col.find(query, _BRIEF, sort=[("_id", -1)], limit=request.limit + 1).to_list()
         more = len(docs) > request.limit
-        shown = [await self._seen(doc) for doc in docs[: request.limit]]
-        return r.RejudgingsReply(rejudgings=shown, next=shown[-1].id if more else None)
+        page = [await self._seen(doc) for doc in docs[: request.limit]]
+        return r.RejudgingsReply(rejudgings=page, next=page[-1].id if more else None)
 
     async def diff(self, request: r.RejudgeDiffRequest) -> r.RejudgeDiff:
         """Old verdicts against new ones, before it is applied and after; of a cancelled one the matrix is left."""
         number = request.id
-        seen = await self.get(number)
+        state = await self.get(number)
         rejudging = await self._read(number)
         after = None if request.after is None else ObjectId(request.after)
         if rejudging["state"] == State.APPLIED:
@@ -199,18 +199,18 @@ class RejudgingCalls:
         cells = rejudging["matrix"]
         if cells is None:
             cells = views.matrix(await self._counting.cells(number, rejudging["state"]))
-        shown = [change for change in changes if request.all or views.differs(change)]
-        return r.RejudgeDiff(rejudging=seen, matrix=cells, changes=shown, next=last)
+        listed = [change for change in changes if request.all or views.differs(change)]
+        return r.RejudgeDiff(rejudging=state, matrix=cells, changes=listed, next=last)
 
     async def apply(self, request: r.RejudgeAct) -> r.Rejudging:
         """Let the new verdicts count, all at once. ConflictError unless it is finished."""
         number = request.id
-        seen = await self.get(number)  # notes a running one as finished when it is
+        rejudging = await self.get(number)  # notes a running one as finished when it is
         cells = await self._reruns.cells(number)
         fields: RejudgingDocument = {"state": State.APPLYING.value, **_ended(request, cells)}
         done = await self._col.update_one({"_id": number, "state": State.FINISHED.value}, {"$set": fields})
         if done.matched_count:
-            log.info("rejudging %d is being applied by '%s', trace %s", number, request.user, seen.trace)
+            log.info("rejudging %d is being applied by '%s', trace %s", number, request.user, rejudging.trace)
         elif not await self._same_call(request):
             raise ConflictError(_why_not_apply(await self.get(number)))
         await self._rejudgings.push(number)
@@ -219,14 +219,14 @@ class RejudgingCalls:
     async def cancel(self, request: r.RejudgeAct) -> r.Rejudging:
         """Drop it as a whole: no verdict changes. ConflictError when it is being applied, or over."""
         number = request.id
-        seen = await self.get(number)
+        rejudging = await self.get(number)
         cells = await self._reruns.cells(number)
         fields: RejudgingDocument = {"state": State.CANCELLED.value, **_ended(request, cells)}
         states = [state.value for state in views.OPEN]
         done = await self._col.update_one({"_id": number, "state": {"$in": states}}, {"$set": fields})
         if done.matched_count:
             ENDED.labels("cancelled").inc()
-            log.info("rejudging %d is cancelled by '%s', trace %s", number, request.user, seen.trace)
+            log.info("rejudging %d is cancelled by '%s', trace %s", number, request.user, rejudging.trace)
         elif not await self._same_call(request):
             now = await self.get(number)
             raise ConflictError(f"rejudging {number} is {now.state} already; nothing to cancel")
@@ -250,11 +250,11 @@ def _ended(request: r.RejudgeAct, cells: list[Cell]) -> RejudgingDocument:
     }
 
 
-def _why_not_apply(seen: r.Rejudging) -> str:
+def _why_not_apply(rejudging: r.Rejudging) -> str:
     """One sentence for a rejudging that cannot be applied as it is."""
-    if seen.state in {State.STARTING, State.RUNNING}:
+    if rejudging.state in {State.STARTING, State.RUNNING}:
         return (
-            f"rejudging {seen.id} is not finished: {seen.done} of {seen.total} are judged; "
+            f"rejudging {rejudging.id} is not finished: {rejudging.done} of {rejudging.total} are judged; "
             "apply it when all are, or cancel it"
         )
-    return f"rejudging {seen.id} is {seen.state} already; nothing to apply"
+    return f"rejudging {rejudging.id} is {rejudging.state} already; nothing to apply"

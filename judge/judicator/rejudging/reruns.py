@@ -95,8 +95,8 @@ class Reruns:
         """Queue a run for each of these submissions that is part of rejudging `doc`; yields after every batch."""
         for base in range(0, len(ids), self._batch):
             part = list(ids[base : base + self._batch])
-            made = await self._col.find({"_id": {"$in": _ids(doc, part)}}, {"_id": 1}).to_list()
-            if len(made) < len(part):  # else an earlier try came so far
+            existing = await self._col.find({"_id": {"$in": _ids(doc, part)}}, {"_id": 1}).to_list()
+            if len(existing) < len(part):  # else an earlier try came so far
                 await self._merge(
                     [
                         {"$match": {"_id": {"$in": part}, **members(doc["_id"])}},
@@ -140,10 +140,10 @@ class Reruns:
             query["rerun_of"] = {"$gt": after}
         if not every:
             query["$expr"] = CHANGED
-        found = self._col.find(
+        cursor = self._col.find(
             query, {"submission": 0, "history": 0, "result.tests": 0, "result.compile_log": 0, "result.stdout": 0}
         )
-        return await found.sort([("rerun_of", 1)]).limit(limit).to_list()
+        return await cursor.sort([("rerun_of", 1)]).limit(limit).to_list()
 
     async def applied_page(self, number: int, *, after: ObjectId | None, limit: int) -> list[TaskDocument]:
         """Submissions whose verdict this rejudging has replaced, by id."""
@@ -151,10 +151,10 @@ class Reruns:
         if after is not None:
             query["_id"] = {"$gt": after}
         now = await verdicts.generation(self._db)
-        found = self._col.find(
+        cursor = self._col.find(
             query, {"submission.source": 0, "submission.files": 0, "submission.tests": 0, "result.tests": 0}
         )
-        return [verdicts.current(doc, now.folding) async for doc in found.sort([("_id", 1)]).limit(limit)]
+        return [verdicts.current(doc, now.folding) async for doc in cursor.sort([("_id", 1)]).limit(limit)]
 
     # --- apply -------------------------------------------------------------------------------------------------
 
@@ -226,8 +226,8 @@ class Reruns:
 
     async def _until_none(self, query: Bson, write: Callable[[Bson], Awaitable[object]]) -> None:
         """Write to what a query finds, a batch at a time, until it finds nothing; two commands work at each batch."""
-        while found := await self._col.find(query, {"_id": 1}).limit(_MANY).to_list():
-            ids = [doc["_id"] for doc in found]
+        while page := await self._col.find(query, {"_id": 1}).limit(_MANY).to_list():
+            ids = [doc["_id"] for doc in page]
             parts = _parts(ids, -(-len(ids) // 2))
             await asyncio.gather(*(write({**query, "_id": {"$in": part}}) for part in parts))
 
@@ -278,12 +278,12 @@ def _new_run(doc: RejudgingDocument, part: list[ObjectId], base: int, now: datet
     }
 
 
-def _problem(known: Sequence[ProblemHash]) -> Any:
+def _problem(problems: Sequence[ProblemHash]) -> Any:
     """The problem at its present content; one that has gone stays as it was."""
-    if not known:
+    if not problems:
         return {"$ifNull": ["$problem", None]}
     branches = [
-        {"case": {"$eq": ["$problem.name", {"$literal": one["name"]}]}, "then": {"$literal": dict(one)}}
-        for one in known
+        {"case": {"$eq": ["$problem.name", {"$literal": problem["name"]}]}, "then": {"$literal": dict(problem)}}
+        for problem in problems
     ]
     return {"$switch": {"branches": branches, "default": {"$ifNull": ["$problem", None]}}}

@@ -20,11 +20,11 @@ OPEN = frozenset({RejudgeState.STARTING, RejudgeState.RUNNING, RejudgeState.FINI
 _SHOWN = frozenset({"reason", "user", "state", "settled", "total", "skipped", "trace"})
 
 
-def selection(wanted: RejudgeFilter) -> Bson:
+def selection(request: RejudgeFilter) -> Bson:
     """The query of the finished submissions that meet all conditions; FieldError when there is no condition."""
-    if wanted == RejudgeFilter():
+    if request == RejudgeFilter():
         raise FieldError("filter", "has no condition; name ids, a problem, language, user, verdict, executor or a time")
-    if wanted.since is not None and wanted.until is not None and wanted.since >= wanted.until:
+    if request.since is not None and request.until is not None and request.since >= request.until:
         raise FieldError("filter.until", "is not after 'since', so nothing lies between them")
     query: Bson = {"done": True, "verdict": {"$ne": None}, "rerun_of": None}
     # Tasks that were judged to try a problem out belong to one content of it, and to nobody's contest.
@@ -35,15 +35,15 @@ def selection(wanted: RejudgeFilter) -> Bson:
         ("language", "language"),
         ("executor", "judged_by"),
     ):
-        values = getattr(wanted, name)
+        values = getattr(request, name)
         if values:
-            known = [*values, *map(row_of, values)] if name == "language" else values
-            query[path] = {"$in": list(dict.fromkeys(known))}
-    if wanted.verdict:
-        query["verdict"] = {"$in": [one.value for one in dict.fromkeys(wanted.verdict)]}
-    if wanted.ids:
-        query["_id"] = {"$in": [ObjectId(one) for one in dict.fromkeys(wanted.ids)]}
-    moments = {"$gte": wanted.since, "$lt": wanted.until}
+            spellings = [*values, *map(row_of, values)] if name == "language" else values
+            query[path] = {"$in": list(dict.fromkeys(spellings))}
+    if request.verdict:
+        query["verdict"] = {"$in": [value.value for value in dict.fromkeys(request.verdict)]}
+    if request.ids:
+        query["_id"] = {"$in": [ObjectId(value) for value in dict.fromkeys(request.ids)]}
+    moments = {"$gte": request.since, "$lt": request.until}
     created = {key: moment for key, moment in moments.items() if moment is not None}
     if created:
         query["created"] = created
@@ -55,23 +55,23 @@ def selection(wanted: RejudgeFilter) -> Bson:
 
 def counts(cells: Iterable[Cell]) -> dict[str, int]:
     """`waiting`, `running`, `done` and `changed` out of Reruns.cells."""
-    found = {"waiting": 0, "running": 0, "done": 0, "changed": 0}
+    numbers = {"waiting": 0, "running": 0, "done": 0, "changed": 0}
     for cell in cells:
         kind = "done" if cell["after"] is not None else "running" if cell["running"] else "waiting"
-        found[kind] += cell["n"]
+        numbers[kind] += cell["n"]
         if cell["changed"]:
-            found["changed"] += cell["n"]
-    return found
+            numbers["changed"] += cell["n"]
+    return numbers
 
 
 def matrix(cells: Iterable[Cell]) -> dict[str, dict[str, int]]:
     """The number of runs that went from each verdict to each other one."""
-    found: dict[str, dict[str, int]] = {}
+    rows: dict[str, dict[str, int]] = {}
     for cell in cells:
-        row = found.setdefault(cell["before"] or UNKNOWN, {})
+        row = rows.setdefault(cell["before"] or UNKNOWN, {})
         after = cell["after"] or UNKNOWN
         row[after] = row.get(after, 0) + cell["n"]
-    return {before: dict(sorted(row.items())) for before, row in sorted(found.items())}
+    return {before: dict(sorted(row.items())) for before, row in sorted(rows.items())}
 
 
 def to_rejudging(doc: RejudgingDocument, counted: dict[str, int] | None = None) -> Rejudging:
@@ -124,7 +124,7 @@ def change_of_run(run: TaskDocument) -> RejudgeChange:
 def change_of_task(doc: TaskDocument, number: int) -> RejudgeChange:
     """A submission's verdict after an applied rejudging against the one before."""
     past = doc["past"]
-    place = next(index for index, one in enumerate(past) if one["rejudging"] == number)
+    place = next(index for index, entry in enumerate(past) if entry["rejudging"] == number)
     after = past[place + 1] if place + 1 < len(past) else doc
     return RejudgeChange(
         id=str(doc["_id"]),

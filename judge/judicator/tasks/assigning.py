@@ -11,7 +11,7 @@ import dataclasses
 import logging
 import uuid
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from bson import ObjectId
 from prometheus_client import Counter
@@ -55,6 +55,24 @@ class RequestingExecutor:
         return ExecutorCapacity(self.languages, self.abilities)
 
 
+class Working(NamedTuple):
+    """What a report says of an assignment in force."""
+
+    status: str
+    progress: str
+    waiting: bool
+
+
+@dataclasses.dataclass
+class Beats:
+    """The reports that have listed an assignment: what the newest said, and what is stored since a monotonic time."""
+
+    newest: Working
+    stored: Working
+    since: float
+    count: int = 0
+
+
 @dataclasses.dataclass(eq=False)
 class _Parked:
     """A report that is held until there is work."""
@@ -72,15 +90,15 @@ class Assigner:
     ) -> None:
         """`changed` is told of tasks that people see change; `allowances` say what an assignment may take."""
         self._tasks = database.tasks
-        self._claims = BulkWriter(database)
+        self._claims = BulkWriter(database, whole=True)
         self._replica = replica
         self._changed = changed
         self._allowances = allowances
         self.epoch: int | None = None
         # The assignments in force of each executor, by task id.
-        self._held: dict[str, dict[str, HandOut]] = {}
-        # How many reports have listed an assignment, by claim.
-        self._beats: dict[str, int] = {}
+        self._hand_outs: dict[str, dict[str, HandOut]] = {}
+        # What reports have said of the assignments, by claim.
+        self._beats: dict[str, Beats] = {}
         self._parked: dict[str, _Parked] = {}
         self._called: set[str] = set()
         self._dispatching: asyncio.Handle | None = None
@@ -91,61 +109,73 @@ class Assigner:
 
     def lead(self, epoch: int, hand_outs: Iterable[HandOut]) -> None:
         """Assign from now on; `hand_outs` are those in force."""
-        self._held, self._beats = {}, {}
-        for held in hand_outs:
-            self.note(held)
+        self._hand_outs, self._beats = {}, {}
+        for hand_out in hand_outs:
+            self.note(hand_out)
         self.epoch = epoch
         self.wake()
 
     def stop(self) -> None:
         """Assign no more: another judicator may lead. Held reports are answered."""
         self.epoch = None
-        self._held, self._beats = {}, {}
+        self._hand_outs, self._beats = {}, {}
         for parked in list(self._parked.values()):
             self._answer(parked, [])
 
     # --- assignments in force ----------------------------------------------------------------------------------
 
-    def note(self, held: HandOut) -> None:
+    def note(self, hand_out: HandOut) -> None:
         """An assignment is in force."""
-        self._held.setdefault(held.executor, {})[str(held.id)] = held
+        self._hand_outs.setdefault(hand_out.executor, {})[str(hand_out.id)] = hand_out
 
-    def forget(self, held: HandOut) -> None:
+    def forget(self, hand_out: HandOut) -> None:
         """An assignment is over."""
-        mine = self._held.get(held.executor, {})
-        known = mine.get(str(held.id))
-        if known is not None and known.claim == held.claim:
-            del mine[str(held.id)]
-            if not mine:
-                del self._held[held.executor]
-        self._beats.pop(held.claim, None)
+        of_executor = self._hand_outs.get(hand_out.executor, {})
+        current = of_executor.get(str(hand_out.id))
+        if current is not None and current.claim == hand_out.claim:
+            del of_executor[str(hand_out.id)]
+            if not of_executor:
+                del self._hand_outs[hand_out.executor]
+        self._beats.pop(hand_out.claim, None)
 
-    def held(self, executor: str) -> dict[str, HandOut]:
+    def hand_outs(self, executor: str) -> dict[str, HandOut]:
         """The assignments of an executor that this leader knows to be in force, by task id."""
-        return {task: held for task, held in self._held.get(executor, {}).items() if self._runs(held)}
+        return {task: hand_out for task, hand_out in self._hand_outs.get(executor, {}).items() if self._runs(hand_out)}
 
-    def beat(self, held: HandOut) -> None:
-        """A report has listed an assignment."""
-        self._beats[held.claim] = self._beats.get(held.claim, 0) + 1
+    def beat(self, hand_out: HandOut, working: Working) -> Beats:
+        """A report has listed an assignment: what is known of it by reports."""
+        beats = self._beats.get(hand_out.claim)
+        if beats is None:
+            stored = Working(hand_out.status, hand_out.progress, hand_out.waiting)
+            beats = self._beats[hand_out.claim] = Beats(stored, stored, clock.monotonic())
+        beats.count += 1
+        beats.newest = working
+        return beats
 
-    def beats(self, held: HandOut) -> int:
+    def beats(self, hand_out: HandOut) -> int:
         """The number of reports that have listed an assignment, as far as this leader knows."""
-        return held.heartbeat + self._beats.get(held.claim, 0)
+        beats = self._beats.get(hand_out.claim)
+        return hand_out.heartbeat + (beats.count if beats is not None else 0)
+
+    def waits(self, hand_out: HandOut) -> bool:
+        """Says whether an assignment waits at its executor for a slot, as far as this leader knows."""
+        beats = self._beats.get(hand_out.claim)
+        return hand_out.waiting if beats is None else beats.newest.waiting
 
     def agree(self, running: Iterable[HandOut]) -> None:
         """Note the assignments that the database has: some were made by another leader, or had an unknown outcome."""
-        in_force = {held.claim: held for held in running}
-        for mine in list(self._held.values()):
-            for held in list(mine.values()):
-                if held.claim not in in_force and not self._runs(held):
-                    self.forget(held)
-        for held in in_force.values():
-            if str(held.id) not in self._held.get(held.executor, {}):
-                self.note(held)
+        in_force = {hand_out.claim: hand_out for hand_out in running}
+        for of_executor in list(self._hand_outs.values()):
+            for hand_out in list(of_executor.values()):
+                if hand_out.claim not in in_force and not self._runs(hand_out):
+                    self.forget(hand_out)
+        for hand_out in in_force.values():
+            if str(hand_out.id) not in self._hand_outs.get(hand_out.executor, {}):
+                self.note(hand_out)
 
-    def _runs(self, held: HandOut) -> bool:
-        state = self._replica.queue.running().get(held.id.binary)
-        return state is not None and state.attempt == held.attempt
+    def _runs(self, hand_out: HandOut) -> bool:
+        state = self._replica.queue.running().get(hand_out.id.binary)
+        return state is not None and state.attempt == hand_out.attempt
 
     # --- assigning ---------------------------------------------------------------------------------------------
 
@@ -161,15 +191,15 @@ class Assigner:
 
     def _dispatch(self) -> None:
         self._dispatching = None
-        for parked in sorted(self._parked.values(), key=lambda one: -one.free):
-            if parked.free > 0 and (taken := self._take(parked.executor, parked.free)):
-                self._answer(parked, taken)
+        for parked in sorted(self._parked.values(), key=lambda report: -report.free):
+            if parked.free > 0 and (tasks := self._take(parked.executor, parked.free)):
+                self._answer(parked, tasks)
 
-    def _answer(self, parked: _Parked, taken: list[WaitingTask]) -> None:
+    def _answer(self, parked: _Parked, tasks: list[WaitingTask]) -> None:
         if self._parked.get(parked.executor.name) is parked:
             del self._parked[parked.executor.name]
         if not parked.answer.done():
-            parked.answer.set_result(taken)
+            parked.answer.set_result(tasks)
 
     def _take(self, executor: RequestingExecutor, count: int) -> list[WaitingTask]:
         if self.epoch is None or not self._replica.loaded:
@@ -211,34 +241,34 @@ class Assigner:
 
     async def assign(self, executor: RequestingExecutor, count: int, ahead: int = 0) -> list[Assignment]:
         """Claim up to `count` waiting tasks for an executor; the last `ahead` of so many will wait there for a slot."""
-        found: list[Assignment] = []
+        assignments: list[Assignment] = []
         for _ in range(_ROUNDS):
-            taken = self._take(executor, count - len(found))
-            if not taken:
+            tasks = self._take(executor, count - len(assignments))
+            if not tasks:
                 break
-            found += await self.claim(executor, taken, first=len(found), begun=count - ahead)
-        return found
+            assignments += await self.claim(executor, tasks, first=len(assignments), starting=count - ahead)
+        return assignments
 
     async def claim(
-        self, executor: RequestingExecutor, taken: list[WaitingTask], *, first: int, begun: int
+        self, executor: RequestingExecutor, tasks: list[WaitingTask], *, first: int, starting: int
     ) -> list[Assignment]:
-        """Claim tasks that were taken for an executor; from the place `begun` on they will wait there for a slot.
+        """Claim tasks that were taken for an executor; from the place `starting` on they will wait there for a slot.
 
         Raises PyMongoError only if nothing is known to be claimed.
         """
         claims = await asyncio.gather(
-            *(self._claim(executor, task, waits=place >= begun) for place, task in enumerate(taken, first)),
+            *(self._claim(executor, task, waits=place >= starting) for place, task in enumerate(tasks, first)),
             return_exceptions=True,
         )
-        found = [one for one in claims if isinstance(one, Assignment)]
-        failed = [one for one in claims if isinstance(one, BaseException)]
-        if failed and not found:
+        assignments = [result for result in claims if isinstance(result, Assignment)]
+        failed = [result for result in claims if isinstance(result, BaseException)]
+        if failed and not assignments:
             raise failed[0]
-        return found
+        return assignments
 
-    async def _claim(self, executor: RequestingExecutor, taken: WaitingTask, *, waits: bool) -> Assignment | None:
+    async def _claim(self, executor: RequestingExecutor, waiting: WaitingTask, *, waits: bool) -> Assignment | None:
         """Compare-and-set one waiting task to this executor; None if it does not wait any more, or cannot be read."""
-        task = ObjectId(taken.id)
+        task = ObjectId(waiting.id)
         fields: TaskDocument = {
             "status": Status.COMPILING.value,
             "executor": executor.name,
@@ -251,11 +281,11 @@ class Assigner:
             "started": clock.wall(),
         }
         if self.epoch is None:
-            self._replica.released(taken.id)
+            self._replica.released(waiting.id)
             return None
         try:
             doc = await self._claims.write(
-                {"_id": task, "done": False, "executor": None, "attempt": taken.attempt},
+                {"_id": task, "done": False, "executor": None, "attempt": waiting.attempt},
                 {"$set": fields, "$unset": {"waits": ""}, "$inc": {"attempt": 1, "version": 1}},
             )
         except BaseException:
@@ -266,12 +296,12 @@ class Assigner:
             return None
         self._replica.started(task, executor.name, doc["attempt"], doc["version"])
         try:
-            held, assignment = forms.hand_out(doc), forms.to_assignment(doc, self._allowances)
+            hand_out, assignment = forms.hand_out(doc), forms.to_assignment(doc, self._allowances)
         except (ValueError, KeyError, TypeError, AttributeError) as exc:
             if self._replica.unreadable is not None:
                 await self._replica.unreadable(task, exc)
             return None
-        self.note(held)
+        self.note(hand_out)
         HANDED.labels(doc["priority"]).inc()
         log.info("task %s handed to %s (attempt %d), trace %s", task, executor.name, doc["attempt"], doc.get("trace"))
         self._changed(task, doc["version"])
@@ -294,7 +324,7 @@ class Assigner:
 
     async def again(self, hand_outs: Iterable[HandOut]) -> list[Assignment]:
         """Assignments in force, as messages: the answer that carried them got lost."""
-        claims = {held.id: held.claim for held in hand_outs}
+        claims = {hand_out.id: hand_out.claim for hand_out in hand_outs}
         if not claims:
             return []
         tasks = await self._tasks.find({"_id": {"$in": list(claims)}, "done": False}).to_list()

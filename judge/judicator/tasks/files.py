@@ -105,10 +105,10 @@ def _check_entry(submission: Submission, names: list[str], table: Mapping[str, L
 
 
 def _check_sources(contents: Mapping[str, bytes], submission: Submission, row: Language) -> None:
-    made = row.outputs()
+    outputs = row.outputs()
     for index, (name, data) in enumerate(contents.items()):
         top = name.split("/")[0]
-        if top in made and not is_source(top, row) and len(contents) > 1:
+        if top in outputs and not is_source(top, row) and len(contents) > 1:
             raise FieldError(
                 f"files.{index}.name", f"'{name}' is where {row.title} puts what it compiles; rename it or leave it out"
             )
@@ -117,5 +117,7 @@ def _check_sources(contents: Mapping[str, bytes], submission: Submission, row: L
     suffixes = [*row.suffixes, *row.sources]
     unnamed = len(contents) > 1 and submission.entry is None
     if unnamed and suffixes and not any(is_source(name, row) for name in contents):
-        known = " ".join(suffixes)
-        raise FieldError("files", f"have no source in {row.title} ({known}); rename one, or name another language")
+        suffix_list = " ".join(suffixes)
+        raise FieldError(
+            "files", f"have no source in {row.title} ({suffix_list}); rename one, or name another language"
+        )

@@ -64,6 +64,7 @@ class HandOut:
     user: str = ""
     reserved: int = 0
     failed: tuple[str, ...] = ()
+    version: int = 0
 
 
 HAND_OUT_FIELDS: Final = {field.name: 1 for field in dataclasses.fields(HandOut) if field.name != "id"}
@@ -145,7 +146,7 @@ def wants_of(submission: Submission) -> list[str]:
         ("files", submission.files or submission.entry),
         ("options", submission.options),
     )
-    return [*(name for name, given in needed if given), *([submission.tool] if submission.tool else [])]
+    return [*(name for name, needs in needed if needs), *([submission.tool] if submission.tool else [])]
 
 
 def blobs_of(submission: Submission) -> list[str]:

@@ -56,9 +56,9 @@ def check(
         return
     outputs = answers and submission.command is None and submission.language is None
     if not allows(allowed, submission.language, load_table()) and not outputs:
-        given = f"'{submission.language}'" if submission.language else "a command"
+        kind = f"'{submission.language}'" if submission.language else "a command"
         choices = ", ".join(sorted(allowed))
-        raise FieldError("language", f"problem '{submission.problem}' takes {choices} only, not {given}")
+        raise FieldError("language", f"problem '{submission.problem}' takes {choices} only, not {kind}")
     for name in _NO_NUL:
         rules.check_no_nul(getattr(submission, name) or "", name)
     if not outputs:
@@ -102,11 +102,11 @@ def _check_check(submission: Submission, languages: Collection[str]) -> None:
 
 
 def _check_modest(submission: Submission) -> None:
-    given = "a command" if submission.command is not None else "tests of one's own"
+    kind = "a command" if submission.command is not None else "tests of one's own"
     if submission.command is None and not submission.tests:
-        given = "a run without a problem"
+        kind = "a run without a problem"
     if submission.command is not None or submission.problem is None:
-        msg = f"user: '{submission.user}' may hand in programs to problems only, not {given} (own_tests is false)"
+        msg = f"user: '{submission.user}' may hand in programs to problems only, not {kind} (own_tests is false)"
         raise ForbiddenError(msg)
 
 
@@ -160,12 +160,12 @@ def _check_input(submission: Submission, limits: SubmissionLimits) -> None:
             )
     if len(submission.tests) > limits.tests:
         raise FieldError("tests", f"there are {len(submission.tests)}, the limit is {limits.tests}")
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, test in enumerate(submission.tests):
         _check_test(f"tests.{index}", test)
-        if test.name in seen:
+        if test.name in names:
             raise FieldError(f"tests.{index}.name", f"'{test.name}' is the name of two tests; give each its own")
-        seen.add(test.name)
+        names.add(test.name)
 
 
 def _check_options(submission: Submission, options: RunOptions) -> None:

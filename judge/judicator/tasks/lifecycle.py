@@ -29,7 +29,7 @@ from judge.judicator.hub import Hub
 from judge.judicator.queue.order import FULL_PENALTY, RANKS, back_rank, is_rejudge
 from judge.judicator.replica import WAITS, Replica
 from judge.judicator.tasks import forms, results, spans
-from judge.judicator.tasks.assigning import Assigner
+from judge.judicator.tasks.assigning import Assigner, Working
 from judge.judicator.tasks.forms import HAND_OUT_FIELDS, HandOut
 from judge.judicator.tasks.reading import TaskReader
 from judge.judicator.tasks.writing import BulkWriter
@@ -57,9 +57,8 @@ HISTORY: Final = 50
 _INSERTS: Final = 100
 _SMALL: Final = 256 * 1024
 _WORKING: Final = (Status.COMPILING, Status.RUNNING)
-# Seconds for which a heartbeat need not be written again, and how many are remembered.
+# Seconds for which a heartbeat need not be written.
 FRESH: Final = 0.5
-_BEATS: Final = 10_000
 
 
 class Tasks:
@@ -87,15 +86,13 @@ class Tasks:
         replica.unreadable = self._end_unreadable
         # The number of each user's tasks that are being stored here at this moment.
         self._adding: Counter[str] = Counter()
-        self._ends = BulkWriter(database, ["version"])
-        self._cancellations = BulkWriter(database)
+        self._ends = BulkWriter(database, whole=False)
+        self._cancellations = BulkWriter(database, whole=True)
         self._inserts: Gathering[TaskDocument, None] = Gathering(self._insert, _INSERTS)
-        # The moment at which the heartbeats of hand-outs were written here last, by claim.
-        self._beats: dict[str, float] = {}
 
     # --- people ------------------------------------------------------------------------------------------------
 
-    async def known(self, submission: Submission, digest: str) -> TaskDocument | None:
+    async def existing(self, submission: Submission, digest: str) -> TaskDocument | None:
         """The task that this idempotency key made before, be it a moment ago; ConflictError: from other content."""
         key = forms.key_of(submission)
         if key is None:
@@ -147,10 +144,10 @@ class Tasks:
             await (self._inserts.ask(doc) if size <= _SMALL else self._tasks.insert_one(doc))
             self.replica.added(doc)
         except DuplicateKeyError:
-            known = await self.known(submission, doc["digest"])
-            if known is None:
+            existing = await self.existing(submission, doc["digest"])
+            if existing is None:
                 raise
-            return known, False
+            return existing, False
         finally:
             self._adding[submission.user] -= 1
             if not self._adding[submission.user]:
@@ -195,11 +192,11 @@ class Tasks:
                 )
             if doc["done"]:
                 raise ConflictError(f"submission {task} is finished already ({doc['status']}); nothing to cancel")
-            held = forms.hand_out(doc)
+            hand_out = forms.hand_out(doc)
             end: TaskDocument = {"status": Status.CANCELLED.value, "freed": doc["executor"]}
             # Its executor may be storing its output at this moment: what is reserved for that is the recount's to give.
             counted = purged or doc["executor"] is None
-            after = await self._finish(claim_filter(held), held, end, whole=True, counted=counted)
+            after = await self._finish(claim_filter(hand_out), hand_out, end, whole=True, counted=counted)
             if after is not None:
                 CANCELLED.labels("waiting" if doc["executor"] is None else "running").inc()
                 where = f"running on {doc['executor']}" if doc["executor"] else "waiting"
@@ -210,7 +207,7 @@ class Tasks:
 
     # --- executors ---------------------------------------------------------------------------------------------
 
-    async def held_by(self, executor: str) -> dict[str, HandOut]:
+    async def hand_outs_of(self, executor: str) -> dict[str, HandOut]:
         """The hand-outs of an executor that are in force, by task id."""
         tasks = self._tasks.find({"executor": executor, "done": False}, HAND_OUT_FIELDS)
         return {str(task["_id"]): forms.hand_out(task) async for task in tasks}
@@ -220,56 +217,51 @@ class Tasks:
         tasks = self._tasks.find({"done": False, "executor": {"$gt": ""}}, HAND_OUT_FIELDS)
         return [forms.hand_out(task) async for task in tasks]
 
-    async def heartbeat(self, held: HandOut, executing: Executing) -> bool:
+    async def heartbeat(self, hand_out: HandOut, executing: Executing) -> bool:
         """Note that an executor still works on a hand-out; False when it is no longer in force.
 
-        The database hears of another status at once, and of progress twice a second; else the leader remembers it.
+        The leader remembers it. Another status or progress is stored twice a second: short tasks end before.
         """
         status = executing.status if executing.status in _WORKING else Status.RUNNING
-        progress = results.cut(executing.progress, 200)
-        turned = (status, executing.waiting) != (held.status, held.waiting)
-        news = (status, progress) != (held.status, held.progress)
-        self.assigner.beat(held)
-        if not turned and (not news or clock.monotonic() - self._beats.get(held.claim, -FRESH) < FRESH):
+        working = Working(status.value, results.cut(executing.progress, 200), executing.waiting)
+        beats, now = self.assigner.beat(hand_out, working), clock.monotonic()
+        if working == beats.stored or now - beats.since < FRESH:
             return True
-        written = clock.monotonic()
-        fields: TaskDocument = {"status": status.value, "progress": progress, "waiting": executing.waiting}
-        update: Bson = {"$set": fields, "$inc": {"heartbeat": 1, "version": int(news)}}
-        done = await self._tasks.update_one(claim_filter(held), update)
-        if len(self._beats) >= _BEATS:
-            self._beats.clear()
-        self._beats[held.claim] = written
+        news = working[:2] != beats.stored[:2]
+        beats.stored, beats.since = working, now
+        update: Bson = {"$set": working._asdict(), "$inc": {"heartbeat": 1, "version": int(news)}}
+        done = await self._tasks.update_one(claim_filter(hand_out), update)
         if not done.matched_count:
             return False
+        version = hand_out.version + int(news)
         self.assigner.note(
-            dataclasses.replace(
-                held, status=status.value, progress=progress, waiting=executing.waiting, heartbeat=held.heartbeat + 1
-            )
+            dataclasses.replace(hand_out, **working._asdict(), heartbeat=hand_out.heartbeat + 1, version=version)
         )
         if news:
-            self._hub.changed(held.id)
+            self._hub.changed(hand_out.id, version)
         return True
 
-    async def complete(self, held: HandOut, completed: Completed) -> bool:
+    async def complete(self, hand_out: HandOut, completed: Completed) -> bool:
         """Commit a verdict; True when it is committed now, False when nothing matched (ask `settled` then)."""
         verdict = completed.verdict.value if completed.verdict is not None else None
         result = await aside(len(completed.result.tests), lambda: results.fit(completed.result))
         blob = completed.result.stdout_blob
         # Runs of rejudgings are the judges' own.
-        more = 0 if is_rejudge(RANKS[held.priority]) else await self.usage.weigh(result, [blob] if blob else [])
+        more = 0 if is_rejudge(RANKS[hand_out.priority]) else await self.usage.weigh(result, [blob] if blob else [])
         end: TaskDocument = {
             "status": completed.status.value,
             "verdict": verdict,
-            "judged_by": held.executor,
+            "judged_by": hand_out.executor,
             "result": result,
         }
-        entry = _history_entry(held, f"judged: {verdict}")
-        after = await self._finish(claim_filter(held), held, end, entry, blob=blob, more=more)
+        entry = _history_entry(hand_out, f"judged: {verdict}")
+        after = await self._finish(claim_filter(hand_out), hand_out, end, entry, blob=blob, more=more)
         if after is None:
             return False
         COMPLETED.labels(verdict).inc()
         log.info(
-            "task %s is %s on %s (attempt %d), trace %s", *(held.id, verdict, held.executor, held.attempt, held.trace)
+            "task %s is %s on %s (attempt %d), trace %s",
+            *(hand_out.id, verdict, hand_out.executor, hand_out.attempt, hand_out.trace),
         )
         return True
 
@@ -278,49 +270,49 @@ class Tasks:
         doc = await self._db.latest(
             self._tasks, {"_id": ObjectId(completed.id)}, {"done": 1, "judged_by": 1, "attempt": 1, "claim": 1}
         )
-        mine = (True, executor, completed.attempt, completed.claim)
-        return doc is not None and (doc["done"], doc["judged_by"], doc["attempt"], doc["claim"]) == mine
+        expected = (True, executor, completed.attempt, completed.claim)
+        return doc is not None and (doc["done"], doc["judged_by"], doc["attempt"], doc["claim"]) == expected
 
     async def give_back(
-        self, held: HandOut, why: Why, reason: str, *, penalty: int = FULL_PENALTY, silent: bool = False
+        self, hand_out: HandOut, why: Why, reason: str, *, penalty: int = FULL_PENALTY, silent: bool = False
     ) -> bool:
         """Return a hand-out to the head of the queue, or end the task when its attempts are used up.
 
         `why` is the metric's label, `reason` the sentence kept in the history, `penalty` what it counts against the
-        cap (order.FULL_PENALTY …). With `silent` only if no heartbeat has come since `held` was read. False when it
+        cap (order.FULL_PENALTY …). With `silent` only if no heartbeat has come since `hand_out` was read. False when it
         was no longer in force.
         """
-        same: Bson = claim_filter(held) | ({"heartbeat": held.heartbeat} if silent else {})
-        total = held.penalty + penalty
-        entry = _history_entry(held, reason)
+        same: Bson = claim_filter(hand_out) | ({"heartbeat": hand_out.heartbeat} if silent else {})
+        total = hand_out.penalty + penalty
+        entry = _history_entry(hand_out, reason)
         if total >= FULL_PENALTY * self._attempts:
-            given = await self._give_up(same, held, entry, total)
+            changed = await self._give_up(same, hand_out, entry, total)
         else:
-            given = await self._return(same, held, entry, total, failed=penalty == FULL_PENALTY)
-        if given:
+            changed = await self._return(same, hand_out, entry, total, failed=penalty == FULL_PENALTY)
+        if changed:
             GIVEN.labels(why).inc()
-        return given
+        return changed
 
-    async def _give_up(self, same: Bson, held: HandOut, entry: HistoryEntry, penalty: int) -> bool:
+    async def _give_up(self, same: Bson, hand_out: HandOut, entry: HistoryEntry, penalty: int) -> bool:
         """End a task that no executor could finish."""
-        result = results.gave_up([*held.history, entry])
+        result = results.gave_up([*hand_out.history, entry])
         end: TaskDocument = {
             "status": Verdict.JE.about.status.value,
             "verdict": Verdict.JE.value,
-            "judged_by": held.executor,
+            "judged_by": hand_out.executor,
             "result": result,
             "penalty": penalty,
         }
-        if await self._finish(same, held, end, entry) is None:
+        if await self._finish(same, hand_out, end, entry) is None:
             return False
         COMPLETED.labels("JE").inc()
-        log.error("task %s is given up, trace %s: %s", held.id, held.trace, result["reason"])
+        log.error("task %s is given up, trace %s: %s", hand_out.id, hand_out.trace, result["reason"])
         return True
 
-    async def _return(self, same: Bson, held: HandOut, entry: HistoryEntry, penalty: int, *, failed: bool) -> bool:
+    async def _return(self, same: Bson, hand_out: HandOut, entry: HistoryEntry, penalty: int, *, failed: bool) -> bool:
         """Put a task back into the queue; `failed` says that its executor has failed it."""
-        failers = sorted({*held.failed, held.executor} if failed else held.failed)
-        rank = back_rank(held.priority)
+        failers = sorted({*hand_out.failed, hand_out.executor} if failed else hand_out.failed)
+        rank = back_rank(hand_out.priority)
         fields: TaskDocument = {
             "status": Status.RETRYING.value,
             "waits": WAITS,
@@ -344,14 +336,14 @@ class Tasks:
         )
         if after is None:
             return False
-        self.assigner.forget(held)
-        if not self.replica.returned(held.id, failers, after["version"]):
-            await self.replica.refresh(held.id)
+        self.assigner.forget(hand_out)
+        if not self.replica.returned(hand_out.id, failers, after["version"]):
+            await self.replica.refresh(hand_out.id)
         log.warning(
             "task %s given back by %s (attempt %d), trace %s: %s",
-            *(held.id, held.executor, held.attempt, held.trace, entry["reason"]),
+            *(hand_out.id, hand_out.executor, hand_out.attempt, hand_out.trace, entry["reason"]),
         )
-        self._hub.changed(held.id)
+        self._hub.changed(hand_out.id)
         return True
 
     async def _end_unreadable(self, task: ObjectId, exc: Exception) -> None:
@@ -377,7 +369,7 @@ class Tasks:
         self.replica.ended(task)
         if done.matched_count:
             COMPLETED.labels("JE").inc()
-            self._hub.changed(task)
+            self._hub.changed(task, done=True)
             log.error("task %s is ended, its document cannot be read: %s", task, exc)
 
     # --- both --------------------------------------------------------------------------------------------------
@@ -385,7 +377,7 @@ class Tasks:
     async def _finish(
         self,
         same: Bson,
-        held: HandOut,
+        hand_out: HandOut,
         end: TaskDocument,
         entry: HistoryEntry | None = None,
         *,
@@ -394,7 +386,7 @@ class Tasks:
         whole: bool = False,
         counted: bool = True,
     ) -> TaskDocument | None:
-        """Compare-and-set to an end; the document after it (its version, unless `whole`), None when nothing matched.
+        """Compare-and-set to an end; the document after it (its id, unless `whole`), None when nothing matched.
 
         `more` are the bytes that its result takes; what was reserved for it is given back, to its user if `counted`.
         """
@@ -405,9 +397,9 @@ class Tasks:
             "executor": None,
             "progress": "",
             # Two judicators' clocks may differ: a figure to look at, never below zero, in no decision.
-            "latency": max(0.0, (now - held.created).total_seconds()),
+            "latency": max(0.0, (now - hand_out.created).total_seconds()),
         }
-        added = more - held.reserved
+        added = more - hand_out.reserved
         update: Bson = {
             "$set": fields,
             # By the database's clock: retention deletes by it, and a judicator's own may be days behind.
@@ -419,15 +411,17 @@ class Tasks:
         }
         after = await (self._cancellations if whole else self._ends).write(same, update)
         if after is not None:
-            self.assigner.forget(held)
-            self.replica.ended(after["_id"])
-            self._hub.changed(after["_id"], after["version"], done=True)
+            self.assigner.forget(hand_out)
+            self.replica.ended(hand_out.id)
+            self._hub.changed(hand_out.id, hand_out.version + 1, done=True)
             if "verdict" in end:
-                self.counts.ended(str(end["verdict"]), fields["latency"] or 0.0, rerun=is_rejudge(RANKS[held.priority]))
-            spans.ended(held, end)
+                self.counts.ended(
+                    str(end["verdict"]), fields["latency"] or 0.0, rerun=is_rejudge(RANKS[hand_out.priority])
+                )
+            spans.ended(hand_out, end)
             failpoint.hit("task-ended")
             if counted:
-                self.usage.later(held.user, added)
+                self.usage.later(hand_out.user, added)
         return after
 
     async def remove_finished(self, before: Any, count: int) -> int:
@@ -452,13 +446,19 @@ def too_many(user: str, cap: int) -> LimitError:
     )
 
 
-def claim_filter(held: HandOut) -> Bson:
+def claim_filter(hand_out: HandOut) -> Bson:
     """The filter of rule 2: this hand-out, still in force."""
-    return {"_id": held.id, "done": False, "executor": held.executor, "attempt": held.attempt, "claim": held.claim}
+    return {
+        "_id": hand_out.id,
+        "done": False,
+        "executor": hand_out.executor,
+        "attempt": hand_out.attempt,
+        "claim": hand_out.claim,
+    }
 
 
-def _history_entry(held: HandOut, reason: str) -> HistoryEntry:
-    return {"attempt": held.attempt, "executor": held.executor, "reason": results.cut(reason, 1000)}
+def _history_entry(hand_out: HandOut, reason: str) -> HistoryEntry:
+    return {"attempt": hand_out.attempt, "executor": hand_out.executor, "reason": results.cut(reason, 1000)}
 
 
 def _remember(entry: HistoryEntry) -> Bson:

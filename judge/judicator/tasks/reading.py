@@ -66,12 +66,12 @@ class TaskReader:
     async def several(self, request: TasksRequest) -> TasksReply:
         """Several tasks in the order of the question, as far as room and time go."""
         reply, room, deadline = TasksReply(tasks=[]), request.room, clock.Deadline(_SEVERAL)
-        for place, one in enumerate(request.ids):
+        for place, task_id in enumerate(request.ids):
             if (room <= 0 or deadline.over) and place:
                 reply.left = request.ids[place:]
                 break
             with contextlib.suppress(NotFoundError):
-                task = forms.to_task(await self.get(ObjectId(one)))
+                task = forms.to_task(await self.get(ObjectId(task_id)))
                 if request.user is None or (task.submission.user == request.user and task.rerun_of is None):
                     room -= len(task.model_dump_json())
                     reply.tasks.append(task)
@@ -92,10 +92,10 @@ class TaskReader:
         now = await verdicts.generation(self._db)
         for _ in range(_LOOKS):
             query = search_query(request, now.folding)
-            found = self._tasks.find(query, forms.BRIEF, sort=[("_id", -1)], skip=request.skip, limit=request.limit)
+            cursor = self._tasks.find(query, forms.BRIEF, sort=[("_id", -1)], skip=request.skip, limit=request.limit)
             try:
                 with pymongo.timeout(_PATIENCE):
-                    docs = [verdicts.current(doc, now.folding) async for doc in found]
+                    docs = [verdicts.current(doc, now.folding) async for doc in cursor]
             except (ExecutionTimeout, NetworkTimeout):  # the second when the database is late in saying so
                 raise UsageError(
                     f"this search has looked for {_PATIENCE:g} s and not found {request.limit} submissions that "

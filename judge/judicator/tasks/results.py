@@ -73,5 +73,5 @@ def flaw(completed: Completed) -> str | None:
 
 def gave_up(history: Iterable[HistoryEntry]) -> Dumped:
     """The result of a task that no executor could finish: the evidence as one text."""
-    told = "; ".join(f"attempt {entry['attempt']} on {entry['executor']}: {entry['reason']}" for entry in history)
-    return Result(reason=cut(f"given up: {told}", TEXT_BYTES)).model_dump(mode="json")
+    attempts = "; ".join(f"attempt {entry['attempt']} on {entry['executor']}: {entry['reason']}" for entry in history)
+    return Result(reason=cut(f"given up: {attempts}", TEXT_BYTES)).model_dump(mode="json")

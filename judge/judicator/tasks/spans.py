@@ -26,21 +26,21 @@ def queued(doc: TaskDocument, begin: int) -> None:
     )
 
 
-def ended(held: HandOut, end: TaskDocument) -> None:
+def ended(hand_out: HandOut, end: TaskDocument) -> None:
     """A task has come to its end: the time from when it was handed in. A run of a rejudging nobody has handed in."""
     if not tracing.enabled():
         return
-    task = str(held.id)
-    rerun = is_rejudge(RANKS[held.priority])
+    task = str(hand_out.id)
+    rerun = is_rejudge(RANKS[hand_out.priority])
     tracing.emit(
         "judge",
-        held.trace,
-        tracing.span_number(held.trace, task, "judge"),
-        int(held.created.timestamp() * 1e9),
-        parent=None if rerun else tracing.span_number(held.trace, task, "add"),
+        hand_out.trace,
+        tracing.span_number(hand_out.trace, task, "judge"),
+        int(hand_out.created.timestamp() * 1e9),
+        parent=None if rerun else tracing.span_number(hand_out.trace, task, "add"),
         submission=task,
-        executor=held.executor or None,
-        attempt=held.attempt,
+        executor=hand_out.executor or None,
+        attempt=hand_out.attempt,
         status=end["status"],
         verdict=end.get("verdict"),
         failed=end["status"] == "internal_error",

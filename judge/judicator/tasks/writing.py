@@ -1,7 +1,8 @@
 """Compare-and-sets on tasks, written in bulk: those that come while one bulk is under way go into the next.
 
 A compare-and-set that comes alone is one command. The driver says how many of a bulk matched, and not which. So each
-sets the field `write` to an id of its own, and the tasks are read afterwards: two commands, however many tasks.
+sets the field `write` to an id of its own, and the tasks are read afterwards if not all matched, or if they are to be
+read anyway: two commands at most, however many tasks.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ class CompareAndSet(NamedTuple):
 class BulkWriter:
     """Writes compare-and-sets on tasks; for one event loop."""
 
-    def __init__(self, database: Database, fields: Sequence[str] | None = None) -> None:
-        """`fields` of each task are returned; None: all."""
+    def __init__(self, database: Database, *, whole: bool) -> None:
+        """With `whole` the documents after the changes are returned, else no more than their ids."""
         self._db = database
         self._tasks = database.tasks
-        self._projection = None if fields is None else dict.fromkeys(fields, 1)
+        self._whole = whole
         self._changes: Gathering[CompareAndSet, TaskDocument | None] = Gathering(self._write, _MOST)
 
     async def write(self, match: Bson, update: Bson) -> TaskDocument | None:
@@ -45,8 +46,9 @@ class BulkWriter:
         return await self._changes.ask(CompareAndSet(match, update))
 
     async def _write(self, changes: Sequence[CompareAndSet]) -> Sequence[TaskDocument | Exception | None]:
-        if len(changes) <= 2:  # a bulk is two commands
+        if len(changes) <= (2 if self._whole else 1):  # a bulk whose documents are read is two commands
             return await asyncio.gather(*(self._write_alone(change) for change in changes))
+        ids = [change.match["_id"] for change in changes]
         writes = [ObjectId() for _ in changes]
         operations = [
             UpdateOne(match, {**update, "$set": {**update["$set"], "write": write}})
@@ -54,11 +56,12 @@ class BulkWriter:
         ]
         failed: list[Exception | None] = [None] * len(changes)
         try:
-            await self._tasks.bulk_write(operations, ordered=False)
+            result = await self._tasks.bulk_write(operations, ordered=False)
+            if not self._whole and result.matched_count == len(changes):
+                return [{"_id": task} for task in ids]
         except BulkWriteError as exc:
             failed = one_by_one(len(changes), exc)
-        ids = [change.match["_id"] for change in changes]
-        projection = None if self._projection is None else {**self._projection, "write": 1}
+        projection = None if self._whole else {"write": 1}
         docs = {doc["_id"]: doc async for doc in self._tasks.find({"_id": {"$in": ids}}, projection)}
         answers: list[TaskDocument | Exception | None] = []
         for task, write, error in zip(ids, writes, failed, strict=True):
@@ -71,8 +74,10 @@ class BulkWriter:
 
     async def _write_alone(self, change: CompareAndSet) -> TaskDocument | Exception | None:
         try:
-            return await self._tasks.find_one_and_update(
-                change.match, change.update, self._projection, return_document=ReturnDocument.AFTER
-            )
+            if self._whole:
+                return await self._tasks.find_one_and_update(*change, return_document=ReturnDocument.AFTER)
+            # Not find_one_and_update: mongod keeps a copy of the document that it returns.
+            result = await self._tasks.update_one(*change)
+            return {"_id": change.match["_id"]} if result.matched_count else None
         except PyMongoError as exc:
             return exc

@@ -40,18 +40,18 @@ def judged(stdout: bytes, stderr: bytes, *, scoring: bool) -> ValidatorResult:
     """The finding of a manager that ended well. Where submissions get no score, only an outcome of 1 is right."""
     first = stdout[:_LINE_BYTES].strip().partition(b"\n")[0].strip()
     value = number(first)
-    said = spoken(stderr)
+    message = spoken(stderr)
     if value is None or value < 0 or not math.isfinite(value):
-        shown = truncation.clip(truncation.text(first[:80]), 80)
+        excerpt = truncation.clip(truncation.text(first[:80]), 80)
         fault = "the first line that the manager prints is not its outcome, a number from 0 on"
-        return ValidatorResult(accepted=False, fault=fault, message=f"printed '{shown}'; {said}")
+        return ValidatorResult(accepted=False, fault=fault, message=f"printed '{excerpt}'; {message}")
     accepted = value > 0 if scoring else value >= 1
     beyond = value > 1
     return ValidatorResult(
         accepted=accepted,
-        rejection=said or "the manager says no",
-        message=said,
-        feedback=said,
+        rejection=message or "the manager says no",
+        message=message,
+        feedback=message,
         score=value if accepted and beyond else None,
         multiplier=value if accepted and not beyond else None,
     )
@@ -97,6 +97,6 @@ class Manager:
             return None
         failed = run_fault(outcome, self.limits.model_copy(update={"wall": math.inf}))
         if failed is not None:
-            said = spoken(outcome.read_stderr(_LINE_BYTES))
-            return ValidatorResult(accepted=False, fault=f"the manager failed: {failed.reason}", message=said)
+            message = spoken(outcome.read_stderr(_LINE_BYTES))
+            return ValidatorResult(accepted=False, fault=f"the manager failed: {failed.reason}", message=message)
         return judged(outcome.read_stdout(_LINE_BYTES), outcome.read_stderr(_LINE_BYTES), scoring=scoring)

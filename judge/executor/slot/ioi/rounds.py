@@ -54,22 +54,22 @@ class Processes:
             self._fill(None)
             return self._boxes
         with self._run(self._boxes[0], builds.packing()) as outcome:
-            built = builds.packed(outcome)
-        if built is None:
+            archive = builds.packed(outcome)
+        if archive is None:
             raise UnfitError("what was built is too big to be run as several processes")
         try:
-            self._fill(built)
+            self._fill(archive)
         finally:
-            os.close(built)
+            os.close(archive)
         return self._boxes
 
-    def _fill(self, built: int | None) -> None:
+    def _fill(self, archive: int | None) -> None:
         """Take the other sandboxes, with what was built in them, or else the files."""
         while len(self._boxes) < self._count:
             box = self._take()
             self._boxes.append(box)
-            if built is not None:
-                failed = builds.unpack(functools.partial(self._run, box), built)
+            if archive is not None:
+                failed = builds.unpack(functools.partial(self._run, box), archive)
                 if failed:
                     raise UsageError(f"what was built cannot be unpacked: {failed}")
             else:
@@ -160,9 +160,9 @@ class Rounds:
         `beside` is what others than these used.
         """
         own = outcomes[number].cpu if number is not None else 0.0
-        others = beside + sum(outcome.cpu for outcome in outcomes) - own
+        other_cpu = beside + sum(outcome.cpu for outcome in outcomes) - own
         limits = self.program.limits
-        return limits.model_copy(update={"wall": limits.wall_seconds + others})
+        return limits.model_copy(update={"wall": limits.wall_seconds + other_cpu})
 
     def _failed(self, outcomes: Sequence[RunOutcome], beside: float = 0.0) -> list[int]:
         """The processes that did wrong by themselves."""
@@ -186,12 +186,15 @@ class Rounds:
         commands = [replace(command, argv=[*command.argv, str(step), path_of(0)]) for step in (0, 1)]
         actors = [Actor(boxes[0], replace(commands[0], stdin=stdin)), Actor(boxes[1], commands[1])]
         outcomes = self.meet(
-            actors, [Link(0, 1)], lambda _, ended, __: self._ended_badly(ended), self._extra(command, left)
+            actors,
+            [Link(0, 1)],
+            lambda _, outcome_of_step, __: self._ended_badly(outcome_of_step),
+            self._extra(command, left),
         )
         failed = next(iter(self._failed(outcomes)), None)
         limits = self._limits(outcomes, failed)
-        one = merged(outcomes, 1 if failed is None else failed)
-        return Round(one, limits, run_fault(one, limits, heap_full=self.program.heap_full(one)))
+        outcome = merged(outcomes, 1 if failed is None else failed)
+        return Round(outcome, limits, run_fault(outcome, limits, heap_full=self.program.heap_full(outcome)))
 
     def _process(self, command: Command, number: int) -> Command:
         """One of the processes, which has the names of its two pipes in the other order than the manager."""
@@ -209,8 +212,8 @@ class Rounds:
             raise UsageError("the problem's task needs a manager, and has none")
         wall = manager.limits.wall_seconds + count * command.enforced.wall_seconds + _LATER
         data = source if isinstance(source, bytes) else source.read_bytes()
-        asked = manager.call(data, stdin, count, min(_MOST, wall, max(left, 0.01)))
-        actors = [Actor(manager.box(), asked, counted=False)]
+        manager_command = manager.call(data, stdin, count, min(_MOST, wall, max(left, 0.01)))
+        actors = [Actor(manager.box(), manager_command, counted=False)]
         actors += [Actor(box, self._process(command, number)) for number, box in enumerate(self.processes.boxes())]
         order = -1 if self.task.writes_first else 1
         pairs = ((Link(number, 0, held=True), Link(0, number)) for number in range(1, count + 1))
@@ -224,21 +227,21 @@ class Rounds:
             return self._over(number, outcome)
 
         outcomes = self.meet(actors, links, over, self._extra(command, left))
-        with outcomes[0] as said:
-            heard = manager.found(said, scoring=self.scoring)
-        return self._ruled(outcomes[1:], heard, said, forsaken)
+        with outcomes[0] as manager_outcome:
+            opinion = manager.found(manager_outcome, scoring=self.scoring)
+        return self._ruled(outcomes[1:], opinion, manager_outcome, forsaken)
 
     def _over(self, number: int, outcome: RunOutcome) -> bool:
         """Says whether an end settles the matter: a process that did wrong, or a manager that does not say yes."""
         if number > 0:
             return self._ended_badly(outcome)
-        heard = self.manager.found(outcome, scoring=self.scoring) if self.manager is not None else None
-        return heard is None or not heard.accepted
+        opinion = self.manager.found(outcome, scoring=self.scoring) if self.manager is not None else None
+        return opinion is None or not opinion.accepted
 
     def _ruled(
         self,
         processes: Sequence[RunOutcome],
-        heard: ValidatorResult | None,
+        opinion: ValidatorResult | None,
         manager: RunOutcome,
         forsaken: Collection[int],
     ) -> Round:
@@ -251,18 +254,20 @@ class Rounds:
         failed = self._failed(processes, manager.cpu)
         first = min(failed, key=lambda number: processes[number].ended, default=None)
         limits = self._limits(processes, first, manager.cpu)
-        shown = first
-        if shown is None:
-            shown = next((number for number, one in enumerate(processes) if Killed.CANCELLED not in one.killed), 0)
-        before = heard is not None and (manager.ended < processes[shown].ended or shown in forsaken)
-        one = merged(processes, shown)
-        if heard is None or (heard.fault and first is not None and not manager.ended < processes[first].ended):
-            heard, before = ValidatorResult(accepted=True), False
-        checked = heard.checked(first=before)
-        ruling = run_verdict(one, limits, checked, heap_full=self.program.heap_full(one))
+        index = first
+        if index is None:
+            index = next(
+                (number for number, outcome in enumerate(processes) if Killed.CANCELLED not in outcome.killed), 0
+            )
+        before = opinion is not None and (manager.ended < processes[index].ended or index in forsaken)
+        outcome = merged(processes, index)
+        if opinion is None or (opinion.fault and first is not None and not manager.ended < processes[first].ended):
+            opinion, before = ValidatorResult(accepted=True), False
+        checked = opinion.checked(first=before)
+        ruling = run_verdict(outcome, limits, checked, heap_full=self.program.heap_full(outcome))
         if ruling.verdict is not Verdict.AC:
-            heard = replace(heard, score=None, multiplier=None)
-        return Round(one, limits, ruling, heard)
+            opinion = replace(opinion, score=None, multiplier=None)
+        return Round(outcome, limits, ruling, opinion)
 
 
 def merged(outcomes: Sequence[RunOutcome], number: int) -> RunOutcome:
@@ -271,15 +276,15 @@ def merged(outcomes: Sequence[RunOutcome], number: int) -> RunOutcome:
     CPU time is that of all, memory that of the largest, wall time that of the one when it was ended badly, else the
     longest. The others' outputs are closed.
     """
-    shown = outcomes[number]
+    main = outcomes[number]
     for outcome in outcomes:
-        if outcome is not shown:
+        if outcome is not main:
             outcome.close()
-    alone = shown.killed or shown.signal is not None or shown.exit_code != 0
+    alone = main.killed or main.signal is not None or main.exit_code != 0
     return replace(
-        shown,
+        main,
         cpu=sum(outcome.cpu for outcome in outcomes),
-        wall=shown.wall if alone else max(outcome.wall for outcome in outcomes),
+        wall=main.wall if alone else max(outcome.wall for outcome in outcomes),
         memory=max(outcome.memory for outcome in outcomes),
         processes=sum(outcome.processes for outcome in outcomes),
     )

@@ -68,11 +68,11 @@ class BuiltProgram:
         """The sandbox with the program built in it; BuildError when it does not compile."""
         if self._box is None:
             box = self._box = self._workshop.take()
-            kept, key = self._workshop.kept, builds.key_of(self.program)
-            data = kept.load(key)
+            store, key = self._workshop.kept, builds.key_of(self.program)
+            data = store.load(key)
             if data is None and self.program.compile is not None:
-                with kept.building(key, self._workshop.wait):
-                    data = kept.load(key)
+                with store.building(key, self._workshop.wait):
+                    data = store.load(key)
                     if data is None:
                         self._build(box, key)
                         return box

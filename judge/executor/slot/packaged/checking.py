@@ -31,17 +31,19 @@ class Checking:
         attempt, result = self._attempt, self._result
         limits = attempt.limits()
         programs = manifest.answer_validators if self._answers else manifest.input_validators
-        runnable = [one for one in programs if is_program(one)]
+        runnable = [description for description in programs if is_program(description)]
         what = "the answer validator" if self._answers else "the input validator"
         workshop = attempt.workshop(limits)
 
         def validator(program: ProblemProgram) -> DataValidator:
-            built = BuiltProgram(f"{what} '{program.name}'", attempt.packaged(program, limits), workshop)
-            return DataValidator(program.name, built)
+            built_program = BuiltProgram(f"{what} '{program.name}'", attempt.packaged(program, limits), workshop)
+            return DataValidator(program.name, built_program)
 
         asks = self._answers and not manifest.traits.needs_validator
         judges = attempt.judges(limits) if asks else None
-        check = DataCheck([validator(one) for one in runnable], judges, attempt.left, answers=self._answers)
+        check = DataCheck(
+            [validator(description) for description in runnable], judges, attempt.left, answers=self._answers
+        )
         with contextlib.closing(check):
             try:
                 if self._answers:
@@ -50,7 +52,9 @@ class Checking:
             except BuildError as exc:
                 result.tests = []
                 return judge_error(str(exc))
-        result.reason = self._not_run([one for one in programs if not is_program(one)], ran=bool(runnable or asks))
+        result.reason = self._not_run(
+            [description for description in programs if not is_program(description)], ran=bool(runnable or asks)
+        )
         failing = next((test for test in result.tests if test.reason), None)
         if failing is None:
             return checked_verdict(Validated(accepted=True))._replace(reason=result.reason)
@@ -60,13 +64,21 @@ class Checking:
     def _build(self, manifest: ProblemManifest, limits: JobLimits, *, validators: bool) -> None:
         """Build what only judges submissions, so that a package whose manager does not compile is known as such."""
         attempt = self._attempt
-        named = [(f"the output validator '{one.name}'", one) for one in manifest.validators if validators]
+        programs = [
+            (f"the output validator '{description.name}'", description)
+            for description in manifest.validators
+            if validators
+        ]
         manager = manifest.task.manager if manifest.task is not None else None
-        named += [(what, one) for what, one in (("the manager", manager), ("the grader", manifest.grader)) if one]
+        programs += [
+            (what, description)
+            for what, description in (("the manager", manager), ("the grader", manifest.grader))
+            if description
+        ]
         workshop = attempt.workshop(limits)
-        for what, program in named:
-            with contextlib.closing(BuiltProgram(what, attempt.packaged(program, limits), workshop)) as built:
-                built.box()
+        for what, program in programs:
+            with contextlib.closing(BuiltProgram(what, attempt.packaged(program, limits), workshop)) as built_program:
+                built_program.box()
 
     def _tests(self, check: DataCheck, manifest: ProblemManifest) -> None:
         attempt, budget, begin = self._attempt, truncation.OutputBudget(), clock.monotonic()
@@ -74,14 +86,14 @@ class Checking:
         todo = [case for case in cases(attempt.job) if case.name in tests]
         for done, case in enumerate(todo):
             attempt.teller.tests(done, len(todo), begin)
-            found = check.test(tests[case.name], case)
-            budget.trim(found)
-            self._result.tests.append(found)
+            result = check.test(tests[case.name], case)
+            budget.trim(result)
+            self._result.tests.append(result)
 
     def _not_run(self, descriptions: list[ProblemProgram], *, ran: bool) -> str:
         """A sentence about validators that were not asked; empty when all were."""
         if descriptions:
-            names = ", ".join(Path(one.main).name for one in descriptions)
+            names = ", ".join(Path(program.main).name for program in descriptions)
             return f"not run here, since they are no programs: {names}"
         if ran:
             return ""

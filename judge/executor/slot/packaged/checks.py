@@ -38,10 +38,10 @@ def is_program(program: ProblemProgram) -> bool:
 class DataValidator:
     """One input or answer validator of a package."""
 
-    def __init__(self, name: str, built: BuiltProgram) -> None:
+    def __init__(self, name: str, program: BuiltProgram) -> None:
         """`name` is the program's."""
         self.name = name
-        self._built = built
+        self._built = program
 
     def close(self) -> None:
         """End the sandbox."""
@@ -86,8 +86,10 @@ class DataValidator:
         fault = run_fault(outcome, self._built.limits)
         ending = fault.reason if fault is not None else "ended with exit code 0"
         parts = (outcome.read_stderr(MESSAGE_BYTES), outcome.read_stdout(MESSAGE_BYTES))
-        said = "\n".join(text for data in parts if (text := truncation.text(data).strip()))
-        return ValidatorResult(accepted=False, message=said, rejection=f"{self._built.what} does not accept: {ending}")
+        message = "\n".join(text for data in parts if (text := truncation.text(data).strip()))
+        return ValidatorResult(
+            accepted=False, message=message, rejection=f"{self._built.what} does not accept: {ending}"
+        )
 
 
 class DataCheck:
@@ -104,21 +106,25 @@ class DataCheck:
 
     def close(self) -> None:
         """End all sandboxes."""
-        for one in self._validators:
-            one.close()
+        for validator in self._validators:
+            validator.close()
         if self._judges is not None:
             self._judges.close()
 
     def test(self, test: ProblemTest, case: Case) -> TestResult:
         """The first validator that does not accept decides; BuildError when one does not compile."""
-        for found in self._asked(test, case):
-            if not found.accepted:
-                return judged_alone(replace(case, public=True), found)[0]
+        for opinion in self._asked(test, case):
+            if not opinion.accepted:
+                return judged_alone(replace(case, public=True), opinion)[0]
         return judged_alone(case, ValidatorResult(accepted=True))[0]
 
     def _asked(self, test: ProblemTest, case: Case) -> Iterator[ValidatorResult]:
-        for one in self._validators:
-            yield one.check_answer(case, self._left) if self._answers else one.check_input(test, case, self._left)
+        for validator in self._validators:
+            yield (
+                validator.check_answer(case, self._left)
+                if self._answers
+                else validator.check_input(test, case, self._left)
+            )
         if self._judges is not None:
             yield self._judged(case)
 
@@ -131,10 +137,10 @@ class DataCheck:
             return ValidatorResult(checked.accepted, checked.fault, message)
         source = truncation.sealed(answer or b"")
         try:
-            found = validator.check(
+            opinion = validator.check(
                 Question(case.input, answer or b"", case.flags), source, first=True, left=self._left
             )
         finally:
             os.close(source)
-        with contextlib.closing(found):
-            return replace(found, next_input=None, rejection="the output validator does not accept the answer")
+        with contextlib.closing(opinion):
+            return replace(opinion, next_input=None, rejection="the output validator does not accept the answer")

@@ -61,9 +61,9 @@ class ValidatorResult:
 class Feedback:
     """The feedback directory of one built validator."""
 
-    def __init__(self, built: BuiltProgram) -> None:
-        """`built` has run with `/box/feedback/` as its feedback directory."""
-        self._built = built
+    def __init__(self, program: BuiltProgram) -> None:
+        """`program` has run with `/box/feedback/` as its feedback directory."""
+        self._built = program
 
     def result(self, outcome: RunOutcome, rejection: str) -> ValidatorResult:
         """The finding, by the validator's end and the files that it left; `rejection` is the reason when it rejects."""
@@ -73,8 +73,8 @@ class Feedback:
         fault = validator_fault(outcome, self._built.limits, what)
         if fault:
             # A validator's words as it dies are for judges, as they might quote secrets: contestants see the reason.
-            said = "\n".join(filter(None, [message, first_line(outcome)]))
-            return ValidatorResult(accepted=False, fault=fault, message=said, feedback=feedback)
+            message_text = "\n".join(filter(None, [message, first_line(outcome)]))
+            return ValidatorResult(accepted=False, fault=fault, message=message_text, feedback=feedback)
         rejected = outcome.exit_code == REJECTED
         next_input = None
         try:
@@ -82,8 +82,8 @@ class Feedback:
             multiplier = self._number("score_multiplier.txt", most=1.0)
             next_input = self._next_input()
         except FeedbackError as exc:
-            said = "\n".join(filter(None, [message, exc.quoted]))
-            return ValidatorResult(accepted=False, fault=str(exc), message=said, feedback=feedback)
+            message_text = "\n".join(filter(None, [message, exc.quoted]))
+            return ValidatorResult(accepted=False, fault=str(exc), message=message_text, feedback=feedback)
         if rejected and next_input is not None:
             os.close(next_input)
             fault = f"{what} rejects the output and asks for another pass"
@@ -118,8 +118,8 @@ class Feedback:
             return None
         value = number(data.strip()) if len(data) <= _SCORE_BYTES else None
         if value is None or (most is not None and not 0 <= value <= most):
-            wanted = "one number" if most is None else f"one number from 0 to {decimal(most)}"
-            msg = f"{self._built.what}'s {name} is not {wanted}"
+            expected = "one number" if most is None else f"one number from 0 to {decimal(most)}"
+            msg = f"{self._built.what}'s {name} is not {expected}"
             raise FeedbackError(msg, f"{name}: '{truncation.clip(truncation.text(data[:80]), 80)}'")
         return value
 

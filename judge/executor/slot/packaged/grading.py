@@ -42,10 +42,10 @@ class Grader:
     def grade(self, group: LegacyGroup, results: Sequence[tuple[Verdict, float]]) -> tuple[Verdict, float]:
         """The grader's result for a folder; PackageError when it is not in the format."""
         lines = "".join(f"{_code(verdict)} {decimal(score, 17)}\n" for verdict, score in results).encode()
-        asked = (tuple(group.flags), lines)
-        if asked not in self._said:
-            self._said[asked] = self._ask(*asked)
-        return self._said[asked]
+        question = (tuple(group.flags), lines)
+        if question not in self._said:
+            self._said[question] = self._ask(*question)
+        return self._said[question]
 
     def _ask(self, flags: Sequence[str], lines: bytes) -> tuple[Verdict, float]:
         program, what = self._built.program, self._built.what
@@ -57,8 +57,8 @@ class Grader:
             with self._built.run(command) as outcome:
                 fault = run_fault(outcome, program.limits)
                 if fault is not None:
-                    said = first_line(outcome)
-                    raise PackageError(f"{what} failed: {fault.reason}" + (f": {said}" if said else ""))
+                    message = first_line(outcome)
+                    raise PackageError(f"{what} failed: {fault.reason}" + (f": {message}" if message else ""))
                 answer = outcome.read_stdout(_ANSWER_BYTES + 1)
         except BuildError as exc:
             raise PackageError(truncation.clip(str(exc), MESSAGE_BYTES)) from None
@@ -66,16 +66,16 @@ class Grader:
             os.close(stdin)
         graded = answered(answer)
         if graded is None:
-            shown = truncation.clip(truncation.text(answer[:80]).strip(), 80)
-            raise PackageError(f"{what} said '{shown}'; it must print one verdict and one number, such as 'AC 40'")
+            excerpt = truncation.clip(truncation.text(answer[:80]).strip(), 80)
+            raise PackageError(f"{what} said '{excerpt}'; it must print one verdict and one number, such as 'AC 40'")
         return graded
 
 
 def answered(output: bytes) -> tuple[Verdict, float] | None:
     """The verdict and the score that a grader has printed; None when it printed something else."""
-    found = _ANSWER.fullmatch(output) if len(output) <= _ANSWER_BYTES else None
-    score = number(found[2]) if found is not None else None
-    return None if found is None or score is None else (_VERDICTS[found[1]], score)
+    match = _ANSWER.fullmatch(output) if len(output) <= _ANSWER_BYTES else None
+    score = number(match[2]) if match is not None else None
+    return None if match is None or score is None else (_VERDICTS[match[1]], score)
 
 
 def _code(verdict: Verdict) -> str:

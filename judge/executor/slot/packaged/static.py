@@ -71,9 +71,9 @@ class StaticValidator:
             cwd=f"/box/{SUBMISSION}",
         )
         with self._built.run(command) as outcome:
-            found = Feedback(self._built).result(outcome, _REJECTION)
-        if found.next_input is not None:
-            found.close()
+            result = Feedback(self._built).result(outcome, _REJECTION)
+        if result.next_input is not None:
+            result.close()
             fault = "the static validator asks for another pass"
-            return ValidatorResult(accepted=False, fault=fault, message=truncation.clip(found.message, 1024))
-        return found
+            return ValidatorResult(accepted=False, fault=fault, message=truncation.clip(result.message, 1024))
+        return result

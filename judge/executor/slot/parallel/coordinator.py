@@ -40,33 +40,33 @@ class Coordinator:
     def until_over(self, wait: Callable[[float], None]) -> None:
         """Run tests that nobody else runs, and note what others found out; `wait` until somebody rings."""
         while not self._schedule.over:
-            taken = self._queue.take(self._wanted())
-            if taken is None:
+            index = self._queue.take(self._wanted())
+            if index is None:
                 wait(LOOK)
             # Helpers ring for a result that makes this slot's test useless, once they see which test that is. A result
             # that was handed in before is collected here.
             self._hear(self._queue.collect())
-            if taken is None or self._schedule.over:
+            if index is None or self._schedule.over:
                 continue
-            if taken in self._wanted():
-                self._run(taken)
+            if index in self._wanted():
+                self._run(index)
             else:
-                self._queue.give_up(taken)
+                self._queue.give_up(index)
 
-    def _run(self, taken: int) -> None:
+    def _run(self, index: int) -> None:
         try:
-            found = self._run_test(self._names[taken])
+            judged = self._run_test(self._names[index])
         except SupersededError:
-            self._queue.give_up(taken)
+            self._queue.give_up(index)
         else:
             self._queue.rest()
-            self._hear([found])
+            self._hear([judged])
 
     def _hear(self, news: Iterable[JudgedTest]) -> None:
         failed = False
-        for found in news:
-            self._note(found)
-            failed = failed or found.test.verdict is not Verdict.AC
+        for judged in news:
+            self._note(judged)
+            failed = failed or judged.test.verdict is not Verdict.AC
         # More than before is wanted when a test passed that had failed near a time limit.
         if failed or not self._said.issuperset(self._wanted()):
             self._say_what_is_wanted()
@@ -75,6 +75,6 @@ class Coordinator:
         return [self._number[name] for name in self._schedule.wanted()]
 
     def _say_what_is_wanted(self) -> None:
-        wanted = self._wanted()
-        self._said = frozenset(wanted)
-        self._queue.want(wanted, stops=self._schedule.stops_at_failure)
+        indexes = self._wanted()
+        self._said = frozenset(indexes)
+        self._queue.want(indexes, stops=self._schedule.stops_at_failure)

@@ -21,12 +21,12 @@ from judge.executor.slot.runner import Cancelled
 log = logging.getLogger(__name__)
 
 
-def help_out(means: Means, wanted: Help) -> Helped:
+def help_out(means: Means, request: Help) -> Helped:
     """Run tests until there are none left, or main calls back; called by the slot process.
 
     Whatever goes wrong only ends the help: the other slot runs those tests.
     """
-    return Helper(means, wanted.job).help(wanted.directory)
+    return Helper(means, request.job).help(request.directory)
 
 
 class Helper:
@@ -56,9 +56,9 @@ class Helper:
         attempt, runner = self._attempt, self._attempt.runner
         limits = attempt.limits()
         program = attempt.program(limits)
-        built = program.compile is not None
-        with attempt.create_files({} if built else program.files) as box, contextlib.ExitStack() as stack:
-            if built:
+        compiled = program.compile is not None
+        with attempt.create_files({} if compiled else program.files) as box, contextlib.ExitStack() as stack:
+            if compiled:
                 with queue.box() as archive:
                     failed = unpack(lambda command: runner.run(box, command), archive)
                 if failed:

@@ -100,11 +100,11 @@ class Schedule:
 
     def _before_failure(self) -> list[str]:
         """The tests before the first one that is known to have failed."""
-        found = []
+        names = []
         for name in self._todo[self._at :]:
             judged = self._known.get(name)
             if judged is None:
-                found.append(name)
+                names.append(name)
             elif judged.verdict is not Verdict.AC:
                 break
-        return found
+        return names

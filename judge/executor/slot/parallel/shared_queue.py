@@ -75,19 +75,19 @@ class _SharedQueue:
         """Let go of everything."""
         self._fds.close()
 
-    def _lock(self, taken: int, index: int) -> bool:
+    def _lock(self, fd: int, index: int) -> bool:
         """Take a test, unless somebody runs it or it is done."""
         try:
-            fcntl.lockf(taken, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, index)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, index)
         except (BlockingIOError, PermissionError):
             return False
         if (self.directory / f"{index}.json").exists():
-            self._unlock(taken, index)
+            self._unlock(fd, index)
             return False
         return True
 
-    def _unlock(self, taken: int, index: int) -> None:
-        fcntl.lockf(taken, fcntl.LOCK_UN, 1, index)
+    def _unlock(self, fd: int, index: int) -> None:
+        fcntl.lockf(fd, fcntl.LOCK_UN, 1, index)
 
     def _write(self, name: str, message: Message) -> None:
         files.replace(self.directory / name, message.model_dump_json(), durable=False)
@@ -132,9 +132,9 @@ class CoordinatorQueue(_SharedQueue):
         """Say which tests are to be run; those that are done may be left in."""
         self._write(_WANTED, WantedTests(wanted=wanted, stops=stops))
 
-    def take(self, wanted: Iterable[int]) -> int | None:
+    def take(self, indexes: Iterable[int]) -> int | None:
         """Take the first test that nobody runs. Results up to now may make it useless, so the caller collects them."""
-        for index in wanted:
+        for index in indexes:
             if self._lock(self._taken, index):
                 self._at(index)
                 return index
@@ -190,12 +190,12 @@ class HelperQueue(_SharedQueue):
         """Take the most urgent test that nobody runs; None when there is none."""
         return next((index for index in self.wanted().wanted if self._lock(self._taken, index)), None)
 
-    def put(self, index: int, found: JudgedTest) -> None:
+    def put(self, index: int, judged: JudgedTest) -> None:
         """Hand in what a test came to; wakes the coordinator when it waits, or runs what is of no use any more."""
-        self._write(f"{index}.json", found)
+        self._write(f"{index}.json", judged)
         self._unlock(self._taken, index)
         (coordinator,) = _NUMBER.unpack(os.pread(self._coordinator, _NUMBER.size, 0))
-        failed = found.test.verdict is not Verdict.AC
+        failed = judged.test.verdict is not Verdict.AC
         if coordinator == NOBODY or (failed and coordinator > index and self.wanted().stops):
             with contextlib.suppress(BlockingIOError):  # it has been rung often enough
                 os.write(self._bell, b"!")
