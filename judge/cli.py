@@ -131,9 +131,9 @@ def executor_check(context: typer.Context) -> int:
 
     config = load(ExecutorConfig, context.obj)
     findings = examine(config, f"{config.name}-check{os.getpid()}").findings
-    for one in findings:
-        typer.echo(f"{one.level}  {one.item:20}  {one.text}")
-    return EXIT_FAILED if any(one.level == "FAIL" for one in findings) else 0
+    for finding in findings:
+        typer.echo(f"{finding.level}  {finding.item:20}  {finding.text}")
+    return EXIT_FAILED if any(finding.level == "FAIL" for finding in findings) else 0
 
 
 @app.command()

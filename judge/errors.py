@@ -179,11 +179,11 @@ def all_errors() -> dict[str, type[JudgeError]]:
 
     A class that shares the code of the one above it is not among them: it never travels, and may need more than words.
     """
-    found: dict[str, type[JudgeError]] = {}
+    result: dict[str, type[JudgeError]] = {}
     pending: list[type[JudgeError]] = [JudgeError]
     while pending:
         cls = pending.pop()
         if "code" in vars(cls):
-            found[cls.code] = cls
+            result[cls.code] = cls
         pending.extend(cls.__subclasses__())
-    return found
+    return result

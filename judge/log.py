@@ -71,7 +71,7 @@ class _JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": message,
         }
-        fields |= {name: found[1] for name, words in _NAMED.items() if (found := words.search(message))}
+        fields |= {name: match[1] for name, words in _NAMED.items() if (match := words.search(message))}
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         prefix = _SYSLOG.get(record.levelno, "<6>") if self._journal else ""

@@ -43,7 +43,7 @@ def current(tls: Tls) -> Files:
     """
     where = (tls.ca, tls.key, tls.cert)
     try:
-        found = _read(tls)
+        result = _read(tls)
     except ConfigError:
         with _lock:
             known = _last.get(where)
@@ -51,27 +51,27 @@ def current(tls: Tls) -> Files:
             raise
         return known
     with _lock:
-        _last[where] = found
-    return found
+        _last[where] = result
+    return result
 
 
 def _read(tls: Tls) -> Files:
     try:
-        found = Files(tls.ca.read_bytes(), tls.key.read_bytes(), tls.cert.read_bytes())
+        result = Files(tls.ca.read_bytes(), tls.key.read_bytes(), tls.cert.read_bytes())
     except OSError as exc:
         msg = f"{exc.filename}: cannot be read: {exc.strerror}; name the PEM files of this process under 'tls'"
         raise ConfigError(msg) from None
-    for path, text in ((tls.ca, found.ca), (tls.cert, found.cert)):
+    for path, text in ((tls.ca, result.ca), (tls.cert, result.cert)):
         if not _certificates(text):
             raise ConfigError(f"{path}: holds no certificate in PEM; name the files of this process under 'tls'")
     try:
-        public = serialization.load_pem_private_key(found.key, None).public_key()
+        public = serialization.load_pem_private_key(result.key, None).public_key()
     except (ValueError, TypeError, UnsupportedAlgorithm):
         msg = f"{tls.key}: holds no unencrypted key in PEM; name the files of this process under 'tls'"
         raise ConfigError(msg) from None
-    if public != _certificates(found.cert)[0].public_key():
+    if public != _certificates(result.cert)[0].public_key():
         raise ConfigError(f"{tls.key}: is not the key of {tls.cert}; put the two that belong together in their places")
-    return found
+    return result
 
 
 def _certificates(text: bytes) -> list[x509.Certificate]:

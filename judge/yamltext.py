@@ -231,10 +231,10 @@ class StrangersLoader(Loader):
 
     def number(self, node: yaml.ScalarNode) -> int | float:
         """A number."""
-        found = number(node.value)
-        if found is None:
+        result = number(node.value)
+        if result is None:
             raise ValueError(f"'{node.value[:_QUOTED]}' is no number")
-        return found
+        return result
 
 
 _STR: Final = "tag:yaml.org,2002:str"
@@ -310,12 +310,12 @@ def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> dict[tuple[Any, ...
         parts = [(key.value, key, value) for key, value in node.value]
     elif isinstance(node, yaml.SequenceNode):
         parts = [(index, value, value) for index, value in enumerate(node.value)]
-    found = {}
+    result = {}
     for name, place, value in parts:
         here = (*path, name)
-        found[here] = place.start_mark.line + 1
-        found.update(_lines(value, here))
-    return found
+        result[here] = place.start_mark.line + 1
+        result.update(_lines(value, here))
+    return result
 
 
 def read(text: str, source: str, *, plain: bool = False, repeats: list[str] | None = None) -> Document:

@@ -78,9 +78,13 @@ def listing(options: argparse.Namespace) -> None:
     found = Repository(options.directory)
     manifests = [found.manifest(name) for name in found.ids()]
     if options.json:
-        _say(json.dumps([dataclasses.asdict(one) for one in manifests], indent=1))
+        _say(json.dumps([dataclasses.asdict(manifest) for manifest in manifests], indent=1))
     else:
-        _say(*(one.line() for one in manifests) if manifests else [f"{options.directory}: there is no backup yet"])
+        _say(
+            *(manifest.line() for manifest in manifests)
+            if manifests
+            else [f"{options.directory}: there is no backup yet"]
+        )
 
 
 def needs(options: argparse.Namespace) -> None:
@@ -250,8 +254,10 @@ _CONFIGS: Mapping[str, str] = {
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    found = argparse.ArgumentParser(prog="python -m judge.backup", description=(__doc__ or "").splitlines()[0])
-    verbs = found.add_subparsers(dest="verb", required=True)
+    argument_parser = argparse.ArgumentParser(
+        prog="python -m judge.backup", description=(__doc__ or "").splitlines()[0]
+    )
+    verbs = argument_parser.add_subparsers(dest="verb", required=True)
     made = {name: verbs.add_parser(name, help=(verb.__doc__ or "").rstrip(".")) for name, verb in VERBS.items()}
     for name, file in _CONFIGS.items():
         made[name].add_argument("--config", type=Path, required=True, help=f"{file} of this host")
@@ -286,7 +292,7 @@ def parser() -> argparse.ArgumentParser:
     made["prune"].add_argument(
         "--dry-run", action="store_true", help="only say what would go if another backup were made now"
     )
-    return found
+    return argument_parser
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -147,18 +147,18 @@ class _Dump:
 
     def _moment(self, damaged: set[str]) -> Dumped:
         """Documents as of one moment, then the blobs that they name and that are not stored yet."""
-        found = Dumped()
+        result = Dumped()
         late: list[_UploadedFile] = []
         with self._client.start_session(causal_consistency=True) as session:
             strict = self._primary.meta.with_options(read_concern=ReadConcern("linearizable"))
             strict.find_one({"_id": "leader"}, {"_id": 1}, session=session)
-            found.taken = session.operation_time
+            result.taken = session.operation_time
         with self._client.start_session(snapshot=True) as session:
             half = self._primary[RESTORING].find_one({"_id": "restore", "finished": {"$ne": True}}, session=session)
             if half is not None:
                 raise RefusedError(f"backup {half['backup']} is being restored; back up when that is over")
             for name in collections_of(self._client, self._name):
-                self._documents(found, name, session, late)
+                self._documents(result, name, session, late)
             operation, cluster = session.operation_time, session.cluster_time
         failpoint.hit("backup.documents")
         with self._client.start_session(causal_consistency=True) as session:
@@ -167,8 +167,8 @@ class _Dump:
                 session.advance_cluster_time(cluster)
                 session.advance_operation_time(operation)
             self._blobs(late, session, damaged, strict=True)
-        found.damaged = sorted(damaged)
-        return found
+        result.damaged = sorted(damaged)
+        return result
 
     def _documents(self, found: Dumped, name: str, session: ClientSession, late: list[_UploadedFile]) -> None:
         pieces: list[tuple[str, int]] = []

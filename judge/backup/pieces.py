@@ -42,14 +42,14 @@ def of_documents(
 
 def documents_of(piece: bytes) -> list[bytes]:
     """The BSON documents of a piece; ValueError when it is no row of them."""
-    found, at = [], 0
+    result, at = [], 0
     while at < len(piece):
         size = int.from_bytes(piece[at : at + 4], "little")
         if size < 5 or at + size > len(piece):
             raise ValueError("a piece of documents is cut off")
-        found.append(piece[at : at + size])
+        result.append(piece[at : at + size])
         at += size
-    return found
+    return result
 
 
 def of_blob(content: bytes, largest: int = LARGEST) -> list[bytes]:

@@ -104,12 +104,12 @@ def release(run_dir: Path, service: str) -> bool:
 
 def read(run_dir: Path) -> dict[str, Hold]:
     """The holds in force by service. A file that nobody can read holds as well: its author meant to."""
-    found = {}
+    result = {}
     for path in sorted(run_dir.glob("*.hold")):
         entry = read_one(run_dir, path.stem)
         if entry is not None:
-            found[path.stem] = entry
-    return found
+            result[path.stem] = entry
+    return result
 
 
 def read_one(run_dir: Path, service: str) -> Hold | None:

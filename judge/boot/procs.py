@@ -87,12 +87,12 @@ def open_verified(pid: int, match: Match) -> Handle | None:
 
 def matching(match: Match) -> list[Handle]:
     """Handles on every process that `match` holds for; the caller closes them."""
-    found = []
+    result = []
     for pid in procfs.pids():
         handle = open_verified(pid, match)
         if handle is not None:
-            found.append(handle)
-    return found
+            result.append(handle)
+    return result
 
 
 class Marked:
@@ -114,12 +114,12 @@ class Marked:
 def find_marked(key: str, value: str) -> list[Handle]:
     """Handles on every process that carries the mark; the caller closes them."""
     match = Marked(key, value)
-    found = matching(match)
+    result = matching(match)
     if match.blank:
         # A process shows no environment for an instant while it becomes another program: look at those again.
         clock.sleep(_EXEC)
-        found += [handle for handle in (open_verified(pid, match) for pid in list(match.blank)) if handle is not None]
-    return found
+        result += [handle for handle in (open_verified(pid, match) for pid in list(match.blank)) if handle is not None]
+    return result
 
 
 def kill_marked(key: str, value: str) -> list[int]:

@@ -61,7 +61,7 @@ def unit_name(service: str) -> str:
 
 def parse(text: str) -> dict[str, ShownUnit]:
     """The output of `systemctl show --property=… UNIT…` by unit name; blocks without an Id are left out."""
-    found = {}
+    result = {}
     for block in text.split("\n\n"):
         fields: dict[str, str] = {}
         for line in block.split("\n"):
@@ -69,8 +69,8 @@ def parse(text: str) -> dict[str, ShownUnit]:
             if equals and key in PROPERTIES:
                 fields.setdefault(key, value)
         if fields.get("Id"):
-            found[fields["Id"]] = _shown(fields)
-    return found
+            result[fields["Id"]] = _shown(fields)
+    return result
 
 
 def _shown(fields: Mapping[str, str]) -> ShownUnit:

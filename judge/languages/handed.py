@@ -197,10 +197,10 @@ def comparable(submission: Submission) -> Submission:
     if submission.language is not None:
         update["language"] = row_of(submission.language)
     if submission.files and submission.source is None:
-        files = sorted(submission.files, key=lambda one: one.name)
+        files = sorted(submission.files, key=lambda file: file.name)
         update |= {"files": files, "filename": None}
         outputs = submission.language is None and submission.command is None
-        whole = {one.name: one.data for one in files if None in {one.text, one.base64}}
+        whole = {file.name: file.data for file in files if None in {file.text, file.base64}}
         single = _as_source(whole, submission.entry, outputs=outputs) if len(whole) == len(files) == 1 else None
         if single is not None:
             update |= {"files": [], "entry": None, **single}
@@ -212,7 +212,7 @@ def comparable(submission: Submission) -> Submission:
 def contents(submission: Submission) -> dict[str, bytes]:
     """The files of a submission by their names, byte by byte; a source without a name is called `source`."""
     if submission.files:
-        return {one.name: one.data for one in submission.files}
+        return {file.name: file.data for file in submission.files}
     if submission.source is None:
         return {}
     return {submission.filename or "source": submission.source.encode("utf-8", "replace")}

@@ -48,9 +48,9 @@ class Names:
 
     def find(self, said: str) -> str | None:
         """The row that is called so, or None."""
-        found = self._exact.get(_exact(said))
-        if found is not None:
-            return found
+        result = self._exact.get(_exact(said))
+        if result is not None:
+            return result
         spaced = _spaced(said)
         return next((name for pattern, name in self._versions.values() if pattern.fullmatch(spaced)), None)
 

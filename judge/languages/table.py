@@ -463,11 +463,11 @@ def _check_placeholders(field: str, text: str) -> None:
 def _check_names(field: str, command: Sequence[str]) -> None:
     """Refuse a command in which a submission's file names would be read as code."""
     for before, word in zip(["", *command], command, strict=False):
-        found = _NAMES.search(word)
+        match = _NAMES.search(word)
         checks = before == "-c" and _CHECKERS.fullmatch(command[0])
-        if found and (_CODE.search(word) or (_CODE_OPTION.fullmatch(before) and not checks)):
+        if match and (_CODE.search(word) or (_CODE_OPTION.fullmatch(before) and not checks)):
             raise config.fault(
-                f"{field}: '{found[0]}' would be code in '{word[:60]}'; give it as an argument of its own ($1 of sh -c),"  # noqa: E501
+                f"{field}: '{match[0]}' would be code in '{word[:60]}'; give it as an argument of its own ($1 of sh -c),"  # noqa: E501
                 " or in env",
                 field,
             )

@@ -111,13 +111,13 @@ def folded(entries: Iterable[AuditEntry]) -> list[AuditEntry]:
     """Entries, newest first, without the beginnings of what is seen to have ended; pure."""
     ended: set[tuple[str, str]] = set()
     kept = []
-    for one in entries:
-        mark = (one.call, one.action)
-        if one.outcome == "begun" and mark in ended:
+    for entry in entries:
+        mark = (entry.call, entry.action)
+        if entry.outcome == "begun" and mark in ended:
             continue
-        if one.outcome != "begun" and one.call:
+        if entry.outcome != "begun" and entry.call:
             ended.add(mark)
-        kept.append(one)
+        kept.append(entry)
     return kept
 
 

@@ -323,8 +323,8 @@ class ProblemManifest(Message):
 
     def shown(self) -> set[str]:
         """Every blob that people see of the problem, and that judging does not need."""
-        files = {sha for one in self.statements for sha in one.files.values()}
-        files |= {one.html for one in self.statements if one.html is not None}
+        files = {sha for statement in self.statements for sha in statement.files.values()}
+        files |= {statement.html for statement in self.statements if statement.html is not None}
         files |= {sha for shown in self.sample_files.values() for sha in shown.values()}
         return files | {*self.attachments.values(), *self.interactions.values()}
 

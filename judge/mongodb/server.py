@@ -71,9 +71,9 @@ def packaged_binary() -> Path | None:
     except ModuleNotFoundError:
         return None
     for place in (spec.submodule_search_locations or []) if spec else []:
-        found = Path(place) / "bin" / "mongod"
-        if found.is_file():
-            return found
+        result = Path(place) / "bin" / "mongod"
+        if result.is_file():
+            return result
     return None
 
 
@@ -83,12 +83,12 @@ def check_version(binary: Path) -> tuple[int, int, int]:
         done = subprocess.run([str(binary), "--version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise RefusedError(f"{binary} cannot be run ({exc}); install a mongod that runs on this machine") from None
-    found = re.search(r"db version v(\d+)\.(\d+)\.(\d+)", done.stdout)
-    if not found:
+    match = re.search(r"db version v(\d+)\.(\d+)\.(\d+)", done.stdout)
+    if not match:
         last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         msg = f"{binary} is not a mongod that runs here: {last[0]} (MongoDB 5.0 and later need a CPU with AVX)"
         raise RefusedError(msg)
-    version = (int(found[1]), int(found[2]), int(found[3]))
+    version = (int(match[1]), int(match[2]), int(match[3]))
     text = ".".join(map(str, version))
     if version[:2] < OLDEST:
         msg = f"{binary} is MongoDB {text}, which is refused; install 5.0 or newer (7.0 or 8.0 recommended)"

@@ -93,10 +93,10 @@ def logins(username: str | None, password_file: Path | None) -> list[Bson]:
         lines = [line.strip() for line in read_file(password_file, "password_file").decode().splitlines()]
     except UnicodeDecodeError:
         lines = []
-    found = [_login(username, line) for line in lines if line]
-    if not found:
+    result = [_login(username, line) for line in lines if line]
+    if not result:
         raise RefusedError(f"password_file: {password_file} holds no password; put one into it, as text")
-    return found
+    return result
 
 
 def _login(username: str, line: str) -> Bson:

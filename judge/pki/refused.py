@@ -30,10 +30,10 @@ def value(before: float) -> str:
 
 def listed(entries: Iterable[tuple[str, str]]) -> dict[str, float]:
     """The refusals out of etcd's (key below KEYS, value); what cannot be read refuses every certificate of its name."""
-    found = {}
+    result = {}
     for key, text in entries:
         try:
-            found[key] = float(json.loads(text)["before"])
+            result[key] = float(json.loads(text)["before"])
         except (ValueError, TypeError, KeyError):
-            found[key] = float("inf")
-    return found
+            result[key] = float("inf")
+    return result

@@ -75,6 +75,6 @@ class Successor:
             return False
 
     def _write(self, certificates: list[x509.Certificate]) -> None:
-        text = b"".join(one.public_bytes(_PEM) for one in certificates)
+        text = b"".join(certificate.public_bytes(_PEM) for certificate in certificates)
         if self._old.text().encode() != text:
             files.replace(self._old.cert_file, self._like(self._old.cert_file, text), 0o644, durable=True)

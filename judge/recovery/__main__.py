@@ -18,12 +18,16 @@ ETC = Path("/etc/judge")
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    found = argparse.ArgumentParser(prog="python -m judge.recovery", description=(__doc__ or "").splitlines()[0])
-    found.add_argument("verb", choices=["look", "decide", "etcd", "mongodb"])
-    found.add_argument("--etc", type=Path, default=ETC, help="where the configs of this host are")
-    found.add_argument("--gone", action="append", default=[], help="a judicator that is not coming back with its data")
-    found.add_argument("--survivor", default="", help="the judicator that becomes all that there is")
-    return found
+    argument_parser = argparse.ArgumentParser(
+        prog="python -m judge.recovery", description=(__doc__ or "").splitlines()[0]
+    )
+    argument_parser.add_argument("verb", choices=["look", "decide", "etcd", "mongodb"])
+    argument_parser.add_argument("--etc", type=Path, default=ETC, help="where the configs of this host are")
+    argument_parser.add_argument(
+        "--gone", action="append", default=[], help="a judicator that is not coming back with its data"
+    )
+    argument_parser.add_argument("--survivor", default="", help="the judicator that becomes all that there is")
+    return argument_parser
 
 
 def _decided(survivor: str) -> str:

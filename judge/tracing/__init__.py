@@ -93,8 +93,8 @@ def fresh() -> int:
 
 def caller_span(trace: str, traceparent: str) -> int | None:
     """The caller's span by the header of the request; None when the header is not about this trace."""
-    found = _PARENT.fullmatch(traceparent)
-    return int(found[2], 16) or None if found and found[1] == trace else None
+    match = _PARENT.fullmatch(traceparent)
+    return int(match[2], 16) or None if match and match[1] == trace else None
 
 
 def emit(
