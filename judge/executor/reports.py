@@ -101,8 +101,10 @@ class Reports:
         self.failures = 0
         self._stale = 0
         self._at = now + self._parts.config.report_interval
-        # A judicator that does not hold reports is asked once in each interval.
-        early = hold > 0.0 and now < sent_at + hold / 2 and not (reply.add or reply.drop or self._sent)
+        # A judicator that does not hold reports is asked once in each interval. One that holds them
+        # answers early, too, if a newer report has come.
+        newest = sequence == self._table.sequence
+        early = newest and hold > 0.0 and now < sent_at + hold / 2 and not (reply.add or reply.drop)
         self._hold_from = self._at if early else now
         if reply.epoch < self._epoch and reply.add:
             log.warning("assignments of epoch %d are refused: a leader of epoch %d is known", reply.epoch, self._epoch)

@@ -242,6 +242,11 @@ def total_time_verdict(reason: str) -> Ruling:
     return Ruling(NOT_RUN, reason)
 
 
+def rendered_verdict() -> Verdict:
+    """The verdict of statements that were rendered: their pages say themselves what could not be."""
+    return Verdict.AC
+
+
 def judge_error(reason: str) -> Ruling:
     """The verdict where the problem is at fault: its validator does not compile, or asks for too many passes."""
     return Ruling(Verdict.JE, reason)

@@ -344,9 +344,7 @@ class Service:
     async def _hold(self, request: m.ReportRequest, reply: m.ReportReply) -> None:
         """Hold a report until there is work for the executor, or another reason to answer."""
         capacity = (await self.executors.capacities()).get(request.executor)
-        newest = self.executors.sequence(request.executor, request.incarnation) or 0
-        # The executor sends two reports at most: an older one that is held would hold up the result of a task.
-        if capacity is None or self._hub.closed or newest > request.sequence:
+        if capacity is None or self._hub.closed:
             return
         assigner, executor = self.tasks.assigner, _asking(request, capacity)
         tasks = await assigner.park(executor, request.vacant, min(request.hold, self._config.wait_timeout))

@@ -226,7 +226,10 @@ def test_hosts_that_a_run_leaves_out_do_not_end_it(status: int, faults: list[str
     templar = Templar(loader=DataLoader(), variables=variables)
     assert templar.template(trust_as_template("{{ " + task["until"] + " }}")) is well
     text = (ROOT / "judge/judicator/status.py").read_text(encoding="utf-8")
-    assert "executor '{one.name}' does not report" in text and "etcd member {one.name} ({one.address}) is not" in text
+    assert (
+        "executor '{executor.name}' does not report" in text
+        and "etcd member {member.name} ({member.address}) is not" in text
+    )
 
 
 @given(st.sets(st.from_regex(r"[a-z][a-z0-9-]{0,6}", fullmatch=True), min_size=2))

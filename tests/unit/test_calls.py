@@ -158,7 +158,7 @@ async def test_a_dispatcher_acts_by_its_rows(dispatcher: Dispatcher) -> None:
     calls = []
 
     class Noting:
-        async def noted(self, describe: Any, method: Any, request: Any, peer: Any) -> Any:
+        async def record(self, describe: Any, method: Any, request: Any, peer: Any) -> Any:
             calls.append("noted")
             return await method(request, peer)
 

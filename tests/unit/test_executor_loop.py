@@ -21,7 +21,7 @@ from judge.errors import EXIT_FAILED, StaleError, TooLargeError, UnavailableErro
 from judge.executor import dispatch, loop, machine, main, reports, slot_state, slots, table, uploads
 from judge.executor.channel import Broken, Cancel, Finished, Job, Progress
 from judge.executor.storage.spool import Spool, Spooled
-from judge.model.messages import Assignment, ProblemRef, ReportRequest, Status, Submission, Test
+from judge.model.messages import Assignment, ProblemRef, ReportReply, ReportRequest, Status, Submission, Test
 from judge.rpc.pki import issue, make_ca
 from tests.support.executors import PATIENCE, Played, Watcher, assignment, completed
 from tests.support.servers import wait_for
@@ -540,6 +540,19 @@ def test_a_report_that_a_later_one_overtook_delays_nothing(played):
     assert sender.failures == 0 and sender.connected
     assert sender.unanswered(StaleError("replaced"), sender._answered, 0.0)
     assert sender.failures == 1
+
+
+def test_only_a_judicator_that_holds_no_reports_is_asked_less_often(played):
+    """One that holds them answers early if a newer report has come; a task that comes then would wait for a second."""
+    works(played)
+    played.loop.stop()
+    played.ended()
+    sender = played.loop._reports
+    for back, pause in ((1, 0.0), (0, sender._parts.config.report_interval)):
+        sequence = sender._table.sequence - back
+        sender._sent = {sequence: (100.0, 1.0)}
+        sender.answered(ReportReply(), sequence, 100.1)
+        assert sender._hold_from == pytest.approx(100.1 + pause)
 
 
 # --- faults of our own: the executor ends with one sentence, and is started again --------------------------------

@@ -32,7 +32,7 @@ from judge.executor.slot.program import Box, Program, shorter
 from judge.executor.slot.runner import Cancelled
 from judge.executor.slot.serial import SerialJudge
 from judge.executor.slot.testing import Judges
-from judge.executor.verdict import Ruling, compile_verdict, judge_error, unfit_verdict, usage
+from judge.executor.verdict import Ruling, compile_verdict, judge_error, rendered_verdict, unfit_verdict, usage
 from judge.languages import handed
 from judge.model.messages import Completed, Limits, Result, Verdict
 from judge.model.problem import ProblemManifest
@@ -145,7 +145,7 @@ class Judging:
         path = self._means.outputs / f"{self._finished.claim}.out"
         path.write_text(pages.model_dump_json(), encoding="utf-8")
         self._finished.output = str(path)
-        return Verdict.AC
+        return rendered_verdict()
 
     def _judge_answers(self, limits: JobLimits) -> Verdict:
         """Judge the files that were handed in as the output for tests: nothing of them is run."""

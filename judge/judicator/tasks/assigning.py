@@ -224,6 +224,12 @@ class Assigner:
         if executor.name in self._called or self.epoch is None:
             self._called.discard(executor.name)
             return []
+        earlier = self._parked.get(executor.name)
+        if earlier is not None:
+            # Of two reports one is held: the executor sends no third one, and the result of a task would wait.
+            if earlier.executor.incarnation == executor.incarnation and earlier.executor.sequence > executor.sequence:
+                return []
+            self._answer(earlier, [])
         parked = _Parked(executor, free, asyncio.get_running_loop().create_future())
         self._parked[executor.name] = parked
         self.wake()
