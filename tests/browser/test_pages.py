@@ -38,15 +38,6 @@ def take(executor, task):
     return executor.work[task]
 
 
-def tell(executor, task, status, progress):
-    """Report how far a task is."""
-    request = executor.request(vacant=0)
-    for one in request.executing:
-        if one.id == task:
-            one.status, one.progress = status, progress
-    executor.send(request)
-
-
 def result(*verdicts):
     tests = [
         m.TestResult(
@@ -84,7 +75,7 @@ def test_a_submission_comes_to_its_verdict_before_ones_eyes(chrome, executor):
     browser.sees("Waiting")
     browser.driver.execute_script("window.sameDocument = true")
     assignment = take(executor, task)
-    tell(executor, task, m.Status.RUNNING, "test 2 of 3")
+    executor.works_on(task, "test 2 of 3")
     browser.sees("Running Cancel test 2 of 3")
     browser.shot("live-running")
     executor.report(wrong(assignment), vacant=0)
@@ -218,14 +209,14 @@ def test_a_bad_choice_of_files_is_one_sentence(chrome, executor, tmp_path):
 
 def test_an_ended_session_asks_for_the_token_and_comes_back(chrome, executor):
     browser = chrome()
-    browser.login(USER)
+    browser.login(ADMIN)
     browser.go("/executors")
     browser.driver.delete_all_cookies()
     browser.sees("You need a name", timeout=15)
     browser.fill(token="wrong")
     browser.press("Log in")
     browser.sees("not known here")
-    browser.fill(token=USER)
+    browser.fill(token=ADMIN)
     browser.press("Log in")
     browser.sees("executor-1")
     browser.press("Log out", ".top")

@@ -22,6 +22,7 @@ from judge.ctl.problem.importing import Reading, import_package, try_out
 from judge.ctl.problem.trial import present
 from judge.errors import EXIT_LEFT_OUT, EXIT_USAGE
 from judge.languages.table import load_table
+from judge.model.overview import ExecutorsReply
 from judge.problems.timing import Margins
 from tests.support import packages
 from tests.support.cluster import BIN, Cluster, processes_of, running
@@ -52,9 +53,15 @@ def package(root: Path, *parts: dict[str, str], yaml: str = YAML) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(tmp_path_factory.mktemp("import") / "cluster", "--slots", "2") as found:
-        yield found
-    assert processes_of(str(found.directory)) == {}
+    with running(tmp_path_factory.mktemp("import") / "cluster", "--slots", "2") as cluster, cluster.api() as api:
+
+        def languages() -> bool:
+            executors = api.call(ExecutorsReply, "GET", "/executors").executors
+            return any(executor.info is not None and executor.info.languages for executor in executors)
+
+        wait_for(languages, what="the languages of the executor")
+        yield cluster
+    assert processes_of(str(cluster.directory)) == {}
 
 
 def environment(cluster: Cluster) -> dict[str, str]:

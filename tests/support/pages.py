@@ -712,10 +712,7 @@ def _rejudged(client: RpcClient, executor: Executor, named: dict[str, str]) -> d
 def _unjudged(client: RpcClient, executor: Executor) -> dict[str, str]:
     running = _add(client, source=PROGRAM, priority="high")
     wait_for(lambda: executor.report(vacant=1) and running in executor.work, what="the task at the executor")
-    request = executor.request(vacant=0)
-    for one in request.executing:
-        one.status, one.progress = m.Status.RUNNING, "test 2 of 3"
-    executor.send(request)
+    executor.works_on(running, "test 2 of 3")
     cancelled = _add(client, source=PROGRAM)
     client.call("cancel", m.TaskRef(id=cancelled), m.Task)
     return {"running": running, "cancelled": cancelled, "waiting": _add(client, source=PROGRAM)}
