@@ -174,10 +174,16 @@ def no_service_starts(policy: Path = POLICY) -> Iterator[None]:
     try:
         yield
     finally:
+        remove_leftover_policy(policy)
+
+
+def remove_leftover_policy(policy: Path = POLICY) -> None:
+    """Remove what an interrupted run of ours left behind, and put back what was there: else no service starts."""
+    kept = policy.with_name(policy.name + ".before-judge")
+    if policy.is_file() and _MARK in policy.read_text(encoding="utf-8", errors="replace"):
+        policy.unlink()
         if kept.is_file():
             kept.replace(policy)
-        else:
-            policy.unlink()
 
 
 def unmasked(units: list[str], directory: Path = UNITS) -> list[str]:

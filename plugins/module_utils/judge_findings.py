@@ -234,7 +234,10 @@ def _clocks(hosts: dict[str, dict[str, Any]], limit: float) -> Iterator[HostFind
 
 
 def tolerated(hosts: dict[str, dict[str, Any]], percent: int) -> list[str]:
-    """Executors that cannot be reached and are no more than this share of all: nothing is lost with them."""
+    """Executors that cannot be reached and are no more than this share of all: nothing is lost with them.
+
+    Of several executors one may always be away, unless the share is 0.
+    """
     executors = [name for name, host in hosts.items() if host.get("executor")]
     gone = [
         name
@@ -243,7 +246,8 @@ def tolerated(hosts: dict[str, dict[str, Any]], percent: int) -> list[str]:
         and not hosts[name].get("judicator")
         and not hosts[name].get("gateway")
     ]
-    return sorted(gone) if len(gone) * 100 <= len(executors) * percent else []
+    most = max(len(executors) * percent // 100, 1 if percent and len(executors) > 1 else 0)
+    return sorted(gone) if len(gone) <= most else []
 
 
 def _authority(days: int | None) -> Iterator[HostFinding]:

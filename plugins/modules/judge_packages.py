@@ -16,6 +16,7 @@ from ..module_utils.judge_apt import (
     no_service_starts,
     not_installed,
     note_installed,
+    remove_leftover_policy,
     unmasked,
 )
 from ..module_utils.judge_lock import LockedError, one_at_a_time
@@ -68,6 +69,7 @@ def bring_about(
     status = installed_status()
     missing, further = not_installed(status, names), not_installed(status, optional or [])
     with one_at_a_time():
+        remove_leftover_policy()
         mask(unmasked(masked))
         if not (missing or further or upgrade):
             return []

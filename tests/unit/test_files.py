@@ -139,6 +139,7 @@ BY_HAND = {
     "judge/pki/authority.py:make": "two files, durable both before the first gets its name",
     "judge/recovery/alone.py:_copy_aside": "a directory, which has its name once it is whole",
     "plugins/module_utils/judge_apt.py:no_service_starts": "a file of Debian's, put aside for the length of a block",
+    "plugins/module_utils/judge_apt.py:remove_leftover_policy": "a file of Debian's, put back",
     "plugins/module_utils/judge_former.py:keep": "a directory, which has its name once it is whole",
     "plugins/module_utils/judge_keys.py:install": "two files at once, written by `written`",
     "plugins/module_utils/judge_systemd.py:remember": "a note in /run, which a power cut takes anyway",

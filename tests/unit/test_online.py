@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.ansible import ROOT, Task, module, plugin, read, value
+from tests.support.ansible import ROOT, Task, module, module_utils, plugin, read, value
 
+apt = module_utils("judge_apt")
 packages = plugin("modules", "judge_packages")
 release = plugin("modules", "judge_release")
 ONLINE = 'judge_source == "online"'
@@ -135,6 +136,7 @@ def test_units_are_masked_before_their_packages_come(monkeypatch: pytest.MonkeyP
     for name, instead in {
         "one_at_a_time": contextlib.nullcontext,
         "no_service_starts": nothing_starts,
+        "remove_leftover_policy": lambda: done.append("policy"),
         "installed_status": dict,
         "not_installed": lambda _, names: [] if here else names,
         "note_installed": lambda _: None,
@@ -144,7 +146,23 @@ def test_units_are_masked_before_their_packages_come(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(packages, name, instead)
     packages.bring_about(Apt(done), ["etcd-server"], masked=["etcd.service"], upgrade=False)
     fetched = ["update", "nothing starts", "install etcd-server", "services may start"]
-    assert done == ["mask etcd.service", *([] if here else fetched)]
+    assert done == ["policy", "mask etcd.service", *([] if here else fetched)]
+
+
+def test_a_policy_that_a_broken_run_left_goes_though_nothing_is_missing(tmp_path: Path) -> None:
+    """Until then no package of the host starts its service. A policy of somebody else stays, or comes back."""
+    policy = tmp_path / "policy-rc.d"
+    with pytest.raises(KeyboardInterrupt), apt.no_service_starts(policy):
+        raise KeyboardInterrupt
+    assert not policy.exists()
+    policy.write_text("#!/bin/sh\nexit 0\n")
+    apt.remove_leftover_policy(policy)
+    assert "exit 0" in policy.read_text()
+    interrupted = apt.no_service_starts(policy)
+    interrupted.__enter__()
+    assert "exit 101" in policy.read_text()
+    apt.remove_leftover_policy(policy)
+    assert "exit 0" in policy.read_text()
 
 
 def fetches(task: Task) -> bool:

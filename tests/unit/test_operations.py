@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tarfile
@@ -56,6 +57,22 @@ def test_odd_answers_of_hosts_are_no_faults(text: str) -> None:
 
 
 # --- drift -------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_pattern_of_our_files_sets_is_looked_at(tmp_path: Path) -> None:
+    """As the governors, one file for each core: `[ -w` of the pattern itself is false."""
+    for core, governor in enumerate(("performance", "powersave")):
+        (tmp_path / f"cpu{core}").mkdir()
+        (tmp_path / f"cpu{core}/scaling_governor").write_text(f"{governor}\n")
+    (tmp_path / "judge-cpu.conf").write_text(f"w {tmp_path}/cpu*/scaling_governor - - - - performance\n")
+    script = ["/bin/sh", "-c", drift.SCRIPT]
+    environment = {"PATH": os.defpath, "JUDGE_TMPFILES": str(tmp_path)}
+    answer = subprocess.run(script, env=environment, capture_output=True, text=True, check=True).stdout
+    rows = [line.split("\t")[1:4] for line in answer.splitlines() if str(tmp_path) in line]
+    assert [(wanted, value) for _, wanted, value in rows] == [
+        ("performance", "performance"),
+        ("performance", "powersave"),
+    ]
 
 
 def test_values_of_the_kernel_are_compared_as_the_kernel_shows_them() -> None:

@@ -388,6 +388,14 @@ def test_a_share_of_the_executors_may_be_away(dead: int, percent: int, left_out:
     assert all("it is left out" in line for line in report["lines"]) == bool(left_out or not dead)
 
 
+@pytest.mark.parametrize(("executors", "percent", "left_out"), [(8, 10, 1), (2, 10, 1), (1, 10, 0), (8, 0, 0)])
+def test_of_several_executors_one_may_always_be_away(executors: int, percent: int, left_out: int) -> None:
+    """A tenth of eight is none, and one dead machine would stop a rollback."""
+    gone = {"result": {"unreached": "timed out"}, "executor": True}
+    hosts = {"e1": gone, **{f"e{number}": {"result": {}, "executor": True} for number in range(2, executors + 1)}}
+    assert len(precheck.tolerated(hosts, percent)) == left_out
+
+
 def test_an_executor_that_is_more_is_not_left_out() -> None:
     cluster = Cluster(1)
     cluster.groups["executors"] = ["j1"]

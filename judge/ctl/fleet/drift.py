@@ -30,10 +30,12 @@ for file in /etc/sysctl.d/9*-judge*.conf; do
     [ -w "$path" ] && echo "kernel	$key	$wanted	$(cat "$path")	$file"
   done
 done
-for file in /etc/tmpfiles.d/judge*.conf; do
+for file in "${JUDGE_TMPFILES:-/etc/tmpfiles.d}"/judge*.conf; do
   [ -r "$file" ] || continue
   sed -n 's/^w[^ ]* *\(\/[^ ]*\) .* \([^ ]*\) *$/\1 \2/p' "$file" | while read -r path wanted; do
-    [ -w "$path" ] && echo "kernel	$path	$wanted	$(cat "$path")	$file"
+    for each in $path; do  # a pattern, as of the governors
+      [ -w "$each" ] && echo "kernel	$each	$wanted	$(cat "$each")	$file"
+    done
   done
 done
 exit 0
