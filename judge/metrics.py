@@ -73,13 +73,38 @@ class _Certificates(Collector):
         yield family
 
 
-_CERTIFICATES = _Certificates()
+class _Disks(Collector):
+    """The room on the file systems of this daemon's directories, read at each look."""
+
+    def __init__(self) -> None:
+        self.directories: dict[Path, None] = {}
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The free and the whole bytes, with a sample for each directory."""
+        free = GaugeMetricFamily("judge_disk_free_bytes", "Room on a directory's file system", labels=["directory"])
+        size = GaugeMetricFamily("judge_disk_bytes", "Size of a directory's file system", labels=["directory"])
+        for directory in self.directories:
+            with contextlib.suppress(OSError):  # it is not made yet
+                room = os.statvfs(directory)
+                free.add_metric([str(directory)], room.f_bavail * room.f_frsize)
+                size.add_metric([str(directory)], room.f_blocks * room.f_frsize)
+        yield from (free, size)
+
+
+_CERTIFICATES, _DISKS = _Certificates(), _Disks()
 REGISTRY.register(_CERTIFICATES)
+REGISTRY.register(_DISKS)
 
 
 def watch_certificates(paths: Iterable[Path]) -> None:
     """Have the metrics of this process tell when these certificates end; called by what starts a daemon."""
     _CERTIFICATES.paths |= dict.fromkeys(paths)
+
+
+def watch_disk(directory: Path | None) -> None:
+    """Have the metrics of this process tell how much room there is for this directory."""
+    if directory is not None:
+        _DISKS.directories[directory] = None
 
 
 def serve(address: str | None, tls: Tls | None = None) -> None:

@@ -39,6 +39,7 @@ _HOW: dict[type[Step], str] = {
 
 def run(config: EtcdConfig, stop: threading.Event) -> int:
     """Run the member or the proxy until `stop` is set, or until its server ends; returns the exit code."""
+    metrics.watch_disk(config.data_dir)
     metrics.serve(config.metrics, config.metrics_tls)
     program.check_urls(config)
     binary = program.check_binary(config)

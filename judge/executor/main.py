@@ -222,6 +222,7 @@ def run(config: ExecutorConfig, stop: threading.Event) -> int:
     try:
         files.sweep(config.work_dir)
         checked = examine(config, config.name)
+        metrics.watch_disk(config.work_dir)
         metrics.serve(config.metrics, config.metrics_tls)
         tracing.setup("executor", config.name, config.otlp)
         with Etcd(config.etcd) as etcd:

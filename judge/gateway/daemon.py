@@ -170,6 +170,7 @@ def _start_uwsgi(config: GatewayConfig, stack: contextlib.ExitStack) -> ChildPro
         stack.callback((config.run_dir / name).unlink, missing_ok=True)
     if config.metrics is not None:
         MultiProcessCollector(REGISTRY, str(counters))  # type: ignore[no-untyped-call]
+    metrics.watch_disk(config.spool_dir)
     metrics.serve(config.metrics, config.metrics_tls)
     stderr = os.dup(2)
     stack.callback(os.close, stderr)

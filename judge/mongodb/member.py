@@ -179,6 +179,7 @@ def run(config: MongodbConfig, stop: threading.Event) -> int:
     stop keeps the registration, unlike the seed: it is the start of a restart, and a set that drops each member that
     restarts would copy its data anew every time. `leave_on_stop` withdraws it.
     """
+    metrics.watch_disk(config.data_dir)
     metrics.serve(config.metrics, config.metrics_tls)
     with Etcd(config.etcd) as etcd:
         return _supervise(config, etcd, stop)

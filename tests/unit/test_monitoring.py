@@ -75,7 +75,7 @@ def test_every_alert_is_tried_both_ways() -> None:
     firing = set(re.findall(r'alertname="(\w+)"', TESTS.read_text()))
     assert sorted(names) == sorted(quiet) == sorted(firing)
     for rule in alerts():
-        assert rule["annotations"].keys() == {"summary", "what"} and rule["labels"]  # type: ignore[attr-defined]
+        assert rule["annotations"].keys() == {"summary", "description"} and rule["labels"]  # type: ignore[attr-defined]
 
 
 @promtool
