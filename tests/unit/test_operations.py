@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 
 from judge import clock, metrics
 from judge.config import Tls
@@ -54,6 +55,18 @@ def test_odd_answers_of_hosts_are_no_faults(text: str) -> None:
     versions.sentences(versions.parse(text, "j1"))
     drift.parse(text, "j1")
     assert hosts.parse(text, "j1", (), "").name == "j1"
+
+
+def test_the_room_of_a_directory_is_a_metric(tmp_path: Path) -> None:
+    def value(name: str, directory: Path) -> float | None:
+        return REGISTRY.get_sample_value(name, {"directory": str(directory)})
+
+    metrics.watch_disk(tmp_path)
+    metrics.watch_disk(tmp_path / "not made yet")
+    metrics.watch_disk(None)
+    free, size = value("judge_disk_free_bytes", tmp_path), value("judge_disk_bytes", tmp_path)
+    assert free is not None and size is not None and 0 <= free <= size
+    assert value("judge_disk_bytes", tmp_path / "not made yet") is None
 
 
 # --- drift -------------------------------------------------------------------------------------------------------
