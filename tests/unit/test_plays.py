@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 
 ROOT = Path(__file__).resolve().parents[2]
 # All of a kind would be in a batch of a third together: the gateways at its end, one of them an executor as well.
@@ -162,3 +164,13 @@ def test_the_first_host_of_an_upgrade_is_one_that_is_there(inventory: Path, abse
     command = [Path(sys.executable).parent / "ansible", "j1", "-i", away, "-m", "debug", "-a", f"msg='<{default}>'"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert f"<{first}>" in run.stdout, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("file", ["playbooks/passes/begin.yml", "roles/judge_precheck/tasks/main.yml"])
+def test_an_old_ansible_is_refused_by_the_first_task(file: str) -> None:
+    """It would end at a plug-in that it cannot load, after secrets were made and the lock was taken."""
+    content = yaml.safe_load((ROOT / file).read_text())
+    first = content[0].get("tasks", content)[0]["ansible.builtin.assert"]
+    for version, good in (("2.16.3", False), ("2.18.9", False), ("2.19.0", True), ("2.20.1", True), ("2.21.5", True)):
+        templar = Templar(loader=DataLoader(), variables={"ansible_version": {"full": version}})
+        assert templar.template(trust_as_template("{{ " + first["that"] + " }}")) is good
