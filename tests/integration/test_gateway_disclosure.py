@@ -17,7 +17,15 @@ from judge.gateway.pages import views
 from judge.model import messages as m
 from judge.model import people
 from judge.model.figures import FiguresReply, HistoryReply, Point, Start, VersionChange
-from judge.model.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply, UsageReply
+from judge.model.overview import (
+    ExecutorsReply,
+    ExecutorState,
+    JudicatorState,
+    MarksReply,
+    MemberState,
+    StatusReply,
+    UsageReply,
+)
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, ProblemsReply, ProblemTest, Statement
 from judge.model.several import TasksReply
 from tests.support.gateway import ADMIN, ID, USER, Browser, Person, Prepared, make_config, serving_app
@@ -106,6 +114,7 @@ BODIES: dict[str, dict[str, Any]] = {
 QUERIES = {"api.get_batch": {"ids": ID}}
 FORMS: dict[str, dict[str, str]] = {
     "submit": {"language": "c", "source": "int x;", "problem": "hello"},
+    "problem_submit": {"language": "c", "source": "int x;", "problem": "hello"},
     "token_make": {"scopes": "read"},
     "password": {"old": "present phrase", "password": "another phrase", "again": "another phrase"},
 }
@@ -175,6 +184,7 @@ def prepare(judicator: Prepared, marks: Marks, *, known: bool) -> None:
         "status": marks.message(StatusReply, executors=executors.executors),
         "problems": ProblemsReply(problems=[problem]),
         "usage": UsageReply(allowance=Allowance(), waiting=0, running=0),
+        "marks": MarksReply(),
         "user": people.User(name="ada", role="user", password=True, created="2026-01-31T12:00:05Z"),
         "user_password": m.Empty(),
         "tokens": people.TokensReply(tokens=[TOKEN]),

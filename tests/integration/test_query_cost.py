@@ -25,7 +25,7 @@ from judge.model.audit import AuditQuery, By, Note, TokensSeen
 from judge.model.blobs import BlobsWanted
 from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
 from judge.model.figures import FiguresRequest, HistoryRequest
-from judge.model.overview import DrainRequest, ExecutorsReply, StatusReply, UsageRequest
+from judge.model.overview import DrainRequest, ExecutorsReply, MarksRequest, StatusReply, UsageRequest
 from judge.model.rejudging import (
     RejudgeAct,
     RejudgeDiffRequest,
@@ -280,6 +280,7 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "tasks": [TasksRequest(ids=[*(one.id for one in some), "0" * 24])],
         "executor_history": [HistoryRequest(executor="e1")],
         "usage": [UsageRequest(user=user), UsageRequest(user="crowd")],
+        "marks": [MarksRequest(user=user), MarksRequest(user="crowd")],
         "drain": [DrainRequest(executor="e1", drain=drain) for drain in (True, False)],
         "problems": [m.Empty()],
         "blobs_missing": [BlobsWanted(blobs=["a" * 64])],

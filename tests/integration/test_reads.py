@@ -17,7 +17,7 @@ from judge.model.audit import AuditQuery, By, Note, TokenSeen, TokensSeen
 from judge.model.blobs import BlobsWanted
 from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
 from judge.model.figures import FiguresRequest, HistoryRequest
-from judge.model.overview import DrainRequest, UsageRequest
+from judge.model.overview import DrainRequest, MarksRequest, UsageRequest
 from judge.model.rejudging import (
     RejudgeAct,
     RejudgeDiffRequest,
@@ -99,6 +99,7 @@ def requests(world: World) -> dict[str, m.Message]:
         "figures": FiguresRequest(),
         "executor_history": HistoryRequest(executor="e1"),
         "usage": UsageRequest(user="ann"),
+        "marks": MarksRequest(user="ann"),
         "problems": m.Empty(),
         "blobs_missing": BlobsWanted(blobs=["a" * 64]),
         "problem_verification": ProblemName(name="small"),

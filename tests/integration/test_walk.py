@@ -103,7 +103,7 @@ def look_at_page(client: Path) -> None:
         page = browser.get("/submissions").text
         found = re.search(r'href="(/submissions/[0-9a-f]{24})"', page)
         assert found is not None
-        assert "Accepted" in browser.get(found[1]).text
+        assert "Ran" in browser.get(found[1]).text
 
 
 @pytest.fixture

@@ -27,6 +27,8 @@ _LOOKS: Final = 5
 # long history, and then all that meets one of them is looked at.
 _PATIENCE: Final = 3.0
 _COUNTED: Final = 10_000
+# Submissions of a person that are looked at for the marks of the list of problems.
+_MARKED: Final = 1000
 # Seconds for which several tasks are read in one call; below what a gateway waits for an answer.
 _SEVERAL: Final = 2.0
 
@@ -107,11 +109,18 @@ class TaskReader:
         return docs
 
     async def marks(self, user: str) -> tuple[set[str], set[str]]:
-        """The problems that a person has solved, and those that they have handed in to."""
-        own: Bson = {"user": user, "rerun_of": None, "problem.name": {"$exists": True}}
-        tried = await self._tasks.distinct("problem.name", own)
-        solved = await self._tasks.distinct("problem.name", {**own, "verdict": Verdict.AC.value})
-        return set(solved), set(tried)
+        """The problems that a person has solved, and tried, in their newest submissions (`_MARKED` of them)."""
+        fields = {"problem.name": 1, "verdict": 1}
+        newest = self._tasks.find({"user": user, "rerun_of": None}, fields, sort=[("_id", -1)], limit=_MARKED)
+        solved: set[str] = set()
+        tried: set[str] = set()
+        async for doc in newest:
+            problem = doc.get("problem")
+            if problem:
+                tried.add(problem["name"])
+                if doc.get("verdict") == Verdict.AC.value:
+                    solved.add(problem["name"])
+        return solved, tried
 
     async def count(self, request: SearchRequest) -> int:
         """The number of tasks that a search finds in all, counted up to 10000. UsageError as of `search`."""
