@@ -22,6 +22,7 @@ from judge.executor.verdict import (
     compile_verdict,
     judge_error,
     near,
+    rendered_verdict,
     run_fault,
     run_verdict,
     signal_name,
@@ -314,6 +315,10 @@ def test_the_rows_of_the_table_in_their_order():
         assert row[0] is verdict
         ruling = run_verdict(facts, LIMITS, checked, heap_full=facts.exit_code == 3)
         assert ruling.verdict is verdict
+
+
+def test_rendered_statements_are_accepted():
+    assert rendered_verdict() is Verdict.AC
 
 
 def test_no_other_module_of_the_executor_names_a_verdict_but_to_compare_it():
