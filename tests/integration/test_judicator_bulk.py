@@ -4,12 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 import pytest
 from bson import ObjectId
+from pymongo.errors import AutoReconnect
 
 from judge.judicator.tasks.writing import BulkWriter
-from tests.support.judicators import World, waiting, write
+from judge.model import messages as m
+from tests.support.judicators import World, accepted, source, waiting, write
+from tests.support.servers import wait_for
+
+
+class LosesOneReply:
+    """A collection whose next reply of one kind is lost, after the server has done what was asked."""
+
+    def __init__(self, collection: Any, method: str) -> None:
+        self._collection = collection
+        self._method = method
+        self.lost = 0
+
+    def __getattr__(self, name: str) -> Any:
+        call = getattr(self._collection, name)
+        if name != self._method or self.lost:
+            return call
+        self.lost += 1
+
+        async def lose(*args: Any, **options: Any) -> None:
+            await call(*args, **options)
+            raise AutoReconnect("connection closed")
+
+        return lose
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -63,3 +88,33 @@ def test_many_at_once_are_few_commands(world: World) -> None:
     assert all(running.do(everything()))
     assert commands() - before <= 10
     assert not any(running.do(everything())), "a second time nothing matches"
+
+
+@pytest.mark.parametrize("ending", [False, True], ids=["claims", "ends"])
+def test_a_lost_reply_to_a_bulk_loses_and_doubles_nothing(world: World, ending: bool) -> None:
+    """The outcome of every task in it is found out: each is judged once."""
+    running = world.judicator()
+    people, executor = world.client(), world.executor(slots=5)
+    tasks = [people.call("add", source(f"int main(){{}} // {number}"), m.AddReply).task.id for number in range(5)]
+    lifecycle = running.judicator.tasks
+    writer = lifecycle._ends if ending else lifecycle.assigner._claims
+    if ending:
+        assert len(executor.report().add) == 5
+    losing = LosesOneReply(writer._tasks, "bulk_write")
+    writer._tasks = losing
+    done = [accepted(assignment) for assignment in list(executor.work.values())]
+    executor.report(*done)  # the client repeats it
+    assert losing.lost == 1
+
+    def judged() -> bool:
+        executor.report(*done, *(accepted(assignment) for assignment in list(executor.work.values())))
+        return all(people.call("get", m.GetRequest(id=task), m.Task).done for task in tasks)
+
+    wait_for(judged, what="the verdicts")
+    documents = list(world.db.tasks.find())
+    assert [document["verdict"] for document in documents] == ["AC"] * 5
+    assert all(
+        len([entry for entry in document["history"] if "judged" in entry["reason"]]) == 1 for document in documents
+    )
+    assert not running.judicator.tasks.replica.queue.running()
+    assert running.do(running.judicator.tasks.replica.compare()) == 0
