@@ -49,23 +49,23 @@ def fit(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[i
     Columns are left out from the right, sentences and cut ones last; then what may be cut shares what room there is.
     Only whole columns can be wider than `width` together.
     """
-    kept = [*range(len(columns))]
+    visible = [*range(len(columns))]
 
     def taken(widths: Iterable[int]) -> int:
-        return sum(widths) + _GAP * (len(kept) - 1)
+        return sum(widths) + _GAP * (len(visible) - 1)
 
     for kinds in (("plain",), ("sentence",), ("text",)):
-        for at in reversed([one for one in kept if columns[one].kind in kinds]):
-            if taken(columns[one].least(natural[one]) for one in kept) > width:
-                kept.remove(at)
-    widths = {at: columns[at].least(natural[at]) for at in kept}
+        for at in reversed([place for place in visible if columns[place].kind in kinds]):
+            if taken(columns[place].least(natural[place]) for place in visible) > width:
+                visible.remove(at)
+    widths = {at: columns[at].least(natural[at]) for at in visible}
     room = width - taken(widths.values())
     # The narrowest get what they lack first, so that as many as possible are whole.
-    growing = sorted((at for at in kept if natural[at] > widths[at]), key=lambda at: natural[at] - widths[at])
+    growing = sorted((at for at in visible if natural[at] > widths[at]), key=lambda at: natural[at] - widths[at])
     for index, at in enumerate(growing):
-        more = min(natural[at] - widths[at], max(0, room) // (len(growing) - index))
-        widths[at] += more
-        room -= more
+        extra = min(natural[at] - widths[at], max(0, room) // (len(growing) - index))
+        widths[at] += extra
+        room -= extra
     return [widths.get(at, 0) for at in range(len(columns))]
 
 
@@ -97,8 +97,8 @@ class Grid:
             title=self.title, title_justify="left", header_style="bold", box=None, pad_edge=False,
             padding=(0, _GAP, 0, 0), width=sum(widths) + _GAP * (sum(map(bool, widths)) - 1),
         )  # fmt: skip
-        shown = [at for at, width in enumerate(widths) if width]
-        for at in shown:
+        visible = [at for at, width in enumerate(widths) if width]
+        for at in visible:
             column = self.columns[at]
             folds = column.kind == "sentence"
             table.add_column(
@@ -106,7 +106,7 @@ class Grid:
                 overflow="fold" if folds else "ellipsis",
             )  # fmt: skip
         for row in self.rows:
-            table.add_row(*(row[at] for at in shown))
+            table.add_row(*(row[at] for at in visible))
         yield from console.render(table, options.update(width=max(limit, table.width or 0)))
 
 

@@ -68,7 +68,7 @@ class OutputFormat(enum.StrEnum):
 
     @property
     def for_people(self) -> bool:
-        """Says whether somebody reads it, and not a program."""
+        """True if a person reads the output, and not a program."""
         return self is OutputFormat.TABLE
 
 

@@ -58,17 +58,17 @@ class Statements:
         if pages is not None:
             await self._keep(task, request.hash, pages)
         elif task.done and datetime.datetime.fromisoformat(task.finished or task.created) < clock.wall() - AGAIN:
-            same = {"_id": request.hash, "tries": doc.get("tries")}
-            await self._manifests.update_one(same, {"$set": {"tries": tries + 1}})
+            unchanged = {"_id": request.hash, "tries": doc.get("tries")}
+            await self._manifests.update_one(unchanged, {"$set": {"tries": tries + 1}})
         reason = task.result.reason if task.result is not None else ""
         return PagesReply(pages=pages, why=reason or str(task.status) if task.done and pages is None else "")
 
     async def _keep(self, task: Task, manifest: str, pages: str) -> None:
         """Remember the pages; the task that has made them is no longer needed."""
-        kept = await self._manifests.update_one(
+        result = await self._manifests.update_one(
             {"_id": manifest}, {"$set": {"rendering": RENDERING, "pages": pages}, "$addToSet": {"blobs": pages}}
         )
-        if kept.matched_count:
+        if result.matched_count:
             log.info("the statements of problem '%s' are rendered: manifest %s", task.submission.problem, manifest)
             with contextlib.suppress(NotFoundError):
                 await self._remove(TaskRef(id=task.id))

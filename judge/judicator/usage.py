@@ -116,14 +116,14 @@ class Usage:
         return max(0, int(doc["bytes"])) if doc is not None else 0
 
     @contextlib.asynccontextmanager
-    async def taking(self, user: str, size: int, output: int, most: int | None) -> AsyncIterator[Taken]:
+    async def taking(self, user: str, size: int, output: int, limit: int | None) -> AsyncIterator[Taken]:
         """Count `size` and `output` bytes for a task about to be stored; given back unless it is said to be `kept`.
 
         `output` is what output_of says. Exact however many do it at once. What else has to be asked before the task is
         stored is asked meanwhile, which is a sixth of an add's time.
         """
         both = size + output
-        reserving = asyncio.create_task(self._take(user, both, output, most))
+        reserving = asyncio.create_task(self._take(user, both, output, limit))
         reservation = Taken(reserving)
         try:
             yield reservation
@@ -133,24 +133,24 @@ class Usage:
                 if not reserving.cancelled() and reserving.exception() is None:
                     await self.add(user, -both)
 
-    async def _take(self, user: str, both: int, output: int, most: int | None) -> None:
-        """Reserve; LimitError when the user would have more than `most`."""
-        if most is None:
+    async def _take(self, user: str, both: int, output: int, limit: int | None) -> None:
+        """Reserve; LimitError when the user would have more than `limit`."""
+        if limit is None:
             self.later(user, both)
         elif not (
-            await self._reserve(user, both, most) or (await self.paid() and await self._reserve(user, both, most))
+            await self._reserve(user, both, limit) or (await self.paid() and await self._reserve(user, both, limit))
         ):
             its = f", {output} of them for its output" if output else ""
             less = ", ask for a smaller limits.output" if output else ""
             raise LimitError(
                 f"user: '{user}' has {await self.stored(user)} bytes of submissions and results stored, with what the "
-                f"output of unjudged ones may take; this one may take {both}{its}; the limit is {most}. "
+                f"output of unjudged ones may take; this one may take {both}{its}; the limit is {limit}. "
                 f"Hand in again when others are judged{less}, or an admin deletes old ones "
                 "(`judgectl delete submission`)"
             )
 
-    async def _reserve(self, user: str, size: int, most: int) -> bool:
-        return size <= most and (self._spend(user, size) or await self._reserving.ask((user, size, most)))
+    async def _reserve(self, user: str, size: int, limit: int) -> bool:
+        return size <= limit and (self._spend(user, size) or await self._reserving.ask((user, size, limit)))
 
     def _spend(self, user: str, size: int) -> bool:
         """Take bytes that are reserved ahead; False if there are too few."""
@@ -169,9 +169,9 @@ class Usage:
                 by_user.setdefault(user, []).append(index)
         operations, ahead = [], {}
         for user, indexes in by_user.items():
-            size, most = sum(requests[index][1] for index in indexes), requests[indexes[0]][2]
-            ahead[user] = 0 if user in self._tight else min(most // _AHEAD, self._recent.get(user, 0))
-            room = (most // 2 if ahead[user] else most) - size - ahead[user]
+            size, limit = sum(requests[index][1] for index in indexes), requests[indexes[0]][2]
+            ahead[user] = 0 if user in self._tight else min(limit // _AHEAD, self._recent.get(user, 0))
+            room = (limit // 2 if ahead[user] else limit) - size - ahead[user]
             increase = {"$inc": {"bytes": size + ahead[user]}}
             operations.append(UpdateOne({"_id": user, "bytes": {"$lte": room}}, increase, upsert=True))
             self._recent[user] = self._recent.get(user, 0) + size
@@ -188,8 +188,8 @@ class Usage:
                 answers[index] = error or True
                 if isinstance(error, DuplicateKeyError):  # there is a counter, and no room for all of these sizes
                     self._tight.add(user)
-                    _, size, most = requests[index]
-                    room, increase = most - size, {"$inc": {"bytes": size}}
+                    _, size, limit = requests[index]
+                    room, increase = limit - size, {"$inc": {"bytes": size}}
                     result = await self._col.update_one({"_id": user, "bytes": {"$lte": room}}, increase)
                     answers[index] = bool(result.matched_count)
         return answers
@@ -291,9 +291,9 @@ class Usage:
             return False
         # Not if another recount has been here since: two that have seen the same fault would mend it twice.
         unchanged = {"_id": user, "off": counter.get("off")}
-        more = {"$inc": {"bytes": amount}, "$set": {"off": off - amount}}
+        update = {"$inc": {"bytes": amount}, "$set": {"off": off - amount}}
         try:
-            done = await self._col.update_one(unchanged, more, upsert=True)
+            done = await self._col.update_one(unchanged, update, upsert=True)
         except DuplicateKeyError:
             return False
         if amount and done.matched_count:

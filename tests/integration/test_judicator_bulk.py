@@ -59,7 +59,7 @@ def test_of_two_writers_one_has_each_task(world: World, count: int, whole: bool)
         return {doc["_id"] for doc in docs}
 
     async def both() -> list[set[ObjectId]]:
-        writers = [(BulkWriter(db, whole=whole), name) for name in ("first", "second")]
+        writers = [(BulkWriter(db, documents=whole), name) for name in ("first", "second")]
         return await asyncio.gather(*(claim(writer, name) for writer, name in writers))
 
     first, second = running.do(both())
@@ -73,7 +73,7 @@ def test_many_at_once_are_few_commands(world: World) -> None:
     running = world.judicator()
     write(world.db, waiting(100))
     ids = [doc["_id"] for doc in world.db.tasks.find({}, {"_id": 1})]
-    writer = BulkWriter(running.judicator.database, whole=False)
+    writer = BulkWriter(running.judicator.database, documents=False)
 
     def commands() -> int:
         return int(world.raw.admin.command("serverStatus")["metrics"]["commands"]["update"]["total"])

@@ -43,7 +43,7 @@ class _MemoryDemand:
     extra: int = 0
 
     def least(self, most: int) -> int:
-        """The bytes that must be left for this demand. One that nobody has asked for gets `most` at most."""
+        """The bytes to leave for this demand: at most `most` if the package does not ask for them."""
         return self.extra + (self.limits.memory if self.given else min(self.limits.memory, most))
 
     def within(self, share: int, beside: str = "", used: int = 0) -> Limits:

@@ -81,7 +81,7 @@ class Submitting:
         return render_template("submit.html", form=form, problems=problems, languages=languages, limits=self._limits)
 
     def later(self, error: JudgeError) -> str:
-        """The submit page while nobody can say whether this is a session: what was typed comes back, nothing else."""
+        """The submit page if no judicator can confirm the session. It keeps what the person typed."""
         form = posted()
         form.errors[""] = f"Everything is still here: please submit again. {views.capitalize_first(str(error))}"
         return render_template("submit.html", form=form, problems=[], languages=[], limits=self._limits)
@@ -100,17 +100,17 @@ class Submitting:
 
     def _files(self, form: forms.SubmitForm) -> list[Upload]:
         """The chosen files, and those of the earlier submission that are kept; a chosen file replaces its namesake."""
-        chosen = _uploads(self._limits)
+        uploads = _uploads(self._limits)
         if not form.earlier:
-            return chosen
+            return uploads
         submission = self._earlier(form.earlier).submission
-        files = {one.name: one.data for one in submission.files}
+        files = {file.name: file.data for file in submission.files}
         form.files = list(files)
-        names = {one.name for one in chosen}
-        if any(handed.is_archive(one.name, one.data) for one in chosen):
-            return chosen  # an archive is all of a program
-        kept = [name for name in form.kept if name in files and name not in names]
-        return [Upload(name, len(files[name]), files[name]) for name in kept] + chosen
+        names = {file.name for file in uploads}
+        if any(handed.is_archive(file.name, file.data) for file in uploads):
+            return uploads  # an archive is all of a program
+        earlier_names = [name for name in form.kept if name in files and name not in names]
+        return [Upload(name, len(files[name]), files[name]) for name in earlier_names] + uploads
 
     def _earlier(self, task_id: str) -> m.Task:
         return seen.show(self._cluster, g.principal, seen.own_task(self._cluster, g.principal, task_id))
@@ -140,17 +140,17 @@ def filled(task: m.Task) -> forms.SubmitForm:
         "wall": "" if limits.wall is None else f"{limits.wall:g}",
         "memory": "" if limits.memory is None else f"{limits.memory / _MIB:g}",
     }
-    names = [one.name for one in sub.files]
+    names = [file.name for file in sub.files]
     return forms.SubmitForm(values, earlier=task.id, files=names, kept=names)
 
 
 def _uploads(limits: SubmissionLimits) -> list[Upload]:
     """The chosen files; of each no more is read than may be handed in."""
     uploads = []
-    most = max(limits.source_bytes, handed.bounds(limits, outputs=True).largest)
+    limit = max(limits.source_bytes, handed.bounds(limits, outputs=True).largest)
     for file in request.files.getlist("file"):
         if file.filename:
             length = file.stream.seek(0, 2)
             file.stream.seek(0)
-            uploads.append(Upload(file.filename, length, file.stream.read(most)))
+            uploads.append(Upload(file.filename, length, file.stream.read(limit)))
     return uploads

@@ -90,7 +90,7 @@ class Assigner:
     ) -> None:
         """`changed` is told of tasks that people see change; `allowances` say what an assignment may take."""
         self._tasks = database.tasks
-        self._claims = BulkWriter(database, whole=True)
+        self._claims = BulkWriter(database, documents=True)
         self._replica = replica
         self._changed = changed
         self._allowances = allowances

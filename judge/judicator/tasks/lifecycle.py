@@ -86,8 +86,8 @@ class Tasks:
         replica.unreadable = self._end_unreadable
         # The number of each user's tasks that are being stored here at this moment.
         self._adding: Counter[str] = Counter()
-        self._ends = BulkWriter(database, whole=False)
-        self._cancellations = BulkWriter(database, whole=True)
+        self._ends = BulkWriter(database, documents=False)
+        self._cancellations = BulkWriter(database, documents=True)
         self._inserts: Gathering[TaskDocument, None] = Gathering(self._insert, _INSERTS)
 
     # --- people ------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Tasks:
             end: TaskDocument = {"status": Status.CANCELLED.value, "freed": doc["executor"]}
             # Its executor may be storing its output at this moment: what is reserved for that is the recount's to give.
             counted = purged or doc["executor"] is None
-            after = await self._finish(claim_filter(hand_out), hand_out, end, whole=True, counted=counted)
+            after = await self._finish(claim_filter(hand_out), hand_out, end, document=True, counted=counted)
             if after is not None:
                 CANCELLED.labels("waiting" if doc["executor"] is None else "running").inc()
                 where = f"running on {doc['executor']}" if doc["executor"] else "waiting"
@@ -247,7 +247,9 @@ class Tasks:
         result = await aside(len(completed.result.tests), lambda: results.fit(completed.result))
         blob = completed.result.stdout_blob
         # Runs of rejudgings are the judges' own.
-        more = 0 if is_rejudge(RANKS[hand_out.priority]) else await self.usage.weigh(result, [blob] if blob else [])
+        stored_bytes = (
+            0 if is_rejudge(RANKS[hand_out.priority]) else await self.usage.weigh(result, [blob] if blob else [])
+        )
         end: TaskDocument = {
             "status": completed.status.value,
             "verdict": verdict,
@@ -255,7 +257,7 @@ class Tasks:
             "result": result,
         }
         entry = _history_entry(hand_out, f"judged: {verdict}")
-        after = await self._finish(claim_filter(hand_out), hand_out, end, entry, blob=blob, more=more)
+        after = await self._finish(claim_filter(hand_out), hand_out, end, entry, blob=blob, stored_bytes=stored_bytes)
         if after is None:
             return False
         COMPLETED.labels(verdict).inc()
@@ -282,18 +284,18 @@ class Tasks:
         cap (order.FULL_PENALTY …). With `silent` only if no heartbeat has come since `hand_out` was read. False when it
         was no longer in force.
         """
-        same: Bson = claim_filter(hand_out) | ({"heartbeat": hand_out.heartbeat} if silent else {})
+        match: Bson = claim_filter(hand_out) | ({"heartbeat": hand_out.heartbeat} if silent else {})
         total = hand_out.penalty + penalty
         entry = _history_entry(hand_out, reason)
         if total >= FULL_PENALTY * self._attempts:
-            changed = await self._give_up(same, hand_out, entry, total)
+            changed = await self._give_up(match, hand_out, entry, total)
         else:
-            changed = await self._return(same, hand_out, entry, total, failed=penalty == FULL_PENALTY)
+            changed = await self._return(match, hand_out, entry, total, failed=penalty == FULL_PENALTY)
         if changed:
             GIVEN.labels(why).inc()
         return changed
 
-    async def _give_up(self, same: Bson, hand_out: HandOut, entry: HistoryEntry, penalty: int) -> bool:
+    async def _give_up(self, match: Bson, hand_out: HandOut, entry: HistoryEntry, penalty: int) -> bool:
         """End a task that no executor could finish."""
         result = results.gave_up([*hand_out.history, entry])
         end: TaskDocument = {
@@ -303,13 +305,13 @@ class Tasks:
             "result": result,
             "penalty": penalty,
         }
-        if await self._finish(same, hand_out, end, entry) is None:
+        if await self._finish(match, hand_out, end, entry) is None:
             return False
         COMPLETED.labels("JE").inc()
         log.error("task %s is given up, trace %s: %s", hand_out.id, hand_out.trace, result["reason"])
         return True
 
-    async def _return(self, same: Bson, hand_out: HandOut, entry: HistoryEntry, penalty: int, *, failed: bool) -> bool:
+    async def _return(self, match: Bson, hand_out: HandOut, entry: HistoryEntry, penalty: int, *, failed: bool) -> bool:
         """Put a task back into the queue; `failed` says that its executor has failed it."""
         failers = sorted({*hand_out.failed, hand_out.executor} if failed else hand_out.failed)
         rank = back_rank(hand_out.priority)
@@ -332,7 +334,7 @@ class Tasks:
             **_remember(entry),
         }
         after = await self._tasks.find_one_and_update(
-            same, update, {"version": 1}, return_document=ReturnDocument.AFTER
+            match, update, {"version": 1}, return_document=ReturnDocument.AFTER
         )
         if after is None:
             return False
@@ -376,19 +378,19 @@ class Tasks:
 
     async def _finish(
         self,
-        same: Bson,
+        match: Bson,
         hand_out: HandOut,
         end: TaskDocument,
         entry: HistoryEntry | None = None,
         *,
         blob: str | None = None,
-        more: int = 0,
-        whole: bool = False,
+        stored_bytes: int = 0,
+        document: bool = False,
         counted: bool = True,
     ) -> TaskDocument | None:
-        """Compare-and-set to an end; the document after it (its id, unless `whole`), None when nothing matched.
+        """Compare-and-set to an end; returns the document after it or, without `document`, its id. None: no match.
 
-        `more` are the bytes that its result takes; what was reserved for it is given back, to its user if `counted`.
+        `stored_bytes` are those of its result. What was reserved for it is given back, to its user if `counted`.
         """
         now = clock.wall()
         fields: TaskDocument = {
@@ -399,7 +401,7 @@ class Tasks:
             # Two judicators' clocks may differ: a figure to look at, never below zero, in no decision.
             "latency": max(0.0, (now - hand_out.created).total_seconds()),
         }
-        added = more - hand_out.reserved
+        added = stored_bytes - hand_out.reserved
         update: Bson = {
             "$set": fields,
             # By the database's clock: retention deletes by it, and a judicator's own may be days behind.
@@ -409,7 +411,7 @@ class Tasks:
             **({} if entry is None else _remember(entry)),
             **({} if blob is None else {"$addToSet": {"blobs": blob}}),
         }
-        after = await (self._cancellations if whole else self._ends).write(same, update)
+        after = await (self._cancellations if document else self._ends).write(match, update)
         if after is not None:
             self.assigner.forget(hand_out)
             self.replica.ended(hand_out.id)

@@ -34,11 +34,11 @@ class CompareAndSet(NamedTuple):
 class BulkWriter:
     """Writes compare-and-sets on tasks; for one event loop."""
 
-    def __init__(self, database: Database, *, whole: bool) -> None:
-        """With `whole` the documents after the changes are returned, else no more than their ids."""
+    def __init__(self, database: Database, *, documents: bool) -> None:
+        """With `documents` the documents after the changes are returned, else no more than their ids."""
         self._db = database
         self._tasks = database.tasks
-        self._whole = whole
+        self._documents = documents
         self._changes: Gathering[CompareAndSet, TaskDocument | None] = Gathering(self._write, _MOST)
 
     async def write(self, match: Bson, update: Bson) -> TaskDocument | None:
@@ -46,7 +46,7 @@ class BulkWriter:
         return await self._changes.ask(CompareAndSet(match, update))
 
     async def _write(self, changes: Sequence[CompareAndSet]) -> Sequence[TaskDocument | Exception | None]:
-        if len(changes) <= (2 if self._whole else 1):  # a bulk whose documents are read is two commands
+        if len(changes) <= (2 if self._documents else 1):  # a bulk whose documents are read is two commands
             return await asyncio.gather(*(self._write_alone(change) for change in changes))
         ids = [change.match["_id"] for change in changes]
         writes = [ObjectId() for _ in changes]
@@ -57,11 +57,11 @@ class BulkWriter:
         failed: list[Exception | None] = [None] * len(changes)
         try:
             result = await self._tasks.bulk_write(operations, ordered=False)
-            if not self._whole and result.matched_count == len(changes):
+            if not self._documents and result.matched_count == len(changes):
                 return [{"_id": task} for task in ids]
         except BulkWriteError as exc:
             failed = one_by_one(len(changes), exc)
-        projection = None if self._whole else {"write": 1}
+        projection = None if self._documents else {"write": 1}
         docs = {doc["_id"]: doc async for doc in self._tasks.find({"_id": {"$in": ids}}, projection)}
         answers: list[TaskDocument | Exception | None] = []
         for task, write, error in zip(ids, writes, failed, strict=True):
@@ -74,7 +74,7 @@ class BulkWriter:
 
     async def _write_alone(self, change: CompareAndSet) -> TaskDocument | Exception | None:
         try:
-            if self._whole:
+            if self._documents:
                 return await self._tasks.find_one_and_update(*change, return_document=ReturnDocument.AFTER)
             # Not find_one_and_update: mongod keeps a copy of the document that it returns.
             result = await self._tasks.update_one(*change)

@@ -46,9 +46,9 @@ class Rendering:
 
     def pages(self, manifest: ProblemManifest) -> Pages:
         """The page of each statement that has a text; UsageError when this host cannot run the program."""
-        named = [one for one in manifest.statements if text_of(one) is not None]
+        statements = [statement for statement in manifest.statements if text_of(statement) is not None]
         with self._attempt.create_files(renderer()) as box:
-            return Pages(pages={one.main: self._page(box, manifest, one) for one in named})
+            return Pages(pages={statement.main: self._page(box, manifest, statement) for statement in statements})
 
     def _page(self, box: Box, manifest: ProblemManifest, statement: Statement) -> Page:
         files = self._attempt.job.data.files if self._attempt.job.data is not None else {}
