@@ -82,6 +82,9 @@ class Follower:
 
     async def _follow(self) -> None:
         async with await self._db.raw.tasks.watch(PIPELINE, max_await_time_ms=1000) as stream:
+            # The stream begins at the primary's newest write. A majority read may be older, and what ended in between
+            # would be in neither. A linearizable read waits until a majority has all that the primary has.
+            await self._db.latest(self._db.meta, {"_id": "catch_up"})
             await self._replica.synchronise()
             self.alive = True
             self._hub.everyone()  # much may have happened before the stream was open
