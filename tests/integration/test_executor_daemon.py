@@ -137,7 +137,7 @@ def test_cancel_while_running(cluster, name):
 def test_drain_and_resume(cluster, name):
     executor = cluster.executor(name)
     with vacant(cluster, executor):
-        first = cluster.add(command="sleep 1; echo done")
+        first = cluster.add(command="sleep 4; echo done")
         cluster.running(first.id)
         assert cluster.drain("e1", True).drain
         second = cluster.add(command="echo later")
@@ -151,7 +151,7 @@ def test_drain_and_resume(cluster, name):
 def test_a_killed_slot_is_replaced_and_its_task_retried(cluster, name):
     executor = cluster.executor(name)
     with vacant(cluster, executor):
-        task = cluster.add(command="test -e /box/never && exit 1; sleep 2; echo ok", limits={"wall": 30})
+        task = cluster.add(command="test -e /box/never && exit 1; sleep 4; echo ok", limits={"wall": 30})
         cluster.running(task.id)
         (slot,) = executor.children()
         os.kill(slot, signal.SIGKILL)
@@ -195,7 +195,7 @@ def spooled(executor: Daemon) -> list[Path]:
 def test_judging_goes_on_without_judicators(cluster, name):
     executor = cluster.executor(name)
     with vacant(cluster, executor):
-        plain = cluster.add(command="sleep 1.5; echo done")
+        plain = cluster.add(command="sleep 4; echo done")
         cluster.running(plain.id)
         cluster.judicator.stop(signal.SIGKILL)
         try:
@@ -213,7 +213,7 @@ def test_a_spooled_result_survives_the_executor(cluster, name):
     executor = cluster.executor(name)
     with vacant(cluster, executor):
         # One with its output inside, one whose output must still be uploaded by the next life.
-        task = cluster.add(command="sleep 1; head -c 100000 /dev/zero")
+        task = cluster.add(command="sleep 4; head -c 100000 /dev/zero")
         cluster.running(task.id)
         cluster.judicator.stop(signal.SIGKILL)
         try:
@@ -264,7 +264,7 @@ def test_a_disk_that_fills_up_and_gets_room_again(cluster, name):
     executor.prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh"]
     with vacant(cluster, executor):
         inside = Path(f"/proc/{executor.process.pid}/root{work}")
-        task = cluster.add(command="sleep 1.5; echo kept")
+        task = cluster.add(command="sleep 4; echo kept")
         cluster.running(task.id)
         with contextlib.suppress(OSError), (inside / "filler").open("wb") as file:
             while True:
@@ -288,7 +288,7 @@ def test_two_slots_judge_at_once(cluster, name):
     executor = cluster.executor(name, slots=2)
     with vacant(cluster, executor):
         wait_for(lambda: cluster.state(executor).vacant == 2, what="two vacant slots")
-        tasks = [cluster.add(command="sleep 2") for _ in range(3)]
+        tasks = [cluster.add(command="sleep 4") for _ in range(3)]
         for one in tasks[:2]:
             cluster.running(one.id)
         assert cluster.get(tasks[2].id).status is Status.PENDING

@@ -208,7 +208,7 @@ class Cluster:
             assert time.monotonic() < end, found
 
     def running(self, task: str) -> Task:
-        """Wait until a program of the task runs."""
+        """Wait until the task is stored as running: at least half a second after its assignment, so it must last."""
         wait_for(lambda: self.get(task).status == "running", what="a running task")
         return self.get(task)
 
