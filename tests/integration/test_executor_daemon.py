@@ -25,7 +25,7 @@ pytestmark = [
 
 C_SUM = '#include <stdio.h>\nint main(void){long a,b;if(scanf("%ld%ld",&a,&b)!=2)return 1;printf("%ld\\n",a+b);}'
 SUM = [Test(name=str(n), input=f"{n} {n + 1}\n", answer=f"{2 * n + 1}\n") for n in range(1, 4)]
-LONG = {"command": "sleep 31.25", "limits": {"wall": 100}}
+LONG = {"command": "sleep 111.25", "limits": {"wall": 120}}
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +124,10 @@ def test_a_problem_and_a_big_output(cluster, name):
 def test_cancel_while_running(cluster, name):
     with vacant(cluster, cluster.executor(name)):
         task = cluster.running(cluster.add(**LONG).id)
-        assert alive("sleep 31.25")
+        assert alive("sleep 111.25")
         began = time.monotonic()
         assert cluster.cancel(task.id).status is Status.CANCELLED
-        wait_for(lambda: not alive("sleep 31.25"), what="the end of its processes")
+        wait_for(lambda: not alive("sleep 111.25"), what="the end of its processes")
         assert time.monotonic() - began < 5, "a report interval of 0.5 s, and the kill; room for a busy machine"
         # The slot lives on and judges the next one.
         assert cluster.done(cluster.add(command="echo next").id).result.stdout == "next\n"
@@ -184,7 +184,7 @@ def test_sigterm_gives_back_at_once_without_a_strike(cluster, name):
         after = cluster.get(task.id)
         assert after.status is Status.RETRYING
         assert after.history[-1].reason == "the executor is stopping"
-        assert not alive("sleep 31.25")
+        assert not alive("sleep 111.25")
         cluster.cancel(task.id)
 
 
@@ -306,14 +306,14 @@ def test_an_idle_slot_helps_and_comes_back_for_a_task(cluster, name):
         assert (done.verdict, done.attempt) == (Verdict.AC, 1)
         assert [test.name for test in done.result.tests] == [test.name for test in tests]
         wait_for(lambda: executor.said(r"slot 1 ran [1-9]\d* tests for another"), what="a slot that has helped")
-        slow = cluster.add(command="sleep 31.5", tests=tests, limits={"wall": 100})
+        slow = cluster.add(command="sleep 111.5", tests=tests, limits={"wall": 120})
         wait_for(lambda: executor.said(f"slot 1 helps with task {slow.id}"), what="a slot that helps")
         wait_for(lambda: cluster.state(executor).vacant == 1, what="a slot that counts as vacant")
         other = cluster.done(cluster.add(command="echo at once").id)
         assert (other.result.stdout, other.attempt) == ("at once\n", 1)
         assert not cluster.get(slow.id).done, "nobody waited for its tests to end"
         cluster.cancel(slow.id)
-        wait_for(lambda: not alive("31.5"), what="the end of all its programs")
+        wait_for(lambda: not alive("111.5"), what="the end of all its programs")
         wait_for(lambda: cluster.state(executor).vacant == 2, what="two vacant slots")
         assert not executor.said("ended while judging")
     assert not executor.said("Traceback")

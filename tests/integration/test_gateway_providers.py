@@ -106,7 +106,7 @@ def test_a_published_provider_vouches_for_people(make, world) -> None:
                     return httpx.get(f"{issuer}/jwks", trust_env=False).status_code == 200
                 return False
 
-            wait_for(up, 20, what="the provider")
+            wait_for(up, 60, what="the provider")
             claims = {"preferred_username": "grace", "groups": ["navy"]}
             told = httpx.put(f"{issuer}/users/grace%40example.org", json=claims, trust_env=False)
             assert told.status_code == 204, told.text

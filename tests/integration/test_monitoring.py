@@ -81,7 +81,7 @@ def test_an_authority_that_was_replaced_is_trusted_no_more(authority: Path, tmp_
             return status(new) == 200
         return False
 
-    wait_for(taken_over, 20, "the new authority")
+    wait_for(taken_over, 60, "the new authority")
     # It trusts the new server, so that only what the server thinks of its certificate is left to refuse it.
     stranger = pki.client_context(pki.issue(old, "m2", metrics.ROLE, ["127.0.0.1"]))
     stranger.load_verify_locations(cafile=str(new / "ca.crt"))

@@ -194,7 +194,7 @@ def test_a_receiver_that_fails_is_called_by_one_delivery_at_a_time(shared, peopl
         # An admin who asks for a call, since the receiver is back, waits for no pause.
         with receiving(port) as back:
             people.call("webhook_ping", WebhookRef(name="dead"), Delivery)
-            wait_for(lambda: len(back.taken()) >= 186, timeout=15, what="what has waited")
+            wait_for(lambda: len(back.taken()) >= 186, timeout=60, what="what has waited")
     finally:
         for name in ("dead", "live"):
             people.call("webhook_remove", WebhookRef(name=name), m.Empty)

@@ -131,12 +131,12 @@ class People:
 
 def leader(people: People, judicators: dict[str, Process]) -> Process:
     """The judicator that leads."""
-    name = wait_for(lambda: people.call("GET", "/status")["leader"], 60, "a leader")
+    name = wait_for(lambda: people.call("GET", "/status")["leader"], 120, "a leader")
     return judicators[str(name)]
 
 
 def primary(mongods: Cluster) -> Daemon:
-    one = wait_for(mongods.primary, 60, "a primary")
+    one = wait_for(mongods.primary, 120, "a primary")
     assert isinstance(one, Daemon)
     return one
 
@@ -226,7 +226,7 @@ def test_none_is_lost(
     # Their addresses are all that clients ask for.
     world.judicators = list(judicators.values())  # type: ignore[arg-type]
     gateways = [gateway(world, tmp_path, f"g{number}") for number in range(GATEWAYS)]
-    hook = wait_for(lambda: added(world.client(timeout=20.0), receiver), 60, "a webhook")
+    hook = wait_for(lambda: added(world.client(timeout=20.0), receiver), 120, "a webhook")
     assert isinstance(hook, WebhookAdded)
     late: set[str] = set()
     receiver.answer = lambda number, got: 500 if number % 5 == 0 or got.told["data"]["id"] in late else 204

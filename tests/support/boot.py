@@ -97,7 +97,7 @@ class BootHarness:
     def of(self, name: str) -> status.ServiceStatus:
         return next(one for one in status.read(self.run_dir).services if one.name == name)
 
-    def wait_states(self, timeout: float = 20, **wanted: str) -> None:
+    def wait_states(self, timeout: float = 60, **wanted: str) -> None:
         def reached() -> bool:
             now = self.states()
             return all(now.get(name) == state for name, state in wanted.items())
@@ -125,7 +125,7 @@ class BootHarness:
     def record(self, name: str) -> pidfile.PidRecord:
         return pidfile.read(self.run_dir / f"{name}.pid")
 
-    def stop(self, boot: subprocess.Popen, sig: signal.Signals = signal.SIGTERM, timeout: float = 20) -> int:
+    def stop(self, boot: subprocess.Popen, sig: signal.Signals = signal.SIGTERM, timeout: float = 60) -> int:
         boot.send_signal(sig)
         return boot.wait(timeout)
 

@@ -34,7 +34,7 @@ class Cluster:
     judge: Path = BIN / "judge"
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
-    def start(self, timeout: float = 90.0) -> None:
+    def start(self, timeout: float = 200.0) -> None:
         """Start `judge up` and wait until every service serves."""
         ready = self.directory / "ready"
         ready.unlink(missing_ok=True)

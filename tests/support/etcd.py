@@ -86,14 +86,14 @@ class Host:
     def text(self) -> str:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
-    def says(self, sentence: str, timeout: float = 30.0, times: int = 1) -> None:
+    def says(self, sentence: str, timeout: float = 90.0, times: int = 1) -> None:
         wait_for(lambda: self.text().count(sentence) >= times, timeout, f"{self.name} to say '{sentence}'")
 
-    def ended(self, timeout: float = 30.0) -> int:
+    def ended(self, timeout: float = 90.0) -> int:
         assert self.process is not None
         return self.process.wait(timeout)
 
-    def stop(self, sig: signal.Signals = signal.SIGTERM, timeout: float = 30.0) -> int:
+    def stop(self, sig: signal.Signals = signal.SIGTERM, timeout: float = 90.0) -> int:
         assert self.process is not None
         self.process.send_signal(sig)
         return self.process.wait(timeout)
@@ -115,7 +115,7 @@ class Host:
         except JudgeError:
             return []
 
-    def wait_voters(self, *hosts: Host, timeout: float = 30.0) -> None:
+    def wait_voters(self, *hosts: Host, timeout: float = 90.0) -> None:
         names = sorted(host.name for host in hosts)
         wait_for(lambda: self.voters() == names, timeout, f"voters {names}, last seen {self.voters()}")
 

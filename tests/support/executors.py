@@ -89,7 +89,7 @@ class Daemon:
                 stdin=subprocess.DEVNULL,
             )
 
-    def stop(self, sig: signal.Signals = signal.SIGTERM, timeout: float = 20.0) -> int:
+    def stop(self, sig: signal.Signals = signal.SIGTERM, timeout: float = 60.0) -> int:
         """End it and join it; the exit code."""
         assert self.process is not None
         if self.process.poll() is None:
@@ -198,7 +198,7 @@ class Cluster:
         """One task."""
         return self.rpc.call("get", GetRequest(id=task, wait=wait, version=version), Task)
 
-    def done(self, task: str, timeout: float = 60.0) -> Task:
+    def done(self, task: str, timeout: float = 120.0) -> Task:
         """Wait for the end of a task."""
         end = time.monotonic() + timeout
         while True:

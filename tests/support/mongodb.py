@@ -66,7 +66,7 @@ class Daemon:
             )  # fmt: skip
         return self
 
-    def said(self, text: str, timeout: float = 30.0) -> None:
+    def said(self, text: str, timeout: float = 90.0) -> None:
         wait_for(lambda: text in self.log, timeout, f"'{text}' in the log of {self.name}:\n{self.log[-3000:]}")
 
     def ended(self, timeout: float = 40.0) -> int:
@@ -141,7 +141,7 @@ class Cluster:
     def votes(self) -> list[int]:
         return sorted((member["votes"] for member in self.members().values()), reverse=True)
 
-    def wait_votes(self, votes: list[int], timeout: float = 60.0) -> None:
+    def wait_votes(self, votes: list[int], timeout: float = 120.0) -> None:
         wait_for(lambda: self.votes() == votes, timeout, f"votes {votes}")
 
     def client(self, daemons: list[Daemon], **options: Any) -> pymongo.MongoClient[dict[str, Any]]:

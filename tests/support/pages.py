@@ -164,7 +164,7 @@ class Chrome:
                 return
         raise AssertionError(f"there is no button '{words}' in: {self.text(inside)}")
 
-    def sees(self, words: str, selector: str = "main", timeout: float = 20.0) -> None:
+    def sees(self, words: str, selector: str = "main", timeout: float = 60.0) -> None:
         """Wait until these words are on the page."""
         seen = [""]
 

@@ -39,7 +39,7 @@ def program(name: str) -> str | None:
     return shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}")
 
 
-def wait_for(condition: Callable[[], T], timeout: float = 30.0, what: str = "condition") -> T:
+def wait_for(condition: Callable[[], T], timeout: float = 90.0, what: str = "condition") -> T:
     """Poll until `condition()` is truthy and return it; AssertionError naming `what` after `timeout` seconds."""
     end = time.monotonic() + timeout
     while True:
