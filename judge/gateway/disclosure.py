@@ -201,11 +201,12 @@ def _listed(message: M, /, **made: Any) -> M:
 
 
 def compiling_executes(submission: m.Submission) -> bool:
-    """Says whether compiling this submission may execute its code. A row that is not known here may do so."""
+    """Return whether compiling this submission may execute its code; true for a language that is not in the table."""
     row = load_table().get(submission.language or "")
     names = [submission.filename or "", *(file.name for file in submission.files)]
     # A compiler reads options, such as the name of a program to start, from a file whose argument begins with "@".
-    return row is None or row.compile_executes or any(name.startswith("@") for name in names)
+    executes = row is None or (row.compile is not None and row.compile_executes)
+    return executes or any(name.startswith("@") for name in names)
 
 
 def _result(task: m.Task, result: m.Result, samples: frozenset[str], *, own_tests: bool) -> m.Result:

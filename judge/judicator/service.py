@@ -314,7 +314,7 @@ class Service:
         if not request.complete:
             raise UnavailableError("no judicator leads at the moment; report again")
         hand_outs, capacities = await asyncio.gather(
-            self.tasks.hand_outs_of(request.executor), self.executors.capacities()
+            self.tasks.hand_outs_of(request.executor, _claims(request)), self.executors.capacities()
         )
         reply = m.ReportReply(drain=request.executor in capacities and capacities[request.executor].drained)
         await asyncio.gather(*(unhurried(self._complete(request, done, hand_outs, reply)) for done in request.complete))
@@ -325,8 +325,9 @@ class Service:
         assigner = self.tasks.assigner
         await self.executors.take_report(request)
         hand_outs = assigner.hand_outs(request.executor)
-        if not {(task, hand_out.claim) for task, hand_out in hand_outs.items()}.issuperset(_claims(request)):
-            hand_outs = await self.tasks.hand_outs_of(request.executor) | hand_outs
+        missing = _claims(request) - {(task, hand_out.claim) for task, hand_out in hand_outs.items()}
+        if missing:
+            hand_outs = await self.tasks.hand_outs_of(request.executor, missing) | hand_outs
         assigner.reported(request.executor)
         if request.info is not None:
             await self._machines.note(request.executor, request.incarnation, request.info)

@@ -101,7 +101,7 @@ class Language(config.Model):
         default=False, description="compiling only checks the source; a run needs nothing of it"
     )
     compile_executes: bool = Field(
-        default=False, description="compiling executes code of the submission (macros, BEGIN, directives)"
+        default=True, description="compiling may execute code of the submission (macros, BEGIN, configuration files)"
     )
     compiler_options: bool = Field(default=False, description="people may give the compiler more arguments")
     run: list[str] = Field(default_factory=list)

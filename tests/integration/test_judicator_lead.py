@@ -17,7 +17,7 @@ from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorsReply, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient
 from judge.rpc.endpoints import EtcdEndpoints
-from tests.support.judicators import FAST, Executor, Running, World, accepted, source
+from tests.support.judicators import FAST, Executor, Running, World, accepted, resign, source
 from tests.support.servers import etcd_server, free_port, wait_for
 
 
@@ -178,17 +178,11 @@ def test_results_are_committed_while_nobody_leads(world: World) -> None:
     people, executor = world.client(), world.executor()
     task = people.call("add", source(), m.AddReply).task.id
     executor.report()
-    running.do(_resign(running))
+    running.do(resign(running))
     reply = executor.report(accepted(executor.work[task]))
     assert [ref.id for ref in reply.settled] == [task]
     assert reply.epoch == 0
     assert people.call("get", m.GetRequest(id=task), m.Task).verdict == "AC"
-
-
-async def _resign(running: Running) -> None:
-    """Lead no more, and do not stand again."""
-    running.judicator.lead._election.step = lambda: False  # type: ignore[method-assign]
-    running.judicator.tasks.assigner.stop()
 
 
 def test_a_deposed_leader_does_not_sweep(world: World) -> None:

@@ -14,7 +14,7 @@ from judge.errors import ForbiddenError
 from judge.judicator.rejudging import verdicts
 from judge.model import messages as m
 from judge.pki.refused import DOCUMENT
-from tests.support.judicators import Running, World, accepted, source, start
+from tests.support.judicators import Running, World, accepted, resign, source, start
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0}
 
@@ -37,14 +37,19 @@ def running(world: World) -> Running:
     return world.judicator("j1", **PATIENT)
 
 
+@pytest.mark.parametrize("leading", [True, False])
 def test_a_verdict_is_committed_although_its_hand_out_is_not_seen_yet(
-    world: World, running: Running, monkeypatch: pytest.MonkeyPatch
+    world: World, running: Running, monkeypatch: pytest.MonkeyPatch, leading: bool
 ) -> None:
     people, executor = world.client(), world.executor()
     task = people.call("add", source(), m.AddReply).task.id
     executor.report()
     tasks = running.judicator.tasks
-    monkeypatch.setattr(tasks, "hand_outs_of", without_at_first(tasks.hand_outs_of, {}))
+    monkeypatch.setattr(tasks, "_read_hand_outs", without_at_first(tasks._read_hand_outs, {}))
+    if leading:
+        tasks.assigner._hand_outs.clear()
+    else:
+        running.do(resign(running))
     reply = executor.report(accepted(executor.work[task]))
     assert not reply.drop
     done = people.call("get", m.GetRequest(id=task), m.Task)
@@ -58,8 +63,9 @@ def test_a_run_goes_on_although_its_hand_out_is_not_seen_yet(
     tasks = [people.call("add", source(f"int x{n};"), m.AddReply).task.id for n in range(2)]
     executor.report()
     mine = running.judicator.tasks
-    held = running.do(mine.hand_outs_of("e1"))
-    monkeypatch.setattr(mine, "hand_outs_of", without_at_first(mine.hand_outs_of, {tasks[0]: held[tasks[0]]}))
+    held = running.do(mine._read_hand_outs("e1"))
+    mine.assigner._hand_outs.clear()
+    monkeypatch.setattr(mine, "_read_hand_outs", without_at_first(mine._read_hand_outs, {tasks[0]: held[tasks[0]]}))
     assert not executor.report().drop
     executor.report(*[accepted(one) for one in executor.work.values()])
     for task in tasks:
@@ -75,10 +81,11 @@ def test_a_hand_out_of_before_is_not_seen_again(
     task = people.call("add", source(), m.AddReply).task.id
     executor.report()
     mine = running.judicator.tasks
-    old = running.do(mine.hand_outs_of("e1"))
+    old = running.do(mine._read_hand_outs("e1"))
     executor.restart()
     executor.report()
-    monkeypatch.setattr(mine, "hand_outs_of", without_at_first(mine.hand_outs_of, old))
+    mine.assigner._hand_outs.clear()
+    monkeypatch.setattr(mine, "_read_hand_outs", without_at_first(mine._read_hand_outs, old))
     assert not executor.report(accepted(executor.work[task])).drop
     done = people.call("get", m.GetRequest(id=task), m.Task)
     assert (done.verdict, done.attempt) == (m.Verdict.AC, 2)

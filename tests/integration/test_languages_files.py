@@ -117,6 +117,13 @@ def test_a_java_class_may_be_called_anything(pipeline: Pipeline, name: str) -> N
         assert done.verdict is Verdict.AC, (done.result.reason, done.result.compile_log)
 
 
+def test_a_compiler_reads_no_configuration_of_the_submission(pipeline: Pipeline) -> None:
+    files = {"main.pas": b"begin writeln(42) end.", "fpc.cfg": b"#WRITE from the submission\n#INCLUDE /etc/fpc.cfg\n"}
+    done = judge(pipeline, "pascal", files)
+    assert done.verdict is Verdict.AC, done.result.compile_log
+    assert "from the submission" not in done.result.compile_log
+
+
 @pytest.mark.parametrize(
     "files",
     [

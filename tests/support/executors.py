@@ -134,6 +134,9 @@ class Cluster:
                 "log_level": "info",
                 # Most tests have one user, who may fill all slots.
                 "allowances": {"user": {"slot_share": 1.0}},
+                # An executor that restarts on a busy machine is not dead.
+                "task_expiry": 60.0,
+                "executor_expiry": 60.0,
             },
             directory,
         )

@@ -355,6 +355,12 @@ def get(people: RpcClient, task: str) -> m.Task:
     return people.call("get", m.GetRequest(id=task), m.Task)
 
 
+async def resign(running: Running) -> None:
+    """Lead no more, and do not stand again."""
+    running.judicator.lead._election.step = lambda: False  # type: ignore[method-assign]
+    running.judicator.tasks.assigner.stop()
+
+
 def start(people: RpcClient, reason: str = "new test data", **conditions: Any) -> Rejudging:
     request = RejudgeStart(
         filter=RejudgeFilter.model_validate(conditions),

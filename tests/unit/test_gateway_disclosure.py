@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from judge.allowance import Allowance
 from judge.executor.slot.account import Account
 from judge.gateway import disclosure
+from judge.languages.table import Language, load_table
 from judge.model import messages as m
 from tests.support.gateway import make_task
 from tests.support.judicators import Marks
@@ -242,6 +243,17 @@ def test_without_own_tests_nothing_is_shown_that_the_code_may_have_written(langu
     assert seen.result is not None and "heard" not in seen.result.model_dump_json()
     shown = _said(language, own_tests=True, files=files, verdict=verdict)
     assert shown.result is not None and shown.result.compile_log == shown.result.tests[0].output == "heard"
+
+
+def test_compilers_that_execute_code_of_a_submission_are_marked() -> None:
+    table = load_table()
+    marked = {name for name, row in table.items() if row.compile is not None and row.compile_executes}
+    assert marked == {
+        "ada", "awk", "clojure", "elixir", "erlang", "groovy", "haskell", "lisp", "nim", "octave", "perl", "prolog",
+        "racket", "raku", "scala", "scheme", "sml",
+    }  # fmt: skip
+    row = {"name": "own", "title": "Own", "compile": ["/usr/bin/own"], "run": ["/box/run"]}
+    assert Language.model_validate({**table["c"].model_dump(exclude={"compile_executes"}), **row}).compile_executes
 
 
 def test_the_compilers_words_are_shown_where_compiling_executes_nothing() -> None:

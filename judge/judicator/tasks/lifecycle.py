@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import Any, Final, Literal, get_args
 
 from bson import ObjectId, Timestamp
@@ -207,8 +207,19 @@ class Tasks:
 
     # --- executors ---------------------------------------------------------------------------------------------
 
-    async def hand_outs_of(self, executor: str) -> dict[str, HandOut]:
-        """The hand-outs of an executor that are in force, by task id."""
+    async def hand_outs_of(self, executor: str, claims: Set[tuple[str, str]]) -> dict[str, HandOut]:
+        """The hand-outs of an executor that are in force, by task id.
+
+        `claims` are the tasks and claims that it names. If one of them is missing, the database may have answered from
+        before its last election: the hand-outs are read again after a linearizable read.
+        """
+        hand_outs = await self._read_hand_outs(executor)
+        if not claims <= {(task, hand_out.claim) for task, hand_out in hand_outs.items()}:
+            await self._db.latest(self._db.meta, {"_id": "catch_up"})
+            hand_outs = await self._read_hand_outs(executor)
+        return hand_outs
+
+    async def _read_hand_outs(self, executor: str) -> dict[str, HandOut]:
         tasks = self._tasks.find({"executor": executor, "done": False}, HAND_OUT_FIELDS)
         return {str(task["_id"]): forms.hand_out(task) async for task in tasks}
 
