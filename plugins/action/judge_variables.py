@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 from ansible import __version__ as ansible_version
+from ansible import constants
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
@@ -29,6 +30,21 @@ HOSTS = {
 }
 # On the command line it would beat the tasks that need the release's own Python.
 INTERPRETER = "ansible_python_interpreter"
+# Settings of Ansible that change what plays mean, by their value here; plays themselves name their strategy.
+SETTINGS: dict[str, Any] = {
+    "ANY_ERRORS_FATAL": False,
+    "DEFAULT_HASH_BEHAVIOUR": "replace",
+    "DEFAULT_PRIVATE_ROLE_VARS": False,
+    "TASK_TIMEOUT": 0,
+    "VARIABLE_PRECEDENCE": [
+        "all_inventory",
+        "groups_inventory",
+        "all_plugins_inventory",
+        "all_plugins_play",
+        "groups_plugins_inventory",
+        "groups_plugins_play",
+    ],
+}
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 PREFIX = "judge_"
 
@@ -86,6 +102,16 @@ def too_old(version: str) -> str:
     return f"this is ansible-core {version}, and Judge needs {wanted} or newer; install it, as with pip in a venv"
 
 
+def wrong_settings(given: Mapping[str, tuple[Any, str]]) -> list[str]:
+    """One sentence for each of SETTINGS that has another value; `given` is (value, where it is set) by name."""
+    return [
+        f"Ansible's setting {name} is {given[name][0]!r} ({given[name][1]}), and the playbooks need {wanted!r}; "
+        "remove it there"
+        for name, wanted in SETTINGS.items()
+        if given[name][0] != wanted
+    ]
+
+
 class ActionModule(ActionBase):
     """`judge_variables:` looks at what the inventory and the command line set for this host; it changes nothing.
 
@@ -112,6 +138,7 @@ class ActionModule(ActionBase):
                 problems.append(f"variable '{name}' cannot be evaluated ({why}); correct it in the inventory")
         problems += wrong_values({name: value for name, value in values.items() if name not in HOSTS}, options)
         problems += wrong_hosts(values, variables.get("groups", {}))
+        problems += wrong_settings({name: constants.config.get_config_value_and_origin(name) for name in SETTINGS})
         if INTERPRETER in load_extra_vars(self._loader):
             problems.append(
                 f"{INTERPRETER} is set on the command line, where it beats the release's own Python for tasks that "

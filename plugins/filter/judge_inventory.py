@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -116,6 +117,34 @@ def judge_lock_fault(results: Iterable[Mapping[str, Any]], dead: Iterable[str]) 
     )
 
 
+def judge_bundle_conflicts(wanted: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """One sentence for each directory that two hosts want different bundles in, or that has one of another release.
+
+    `wanted`: by host, `directory`, `release` and `command` of its bundle.
+    """
+    sentences, first = [], dict[str, str]()
+    for host, bundle in wanted.items():
+        where = str(bundle["directory"])
+        other = first.setdefault(where, host)
+        if wanted[other]["command"] != bundle["command"]:
+            sentences.append(
+                f"{other} and {host} have one directory for two different bundles, {where}; set another judge_bundle "
+                "for one of them, or give them the same judge_bundle_* and judge_languages"
+            )
+    for where, host in first.items():
+        release = wanted[host]["release"]
+        try:
+            there = json.loads(Path(where).expanduser().joinpath("manifest.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # there is none, or a damaged one, which is made anew
+        if there.get("release", release) != release:
+            sentences.append(
+                f"{where} has a bundle for {there['release']}, and {host} wants one for {release}; set "
+                "judge_bundle_release for the hosts that name this directory, or remove it"
+            )
+    return sentences
+
+
 class FilterModule:
     """The filters, for Ansible."""
 
@@ -124,6 +153,7 @@ class FilterModule:
         return {
             "judge_addresses": judge_addresses,
             "judge_beside": judge_beside,
+            "judge_bundle_conflicts": judge_bundle_conflicts,
             "judge_endpoints": judge_endpoints,
             "judge_faults_without": judge_faults_without,
             "judge_host": judge_host,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from ansible.errors import AnsibleActionFail
 
 from judge.bundle import __main__ as command
 from judge.bundle import debs, manifest, program, wheels
-from tests.support.ansible import module_utils, plugin, run_module, value
+from tests.support.ansible import ROOT, module_utils, plugin, run_module, value
 from tests.support.lab import Maker
 
 files = module_utils("judge_files")  # as hosts have it: a link to judge/bundle/files.py
@@ -557,3 +558,41 @@ def test_a_controller_without_room_is_told_how_much(bundle: Path, monkeypatch: p
     told = pytest.raises(AnsibleActionFail, match="on the controller needs 1 MB and has to be writable")
     with told, action.shared(Path("/proc/nowhere/bundle"), known["files"], sorted(known["files"])):
         pass
+
+
+def bundles(tmp_path: Path, hosts: dict[str, dict[str, str]]) -> subprocess.CompletedProcess[str]:
+    """Run bundle.yml for these hosts, with a program in the place of judge.bundle that says how it was called."""
+    program = tmp_path / "project/judge/bundle/__main__.py"
+    program.parent.mkdir(parents=True)
+    for package in (program.parent, program.parent.parent):
+        (package / "__init__.py").touch()
+    program.write_text("import sys; print('made', *sys.argv[1:3])")
+    (tmp_path / "hosts.yml").write_text(json.dumps({"executors": {"hosts": hosts}}))
+    command = [Path(sys.executable).parent / "ansible-playbook", "-i", tmp_path / "hosts.yml", "playbooks/bundle.yml"]
+    given = ["-e", f"judge_bundle_project={tmp_path / 'project'}"]
+    return subprocess.run([*command, *given], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_hosts_with_bundles_of_their_own_get_them_in_one_run(tmp_path: Path) -> None:
+    """The first host's variables were everybody's: a bundle for trixie was made in the directory of bookworm's."""
+    old = {"judge_bundle": str(tmp_path / "old"), "judge_bundle_release": "bookworm"}
+    run = bundles(tmp_path, {"e1": old, "e2": {}, "e3": {}, "e4": old})
+    assert run.returncode == 0, run.stdout + run.stderr
+    said = re.findall(r'"msg": "made (\S+) (\S+)"', run.stdout)
+    assert said == [(str(tmp_path / "old"), "--release=bookworm"), (f"{tmp_path}.bundle", "--release=trixie")]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_bundle_is_never_replaced_by_another_kind(tmp_path: Path, *, shared: bool) -> None:
+    if shared:
+        hosts = {"e1": {}, "e2": {"judge_bundle_release": "bookworm"}}
+        sentence = "e1 and e2 have one directory for two different bundles"
+    else:
+        (tmp_path / "old").mkdir()
+        (tmp_path / "old/manifest.json").write_text('{"release": "bookworm"}')
+        hosts = {"e1": {}, "e2": {"judge_bundle": str(tmp_path / "old")}}
+        sentence = f"{tmp_path}/old has a bundle for bookworm, and e2 wants one for trixie; set judge_bundle_release"
+    run = bundles(tmp_path, hosts)
+    assert run.returncode != 0
+    assert sentence in run.stdout
+    assert "made" not in run.stdout.replace("nothing was made", "")

@@ -154,16 +154,78 @@ def test_an_interpreter_of_the_command_line_is_refused(inventory: Path) -> None:
     assert run.returncode == 0, run.stdout
 
 
-@pytest.mark.parametrize(("absent", "first"), [([], "e1"), (["e1"], "e2"), (["e1", "e2", "e3", "e4", "e5"], "")])
-def test_the_first_host_of_an_upgrade_is_one_that_is_there(inventory: Path, absent: list[str], first: str) -> None:
+def tried(tmp_path: Path, limit: str, absent: list[str], *options: str) -> str:
+    """What the look at the hosts that try a release says, in a run with this --limit. Hosts are this machine."""
+    here = {"ansible_connection": "local", "ansible_become": False}
+    tree = {group: {"hosts": dict.fromkeys(names, here)} for group, names in HOSTS.items()}
+    tree["judge_absent"] = {"hosts": dict.fromkeys(absent, here)}
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(tree))
+    role = {"name": "judge_common", "tasks_from": "tried"}
+    look = {"hosts": "all", "gather_facts": False, "tasks": [{"import_role": role}]}
+    later = {"hosts": "gateways", "gather_facts": False, "tasks": [{"debug": {"msg": "<{{ judge_common_canary }}>"}}]}
+    (tmp_path / "look.yml").write_text(yaml.safe_dump([look, later]))
+    command = [Path(sys.executable).parent / "ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "look.yml"]
+    run = subprocess.run(
+        [*command, "--limit", limit, *options], cwd=ROOT, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    return run.stdout + run.stderr
+
+
+@pytest.mark.parametrize(
+    ("limit", "absent", "first"),
+    [
+        ("all", [], "e1"),
+        ("all", ["e1"], "e2"),
+        ("all", ["e1", "e2", "e3", "e4", "e5"], ""),
+        ("all:!e1", [], "e2"),
+        ("e5,g1", [], "e5"),
+    ],
+)
+def test_the_first_host_of_an_upgrade_is_one_of_the_run(
+    tmp_path: Path, limit: str, absent: list[str], first: str
+) -> None:
     """The precheck groups executors that are away: nobody would follow the first of them."""
-    hosts = yaml.safe_load(inventory.read_text()) | {"judge_absent": {"hosts": {name: {} for name in absent}}}
-    away = inventory.with_name(f"away{len(absent)}.yml")
-    away.write_text(yaml.safe_dump(hosts))
-    default = yaml.safe_load((ROOT / "roles/judge_common/defaults/main.yml").read_text())["judge_upgrade_canary"]
-    command = [Path(sys.executable).parent / "ansible", "j1", "-i", away, "-m", "debug", "-a", f"msg='<{default}>'"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert f"<{first}>" in run.stdout, run.stdout + run.stderr
+    said = tried(tmp_path, limit, absent)
+    assert f"<{first}>" in said, said
+
+
+@pytest.mark.parametrize(
+    ("limit", "options", "sentence"),
+    [
+        ("j1,g1", [], "leaves out all executors, one of which gets the release first"),
+        ("all:!e2", ["-e", "judge_upgrade_canary=e2"], "leaves out the executor e2, which gets the release first"),
+        ("e1", [], "leaves out all gateways"),
+        ("all:!e2", ["-e", "{judge_common_back: {first: e2}}"], "leaves out the executor e2"),
+    ],
+)
+def test_a_release_is_never_untried(tmp_path: Path, limit: str, options: list[str], sentence: str) -> None:
+    said = tried(tmp_path, limit, [], *options)
+    assert sentence in " ".join(said.split()), said
+
+
+def test_every_play_names_its_strategy() -> None:
+    """A strategy of the user's own ansible.cfg would make run_once and any_errors_fatal, which gates are, nothing."""
+    for path in [*ROOT.glob("playbooks/*.yml"), *ROOT.glob("playbooks/passes/*.yml")]:
+        for play in yaml.safe_load(path.read_text()):
+            assert "hosts" not in play or play.get("strategy") == "linear", (path.name, play["name"])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("ANSIBLE_PRIVATE_ROLE_VARS", "yes"),
+        ("ANSIBLE_HASH_BEHAVIOUR", "merge"),
+        ("ANSIBLE_ANY_ERRORS_FATAL", "yes"),
+        ("ANSIBLE_TASK_TIMEOUT", "5"),
+        ("ANSIBLE_PRECEDENCE", "groups_inventory,all_inventory"),
+    ],
+)
+def test_settings_that_change_what_plays_mean_are_refused(inventory: Path, setting: str, value: str) -> None:
+    """As a collection the playbooks are run with somebody else's ansible.cfg."""
+    command = [Path(sys.executable).parent / "ansible", "e1", "-i", inventory, "-m", "judge_variables"]
+    environment = {**os.environ, setting: value}
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
+    assert f"(env: {setting}), and the playbooks need" in run.stdout, run.stdout + run.stderr
 
 
 @pytest.mark.parametrize("file", ["playbooks/passes/begin.yml", "roles/judge_precheck/tasks/main.yml"])
