@@ -66,6 +66,15 @@ def judge_faults_without(faults: Iterable[str], addresses: Mapping[str, str]) ->
     return [fault for fault in faults if not named.search(fault)]
 
 
+def judge_answer(reply: Mapping[str, Any]) -> str:
+    """What a gateway has answered to a request of ansible.builtin.uri, for the operator, without the request."""
+    status, body = reply.get("status", -1), reply.get("json") or {}
+    if status < 0:
+        return f"does not answer: {reply.get('msg', 'no reason given')}"
+    what = body.get("error") or (f"the submission is {body['status']}" if "status" in body else reply.get("msg", ""))
+    return f"answers {status}: {what}"
+
+
 def judge_unread(targets: Iterable[Mapping[str, Any]]) -> list[str]:
     """Those of Prometheus' targets that it could not read, or has not yet: which service of which host, and why."""
     return sorted(
@@ -152,6 +161,7 @@ class FilterModule:
         """By name."""
         return {
             "judge_addresses": judge_addresses,
+            "judge_answer": judge_answer,
             "judge_beside": judge_beside,
             "judge_bundle_conflicts": judge_bundle_conflicts,
             "judge_endpoints": judge_endpoints,

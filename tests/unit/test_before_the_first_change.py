@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import yaml
@@ -19,7 +24,7 @@ from judge.errors import UnavailableError
 from plugins.filter.judge_inventory import judge_faults_without
 from plugins.module_utils import judge_members
 from plugins.modules import judge_host, judge_service
-from tests.support.ansible import BUILTIN, PLAYBOOKS, ROOT, Task, module, of_playbook, read
+from tests.support.ansible import BUILTIN, PLAYBOOKS, ROOT, Task, flat, module, of_playbook, read
 
 # None of these changes anything; the rest is taken for a change.
 LOOKS = {
@@ -215,7 +220,7 @@ def test_the_bundle_that_comes_is_told_to_the_look(name: str) -> None:
 )
 def test_hosts_that_a_run_leaves_out_do_not_end_it(status: int, faults: list[str] | None, well: bool) -> None:
     """verify.yml waits for a healthy cluster; the sentences are those of judge/judicator/status.py."""
-    tasks = read(ROOT / "playbooks/tasks/judge_one.yml")
+    tasks = flat(read(ROOT / "playbooks/tasks/judge_one.yml"), ROOT)
     (task,) = [task for task in tasks if task.get("register") == "judge_verify_health"]
     told = {"status": status} | ({} if faults is None else {"json": {"faults": faults}})
     written = {name: trust_as_template(text) for name, text in task["vars"].items()}
@@ -342,3 +347,85 @@ def test_the_look_says_why_and_does_nothing(
         return
     with pytest.raises(judge_service.UnitError, match=f"judge-etcd.service could not be restarted, so nothing.*{told}"):
         service.spare(unsure=unsure)
+
+
+def test_what_hides_its_arguments_does_not_hide_why_it_failed() -> None:
+    """Of a task with no_log Ansible shows nothing but the message: a later one says what the result says is wrong.
+
+    Our own modules have it in the message.
+    """
+    hiding = 0
+    for path in [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/**/*.yml")]:
+        content = read(path)
+        tasks = [task for part in content for task in part.get("tasks", [part])]
+        for number, (task, rescued) in enumerate(found := list(unfolded(tasks))):
+            if not task.get("no_log") or module(task).startswith("judge_"):
+                continue
+            hiding += 1
+            assert "failed_when" in task or rescued, (path.name, task["name"])
+            later = [str(one.get(f"{BUILTIN}assert") or one.get(f"{BUILTIN}fail")) for one, _ in found[number + 1 :]]
+            assert any(task["register"] in text for text in later), (path.name, task["name"])
+    assert hiding >= 7
+
+
+def unfolded(tasks: list[Task], *, rescued: bool = False) -> Iterator[tuple[Task, bool]]:
+    """Each task, and whether its block has a rescue."""
+    for task in tasks:
+        yield task, rescued
+        for part in ("block", "rescue", "always"):
+            yield from unfolded(task.get(part, []), rescued=part == "block" and "rescue" in task)
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """A gateway whose cluster is healthy and takes nothing; or has faults."""
+
+    faults: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        if self.path.endswith("/health"):
+            self.answer(503 if self.faults else 200, {"faults": self.faults})
+        else:
+            self.answer(200, {"languages": [{"name": "c"}]})
+
+    def do_POST(self) -> None:
+        self.answer(503, {"code": "busy", "error": "the queue is full: 9 of 9 tasks wait"})
+
+    def answer(self, status: int, body: object) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("faults", "sentence"),
+    [
+        (["no executor is alive"], "the cluster is not healthy: no executor is alive"),
+        ([], "the gateway answers 503: the queue is full: 9 of 9 tasks wait"),
+    ],
+)
+def test_verify_says_why_nothing_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, faults: list[str], sentence: str
+) -> None:
+    monkeypatch.setattr(Refusing, "faults", faults)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    _, *tasks = read(ROOT / "playbooks/tasks/judge_one.yml")  # nginx comes first
+    tasks[0]["block"][0] |= {"retries": 1, "delay": 0}
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    (tmp_path / "admin.token").write_text("a-token-of-nobody")
+    command = [Path(sys.executable).parent / "ansible-playbook", "-i", "g1,", "-c", "local", tmp_path / "play.yml"]
+    given = [f"judge_gateway_port={server.server_port}", f"judge_secrets_dir={tmp_path}"]
+    given.append(f"ansible_python_interpreter={sys.executable}")
+    options = [word for one in given for word in ("-e", one)]
+    done = subprocess.run([*command, *options, "-vvv"], cwd=ROOT, capture_output=True, text=True, check=False)
+    server.shutdown()
+    server.server_close()
+    assert done.returncode != 0
+    assert sentence in done.stdout, done.stdout[-3000:]
+    assert "a-token-of-nobody" not in done.stdout
