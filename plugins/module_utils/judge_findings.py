@@ -14,6 +14,11 @@ _VOTERS = 7
 _SERVER = "mongodb-org-server"
 _AUTHORITY_DAYS = 30  # as `verify.yml` warns of certificates
 # Programs of Debian's packages that this deployment runs or replaces itself.
+_LISTENER = "judge-precheck"  # of a precheck that was cut off; it ends by itself
+_REJECTED = (
+    "somebody listens there, and the connection is refused, as by a firewall; open this port between them "
+    "(docs/deploy.md, Ports)"
+)
 _OWN_UNITS = ("judge-", "nginx.service")
 
 
@@ -114,8 +119,11 @@ def _system(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _ability(seen: dict[str, Any], host: dict[str, Any], away: set[str]) -> Iterator[str]:
-    """Tell what the machine and the network between hosts cannot do; `away`: addresses of hosts that are not there."""
+def _ability(seen: dict[str, Any], host: dict[str, Any], away: set[str], open_ports: set[str]) -> Iterator[str]:
+    """Tell what the machine and the network between hosts cannot do.
+
+    `away`: addresses of hosts that are not there; `open_ports`: `address:port` where judge_precheck_listen listened.
+    """
     if host.get("judicator") and not seen.get("mongod_can_run", True):
         yield (
             "its processor lacks AVX (on arm64: ARMv8.2-A), which mongod needs; give a virtual machine the processor "
@@ -131,6 +139,16 @@ def _ability(seen: dict[str, Any], host: dict[str, Any], away: set[str]) -> Iter
     for peer in seen.get("unreachable", []):
         if peer.rpartition(":")[0] not in away:
             yield f"it cannot reach {peer}: nothing comes back; open this port between them (docs/deploy.md, Ports)"
+    for peer in seen.get("refused", []):
+        if peer in open_ports:
+            yield f"it cannot reach {peer}: {_REJECTED}"
+
+
+def _rejected(seen: dict[str, Any], held: set[str]) -> Iterator[str]:
+    """Refused connections to services that run; `held`: their `address:port`. They may be just starting."""
+    for peer in seen.get("refused", []):
+        if peer in held:
+            yield f"it cannot reach {peer}: {_REJECTED}, unless its service was just starting"
 
 
 def _ports(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
@@ -140,7 +158,7 @@ def _ports(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
             yield f"port {port} is meant for {uses[port]} and for {use}; give one of them another port"
         uses[port] = use
         holder = seen["ports"].get(str(port))
-        if holder is None or holder["unit"].startswith(_OWN_UNITS):
+        if holder is None or holder["unit"].startswith(_OWN_UNITS) or holder["program"] == _LISTENER:
             continue
         who = holder["unit"] or holder["program"] or "another program"
         yield f"port {port}, which {use} needs, is taken by {who}; stop it, or set another port"
@@ -257,6 +275,18 @@ def _authority(days: int | None) -> Iterator[HostFinding]:
         yield HostFinding("", f"the cluster's CA expires in {days} days; {how}", fatal=False)
 
 
+def _listening(hosts: dict[str, dict[str, Any]]) -> tuple[set[str], set[str]]:
+    """Where somebody listens, as `address:port`: judge_precheck_listen; services of the cluster."""
+    open_ports = {f"{host.get('address')}:{port}" for host in hosts.values() for port in host.get("listening", [])}
+    held = {
+        f"{host.get('address')}:{port}"
+        for host in hosts.values()
+        for port, holder in ((host.get("result") or {}).get("seen") or {}).get("ports", {}).items()
+        if holder["unit"].startswith("judge-")
+    }
+    return open_ports, held
+
+
 def findings(state: dict[str, Any]) -> list[HostFinding]:
     """All that is wrong, about the cluster first.
 
@@ -269,6 +299,7 @@ def findings(state: dict[str, Any]) -> list[HostFinding]:
     hosts = state["hosts"]
     left_out = tolerated(hosts, state.get("missing_percent", 0))
     away = {str(host.get("address")) for host in hosts.values() if "seen" not in (host.get("result") or {})}
+    open_ports, held = _listening(hosts)
     found = [HostFinding("", text) for text in state.get("problems", []) if text]
     found += _authority(state.get("authority_days"))
     found += _numbers(state["groups"])
@@ -294,7 +325,8 @@ def findings(state: dict[str, Any]) -> list[HostFinding]:
             told.append(f"it cannot be looked at ({why}); it needs /usr/bin/python3 and a user who may become root")
         if (seen := result.get("seen")) is not None:
             told += [*_system(seen, host), *_ports(seen, host), *_disks(seen, host)]
-            told += [*_ability(seen, host, away), *_series(seen, host)]
+            told += [*_ability(seen, host, away, open_ports), *_series(seen, host)]
+            found += [HostFinding(name, text, fatal=False) for text in _rejected(seen, held)]
             told += _old_data(name, seen, host, state.get("token") or "")
             found += [HostFinding(name, text, fatal=False) for text in seen.get("https", {}).get("warnings", [])]
             if seen["address"] is False:
@@ -334,6 +366,7 @@ def report(
         plan["address"] = explicit_address(name, host)
         plan |= {kind.removesuffix("s"): name in names for kind, names in kinds.items()}
         plan["result"] = host.get("judge_precheck_seen")
+        plan["listening"] = (host.get("judge_precheck_listening") or {}).get("ports", [])
         plan["variables"] = (host.get("judge_precheck_variables") or {}).get("problems", [])
         plan["bundle"] = bundles.get(plan.get("bundle_path", ""))
         hosts[name] = plan

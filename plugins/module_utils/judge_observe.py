@@ -21,8 +21,8 @@ _LISTEN = "0A"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _CONTROLLERS = {"memory", "pids", "cpu"}  # the sandbox bounds runs with these
 _PATIENCE = 3.0  # seconds; the kernel repeats a lost request after one
-# Errors of a try that nobody has answered: a firewall that drops, or one that says so, or no way there. A refused
-# connection is fine, as nothing listens before the first deployment.
+# Errors of a try that nobody has answered: a firewall that drops, or one that says so, or no way there.
+LISTENER = "judge-precheck"  # the process that judge_precheck_listen starts
 _NO_WAY = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES, errno.EPERM)
 
 
@@ -204,25 +204,30 @@ def sandbox_lacks(controllers: str, hierarchies: str, namespaces: str) -> list[s
     return lacks
 
 
-def unreachable(peers: Iterable[tuple[str, int]], patience: float = _PATIENCE) -> list[str]:
-    """Those of the peers, as `address:port`, that no packet comes back from; all are asked at once."""
-    found: list[str] = []
+def reached(peers: Iterable[tuple[str, int]], patience: float = _PATIENCE) -> dict[str, list[str]]:
+    """The peers, as `address:port`, that no packet comes back from (`unreachable`), and those that refuse (`refused`).
+
+    A refused connection is what a firewall says, or a host where nobody listens. All are asked at once.
+    """
+    found: dict[str, list[str]] = {"unreachable": [], "refused": []}
 
     def ask(host: str, port: int) -> None:
         try:
             socket.create_connection((host, port), timeout=patience).close()
         except TimeoutError:
-            found.append(f"{host}:{port}")
+            found["unreachable"].append(f"{host}:{port}")
+        except ConnectionRefusedError:
+            found["refused"].append(f"{host}:{port}")
         except OSError as exc:
             if exc.errno in _NO_WAY:
-                found.append(f"{host}:{port}")
+                found["unreachable"].append(f"{host}:{port}")
 
     asking = [threading.Thread(target=ask, args=peer) for peer in peers]
     for one in asking:
         one.start()
     for one in asking:
         one.join()
-    return sorted(found)
+    return {kind: sorted(names) for kind, names in found.items()}
 
 
 def _text(path: str) -> str:
@@ -244,7 +249,7 @@ def observe(
 ) -> dict[str, Any]:
     """Everything that a precheck wants to know of this host."""
     system = Path("/etc/os-release")
-    reached = [(host.strip("[]"), int(port)) for host, _, port in (peer.rpartition(":") for peer in peers)]
+    others = [(host.strip("[]"), int(port)) for host, _, port in (peer.rpartition(":") for peer in peers)]
     return {
         "os": os_release(system.read_text(encoding="utf-8") if system.is_file() else ""),
         "architecture": architecture(),
@@ -264,6 +269,6 @@ def observe(
             _text("/proc/sys/user/max_user_namespaces"),
         ),
         "ipv6": Path("/proc/net/if_inet6").exists(),
-        "unreachable": unreachable(reached),
+        **reached(others),
         "https": verdict(**https)._asdict() if https else {},
     }

@@ -19,7 +19,7 @@ options:
   etcd_path: {description: etcd's data directory., type: path, required: true}
   mongodb_path: {description: MongoDB's data directory., type: path, required: true}
   peers:
-    description: Addresses with ports that this host has to reach. Whether anybody listens there does not matter.
+    description: Addresses with ports that this host has to reach.
     type: list
     elements: str
     default: []

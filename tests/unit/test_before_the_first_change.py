@@ -29,6 +29,7 @@ from tests.support.ansible import BUILTIN, PLAYBOOKS, ROOT, Task, flat, module, 
 # None of these changes anything; the rest is taken for a change.
 LOOKS = {
     "stat", "find", "assert", "debug", "fail", "set_fact", "group_by", "meta", "judge_precheck_host",
+    "judge_precheck_listen",
     "judge_bundle_verify", "judge_https", "judge_roster", "judge_variables", "judge_way_back",
 }  # fmt: skip
 READS = {"judge_removed", "judge_pki_ca", "judge_upgrade"}  # without a state, or with one of these

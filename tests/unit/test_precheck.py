@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.ansible import module_utils, run_module
+from tests.support.ansible import ROOT, module_utils, run_module
+from tests.support.servers import wait_for
 
 precheck = module_utils("judge_findings")
 observe = module_utils("judge_observe")
@@ -364,6 +368,55 @@ def test_a_judicator_needs_no_sandbox_and_a_dead_host_answers_nobody() -> None:
     assert "j1: 10.0.0.1 cannot be reached" in cluster.line()
 
 
+def test_a_refused_port_is_a_fault_where_somebody_listens() -> None:
+    """Before the first deployment that is judge_precheck_listen; later a service may be just starting."""
+    cluster = Cluster()
+    cluster.seen("e1").update(refused=["10.0.0.1:2379", "10.0.0.1:7400"])
+    assert cluster.lines() == []
+    cluster.hostvars["j1"]["judge_precheck_listening"] = {"ports": [7400]}
+    assert cluster.line().startswith("FAULT: e1: it cannot reach 10.0.0.1:7400: somebody listens there")
+    cluster.hostvars["j1"]["judge_precheck_listening"] = {"skipped": True}
+    cluster.seen("j1")["ports"] = {"2379": {"program": "etcd", "unit": "judge-etcd.service"}}
+    assert cluster.line().startswith("warning: e1: it cannot reach 10.0.0.1:2379: somebody listens there")
+    cluster.seen("j1")["ports"] = {"2379": {"program": "judge-precheck", "unit": "session-1.scope"}}
+    assert cluster.lines() == [], "of a precheck that was cut off"
+
+
+def test_a_bare_host_listens_for_a_moment() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused, socket.create_server(("127.0.0.1", 0)) as used:
+        port, taken = unused.getsockname()[1], used.getsockname()[1]
+        unused.close()
+        done = run_module("judge_precheck_listen", {"ports": [port, taken]})
+        peer = ("127.0.0.1", port)
+        try:
+            assert done["ports"] == [port]
+            assert [observe.reached([peer] * 50) for _ in range(3)] == [{"unreachable": [], "refused": []}] * 3
+            assert observe.port_holders([port])[str(port)]["program"] == observe.LISTENER
+        finally:
+            run_module("judge_precheck_listen", {"pid": done["pid"]})
+        assert observe.reached([peer])["refused"] == [f"127.0.0.1:{port}"]
+        short = run_module("judge_precheck_listen", {"ports": [port], "seconds": 0})
+        wait_for(lambda: bool(observe.reached([peer])["refused"]), what="the end of what listens")
+        run_module("judge_precheck_listen", {"pid": os.getpid()})  # another process: nothing happens to it
+        assert short["ports"] == [port]
+
+
+def test_a_precheck_leaves_nobody_listening(tmp_path: Path) -> None:
+    """The role's tasks: a judicator listens before it is asked, and no longer after it."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    here = {"ansible_connection": "local", "ansible_become": False, "judge_address": "127.0.0.1"}
+    tree = {"judicators": {"hosts": {"j1": here}}, "executors": {"hosts": {"e1": here}}}
+    (tmp_path / "hosts.yml").write_text(json.dumps(tree))
+    command = [Path(sys.executable).parent / "ansible-playbook", "-i", tmp_path / "hosts.yml", "playbooks/precheck.yml"]
+    given = ["judge_source=online", f"judge_rpc_port={port}", f"ansible_python_interpreter={sys.executable}"]
+    options = [word for one in given for word in ("-e", one)]
+    done = subprocess.run([*command, *options, "-v"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert max(int(pid) for pid in re.findall(r'"pid": (\d+)', done.stdout)) > 0, done.stdout
+    assert f"127.0.0.1:{port}" not in done.stdout, "e1 reached it"
+    assert observe.reached([("127.0.0.1", port)])["refused"] == [f"127.0.0.1:{port}"]
+
+
 def test_executors_of_two_releases_are_a_warning() -> None:
     cluster = Cluster()
     cluster.groups["executors"] += ["g1"]
@@ -437,7 +490,8 @@ def test_a_port_that_nothing_comes_back_from_is_told_from_one_that_nobody_uses()
     with socket.create_server(("127.0.0.1", 0)) as used, socket.create_server(("127.0.0.1", 0)) as unused:
         free = unused.getsockname()[1]
         unused.close()
-        assert observe.unreachable([("127.0.0.1", used.getsockname()[1]), ("127.0.0.1", free)]) == []
+        found = observe.reached([("127.0.0.1", used.getsockname()[1]), ("127.0.0.1", free)])
+        assert found == {"unreachable": [], "refused": [f"127.0.0.1:{free}"]}
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -446,6 +500,6 @@ def test_a_port_that_nothing_comes_back_from_is_told_from_one_that_nobody_uses()
         for client in clients:  # nobody takes them, and the kernel answers no further one
             client.setblocking(False)
             client.connect_ex(peers[0])
-        assert observe.unreachable(peers, 0.5) == [f"127.0.0.1:{peers[0][1]}"]
+        assert observe.reached(peers, 0.5)["unreachable"] == [f"127.0.0.1:{peers[0][1]}"]
         for client in clients:
             client.close()
