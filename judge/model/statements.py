@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from judge.model.messages import Identifier, Message, Sha256
 
@@ -23,6 +23,12 @@ class Page(Message):
     samples: list[Literal["next", "rest"]] = Field(default_factory=list)
     missing: list[str] = Field(default_factory=list)
     why: str = ""
+
+    @model_validator(mode="after")
+    def _check_samples(self) -> Self:
+        if len(self.samples) != max(0, len(self.pieces) - 1):
+            raise ValueError("between two pieces there must be one place for samples")
+        return self
 
 
 class Pages(Message):

@@ -22,13 +22,14 @@ _KILLED = """
     swapoff
 """.split()  # noqa: SIM905 - a list of words reads best as words
 
-# Tried harmlessly by runtimes and libraries, which go on without.
+# Tried harmlessly by runtimes and libraries, which go on without. sched_setattr sets the length of a process's turns
+# (Linux 6.12): the slot would wait for the core.
 _REFUSED = """
     keyctl add_key request_key unshare perf_event_open userfaultfd open_by_handle_at name_to_handle_at
     process_vm_readv process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd lookup_dcookie acct
     quotactl quotactl_fd fanotify_init syslog vhangup uselib iopl ioperm modify_ldt sched_setaffinity memfd_secret
     settimeofday clock_settime clock_adjtime adjtimex sethostname setdomainname nfsservctl _sysctl migrate_pages
-    move_pages ioprio_set
+    move_pages ioprio_set sched_setattr
 """.split()  # noqa: SIM905 - as above
 
 # As if the kernel were older or built without: libraries fall back. Flags of clone3 and openat2 lie in memory, where no
@@ -88,6 +89,10 @@ _TMPFILE = 0x400000
 _MS_SYNC = 4
 # MADV_COLD and MADV_PAGEOUT; MADV_MERGEABLE (KSM is for the whole host) and MADV_COLLAPSE (changes files' page cache).
 _MADV_NOTHING, _MADV_REFUSED = (20, 21), (12, 25)
+# MADV_GUARD_INSTALL and MADV_GUARD_REMOVE: they write a page table entry for each page, and no signal ends them.
+_MADV_GUARDS = (102, 103)
+# Bytes that one call of mincore may ask about, 2 ms of work: no signal ends it, however long the range is.
+_MINCORE_BYTES = 1 << 28
 # Pages out of a pool that the whole host shares: MAP_HUGETLB, MFD_HUGETLB, SHM_HUGETLB.
 _HUGE = (("mmap", 3, 0x40000), ("memfd_create", 1, 0x4), ("shmget", 2, 0o4000))
 # Shared memory that is locked counts for its user as POSIX queues do. mlock is the process's own.
@@ -212,8 +217,9 @@ def _add_memory(rules: sc.SyscallFilter) -> None:
     """Rules for what reaches memory that is not the program's alone: the page cache, the pool of huge pages, KSM."""
     for advice in _MADV_NOTHING:
         _add(rules, sc.ERRNO(0), "madvise", _low(2, advice))
-    for advice in _MADV_REFUSED:
+    for advice in (*_MADV_REFUSED, *_MADV_GUARDS):
         _add(rules, sc.ERRNO(errno.EINVAL), "madvise", _low(2, advice))
+    _add(rules, sc.ERRNO(errno.ENOMEM), "mincore", sc.Arg(1, sc.GT, _MINCORE_BYTES))
     _add(rules, sc.ERRNO(errno.EPERM), "shmctl", _low(1, _SHM_LOCK))
     _add(rules, sc.ERRNO(0), "msync", sc.Arg(2, sc.MASKED_EQ, _MS_SYNC, _MS_SYNC))
     for call, position, flag in _HUGE:

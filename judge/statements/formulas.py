@@ -18,20 +18,11 @@ from xml.etree import ElementTree as ET
 
 from latex2mathml import converter
 
+from judge.statements.sanitize import MATH_ATTRIBUTES, MATH_LEAVES, MATH_TREES, MATH_VALUE
+
 LONGEST: Final = 8000  # characters of TeX
 _NODES: Final = 5000
 _DEPTH: Final = 60
-_LEAVES: Final = frozenset({"mi", "mn", "mo", "ms", "mtext", "mspace"})
-_TREES: Final = frozenset({
-    "math", "mrow", "mfrac", "msqrt", "mroot", "mstyle", "mpadded", "mphantom", "msub", "msup", "msubsup", "munder",
-    "mover", "munderover", "mmultiscripts", "mprescripts", "none", "mtable", "mtr", "mtd", "menclose",
-})  # fmt: skip
-_ATTRIBUTES: Final = frozenset({
-    "display", "stretchy", "fence", "separator", "form", "lspace", "rspace", "minsize", "maxsize", "symmetric",
-    "largeop", "movablelimits", "accent", "accentunder", "linethickness", "width", "height", "depth", "voffset",
-    "displaystyle", "scriptlevel", "columnspan", "rowspan", "notation",
-})  # fmt: skip
-_VALUE = re.compile(r"[A-Za-z0-9.%+ -]{1,40}")
 # Lengths that move nothing out of its line, and those of which only some elements may have negative ones.
 _LENGTH = re.compile(r"0(?:px)?|(?:\d{1,2}(?:\.\d{1,4})?|\.\d{1,4})(?:em|ex)|\d{1,3}%")
 _SIGNED = re.compile(rf"{_LENGTH.pattern}|-(?:\d(?:\.\d{{1,4}})?|\.\d{{1,4}})(?:em|ex)")
@@ -137,7 +128,7 @@ def _copied(old: ET.Element, budget: list[int], depth: int) -> ET.Element:
     if name == "semantics":
         # The formula itself comes first, after it notes about it, such as its TeX.
         return _copied(old[0], budget, depth + 1) if len(old) else ET.Element("mrow")
-    if name in _LEAVES:
+    if name in MATH_LEAVES:
         text = _said("".join(old.itertext()))
         # A sign that is no letter stands between others, and gets its room as an operator.
         new = ET.Element("mo" if name == "mi" and _sign(text) else name, _attributes(old))
@@ -148,7 +139,7 @@ def _copied(old: ET.Element, budget: list[int], depth: int) -> ET.Element:
         return new
     if name.startswith("annotation"):
         return ET.Element("mrow")
-    new = ET.Element(name if name in _TREES else "mrow", _attributes(old))
+    new = ET.Element(name if name in MATH_TREES else "mrow", _attributes(old))
     for child in old:
         new.append(_copied(child, budget, depth + 1))
     if name == "mtable":
@@ -172,7 +163,7 @@ def _sign(text: str) -> bool:
 
 
 def _attributes(old: ET.Element) -> dict[str, str]:
-    found = ((key, _SPACES.get(value, value)) for key, value in old.items() if key in _ATTRIBUTES)
+    found = ((key, _SPACES.get(value, value)) for key, value in old.items() if key in MATH_ATTRIBUTES)
     tag = old.tag.rpartition("}")[2].lower()
     return {key: value for key, value in found if _rule(tag, key).fullmatch(value)}
 
@@ -180,7 +171,7 @@ def _attributes(old: ET.Element) -> dict[str, str]:
 def _rule(tag: str, key: str) -> re.Pattern[str]:
     if key in _LENGTHS:
         return _SIGNED if tag in _MOVING else _LENGTH
-    return _SPAN if key in _SPANS else _VALUE
+    return _SPAN if key in _SPANS else MATH_VALUE
 
 
 def _align(old: ET.Element, new: ET.Element) -> None:

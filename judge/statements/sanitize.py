@@ -7,7 +7,7 @@ load anything from elsewhere, or take input.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Final
 
 import nh3
@@ -40,6 +40,23 @@ _ATTRIBUTES: Final[dict[str, set[str]]] = {
     "col": {"align", "span"},
     "colgroup": {"span"},
 }
+# Of MathML; formulas are built of these alone (judge.statements.formulas).
+MATH_LEAVES: Final = frozenset({"mi", "mn", "mo", "ms", "mtext", "mspace"})
+MATH_TREES: Final = frozenset({
+    "math", "mrow", "mfrac", "msqrt", "mroot", "mstyle", "mpadded", "mphantom", "msub", "msup", "msubsup", "munder",
+    "mover", "munderover", "mmultiscripts", "mprescripts", "none", "mtable", "mtr", "mtd", "menclose",
+})  # fmt: skip
+MATH_ATTRIBUTES: Final = frozenset({
+    "display", "stretchy", "fence", "separator", "form", "lspace", "rspace", "minsize", "maxsize", "symmetric",
+    "largeop", "movablelimits", "accent", "accentunder", "linethickness", "width", "height", "depth", "voffset",
+    "displaystyle", "scriptlevel", "columnspan", "rowspan", "notation",
+})  # fmt: skip
+MATH_VALUE: Final = re.compile(r"[A-Za-z0-9.%+ -]{1,40}")
+_MATH: Final = MATH_LEAVES | MATH_TREES
+# Attributes that formulas have of our own.
+_MATH_OTHERS: Final = {
+    "class": re.compile("left|right"), "mathvariant": re.compile("normal"), "tabindex": re.compile("0"),
+}  # fmt: skip
 # Classes that the style sheet knows; other ones would take the looks of the page's own parts.
 CLASSES: Final = frozenset({"formula", "left", "right", "center", "wrapped", "footnotes", "smallcaps", "underline"})
 _PREFIX: Final = "st-"
@@ -67,6 +84,39 @@ def clean(html: str, files: Resolve, marks: frozenset[str] = frozenset()) -> str
     )
     # A picture without words for those who do not see it is at least told to be one.
     return _PICTURE.sub(lambda match: match[0] if ' alt="' in match[0] else f'<img alt="Picture"{match[1]}>', cleaned)
+
+
+def shield(piece: str, addresses: Set[str]) -> str:
+    """A rendered piece of a statement, of which only is left what a renderer writes that keeps the rules.
+
+    Pages are made on a host that strangers' code runs on, so gateways do not trust them. `addresses` are those of the
+    problem's files. Each piece is complete on its own afterwards.
+    """
+
+    def keep(tag: str, name: str, value: str) -> str | None:
+        if tag in _MATH:
+            pattern = _MATH_OTHERS.get(name, MATH_VALUE)
+            return value if pattern.fullmatch(value) else None
+        if name == "src":
+            return value if value in addresses else None
+        if name == "href":
+            return value if value.startswith(f"#{_PREFIX}") or value in addresses or _WEB.match(value) else None
+        if name == "id":
+            return value if value.startswith(_PREFIX) and _SLUG(value) else None
+        if (tag, name, value) == ("pre", "class", "box"):
+            return value
+        rule = _RULES.get(name)
+        return value[:500] if rule is None else rule(value)
+
+    return nh3.clean(
+        piece,
+        tags=_TAGS | _MATH,
+        clean_content_tags=_GONE - _MATH,
+        attributes=_ATTRIBUTES | {tag: {*MATH_ATTRIBUTES, *_MATH_OTHERS} for tag in _MATH},
+        attribute_filter=keep,
+        link_rel="noopener noreferrer nofollow",
+        url_schemes={"http", "https", "mailto"},
+    )
 
 
 def _one_of(*words: str) -> Callable[[str], str | None]:

@@ -234,6 +234,8 @@ CASES: list[Case] = [
              says="CPU time"),
     _program("28_drip.c", "writes a byte now and then", "TLE", WALL, limits=WAIT, says="wall time"),
     _program("29_system_time.c", "burns inside the kernel", "TLE", CPU, limits=BURN, says="CPU time"),
+    _program("29_unkillable.c", "a call that takes seconds and that no signal ends", "AC", FILTER_REFUSES,
+             limits={"output": 16 * MIB}),
     _program("29_short_children.c", "children shorter than a tick", "TLE", CPU, limits=BURN_MANY, says="CPU time"),
     # ---- memory ----
     _program("30_bss.c", "a static array above the limit", "MLE", MEMORY),

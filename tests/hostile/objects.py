@@ -59,9 +59,10 @@ OBJECTS = (
     ),
     SharedObject(
         "host",
-        "number of processes, load, free memory, free space: `sysinfo`, `statfs`, /proc",
+        "number of processes, load, free memory, free space: `sysinfo`, `statfs`, files of /proc",
         "the host; the file system",
-        "process 1 answers `sysinfo` and `statfs`, the same for all; no such files in /proc",
+        "process 1 answers `sysinfo` and `statfs`, the same for all; no such files in /proc. "
+        '`stat("/proc")` tells the number of processes: see below',
     ),
     SharedObject(
         "counters",

@@ -78,3 +78,11 @@ def test_a_host_without_the_program_gives_the_task_back(pool, work, monkeypatch)
     completed = execute(pool, work, a_md=b"x").completed
     assert completed is not None and completed.retry
     assert "renders statements failed: ModuleNotFoundError: No module named 'nothing_l" in completed.result.reason
+
+
+@pytest.mark.parametrize("printed", ["not json", '{"pieces": 5}', '{"pieces": ["a"], "samples": ["next"]}'])
+def test_what_a_renderer_prints_ends_no_slot(pool, work, monkeypatch, printed):
+    monkeypatch.setattr(rendering, "renderer", lambda: {"__main__.py": f"print({printed!r})".encode()})
+    completed = execute(pool, work, a_md=b"x").completed
+    assert completed is not None and completed.retry
+    assert "has printed no page" in completed.result.reason

@@ -104,11 +104,11 @@ def test_only_trees_of_dead_processes_are_abandoned(work):
     assert list(cgroup.abandoned(work / "none")) == []
 
 
-def test_a_group_that_will_not_go_is_an_error(work):
+def test_a_group_that_cannot_be_removed_is_left_with_a_warning(work, caplog):
     (work / "stuck" / "inner").mkdir(parents=True)
     (work / "stuck" / "inner" / "file").write_text("")
-    with pytest.raises(SandboxError, match="could not be removed"):
-        cgroup.remove(work / "stuck", 0.05)
+    cgroup.remove(work / "stuck", 0.05)
+    assert "stuck cannot be removed" in caplog.text
 
 
 @pytest.fixture

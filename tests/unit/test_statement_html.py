@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from judge.errors import PackageError
 from judge.gateway.statements.pictures import harmless_svg, interaction, look_at
+from judge.gateway.statements.shown import PublicFile, View, shielded
+from judge.model.statements import Page, Pages
 from judge.statements import formulas, sanitize
 from judge.statements.fragment import StatementText, render
 
@@ -154,6 +156,7 @@ def harmless(text):
 def test_attacks_come_out_as_text_or_not_at_all(attack, kind):
     harmless(shown(attack, kind))
     harmless(shown(f"Before *that* <b>{attack}</b> after $x$ {{{{nextsample}}}}", kind))
+    harmless(sanitize.shield(f"<b>{attack}</b> after", set(FILES.values())))
 
 
 PARTS = st.sampled_from([
@@ -165,6 +168,52 @@ PARTS = st.sampled_from([
 @given(st.lists(PARTS, max_size=8).map("".join), st.sampled_from(["md", "html"]))
 def test_attacks_put_together_stay_harmless(text, kind):
     harmless(shown(text, kind))
+    harmless(sanitize.shield(text, set(FILES.values())))
+
+
+def page_of(text, kind="md"):
+    """The pages of a problem with one statement, as an executor stores them."""
+    rendered = render(StatementText(kind=kind, text=text, files=FILES))
+    return Pages(pages={"a": Page(pieces=rendered.pieces, samples=rendered.samples)})
+
+
+def view(files=FILES):
+    held = {path.rpartition("/")[2]: PublicFile(name, "statement") for name, path in files.items()}
+    return View("p", "f" * 64, "P", [], {}, [], held, 0, None, "", "", "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (
+            "md",
+            "# A\n\n$x_1^2 \\le \\frac{a}{b}$ ![map](img/map.svg) [file](cave.png) [web](https://a.example/?b=1&c)\n",
+        ),
+        ("md", "$$\\begin{matrix}a&b\\\\c&d\\end{matrix}$$\n\n{{nextsample}}\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n"),
+        ("md", "[^1]\n\n[^1]: x"),
+        ("html", "<p align=right id=a><a href='#a'>a</a></p><center>b</center><ol start=3><li value=5>c</ol>"),
+        ("html", "<table><tr><td colspan=2 align=left>&nbsp;1&lt;2</table><img src=cave.png width=50% alt='a \"b\"'>"),
+        ("txt", "a < b\n  c & d"),
+    ],
+)
+def test_a_gateway_shows_honest_pages_as_they_were_rendered(kind, text):
+    pages = page_of(text, kind)
+    assert shielded(pages.model_dump_json().encode(), view()) == pages.pages
+
+
+def test_a_gateway_shows_no_form_of_an_executor_and_closes_what_a_piece_opens():
+    form = "<p>Text</p><form method=post action=/users/ada><input type=hidden name=role value=admin><b>"
+    pages = Pages(pages={"a": Page(pieces=[form, "</b><a href='/logout'>x</a>"], samples=["next"])})
+    shown_pages = shielded(pages.model_dump_json().encode(), view())
+    assert shown_pages["a"].pieces == ["<p>Text</p><b></b>", '<a rel="noopener noreferrer nofollow">x</a>']
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [b"", b"not json", b'{"pages": {"a": {"pieces": 5}}}', b'{"pages": {"a": {"pieces": ["a"], "samples": ["next"]}}}'],
+)
+def test_pages_that_are_none_are_left_out(stored):
+    assert shielded(stored, view()) == {}
 
 
 def test_the_marks_for_formulas_cannot_be_guessed_or_doubled():

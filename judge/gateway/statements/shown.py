@@ -23,6 +23,7 @@ from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, Probl
 from judge.model.statements import Page, Pages, PagesReply, PagesRequest
 from judge.problems.statements import KINDS, address, kind_of, text_of
 from judge.statements.fragment import IMAGES
+from judge.statements.sanitize import shield
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ SAMPLE_BYTES = 16 * 1024
 _VIEWS = 256
 _PAGES = 32
 _MEMORY = 16 * 1024**2
+# Of all statements of a problem; of more, the end is missing, so that it is no JSON.
+_PAGES_BYTES = 16 * 1024**2
 _FILES = {
     "pdf": "the statement is a file to look at, and has no text that a page can show",
     "tex": "the statement is in LaTeX, and could not be turned into a page when it was imported",
@@ -214,12 +217,12 @@ class Shown:
             if reply.pages is None:
                 return Page(why=reply.why) if reply.why else None
             with self._cluster.blob(reply.pages) as file:
-                pages = Pages.model_validate_json(file.read()).pages
+                pages = shielded(file.read(_PAGES_BYTES), view)
             with self._lock:
                 self._pages[view.hash] = pages
                 while len(self._pages) > _PAGES:
                     self._pages.popitem(last=False)
-        return pages[statement.main]
+        return pages.get(statement.main) or Page(why="the executor that rendered the problem has left it out")
 
     def text(self, sha: str) -> Text:
         """The beginning of a sample's file."""
@@ -271,6 +274,20 @@ class Shown:
                 _, gone = self._drawings.popitem(last=False)
                 kept -= 1024 + len(gone.data) if gone is not None else 0
             return made
+
+
+def shielded(stored: bytes, view: View) -> dict[str, Page]:
+    """The pages of a problem's statements as an executor stored them; only harmless HTML is left. Pure."""
+    try:
+        pages = Pages.model_validate_json(stored).pages
+    except ValueError as exc:
+        log.warning("the rendered statements of problem '%s' are no pages: %s", view.name, str(exc)[:200])
+        return {}
+    addresses = frozenset(view.path(sha) for sha in view.files)
+    return {
+        name: page.model_copy(update={"pieces": [shield(piece, addresses) for piece in page.pieces]})
+        for name, page in pages.items()
+    }
 
 
 def file_of(view: View, sha: str) -> PublicFile:

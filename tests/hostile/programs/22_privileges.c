@@ -14,6 +14,8 @@ int main(void) {
     REFUSED(sched_setscheduler(0, SCHED_RR, &param));
     uint64_t deadline[6] = {48 | (6ULL << 32), 0, 0, 1000000, 2000000, 2000000};
     REFUSED(syscall(SYS_sched_setattr, 0, deadline, 0));
+    uint64_t slice[6] = {48, 0, 0, 100000000}; /* turns of 100 ms */
+    REFUSED(syscall(SYS_sched_setattr, 0, slice, 0));
     for (int kind = 1; kind <= 3; kind++) REFUSED(syscall(SYS_ioprio_set, 1, 0, kind << 13));
     for (int resource = 0; resource < RLIM_NLIMITS; resource++) {
         struct rlimit old, more;

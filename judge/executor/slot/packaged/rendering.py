@@ -14,6 +14,8 @@ from importlib.metadata import distribution
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from judge.errors import UsageError
 from judge.executor.slot import truncation
 from judge.executor.slot.attempt import PreparedJob
@@ -68,7 +70,10 @@ class Rendering:
                     return Page(why=_BIG)
                 if outcome.exit_code != 0:
                     raise UsageError(f"the program that renders statements failed: {_last_line(outcome)}")
-                return Page.model_validate_json(outcome.read_stdout())
+                try:
+                    return Page.model_validate_json(outcome.read_stdout())
+                except ValidationError as exc:
+                    raise UsageError("the program that renders statements has printed no page") from exc
         finally:
             os.close(stdin)
 
