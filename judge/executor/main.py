@@ -103,7 +103,7 @@ def examine(config: ExecutorConfig, name: str) -> Calibration:
     share = machine.memory_finding(
         machine.plan_memory(config.slot_memory, len(cores), machine.machine_memory()), DEFAULT_MEMORY
     )
-    checked = check_machine(config.cgroup, name)
+    checked = check_machine(config.cgroup, name, cores)
     calibration = calibrate(config.work_dir, cores)
     return Calibration([*checked, share, *calibration.findings], calibration.cores)
 

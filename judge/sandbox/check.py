@@ -53,9 +53,9 @@ def available(root: str = "judge", name: str = "check") -> str | None:
     return next((f"{f.item}: {f.text}" for f in _sandbox(root, name) if f.level is CheckLevel.FAIL), None)
 
 
-def check_machine(root: str = "judge", name: str = "check") -> list[CheckedItem]:
-    """Every item, in the order to read them."""
-    return [*_sandbox(root, name), *_timing(Path("/"))]
+def check_machine(root: str = "judge", name: str = "check", cores: Sequence[int] = ()) -> list[CheckedItem]:
+    """Every item, in the order to read them. `cores`: the logical CPUs of the slots."""
+    return [*_sandbox(root, name), *_timing(Path("/"), cores)]
 
 
 def _sandbox(root: str, name: str) -> Iterable[CheckedItem]:
@@ -147,7 +147,7 @@ def _enforced(tried: Mapping[str, bool]) -> list[CheckedItem]:
 
 
 # Long, since it is a list: one finding after the other, none of which uses another.
-def _timing(base: Path) -> Iterable[CheckedItem]:
+def _timing(base: Path, cores: Sequence[int]) -> Iterable[CheckedItem]:
     """Check what makes two runs of one program differ."""
 
     def text(path: str) -> str | None:
@@ -167,8 +167,13 @@ def _timing(base: Path) -> Iterable[CheckedItem]:
         "off",
         "is on; memory may hide there and timing suffers: swapoff -a",
     )
-    yield _known(
-        "SMT", text("sys/devices/system/cpu/smt/active"), lambda v: v == "0", "is on: two slots share a core; set nosmt"
+    siblings = [text(f"sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list") for core in sorted({*cores})]
+    shared = [where for where in siblings if where is not None and siblings.count(where) > 1]
+    yield _rate(
+        "SMT",
+        text("sys/devices/system/cpu/smt/active") != "1" or not shared,
+        "no two slots share a core",
+        f"is on: slots share a core (CPUs {shared[0] if shared else ''}); correct 'cores' or judge_executor_smt",
     )
     governors = {p.read_text().strip() for p in base.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")}
     yield _known(
@@ -181,12 +186,8 @@ def _timing(base: Path) -> Iterable[CheckedItem]:
     boost = text("sys/devices/system/cpu/cpufreq/boost")
     steady = None if turbo is None and boost is None else str(int(turbo == "1" or boost == "0"))
     yield _known("turbo", steady, lambda v: v == "1", "is on: speed depends on temperature; switch it off")
-    yield _known(
-        "ASLR",
-        text("proc/sys/kernel/randomize_va_space"),
-        lambda v: v == "0",
-        "is on: some programs' speed varies with addresses; sysctl kernel.randomize_va_space=0",
-    )
+    # It protects the host, so it is on unless the operator wants it off (judge_executor_aslr).
+    yield CheckedItem(CheckLevel.PASS, "ASLR", "off" if text("proc/sys/kernel/randomize_va_space") == "0" else "on")
     for item, path, good in (
         ("THP", "sys/kernel/mm/transparent_hugepage/enabled", ("madvise", "never")),
         ("THP defrag", "sys/kernel/mm/transparent_hugepage/defrag", ("madvise", "never")),
