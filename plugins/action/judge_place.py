@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from ansible.template import trust_as_template
 
 _STATES = ("file", "directory", "link", "absent")
-_ATTRIBUTES = ("owner", "group", "mode", "validate", "apply", "then")
+_ATTRIBUTES = ("owner", "group", "mode", "validate", "apply", "then", "keep")
 _KNOWN = {"dest", "src", "state", "secret", *_ATTRIBUTES}
 _TEMPLATE = ".j2"
 

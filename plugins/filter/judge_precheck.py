@@ -9,6 +9,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # Ansible hands module_utils to modules only
 from plugins.module_utils.judge_findings import report
+from plugins.module_utils.judge_observe import newer_kernel
 
 
 class FilterModule:
@@ -16,4 +17,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., Any]]:
         """The filters of this file."""
-        return {"judge_precheck_findings": report}
+        return {"judge_newer_kernel": newer_kernel, "judge_precheck_findings": report}

@@ -151,6 +151,25 @@ def _rejected(seen: dict[str, Any], held: set[str]) -> Iterator[str]:
             yield f"it cannot reach {peer}: {_REJECTED}, unless its service was just starting"
 
 
+def _habits(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
+    """What a host does besides, and how it is kept: nothing that stops a deployment."""
+    if host.get("gateway") and seen.get("sites"):
+        yield (
+            f"nginx has sites of its own ({', '.join(seen['sites'])}), and the role replaces /etc/nginx/nginx.conf "
+            "(a copy stays in nginx.conf.before-judge); move them to another host, or see that they work with ours"
+        )
+    if seen.get("upgrades_itself"):
+        yield (
+            "unattended-upgrades changes etcd, nginx and compilers by itself, on each host at another time; list them "
+            "in Unattended-Upgrade::Package-Blacklist, or switch it off and upgrade by maintain.yml "
+            "(docs/precheck.md, Upgrades)"
+        )
+    if not seen.get("keeps_time", True):
+        yield "no time service runs, so its clock will drift; install systemd-timesyncd or chrony"
+    if newer := seen.get("newer_kernel"):
+        yield f"a newer kernel, {newer}, is installed and does not run; run playbooks/reboot.yml for this host"
+
+
 def _ports(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
     uses: dict[int, str] = {}
     for port, use in host.get("ports", []):
@@ -326,7 +345,8 @@ def findings(state: dict[str, Any]) -> list[HostFinding]:
         if (seen := result.get("seen")) is not None:
             told += [*_system(seen, host), *_ports(seen, host), *_disks(seen, host)]
             told += [*_ability(seen, host, away, open_ports), *_series(seen, host)]
-            found += [HostFinding(name, text, fatal=False) for text in _rejected(seen, held)]
+            hints = [*_rejected(seen, held), *_habits(seen, host)]
+            found += [HostFinding(name, text, fatal=False) for text in hints]
             told += _old_data(name, seen, host, state.get("token") or "")
             found += [HostFinding(name, text, fatal=False) for text in seen.get("https", {}).get("warnings", [])]
             if seen["address"] is False:

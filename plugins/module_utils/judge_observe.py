@@ -230,6 +230,52 @@ def reached(peers: Iterable[tuple[str, int]], patience: float = _PATIENCE) -> di
     return {kind: sorted(names) for kind, names in found.items()}
 
 
+def newer_kernel(running: str, files: Iterable[str]) -> str:
+    """The newest installed kernel of the running one's kind, if that is newer; else empty.
+
+    `running`: of `uname -r`; `files`: names in /boot such as `vmlinuz-6.1.0-44-amd64`.
+    """
+
+    def parts(release: str) -> tuple[list[int], str]:
+        version, kind = re.fullmatch(r"([\d.+~-]*)(.*)", release, re.DOTALL).groups()  # type: ignore[union-attr]
+        return [int(number) for number in re.findall(r"\d+", version)], kind
+
+    installed = [name[len("vmlinuz-") :] for name in files if name.startswith("vmlinuz-")]
+    here, kind = parts(running)
+    newer = [name for name in installed if parts(name)[1] == kind and parts(name)[0] > here]
+    return max(newer, key=lambda name: parts(name)[0], default="")
+
+
+def foreign_sites(nginx: Path) -> list[str]:
+    """Sites of nginx that are neither Debian's example nor ours."""
+    files = [*nginx.glob("sites-enabled/*"), *nginx.glob("conf.d/*.conf")]
+    return sorted(str(file) for file in files if file.name != "default" and not file.name.startswith("judge"))
+
+
+def _says(*command: str) -> str:
+    """The output of a command that changes nothing; empty when it cannot be run."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def upgrades_itself() -> bool:
+    """Says whether packages change by themselves, by unattended-upgrades."""
+    settings = _says("apt-config", "dump", "APT::Periodic::Unattended-Upgrade")
+    timer = _says("systemctl", "is-enabled", "apt-daily-upgrade.timer").strip()
+    there = Path("/usr/bin/unattended-upgrade").exists()
+    return there and timer == "enabled" and bool(re.search(r'"[1-9]', settings))
+
+
+def keeps_time() -> bool:
+    """Says whether a time service runs; a container has its machine's clock."""
+    if _says("systemd-detect-virt", "--container").strip() not in {"", "none"}:
+        return True
+    services = ("systemd-timesyncd", "chrony", "chronyd", "ntpsec", "ntp", "openntpd", "ptp4l")
+    return "active" in _says("systemctl", "is-active", *services).split()
+
+
 def _text(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
@@ -268,6 +314,10 @@ def observe(
             _text("/proc/cgroups"),
             _text("/proc/sys/user/max_user_namespaces"),
         ),
+        "sites": foreign_sites(Path("/etc/nginx")),
+        "upgrades_itself": upgrades_itself(),
+        "keeps_time": keeps_time(),
+        "newer_kernel": newer_kernel(platform.release(), [file.name for file in Path("/boot").glob("vmlinuz-*")]),
         "ipv6": Path("/proc/net/if_inet6").exists(),
         **reached(others),
         "https": verdict(**https)._asdict() if https else {},

@@ -10,6 +10,7 @@ import hashlib
 import os
 import pwd
 import shlex
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ options:
         was so in force, and a run that was cut off forgets nothing.
       - C(then) is a command that runs once after all items when one of those that name it has changed. Until it has
         succeeded it is noted on the host, so that a run that is cut off leaves it to the next one.
+      - C(keep) is where a file that was there before ours stays; what Ansible has written is not kept.
       - C(secret) keeps a content out of the diff.
     type: list
     elements: dict
@@ -63,6 +65,7 @@ paths: {description: "What was (or, in check mode, would be) changed.", type: li
 
 _DIRECTORY_MODE = "0755"
 _FILE_MODE = "0644"
+OURS = b"Written by Ansible"
 
 
 class PlaceError(Exception):
@@ -221,10 +224,18 @@ class Placer:
                 command = [word.replace("%s", str(fresh)) for word in shlex.split(item[key])]
                 if command:
                     self._run(command, f"{path} {fault}, the old one is still in place")
+            self._keep(path, item["keep"])
             fresh.replace(path)
         finally:
             fresh.unlink(missing_ok=True)
         keep_names(path.parent)
+
+    @staticmethod
+    def _keep(path: Path, kept: str) -> None:
+        """Keep what was there before the first file of ours."""
+        if kept and path.is_file() and not Path(kept).exists() and OURS not in path.read_bytes():
+            shutil.copy2(path, f"{kept}.new")
+            Path(f"{kept}.new").replace(kept)
 
     def _note(self, path: Path, old: bytes | None, new: bytes, *, secret: bool) -> None:
         before = "" if old is None else "(secret)\n" if secret else old.decode(errors="replace")
@@ -252,6 +263,7 @@ def main() -> None:
                     "validate": text,
                     "apply": text,
                     "then": text,
+                    "keep": text,
                     "secret": {"type": "bool", "default": False},
                 },
             },

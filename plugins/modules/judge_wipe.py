@@ -80,6 +80,7 @@ REMAINS = {
     "etcd-server": ("var/lib/etcd",),
     "prometheus": ("etc/prometheus", "var/lib/prometheus", "var/log/prometheus"),
 }
+KEPT = "etc/nginx/nginx.conf.before-judge"  # what was there before ours comes back
 _QUIET = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
 
@@ -207,6 +208,9 @@ class Wiper:
         self._stop()
         for path in self.paths:
             remove(path, self.mounts)
+        for kept in ROOT.glob(KEPT):
+            kept.replace(kept.with_suffix(""))
+            self._run("systemctl", "try-reload-or-restart", "nginx.service", ok=(0, 1, 5))
         self._run("systemctl", "daemon-reload")
         if self.packages:
             self._run("apt-get", "--yes", "--quiet", "-o", "DPkg::Lock::Timeout=120", "purge", *self.packages)

@@ -29,6 +29,17 @@ def place(*items: dict[str, Any], check: bool = False, diff: bool = False) -> di
     return run_module("judge_place", {"items": list(items), "diff": diff}, check=check)
 
 
+def test_what_was_there_before_is_kept_once(tmp_path: Path) -> None:
+    target, kept = tmp_path / "nginx.conf", tmp_path / "nginx.conf.before-judge"
+    for before in ("# somebody's", "# somebody's newer", "# Written by Ansible: the next"):
+        target.write_text(before)
+        assert place(item(target, "# Written by Ansible: new", keep=str(kept)))["changed"]
+        assert kept.read_text() == "# somebody's"
+    kept.unlink()
+    assert place(item(target, "# Written by Ansible: newer", keep=str(kept)))["changed"]
+    assert not kept.exists(), "it was ours"
+
+
 def test_what_is_there_is_left_alone(tmp_path: Path) -> None:
     """Files, directories and links: foretold, made, and then not touched."""
     target = tmp_path / "etc"

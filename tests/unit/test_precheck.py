@@ -382,6 +382,52 @@ def test_a_refused_port_is_a_fault_where_somebody_listens() -> None:
     assert cluster.lines() == [], "of a precheck that was cut off"
 
 
+@pytest.mark.parametrize(
+    ("name", "seen", "sentence"),
+    [
+        (
+            "g1",
+            {"sites": ["/etc/nginx/conf.d/blog.conf"]},
+            "nginx has sites of its own (/etc/nginx/conf.d/blog.conf)",
+        ),
+        ("e1", {"upgrades_itself": True}, "unattended-upgrades changes etcd, nginx and compilers"),
+        ("j1", {"keeps_time": False}, "no time service runs"),
+        ("e1", {"newer_kernel": "6.1.0-44-amd64"}, "a newer kernel, 6.1.0-44-amd64, is installed and does not run"),
+    ],
+)
+def test_habits_of_a_host_are_warnings(name: str, seen: dict[str, Any], sentence: str) -> None:
+    cluster = Cluster()
+    cluster.seen(name).update(seen)
+    assert cluster.line().startswith(f"warning: {name}: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("running", "files", "newer"),
+    [
+        ("6.1.0-9-amd64", ["vmlinuz-6.1.0-9-amd64", "vmlinuz-6.1.0-44-amd64"], "6.1.0-44-amd64"),
+        ("6.1.0-44-amd64", ["vmlinuz-6.1.0-9-amd64", "vmlinuz-6.1.0-44-amd64", "initrd.img-7.0.0-1-amd64"], ""),
+        ("6.1.0-9-cloud-amd64", ["vmlinuz-6.12.0-1-amd64", "vmlinuz-6.1.0-10-cloud-amd64"], "6.1.0-10-cloud-amd64"),
+        ("6.12.9+deb13-amd64", ["vmlinuz-6.12.10+deb13-amd64"], "6.12.10+deb13-amd64"),
+        ("4.4.0", [], ""),
+    ],
+)
+def test_a_kernel_that_waits_for_a_reboot(running: str, files: list[str], newer: str) -> None:
+    assert observe.newer_kernel(running, files) == newer
+
+
+def test_sites_that_are_not_ours(tmp_path: Path) -> None:
+    for name in (
+        "sites-enabled/default",
+        "sites-enabled/blog",
+        "conf.d/judge.conf",
+        "conf.d/proxy.conf",
+        "conf.d/x.off",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert observe.foreign_sites(tmp_path) == [f"{tmp_path}/conf.d/proxy.conf", f"{tmp_path}/sites-enabled/blog"]
+
+
 def test_a_bare_host_listens_for_a_moment() -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused, socket.create_server(("127.0.0.1", 0)) as used:
         port, taken = unused.getsockname()[1], used.getsockname()[1]
