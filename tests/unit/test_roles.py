@@ -6,6 +6,7 @@ import importlib.machinery
 import importlib.util
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import jinja2.nativetypes
@@ -383,3 +384,8 @@ def test_a_truth_value_may_come_as_text():
             used = use.sub("", line) != line and not re.search(rf"(?:^\s*(?:- )?|-e )({'|'.join(names)})[:=]", line)
             wrong += [f"{path.relative_to(ROOT)}:{number}: {line.strip()}"] if used else []
     assert wrong == [], "add `| bool`"
+
+
+def test_roles_have_the_project_s_licence() -> None:
+    licence = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"]
+    assert {read(path)["galaxy_info"]["license"] for path in ROLES.glob("*/meta/main.yml")} == {licence}
