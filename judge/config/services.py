@@ -120,8 +120,10 @@ class MongodbConfig(Daemon):
     check: CheckSettings = CheckSettings()
     reconcile_interval: Seconds = 2.0
     leave_on_stop: bool = False
-    cache_gib: float = setting(
-        0.25, "GiB of WiredTiger's cache; half of the memory where mongod has the machine for itself.", ge=0.1
+    cache_gib: Annotated[float, Field(ge=0.1)] | Literal["auto"] = setting(
+        "auto",
+        "GiB of WiredTiger's cache; `auto` is a quarter of the memory beyond the first, or 0.25 beside an executor.",
+        template=False,
     )
     oplog_hours: float = setting(
         0,

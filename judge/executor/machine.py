@@ -81,18 +81,6 @@ def plan_slots(slots: int | Literal["auto"], cores: list[int], usable: list[int]
     return [pool[index % len(pool)] for index in range(count)]
 
 
-def machine_memory(base: Path = Path("/")) -> int:
-    """Bytes of memory that this machine, or this container, may use."""
-    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for name in ("memory/memory.limit_in_bytes", "memory.max"):
-        try:
-            text = (base / "sys/fs/cgroup" / name).read_text(encoding="ascii").strip()
-        except OSError:
-            continue  # the other version of cgroups
-        sizes += [int(text)] if text.isdigit() else []  # `max`: none
-    return min(sizes)
-
-
 def plan_memory(memory: int | Literal["auto"], slots: int, total: int) -> int:
     """Bytes that each slot keeps for its runs, so that all slots together never need more than the machine has.
 

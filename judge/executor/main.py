@@ -30,6 +30,7 @@ from judge.executor.storage.spool import Spool
 from judge.executor.table import TaskTable
 from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
 from judge.languages.table import detect, load_table
+from judge.memory import machine_memory
 from judge.model.problem import DEFAULT_MEMORY
 from judge.rpc.client import RpcClient
 from judge.rpc.endpoints import EtcdEndpoints
@@ -101,7 +102,7 @@ def examine(config: ExecutorConfig, name: str) -> Calibration:
     """
     cores = machine.plan_slots(config.slots, config.cores, machine.usable_cores())
     share = machine.memory_finding(
-        machine.plan_memory(config.slot_memory, len(cores), machine.machine_memory()), DEFAULT_MEMORY
+        machine.plan_memory(config.slot_memory, len(cores), machine_memory()), DEFAULT_MEMORY
     )
     checked = check_machine(config.cgroup, name, cores)
     calibration = calibrate(config.work_dir, cores)
@@ -118,7 +119,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
     for finding in findings:
         log.warning("machine check: %s", finding)
     cores = machine.plan_slots(config.slots, config.cores, machine.usable_cores())
-    share = machine.plan_memory(config.slot_memory, len(cores), machine.machine_memory())
+    share = machine.plan_memory(config.slot_memory, len(cores), machine_memory())
     outputs = config.work_dir / "outputs"
     build_directory = config.work_dir / "builds"
     builds.clear(build_directory)

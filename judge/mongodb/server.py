@@ -10,11 +10,12 @@ import re
 import socket
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from judge import clock, endpoint
 from judge.config import MongodbConfig
 from judge.errors import RefusedError
+from judge.memory import machine_memory
 from judge.mongodb.data import TLS_FILE, write_private
 from judge.mongodb.store import read_file
 from judge.process import find_binary
@@ -135,8 +136,14 @@ def _bind_fault(host: str, port: int) -> int | None:
     return None
 
 
-def _cache(gib: float) -> list[str]:
+def cache_of(memory: int) -> float:
+    """The GiB of WiredTiger's cache if none are set: a quarter of the memory beyond the first GiB."""
+    return max(_LEAST_OWN, round((memory / 2**30 - 1) / 4, 2))
+
+
+def _cache(wanted: float | Literal["auto"]) -> list[str]:
     """The option for the size of WiredTiger's cache: mongod's own takes no less than 0.25, the engine does."""
+    gib = cache_of(machine_memory()) if wanted == "auto" else wanted
     if gib >= _LEAST_OWN:
         return ["--wiredTigerCacheSizeGB", f"{gib:g}"]
     return ["--wiredTigerEngineConfigString", f"cache_size={round(gib * 1024)}M"]

@@ -82,6 +82,7 @@ def variables(host: str, groups: dict[str, list[str]], *, formed: bool) -> dict[
     return {
         **{name: option.get("default") for role in NAMES for name, option in options(role).items()},
         "inventory_hostname": host,
+        "group_names": sorted(group for group, hosts in groups.items() if host in hosts),
         "judge_address": hostvars[host]["ansible_host"],
         "judge_mongodb_binary": "/usr/bin/mongod",
         "judge_common_data": "/var/lib/judge",

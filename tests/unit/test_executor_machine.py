@@ -16,7 +16,6 @@ from judge.executor.machine import (
     Disk,
     first_of_each,
     for_want_of_space,
-    machine_memory,
     memory_finding,
     parse_cpu_list,
     plan_memory,
@@ -25,6 +24,7 @@ from judge.executor.machine import (
     usable_cores,
 )
 from judge.executor.slot.memory_budget import BUILT
+from judge.memory import machine_memory
 from judge.sandbox.check import CheckLevel
 
 

@@ -17,6 +17,7 @@ from pymongo import errors
 from judge.config import MongodbClient, MongodbConfig, Tls
 from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, UnavailableError
 from judge.etcd.program import parse_line
+from judge.memory import machine_memory
 from judge.mongodb import data, replica, server, store
 from judge.mongodb.member import packaged_binary
 from judge.process import ChildProcess
@@ -119,6 +120,9 @@ def test_command_line(tmp_path: Path) -> None:
     )
     assert line.startswith(f"/x/mongod --dbpath {tmp_path} --port 27017 --bind_ip 127.0.0.1,10.0.0.1 --replSet judge")
     assert "--wiredTigerCacheSizeGB 1.5 " in line
+    assert f"--wiredTigerCacheSizeGB {server.cache_of(machine_memory()):g} " in " ".join(
+        server.command(config(tmp_path), Path("/x/mongod"))
+    )
     small = server.command(config(tmp_path, cache_gib=0.1), Path("/x/mongod"))
     assert "--wiredTigerEngineConfigString cache_size=102M" in " ".join(small)
     assert "--setParameter oplogNetworkTimeoutBufferSeconds=1" in line
@@ -314,3 +318,8 @@ def test_a_line_that_the_parser_fails_on_does_not_end_the_reader(caplog: pytest.
     assert "0.5" in told
     assert "x" in told
     assert sum("cannot be understood" in text for text in told) == 1
+
+
+@pytest.mark.parametrize(("gib", "cache"), [(0.5, 0.25), (2, 0.25), (4, 0.75), (8, 1.75), (64, 15.75)])
+def test_the_cache_grows_with_the_memory(gib: float, cache: float) -> None:
+    assert server.cache_of(int(gib * 2**30)) == cache

@@ -386,6 +386,13 @@ def test_a_truth_value_may_come_as_text():
     assert wrong == [], "add `| bool`"
 
 
+def test_mongod_s_cache_leaves_an_executor_its_memory() -> None:
+    """Slots share out seven eighths of the memory of their host."""
+    for host, cache in (("j1", 0.25), ("j2", "auto")):  # j1 is an executor as well
+        text = render("mongodb", "mongodb.yml.j2", variables(host, GROUPS, formed=True))
+        assert yaml.safe_load(text)["cache_gib"] == cache
+
+
 def test_roles_have_the_project_s_licence() -> None:
     licence = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"]
     assert {read(path)["galaxy_info"]["license"] for path in ROLES.glob("*/meta/main.yml")} == {licence}
