@@ -43,7 +43,7 @@ def _key(options: argparse.Namespace) -> OperatorKey:
     return OperatorKey.parse(_text(options.key))
 
 
-def _say(*lines: str) -> None:
+def _print_lines(*lines: str) -> None:
     sys.stdout.write("".join(f"{line}\n" for line in lines))
 
 
@@ -53,13 +53,13 @@ def write(options: argparse.Namespace) -> None:
     from judge.backup.writing import back_up  # noqa: PLC0415
     from judge.config import load  # noqa: PLC0415
 
-    found = load(BackupConfig, options.config)
-    if found.log_format == "text":
-        _say(back_up(found).line())
+    settings = load(BackupConfig, options.config)
+    if settings.log_format == "text":
+        _print_lines(back_up(settings).line())
         return
-    logs.setup("info", journal="JOURNAL_STREAM" in os.environ, form=found.log_format)
+    logs.setup("info", journal="JOURNAL_STREAM" in os.environ, form=settings.log_format)
     try:
-        log.info("%s", back_up(found).line())
+        log.info("%s", back_up(settings).line())
     except (JudgeError, OSError) as exc:
         log.error("%s", exc)  # noqa: TRY400 - one sentence for a person
         sys.exit(exc.exit_code if isinstance(exc, JudgeError) else EXIT_USAGE)
@@ -75,12 +75,12 @@ def config(options: argparse.Namespace) -> None:
 
 def listing(options: argparse.Namespace) -> None:
     """Show all backups of a directory, or their manifests."""
-    found = Repository(options.directory)
-    manifests = [found.manifest(name) for name in found.ids()]
+    repository = Repository(options.directory)
+    manifests = [repository.manifest(name) for name in repository.ids()]
     if options.json:
-        _say(json.dumps([dataclasses.asdict(manifest) for manifest in manifests], indent=1))
+        _print_lines(json.dumps([dataclasses.asdict(manifest) for manifest in manifests], indent=1))
     else:
-        _say(
+        _print_lines(
             *(manifest.line() for manifest in manifests)
             if manifests
             else [f"{options.directory}: there is no backup yet"]
@@ -89,17 +89,17 @@ def listing(options: argparse.Namespace) -> None:
 
 def needs(options: argparse.Namespace) -> None:
     """Show the files that a backup needs, its manifest last: in this order they are copied."""
-    found = Repository(options.directory)
-    manifest = found.manifest(options.id)
-    paths = [found.pack(name) for name in sorted(manifest.packs)]
-    paths += [found.secrets / manifest.secrets] if manifest.secrets else []
-    paths.append(found.backups / f"{manifest.id}.json")
-    _say(*(str(path.relative_to(found.root)) for path in paths))
+    repository = Repository(options.directory)
+    manifest = repository.manifest(options.id)
+    paths = [repository.pack(name) for name in sorted(manifest.packs)]
+    paths += [repository.secrets / manifest.secrets] if manifest.secrets else []
+    paths.append(repository.backups / f"{manifest.id}.json")
+    _print_lines(*(str(path.relative_to(repository.root)) for path in paths))
 
 
 def size(options: argparse.Namespace) -> None:
     """Say how many free bytes a judicator needs for a backup."""
-    _say(str(Repository(options.directory).manifest(options.id).room))
+    _print_lines(str(Repository(options.directory).manifest(options.id).room))
 
 
 def room(options: argparse.Namespace) -> None:
@@ -115,18 +115,18 @@ def room(options: argparse.Namespace) -> None:
 
 def check(options: argparse.Namespace) -> None:
     """Check that a backup is whole; with a key also that every piece of it opens."""
-    found = Repository(options.directory)
+    repository = Repository(options.directory)
     key = _key(options) if options.key else None
-    manifest = found.manifest(options.id, key.host_key() if key else None)
-    found.check(manifest, secrets=not options.data)
+    manifest = repository.manifest(options.id, key.host_key() if key else None)
+    repository.check(manifest, secrets=not options.data)
     opened = 0
     if key is not None:
-        reader = PieceReader(found, manifest, key)
+        reader = PieceReader(repository, manifest, key)
         try:
             opened = reader.check()
         finally:
             reader.close()
-    _say(f"{manifest.id} is whole: {len(manifest.packs)} packs" + (f", {opened} pieces open" if key else ""))
+    _print_lines(f"{manifest.id} is whole: {len(manifest.packs)} packs" + (f", {opened} pieces open" if key else ""))
 
 
 def prune(options: argparse.Namespace) -> None:
@@ -135,31 +135,31 @@ def prune(options: argparse.Namespace) -> None:
         Keep(options.last, options.daily, options.weekly, options.monthly),
         clock.wall() if options.dry_run else None,
     )
-    done = "would have removed" if options.dry_run else "removed"
-    _say(f"{done} {len(gone)} backups and {packs} packs" if gone or packs else "nothing had to go")
+    action = "would have removed" if options.dry_run else "removed"
+    _print_lines(f"{action} {len(gone)} backups and {packs} packs" if gone or packs else "nothing had to go")
 
 
 def keys(options: argparse.Namespace) -> None:
     """Make the keys of a cluster's backups on its controller, unless it has them."""
     files.secret_directory(options.secrets)
-    own, hosts = options.secrets / secrets.KEY, options.secrets / secrets.HOST_KEY
+    key_path, hosts = options.secrets / secrets.KEY, options.secrets / secrets.HOST_KEY
     signs = options.secrets / secrets.CONTROLLER_KEY
     if hosts.exists():
         HostKey.parse(_text(str(hosts)))
     opened = _text(options.key).strip() if options.key else ""
-    made = []
-    if not own.exists() and not hosts.exists():
-        files.replace(own, OperatorKey.new().text(), durable=True)
-        made.append(own)
+    new_paths = []
+    if not key_path.exists() and not hosts.exists():
+        files.replace(key_path, OperatorKey.new().text(), durable=True)
+        new_paths.append(key_path)
     # Of a cluster whose operator keeps the key elsewhere the others cannot be made; `seal` says so.
-    if own.exists() and not (hosts.exists() and signs.exists()):
-        key = OperatorKey.parse(opened or _text(str(own)))
+    if key_path.exists() and not (hosts.exists() and signs.exists()):
+        key = OperatorKey.parse(opened or _text(str(key_path)))
         for path, text in ((hosts, key.host_key().text()), (signs, key.controller_key().text())):
             if not path.exists():
                 files.replace(path, text, durable=True)
-                made.append(path)
-    if made:
-        _say(f"made {', '.join(map(str, made))}")
+                new_paths.append(path)
+    if new_paths:
+        _print_lines(f"made {', '.join(map(str, new_paths))}")
 
 
 def seal(options: argparse.Namespace) -> None:
@@ -173,26 +173,26 @@ def seal(options: argparse.Namespace) -> None:
     key = ControllerKey.parse(_text(options.key or str(path)))
     more = {"pki": options.pki} if options.pki and options.pki != options.secrets / "pki" else {}
     name, content = secrets.sealed(key, secrets.archive(options.secrets, more))
-    found = Repository(options.directory)
+    repository = Repository(options.directory)
     if options.dry_run:
-        _say(*([] if found.has_secrets(name) else [f"the secrets of {options.secrets} would be stored"]))
-    elif found.put_secrets(name, content):
-        _say(f"stored the secrets of {options.secrets}")
+        _print_lines(*([] if repository.has_secrets(name) else [f"the secrets of {options.secrets} would be stored"]))
+    elif repository.put_secrets(name, content):
+        _print_lines(f"stored the secrets of {options.secrets}")
 
 
 def unseal(options: argparse.Namespace) -> None:
     """Write the secrets of a backup into an empty directory."""
-    found, key = Repository(options.directory), _key(options)
-    manifest = found.manifest(options.id, key.host_key())
+    repository, key = Repository(options.directory), _key(options)
+    manifest = repository.manifest(options.id, key.host_key())
     if not manifest.secrets:
         raise RefusedError(f"backup {manifest.id} has no secrets with it; playbooks/backup.yml puts them there")
-    names = secrets.unpack(key, found.secrets / manifest.secrets, options.into, unsigned=options.unsigned)
+    names = secrets.unpack(key, repository.secrets / manifest.secrets, options.into, unsigned=options.unsigned)
     files.replace(options.into / secrets.KEY, key.text(), durable=True)
     files.replace(options.into / secrets.HOST_KEY, key.host_key().text(), durable=True)
-    _say(f"{options.into}: {', '.join(names)}")
+    _print_lines(f"{options.into}: {', '.join(names)}")
     authority = options.into / "pki/ca.crt"
     if authority.exists():
-        _say(
+        _print_lines(
             f"fingerprint of {authority}: {secrets.fingerprint(authority.read_bytes())}",
             "compare it with a host that you trust: openssl x509 -noout -fingerprint -sha256 -in /etc/judge/tls/ca.crt",
         )
@@ -204,8 +204,8 @@ def restore(options: argparse.Namespace) -> None:
     from judge.config import JudicatorConfig, load  # noqa: PLC0415
     from judge.mongodb import store  # noqa: PLC0415
 
-    found, key = Repository(options.directory), _key(options)
-    manifest: Manifest = found.manifest(options.id, key.host_key())
+    repository, key = Repository(options.directory), _key(options)
+    manifest: Manifest = repository.manifest(options.id, key.host_key())
     manifest.needs(judge.__version__)
     mongodb = load(JudicatorConfig, options.config).mongodb
     client = store.connect(mongodb.model_copy(update={"timeout": _LONG}), asynchronous=False)
@@ -215,17 +215,17 @@ def restore(options: argparse.Namespace) -> None:
             restoring.finish(client, mongodb.database)
         elif not options.plan:
             # A pack that was cut short or changed on its way is found here, before anything is written.
-            found.check(manifest, secrets=False)
-            reader = PieceReader(found, manifest, key)
-            began = clock.monotonic()
+            repository.check(manifest, secrets=False)
+            reader = PieceReader(repository, manifest, key)
+            started = clock.monotonic()
             try:
                 restoring.restore(client, mongodb.database, manifest, reader)
             finally:
                 reader.close()
-            plan += f"; it took {clock.monotonic() - began:.1f} s"
+            plan += f"; it took {clock.monotonic() - started:.1f} s"
     finally:
         client.close()
-    _say(plan)
+    _print_lines(plan)
 
 
 VERBS: Mapping[str, Callable[[argparse.Namespace], None]] = {
@@ -258,38 +258,42 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m judge.backup", description=(__doc__ or "").splitlines()[0]
     )
     verbs = argument_parser.add_subparsers(dest="verb", required=True)
-    made = {name: verbs.add_parser(name, help=(verb.__doc__ or "").rstrip(".")) for name, verb in VERBS.items()}
+    parsers = {name: verbs.add_parser(name, help=(verb.__doc__ or "").rstrip(".")) for name, verb in VERBS.items()}
     for name, file in _CONFIGS.items():
-        made[name].add_argument("--config", type=Path, required=True, help=f"{file} of this host")
-    made["room"].add_argument("bytes", type=int, help="what `size` says")
+        parsers[name].add_argument("--config", type=Path, required=True, help=f"{file} of this host")
+    parsers["room"].add_argument("bytes", type=int, help="what `size` says")
     for name in ("list", "needs", "size", "check", "prune", "seal", "unseal", "restore"):
-        made[name].add_argument("directory", type=Path, help="the directory of the backups")
+        parsers[name].add_argument("directory", type=Path, help="the directory of the backups")
     for name in ("needs", "size", "check", "unseal", "restore"):
-        made[name].add_argument("--id", default="latest", help="which backup, as `list` shows it; else the newest")
-    made["list"].add_argument("--json", action="store_true", help="the manifests, for programs")
+        parsers[name].add_argument("--id", default="latest", help="which backup, as `list` shows it; else the newest")
+    parsers["list"].add_argument("--json", action="store_true", help="the manifests, for programs")
     for name in ("unseal", "restore", "check"):
         required = name != "check"
-        made[name].add_argument("--key", required=required, help="the file with the operator's key; - for stdin")
+        parsers[name].add_argument("--key", required=required, help="the file with the operator's key; - for stdin")
     for name in ("keys", "seal"):
-        made[name].add_argument("--secrets", type=Path, required=True, help="the controller's directory of secrets")
+        parsers[name].add_argument("--secrets", type=Path, required=True, help="the controller's directory of secrets")
     # ansible-vault may have encrypted a file, which Ansible alone can read then.
-    made["keys"].add_argument("--key", help="the file with the operator's key, else that of the secrets; - for stdin")
-    made["seal"].add_argument("--key", help="the file with the controller's key, else that of the secrets; - for stdin")
-    made["seal"].add_argument("--pki", type=Path, help="the authority's directory, when it is elsewhere")
-    made["unseal"].add_argument("--into", type=Path, required=True, help="an empty directory")
-    made["unseal"].add_argument(
+    parsers["keys"].add_argument(
+        "--key", help="the file with the operator's key, else that of the secrets; - for stdin"
+    )
+    parsers["seal"].add_argument(
+        "--key", help="the file with the controller's key, else that of the secrets; - for stdin"
+    )
+    parsers["seal"].add_argument("--pki", type=Path, help="the authority's directory, when it is elsewhere")
+    parsers["unseal"].add_argument("--into", type=Path, required=True, help="an empty directory")
+    parsers["unseal"].add_argument(
         "--unsigned",
         action="store_true",
         help="take secrets without a signature too, which any host could have written",
     )
-    made["check"].add_argument("--data", action="store_true", help="not the controller's secrets")
-    phase = made["restore"].add_mutually_exclusive_group()
+    parsers["check"].add_argument("--data", action="store_true", help="not the controller's secrets")
+    phase = parsers["restore"].add_mutually_exclusive_group()
     phase.add_argument("--plan", action="store_true", help="only say what would be done")
     phase.add_argument("--finish", action="store_true", help="judicators run again: the restore is over")
     for name, count in (("last", 2), ("daily", 7), ("weekly", 4), ("monthly", 6)):
-        made["prune"].add_argument(f"--{name}", type=int, default=count, help="how many of these stay")
-    made["seal"].add_argument("--dry-run", action="store_true", help="only say whether something would be stored")
-    made["prune"].add_argument(
+        parsers["prune"].add_argument(f"--{name}", type=int, default=count, help="how many of these stay")
+    parsers["seal"].add_argument("--dry-run", action="store_true", help="only say whether something would be stored")
+    parsers["prune"].add_argument(
         "--dry-run", action="store_true", help="only say what would go if another backup were made now"
     )
     return argument_parser

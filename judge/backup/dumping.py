@@ -61,7 +61,7 @@ class Dumped:
     document_bytes: int = 0
     blobs: int = 0
     blob_bytes: int = 0
-    taken: Any = None
+    snapshot_time: Any = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -99,8 +99,8 @@ def dump(client: Client, database: str, writer: Writer) -> Dumped:
 
 def collections_of(client: Client, database: str) -> list[str]:
     """The collections that belong to a backup, by name."""
-    found = client[database].list_collections(filter={"type": "collection"})
-    names = {str(one["name"]) for one in found}
+    collections = client[database].list_collections(filter={"type": "collection"})
+    names = {str(collection["name"]) for collection in collections}
     return sorted(name for name in names if not name.startswith("system.") and name not in LEFT_OUT)
 
 
@@ -152,7 +152,7 @@ class _Dump:
         with self._client.start_session(causal_consistency=True) as session:
             strict = self._primary.meta.with_options(read_concern=ReadConcern("linearizable"))
             strict.find_one({"_id": "leader"}, {"_id": 1}, session=session)
-            result.taken = session.operation_time
+            result.snapshot_time = session.operation_time
         with self._client.start_session(snapshot=True) as session:
             half = self._primary[RESTORING].find_one({"_id": "restore", "finished": {"$ne": True}}, session=session)
             if half is not None:
@@ -170,34 +170,34 @@ class _Dump:
         result.damaged = sorted(damaged)
         return result
 
-    def _documents(self, found: Dumped, name: str, session: ClientSession, late: list[_UploadedFile]) -> None:
+    def _documents(self, dumped: Dumped, name: str, session: ClientSession, late: list[_UploadedFile]) -> None:
         pieces: list[tuple[str, int]] = []
         digest = hashlib.sha256()
-        for piece, count in of_documents(self._seen(found, name, session, late)):
+        for piece, count in of_documents(self._observe_documents(dumped, name, session, late)):
             digest.update(piece)
-            found.document_bytes += len(piece)
+            dumped.document_bytes += len(piece)
             piece_name = name_of(piece)
             self._writer.put(piece_name, piece)
             pieces.append((piece_name.hex(), count))
-        found.collections[name], found.digests[name] = pieces, digest.hexdigest()
+        dumped.collections[name], dumped.digests[name] = pieces, digest.hexdigest()
 
-    def _seen(
-        self, found: Dumped, name: str, session: ClientSession, late: list[_UploadedFile]
+    def _observe_documents(
+        self, dumped: Dumped, name: str, session: ClientSession, late: list[_UploadedFile]
     ) -> Iterator[tuple[Any, bytes]]:
         """A collection's documents; of blobs' it is noted which are not stored yet."""
         for key, raw in raw_documents(self._primary[name], session):
             if name == FILES:
                 document = RawBSONDocument(raw)
                 file = _UploadedFile(key, document["filename"], int(document["length"]))
-                found.blobs, found.blob_bytes = found.blobs + 1, found.blob_bytes + file.length
+                dumped.blobs, dumped.blob_bytes = dumped.blobs + 1, dumped.blob_bytes + file.length
                 names = self._writer.blob(file.sha) if file.length else []
                 if names is None:
                     late.append(file)
                 else:
-                    for one in names:
-                        self._writer.holds(one)
+                    for name_digest in names:
+                        self._writer.holds(name_digest)
                     if len(names) > 1:
-                        found.large[file.sha] = [one.hex() for one in names]
+                        dumped.large[file.sha] = [name_digest.hex() for name_digest in names]
             yield key, raw
 
     # -- blobs -------------------------------------------------------------------------------------------------
@@ -206,8 +206,8 @@ class _Dump:
         """Those that are not stored yet; in pages, as no cursor lives as long as a first backup may take."""
         projection, after = {"filename": 1, "length": 1}, None
         while True:
-            beyond: Bson = {} if after is None else {"_id": {"$gt": after}}
-            page = list(self._db[FILES].find(beyond, projection, sort=[("_id", 1)], limit=_PAGE, session=session))
+            query: Bson = {} if after is None else {"_id": {"$gt": after}}
+            page = list(self._db[FILES].find(query, projection, sort=[("_id", 1)], limit=_PAGE, session=session))
             for doc in page:
                 file = _UploadedFile(doc["_id"], doc["filename"], int(doc["length"]))
                 if file.length and self._writer.blob(file.sha) is None:
@@ -220,17 +220,17 @@ class _Dump:
         self, files: Iterable[_UploadedFile], session: ClientSession, damaged: set[str], *, strict: bool = False
     ) -> None:
         """Store blobs; `strict`: _GoneError for one whose file is not there any more, else passed over."""
-        held: list[_UploadedFile] = []
+        pending: list[_UploadedFile] = []
         for file in files:
             if file.length > _BYTES_AT_ONCE:
                 self._large(file, session, damaged, strict=strict)
                 continue
-            held.append(file)
-            if len(held) == _FILES_AT_ONCE or sum(one.length for one in held) > _BYTES_AT_ONCE:
-                self._small(held, session, damaged, strict=strict)
-                held = []
-        if held:
-            self._small(held, session, damaged, strict=strict)
+            pending.append(file)
+            if len(pending) == _FILES_AT_ONCE or sum(pending_file.length for pending_file in pending) > _BYTES_AT_ONCE:
+                self._small(pending, session, damaged, strict=strict)
+                pending = []
+        if pending:
+            self._small(pending, session, damaged, strict=strict)
 
     def _chunks(self, ids: list[ObjectId], session: ClientSession) -> Iterator[Bson]:
         query = {"files_id": ids[0] if len(ids) == 1 else {"$in": ids}}
@@ -238,7 +238,7 @@ class _Dump:
 
     def _small(self, files: list[_UploadedFile], session: ClientSession, damaged: set[str], *, strict: bool) -> None:
         contents: dict[ObjectId, list[bytes]] = {}
-        for chunk in self._chunks([one.id for one in files], session):
+        for chunk in self._chunks([small_file.id for small_file in files], session):
             contents.setdefault(chunk["files_id"], []).append(chunk["data"])
         for file in files:
             content = b"".join(contents.get(file.id, []))
@@ -248,14 +248,14 @@ class _Dump:
                 self._unusable(file, session, damaged, strict=strict)
 
     def _large(self, file: _UploadedFile, session: ClientSession, damaged: set[str], *, strict: bool) -> None:
-        digest, names, held = hashlib.sha256(), [], bytearray()
+        digest, names, buffer = hashlib.sha256(), [], bytearray()
         for chunk in self._chunks([file.id], session):
             digest.update(chunk["data"])
-            held += chunk["data"]
-            while len(held) >= LARGEST:
-                names.append(self._piece(bytes(held[:LARGEST])))
-                del held[:LARGEST]
-        names += [self._piece(piece) for piece in of_blob(bytes(held))]
+            buffer += chunk["data"]
+            while len(buffer) >= LARGEST:
+                names.append(self._piece(bytes(buffer[:LARGEST])))
+                del buffer[:LARGEST]
+        names += [self._piece(piece) for piece in of_blob(bytes(buffer))]
         if digest.hexdigest() == file.sha:
             self._writer.note_blob(file.sha, names)
         else:

@@ -39,15 +39,15 @@ def derived(secret: bytes, salt: bytes, info: bytes) -> bytes:
     return HKDF(SHA256(), _BYTES, salt, info).derive(secret)
 
 
-def _decoded(text: str, prefix: str, size: int, what: str) -> bytes:
+def _decoded(text: str, prefix: str, size: int, label: str) -> bytes:
     """The bytes of a key's text; UsageError without a word of what it holds."""
-    found = text.strip()
+    stripped = text.strip()
     try:
-        raw = base64.urlsafe_b64decode(found.removeprefix(prefix).encode())
+        raw = base64.urlsafe_b64decode(stripped.removeprefix(prefix).encode())
     except (binascii.Error, ValueError):
         raw = b""
-    if not found.startswith(prefix) or len(raw) != size:
-        raise UsageError(f"this is not {what} of backups; it is one line that begins with '{prefix}'")
+    if not stripped.startswith(prefix) or len(raw) != size:
+        raise UsageError(f"this is not {label} of backups; it is one line that begins with '{prefix}'")
     return raw
 
 
@@ -78,9 +78,9 @@ class HostKey:
 
     def shared(self) -> tuple[bytes, bytes]:
         """A new public key to be sent along, and the secret that it and the operator's key have in common."""
-        mine = X25519PrivateKey.generate()
-        public = mine.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        secret = mine.exchange(X25519PublicKey.from_public_bytes(self.recipient))
+        own_key = X25519PrivateKey.generate()
+        public = own_key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        secret = own_key.exchange(X25519PublicKey.from_public_bytes(self.recipient))
         return public, derived(secret, public + self.recipient, b"file key")
 
 
@@ -152,6 +152,6 @@ class OperatorKey:
 
     def shared(self, public: bytes) -> bytes:
         """The secret that `HostKey.shared` has returned beside this public key."""
-        mine = self._private()
-        recipient = mine.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-        return derived(mine.exchange(X25519PublicKey.from_public_bytes(public)), public + recipient, b"file key")
+        own_key = self._private()
+        recipient = own_key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        return derived(own_key.exchange(X25519PublicKey.from_public_bytes(public)), public + recipient, b"file key")

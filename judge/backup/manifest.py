@@ -20,7 +20,7 @@ from judge.mongodb.backup_names import is_id
 
 FORMAT: Final = 1
 # Bytes that a fresh replica set writes beside the data while it takes them.
-_BESIDE: Final = 256 * 1024**2
+_MARGIN: Final = 256 * 1024**2
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -81,19 +81,19 @@ class Manifest:
     def parse(cls, text: str, where: str, key: HostKey | None = None) -> Self:
         """From its file; with a key its seal is checked. JudgeError when it cannot be used."""
         try:
-            found: dict[str, Any] = json.loads(text)
-            if found["format"] != FORMAT:
-                raise JudgeError(f"{where}: has format {found['format']!r}; a newer release of Judge reads it")
-            made = cls(**found)
-            plain = made.types_are_right() and is_id(made.id) and made.names_are_plain()
-            plain = plain and made.moment.tzinfo is not None
+            fields: dict[str, Any] = json.loads(text)
+            if fields["format"] != FORMAT:
+                raise JudgeError(f"{where}: has format {fields['format']!r}; a newer release of Judge reads it")
+            manifest = cls(**fields)
+            plain = manifest.types_are_right() and is_id(manifest.id) and manifest.names_are_plain()
+            plain = plain and manifest.moment.tzinfo is not None
         except (ValueError, TypeError, KeyError, RecursionError):
             plain = False
         if not plain:
             raise JudgeError(f"{where}: is not the manifest of a backup; copy it again, or remove it") from None
-        if key is not None and not hmac.compare_digest(made.seal, key.sign(made.sealed_text())):
+        if key is not None and not hmac.compare_digest(manifest.seal, key.sign(manifest.sealed_text())):
             raise JudgeError(f"{where}: was not written with this key, or has been changed; nothing of it is used")
-        return made
+        return manifest
 
     def types_are_right(self) -> bool:
         """Says whether each field has its type, as deep as it goes: a manifest may come from anywhere."""
@@ -115,12 +115,14 @@ class Manifest:
     @property
     def room(self) -> int:
         """Bytes that each judicator's disk needs to restore it: the data, their indexes and journals, the packs."""
-        return (self.document_bytes + self.blob_bytes) * 5 // 4 + sum(self.packs.values()) + _BESIDE
+        return (self.document_bytes + self.blob_bytes) * 5 // 4 + sum(self.packs.values()) + _MARGIN
 
     def needs(self, release: str) -> None:
         """RefusedError when a later release of Judge has made the backup: this one does not know all of its data."""
-        mine, made = (tuple(map(int, re.findall(r"\d+", text)[:3])) for text in (release, self.versions["judge"]))
-        if made > mine:
+        running_version, manifest_version = (
+            tuple(map(int, re.findall(r"\d+", text)[:3])) for text in (release, self.versions["judge"])
+        )
+        if manifest_version > running_version:
             raise RefusedError(
                 f"backup {self.id} was made by Judge {self.versions['judge']}, and this is {release}; "
                 "restore it with that release or a later one"

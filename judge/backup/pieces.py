@@ -25,19 +25,19 @@ def of_documents(
     documents: Iterable[tuple[Any, bytes]], *, average: int = DOCUMENTS, largest: int = LARGEST
 ) -> Iterator[tuple[bytes, int]]:
     """Pieces of (`_id`, BSON) in the order of their ids: (BSON documents one after the other, how many)."""
-    held: list[bytes] = []
+    buffer: list[bytes] = []
     size = 0
     for key, raw in documents:
-        if held and size + len(raw) > largest:
-            yield b"".join(held), len(held)
-            held, size = [], 0
-        held.append(raw)
+        if buffer and size + len(raw) > largest:
+            yield b"".join(buffer), len(buffer)
+            buffer, size = [], 0
+        buffer.append(raw)
         size += len(raw)
         if ends(key, average):
-            yield b"".join(held), len(held)
-            held, size = [], 0
-    if held:
-        yield b"".join(held), len(held)
+            yield b"".join(buffer), len(buffer)
+            buffer, size = [], 0
+    if buffer:
+        yield b"".join(buffer), len(buffer)
 
 
 def documents_of(piece: bytes) -> list[bytes]:

@@ -24,7 +24,7 @@ from judge import files
 from judge.backup.keys import HostKey, OperatorKey
 from judge.backup.manifest import Manifest
 from judge.backup.packs import PackReader, PackWriter, digest_of
-from judge.backup.retention import Keep, kept
+from judge.backup.retention import Keep, kept_moments
 from judge.errors import JudgeError, RefusedError, UnavailableError
 from judge.mongodb.backup_names import is_id
 
@@ -61,14 +61,14 @@ class Repository:
 
     def manifest(self, name: str, key: HostKey | None = None) -> Manifest:
         """One of them by its id, or `latest`; RefusedError when it is not there."""
-        found = self.ids()
-        wanted = found[-1] if name == "latest" and found else name
-        if wanted not in found:
-            there = ", ".join(found[-3:]) or "none"
-            raise RefusedError(f"{self.root}: there is no backup '{name}'; there is {there}")
-        path = self.backups / f"{wanted}.json"
+        ids = self.ids()
+        backup_id = ids[-1] if name == "latest" and ids else name
+        if backup_id not in ids:
+            known_ids = ", ".join(ids[-3:]) or "none"
+            raise RefusedError(f"{self.root}: there is no backup '{name}'; there is {known_ids}")
+        path = self.backups / f"{backup_id}.json"
         manifest = Manifest.parse(path.read_text(encoding="utf-8", errors="replace"), str(path), key)
-        if manifest.id != wanted:
+        if manifest.id != backup_id:
             raise JudgeError(f"{path}: is the manifest of {manifest.id}; give the file that name back")
         return manifest
 
@@ -94,18 +94,21 @@ class Repository:
         With `next_one` nothing is removed: it tells what would be, had another backup been made at that moment.
         """
         manifests = [self.manifest(name) for name in self.ids()]
-        staying = kept([*(one.moment for one in manifests), *([next_one] if next_one else [])], keep)
-        gone = [one for one in manifests if one.moment not in staying]
-        used = {name for one in manifests if one.moment in staying for name in one.packs}
-        secrets = {one.secrets for one in manifests if one.moment in staying} | {"current", self.current_secrets()}
-        unused = [path for path in self.packs.glob("*/*") if path.name not in used]
+        staying = kept_moments([*(manifest.moment for manifest in manifests), *([next_one] if next_one else [])], keep)
+        gone = [manifest for manifest in manifests if manifest.moment not in staying]
+        used_packs = {name for manifest in manifests if manifest.moment in staying for name in manifest.packs}
+        secrets = {manifest.secrets for manifest in manifests if manifest.moment in staying} | {
+            "current",
+            self.current_secrets(),
+        }
+        unused = [path for path in self.packs.glob("*/*") if path.name not in used_packs]
         if next_one is not None:
-            return [one.id for one in gone], len(unused)
-        for one in gone:
-            (self.backups / f"{one.id}.json").unlink(missing_ok=True)
+            return [manifest.id for manifest in gone], len(unused)
+        for manifest in gone:
+            (self.backups / f"{manifest.id}.json").unlink(missing_ok=True)
         for path in [*unused, *(path for path in self.secrets.glob("*") if path.name not in secrets)]:
             path.unlink(missing_ok=True)
-        return [one.id for one in gone], len(unused)
+        return [manifest.id for manifest in gone], len(unused)
 
     def current_secrets(self) -> str:
         """The name of the newest secrets; empty when there are none."""
@@ -204,11 +207,11 @@ class Writer(Repository):
 
     def _forget_what_is_gone(self) -> None:
         """Packs that are not there any more, or hardly used by the newest backup, are as if they had never been."""
-        there = {path.name for path in self.packs.glob("*/*")}
-        found = self.ids()
-        uses = self.manifest(found[-1]).packs if found else {}
+        present_packs = {path.name for path in self.packs.glob("*/*")}
+        ids = self.ids()
+        uses = self.manifest(ids[-1]).packs if ids else {}
         for name, size in self._notes.execute("SELECT name, size FROM packs").fetchall():
-            if name not in there or (name in uses and uses[name] < size * _LIVE):
+            if name not in present_packs or (name in uses and uses[name] < size * _LIVE):
                 with self._transaction():
                     self._notes.execute("DELETE FROM pieces WHERE pack = ?", (name,))
                     self._notes.execute("DELETE FROM packs WHERE name = ?", (name,))

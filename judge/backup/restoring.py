@@ -63,30 +63,30 @@ class RestoreState(enum.Enum):
     """The state of one backup's restore in a cluster, in words that begin a sentence about it."""
 
     NEW = "restores"
-    BEGUN = "goes on with"
-    OVER = "has restored already"
+    PARTIAL = "goes on with"
+    COMPLETE = "has restored already"
 
 
 def state(client: Client, db: Database[Bson], backup: str) -> RestoreState:
     """The state of this restore; NotEmptyError when the cluster holds anything that is not from it."""
-    begun = db[RESTORING].find_one({"_id": "restore"})
-    if begun is not None and begun["backup"] == backup:
-        return RestoreState.OVER if begun.get("over") else RestoreState.BEGUN
-    if begun is not None and not begun.get("over"):
+    record = db[RESTORING].find_one({"_id": "restore"})
+    if record is not None and record["backup"] == backup:
+        return RestoreState.COMPLETE if record.get("over") else RestoreState.PARTIAL
+    if record is not None and not record.get("over"):
         raise NotEmptyError(
-            f"a restore of backup {begun['backup']} was begun in this cluster and is not finished; finish that one"
+            f"a restore of backup {record['backup']} was begun in this cluster and is not finished; finish that one"
         )
-    found = []
+    contents = []
     for name in collections_of(client, db.name):
         if name in ITS_OWN:
             continue
         query: Bson = {"key": {"$not": _PROBES}} if name == "tasks" else {}
         count = len(list(db[name].find(query, {"_id": 1}, limit=1)))
         if count:
-            found.append(f"{db[name].estimated_document_count()} {name}")
-    if found:
+            contents.append(f"{db[name].estimated_document_count()} {name}")
+    if contents:
         raise NotEmptyError(
-            f"this cluster is not empty ({', '.join(found)}), and a restore would mix two clusters' data; "
+            f"this cluster is not empty ({', '.join(contents)}), and a restore would mix two clusters' data; "
             "restore into a new one"
         )
     return RestoreState.NEW
@@ -99,12 +99,12 @@ def restore(client: Client, database: str, manifest: Manifest, reader: PieceRead
     """
     try:
         db = target(client, database)
-        found = state(client, db, manifest.id)
-        if found is RestoreState.OVER:
+        restore_state = state(client, db, manifest.id)
+        if restore_state is RestoreState.COMPLETE:
             return
         # All that can be wrong with a backup is found before the first write.
         work = _Restore(client, db, manifest, reader)
-        if found is RestoreState.NEW:
+        if restore_state is RestoreState.NEW:
             # From here on the database is this restore's own.
             fresh = {"_id": "restore", "backup": manifest.id, "cleared": False, "done": {}}
             db[RESTORING].replace_one({"_id": "restore"}, fresh, upsert=True)
@@ -185,7 +185,7 @@ class _Restore:
         pieces = self._collections[name]
         first = int(self._noted()["done"].get(name, 0))
         # A dot in a field's name would be a path.
-        done = {"done": self._noted()["done"]}
+        noted = {"done": self._noted()["done"]}
         for number, (piece, _) in enumerate(pieces):
             if number < first:
                 continue
@@ -193,10 +193,10 @@ class _Restore:
             self._insert(name, documents)
             failpoint.hit("restore.piece")
             if number % _NOTED == _NOTED - 1:
-                done["done"][name] = number + 1
-                self._note(**done)
-        done["done"][name] = len(pieces)
-        self._note(**done)
+                noted["done"][name] = number + 1
+                self._note(**noted)
+        noted["done"][name] = len(pieces)
+        self._note(**noted)
         log.info("%s: %d documents", name, sum(count for _, count in pieces))
 
     def _insert(self, name: str, documents: list[Any]) -> None:
@@ -212,54 +212,54 @@ class _Restore:
     def _blobs(self) -> None:
         """All pieces of all blobs, in the order of their files."""
         after = self._noted().get("blobs")
-        held: list[Bson] = []
+        buffer: list[Bson] = []
         size = 0
         last: ObjectId | None = None
-        beyond = {} if after is None else {"_id": {"$gt": after}}
-        for file in list(self._db[FILES].find(beyond, {"filename": 1, "length": 1}, sort=[("_id", 1)])):
+        query = {} if after is None else {"_id": {"$gt": after}}
+        for file in list(self._db[FILES].find(query, {"filename": 1, "length": 1}, sort=[("_id", 1)])):
             for chunk in self._chunks(file):
-                held.append(chunk)
+                buffer.append(chunk)
                 size += len(chunk["data"])
                 if size >= _AT_ONCE:
-                    self._insert(CHUNKS, held)
-                    held, size = [], 0
+                    self._insert(CHUNKS, buffer)
+                    buffer, size = [], 0
                     if last is not None:
                         self._note(blobs=last)
                     failpoint.hit("restore.blob")
             last = file["_id"]
-        self._insert(CHUNKS, held)
+        self._insert(CHUNKS, buffer)
         log.info("blobs: %d, %d bytes", self._manifest.blobs, self._manifest.blob_bytes)
 
     def _chunks(self, file: Bson) -> Iterator[Bson]:
         sha, names = file["filename"], self._pieces(file)
         if not names:
             return
-        held, number, digest = bytearray(), 0, hashlib.sha256()
+        buffer, number, digest = bytearray(), 0, hashlib.sha256()
         for name in names:
             content = self._reader.read(bytes.fromhex(name))
             digest.update(content)
-            held += content
-            while len(held) >= _CHUNK:
-                yield {"files_id": file["_id"], "n": number, "data": Binary(bytes(held[:_CHUNK]))}
-                del held[:_CHUNK]
+            buffer += content
+            while len(buffer) >= _CHUNK:
+                yield {"files_id": file["_id"], "n": number, "data": Binary(bytes(buffer[:_CHUNK]))}
+                del buffer[:_CHUNK]
                 number += 1
-        if held:
-            yield {"files_id": file["_id"], "n": number, "data": Binary(bytes(held))}
+        if buffer:
+            yield {"files_id": file["_id"], "n": number, "data": Binary(bytes(buffer))}
         if digest.hexdigest() != sha:
             raise JudgeError(f"blob {sha} is not what its name says in this backup; restore an older one")
 
     def _compare(self) -> None:
         """Every document is the byte-equal one, and every blob has its content."""
         for name, digest in sorted(self._manifest.digests.items()):
-            found, count = hashlib.sha256(), 0
+            actual, count = hashlib.sha256(), 0
             for _, raw in raw_documents(self._db[name], None):
-                found.update(raw)
+                actual.update(raw)
                 count += 1
-            if found.hexdigest() != digest:
-                wanted = self._manifest.counts[name]
+            if actual.hexdigest() != digest:
+                expected_count = self._manifest.counts[name]
                 raise JudgeError(
-                    f"after the restore {name} has {count} documents and differs from the backup, which has {wanted}; "
-                    "something else writes to this database: stop it, and restore again"
+                    f"after the restore {name} has {count} documents and differs from the backup, "
+                    f"which has {expected_count}; something else writes to this database: stop it, and restore again"
                 )
         files = self._db[FILES].find({"length": {"$gt": 0}}, {"filename": 1, "length": 1})
         lengths = {
@@ -278,7 +278,7 @@ def describe(client: Client, database: str, manifest: Manifest) -> str:
     """One line for a person about what a restore would do; NotEmptyError when it would refuse."""
     try:
         with pymongo.timeout(15):
-            found = state(client, target(client, database), manifest.id)
+            restore_state = state(client, target(client, database), manifest.id)
     except DRIVER_ERRORS as exc:
         raise translate(exc) from exc
-    return f"{found.value} {manifest.line()}"
+    return f"{restore_state.value} {manifest.line()}"

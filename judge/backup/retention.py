@@ -25,7 +25,7 @@ _PERIODS: Mapping[str, Callable[[datetime.datetime], Any]] = {
 }
 
 
-def kept(moments: Iterable[datetime.datetime], keep: Keep) -> set[datetime.datetime]:
+def kept_moments(moments: Iterable[datetime.datetime], keep: Keep) -> set[datetime.datetime]:
     """Those that stay. The newest one always does, whatever the numbers are.
 
     A period without a backup does not count: a cluster that was off for a year keeps what it had.
@@ -33,10 +33,10 @@ def kept(moments: Iterable[datetime.datetime], keep: Keep) -> set[datetime.datet
     newest_first = sorted(set(moments), reverse=True)
     staying = set(newest_first[: max(1, keep.last)])
     for name, period in _PERIODS.items():
-        seen: list[Any] = []
+        periods: list[Any] = []
         for moment in newest_first:
-            this = period(moment)
-            if this not in seen and len(seen) < getattr(keep, name):
-                seen.append(this)
+            current_period = period(moment)
+            if current_period not in periods and len(periods) < getattr(keep, name):
+                periods.append(current_period)
                 staying.add(moment)
     return staying

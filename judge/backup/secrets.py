@@ -31,9 +31,9 @@ def archive(directory: Path, more: dict[str, Path]) -> bytes:
 
     RefusedError when one cannot be read.
     """
-    held = io.BytesIO()
+    buffer = io.BytesIO()
     roots = {"": directory, **{f"{name}/": path for name, path in more.items()}}
-    with tarfile.open(fileobj=held, mode="w", format=tarfile.PAX_FORMAT) as tar:
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for prefix, root in sorted(roots.items()):
             for path in sorted(root.rglob("*")):
                 relative = path.relative_to(root)
@@ -46,32 +46,32 @@ def archive(directory: Path, more: dict[str, Path]) -> bytes:
                 entry = tarfile.TarInfo(f"{prefix}{relative.as_posix()}")
                 entry.size, entry.mode = len(content), 0o600
                 tar.addfile(entry, io.BytesIO(content))
-    return held.getvalue()
+    return buffer.getvalue()
 
 
 def sealed(key: ControllerKey, content: bytes) -> tuple[str, bytes]:
     """(the name of the file, its content). The name tells who has the key whether these are the same secrets."""
-    held = io.BytesIO()
+    buffer = io.BytesIO()
     signed = _SIGNED + key.sign(content) + content
-    writer = PackWriter(key.host, held)
+    writer = PackWriter(key.host, buffer)
     writer.add(name_of(signed), signed)
     writer.finish()
-    return key.host.sign(signed), held.getvalue()
+    return key.host.sign(signed), buffer.getvalue()
 
 
-def _checked(key: OperatorKey, path: Path, whole: bytes, *, unsigned: bool) -> bytes:
+def _check_content(key: OperatorKey, path: Path, package: bytes, *, unsigned: bool) -> bytes:
     """The tar of a sealed file, if the controller has signed it; JudgeError, RefusedError."""
-    if key.host_key().sign(whole) != path.name:
+    if key.host_key().sign(package) != path.name:
         raise JudgeError(f"{path}: was not written with this key; nothing of it is used")
-    if not whole.startswith(_SIGNED):
+    if not package.startswith(_SIGNED):
         if unsigned:
-            return whole
+            return package
         raise RefusedError(
             f"{path}: these secrets have no signature, as those of backups before this release; any judicator's host "
             "could have written them. Take a newer backup; if there is none and you trust every host of that time, "
             "add --unsigned, and compare the fingerprint"
         )
-    signature, content = whole[len(_SIGNED) :][:SIGNATURE], whole[len(_SIGNED) + SIGNATURE :]
+    signature, content = package[len(_SIGNED) :][:SIGNATURE], package[len(_SIGNED) + SIGNATURE :]
     if not key.signed(content, signature):
         raise JudgeError(f"{path}: the controller has not signed these secrets; nothing of it is used")
     return content
@@ -99,7 +99,7 @@ def unpack(key: OperatorKey, path: Path, into: Path, *, unsigned: bool = False) 
         package = b"".join(reader.pieces())
     finally:
         reader.close()
-    content = _checked(key, path, package, unsigned=unsigned)
+    content = _check_content(key, path, package, unsigned=unsigned)
     names = []
     files.secret_directory(into)
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:

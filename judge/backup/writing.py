@@ -40,27 +40,27 @@ def back_up(config: BackupConfig, *, pack_bytes: int = PACK) -> Manifest:
     try:
         version = check_connection(client)
         with writing(config.directory, key, pack_bytes) as writer:
-            begun = _begin(writer, config)
-            found = dump(client, mongodb.database, writer)
-            tree = found.tree()
+            started = _begin(writer, config)
+            dumped = dump(client, mongodb.database, writer)
+            tree = dumped.tree()
             writer.put(name_of(tree), tree)
             writer.flush()
-            moment = found.taken.as_datetime() if found.taken is not None else begun
+            moment = dumped.snapshot_time.as_datetime() if dumped.snapshot_time is not None else started
             manifest = writer.publish(
                 Manifest(
-                    id=_id(begun, config),
+                    id=_id(started, config),
                     cluster=config.cluster,
                     host=config.name,
-                    begun=begun.isoformat(),
+                    begun=started.isoformat(),
                     snapshot=moment.isoformat(),
                     ended=clock.wall().replace(microsecond=0).isoformat(),
                     versions={"judge": judge.__version__, "mongodb": version},
-                    counts=found.counts,
-                    digests=found.digests,
-                    document_bytes=found.document_bytes,
-                    blobs=found.blobs,
-                    blob_bytes=found.blob_bytes,
-                    damaged=found.damaged,
+                    counts=dumped.counts,
+                    digests=dumped.digests,
+                    document_bytes=dumped.document_bytes,
+                    blobs=dumped.blobs,
+                    blob_bytes=dumped.blob_bytes,
+                    damaged=dumped.damaged,
                     packs=dict(sorted(writer.uses.items())),
                     added=writer.added,
                     tree=name_of(tree).hex(),
@@ -80,9 +80,9 @@ def back_up(config: BackupConfig, *, pack_bytes: int = PACK) -> Manifest:
     return manifest
 
 
-def _id(begun: datetime.datetime, config: BackupConfig) -> str:
+def _id(started: datetime.datetime, config: BackupConfig) -> str:
     origin = hashlib.sha256(f"{config.cluster}\0{config.name}".encode()).hexdigest()[:8]
-    return f"{begun:%Y%m%dT%H%M%SZ}-{origin}"
+    return f"{started:%Y%m%dT%H%M%SZ}-{origin}"
 
 
 def _begin(writer: Writer, config: BackupConfig) -> datetime.datetime:

@@ -39,7 +39,7 @@ class Api:
         """`timeout` in seconds is how long a call keeps trying while the cluster does not answer."""
         self.context = context
         self.timeout = timeout
-        self._servers = [context.server, *context.others]
+        self._servers = [context.server, *context.alternatives]
         self._lock = threading.Lock()  # around what the threads' calls change: the order of servers, the connections
         self._trusted = _trusted(context)
         self._http = _client(context)
@@ -75,16 +75,17 @@ class Api:
         while True:
             server = self._servers[0]
             url = f"{server}/api/v1{path}"
-            by_address = self.context.name and server in self.context.others
-            named = {"extensions": {"sni_hostname": self.context.name}} if by_address else {}
+            by_address = self.context.name and server in self.context.alternatives
+            extensions = {"extensions": {"sni_hostname": self.context.name}} if by_address else {}
             try:
                 response = self._once(
-                    method, url, into, json=json, params=params, **_sent(content, headers, sent), **named
+                    method, url, into, json=json, params=params, **_sent(content, headers, sent), **extensions
                 )
             except httpx.TransportError as exc:
                 silent.add(server)
                 error: JudgeError = UnavailableError(
-                    f"{_listed(self._servers, silent)} ({_why(exc)}); is the cluster of {self.context.source} running?"
+                    f"{_server_list(self._servers, silent)} ({_why(exc)}); "
+                    f"is the cluster of {self.context.source} running?"
                 )
                 if _is_about_a_certificate(exc):
                     error = self._trust_again() or error
@@ -163,26 +164,26 @@ class Api:
             clock.sleep(float(pause))
         return answer
 
-    def whole_id(self, given: str) -> str:
+    def whole_id(self, text: str) -> str:
         """A submission's id, also by its last characters as pages show them (`…4ee8a9b`); UsageError, NotFoundError.
 
         They are looked for among the newest submissions that this person may see.
         """
-        end = given.removeprefix("…")
+        end = text.removeprefix("…")
         if not _SHORT_ID.fullmatch(end):
-            return given
+            return text
         before: str | None = None
         for _ in range(_SHORT_ID_PAGES):
             page = self.search(limit=_SHORT_ID_PAGE, before=before)
             ids = [task.id for task in page.tasks if task.id.endswith(end)]
             if len(ids) > 1:
-                raise UsageError(f"'{given}' is the end of {len(ids)} ids: {', '.join(ids)}; give more of it")
+                raise UsageError(f"'{text}' is the end of {len(ids)} ids: {', '.join(ids)}; give more of it")
             if ids:
                 return ids[0]
             before = page.next
             if before is None:
                 break
-        raise NotFoundError(f"there is no submission '{given}' among your newest; give its whole id")
+        raise NotFoundError(f"there is no submission '{text}' among your newest; give its whole id")
 
     def cancel(self, task: str) -> m.Task:
         """End a task that is not done; ConflictError when it is."""
@@ -191,7 +192,7 @@ class Api:
     def working(self) -> list[ExecutorState]:
         """The executors that are alive and not drained."""
         reply = self.call(ExecutorsReply, "GET", "/executors")
-        return [one for one in reply.executors if one.alive and not one.drain]
+        return [executor for executor in reply.executors if executor.alive and not executor.drain]
 
     def search(self, **conditions: Any) -> m.SearchReply:
         """Find tasks, newest first; conditions as in SearchRequest."""
@@ -208,11 +209,11 @@ class Api:
 
     def missing(self, shas: Sequence[str]) -> list[str]:
         """Those of the blobs that are to be uploaded; the others stay in the cluster for a while."""
-        found: list[str] = []
+        missing_shas: list[str] = []
         for start in range(0, len(shas), BLOBS):
             body = BlobsWanted(blobs=list(shas[start : start + BLOBS]))
-            found += self.call(BlobsMissing, "POST", "/blobs/missing", body=body).missing
-        return found
+            missing_shas += self.call(BlobsMissing, "POST", "/blobs/missing", body=body).missing
+        return missing_shas
 
     def get_blob(self, sha: str, into: IO[bytes]) -> None:
         """Write a blob into a file, from its beginning; UnavailableError when it arrives damaged."""
@@ -239,12 +240,12 @@ class Api:
         return sha
 
 
-def whole_ids(given: Sequence[str]) -> list[str]:
+def whole_ids(texts: Sequence[str]) -> list[str]:
     """Ids of submissions, some of them perhaps by their last characters only."""
-    if not any(_SHORT_ID.fullmatch(one.removeprefix("…")) for one in given):
-        return list(given)
+    if not any(_SHORT_ID.fullmatch(text.removeprefix("…")) for text in texts):
+        return list(texts)
     with connect() as api:
-        return [api.whole_id(one) for one in given]
+        return [api.whole_id(text) for text in texts]
 
 
 def connect() -> Api:
@@ -282,7 +283,7 @@ def _unreadable(context: Context, why: str) -> ConfigError:
 
 
 def _sent(
-    content: IO[bytes] | None, headers: dict[str, str] | None, told: Callable[[int], None] | None
+    content: IO[bytes] | None, headers: dict[str, str] | None, progress: Callable[[int], None] | None
 ) -> dict[str, Any]:
     """A body as httpx is told: its pieces from the beginning, and how long it is."""
     if content is None:
@@ -290,18 +291,18 @@ def _sent(
     length = content.seek(0, os.SEEK_END)
     content.seek(0)
     pieces = iter(functools.partial(content.read, _PIECE), b"")
-    if told is not None:
-        pieces = _told(pieces, told)
+    if progress is not None:
+        pieces = _reported(pieces, progress)
     return {"content": pieces, "headers": {**(headers or {}), "Content-Length": str(length)}}
 
 
-def _told(pieces: Iterator[bytes], told: Callable[[int], None]) -> Iterator[bytes]:
+def _reported(pieces: Iterator[bytes], progress: Callable[[int], None]) -> Iterator[bytes]:
     for piece in pieces:
-        told(len(piece))
+        progress(len(piece))
         yield piece
 
 
-def _listed(servers: Sequence[str], silent: set[str]) -> str:
+def _server_list(servers: Sequence[str], silent: set[str]) -> str:
     names = [server for server in sorted(servers) if server in silent]
     return f"{names[0]} does not answer" if len(names) == 1 else f"none of {', '.join(names)} answers"
 

@@ -43,13 +43,13 @@ TimeLimit = Annotated[
 _STYLES: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
-def dialect_of(said: str) -> formats.Dialect:
+def dialect_of(name: str) -> formats.Dialect:
     """The value of --dialect; UsageError for one that there is not."""
-    for known in formats.DIALECTS:
-        if said == known:
-            return known
-    if said:
-        raise UsageError(f"--dialect: '{said[:40]}' is not known; choose one of {', '.join(formats.DIALECTS)}")
+    for known_dialect in formats.DIALECTS:
+        if name == known_dialect:
+            return known_dialect
+    if name:
+        raise UsageError(f"--dialect: '{name[:40]}' is not known; choose one of {', '.join(formats.DIALECTS)}")
     return ""
 
 
@@ -76,37 +76,41 @@ def problem_check(
     Exit code 1 when there is an error: import would refuse the package, or it contradicts the format. Exit code 4 when
     there is none, and --run could not run something for want of an executor.
     """
-    chosen, limit = dialect_of(dialect), limit_of(time_limit)
-    done, whole = [], True
+    dialect_name, limit = dialect_of(dialect), limit_of(time_limit)
+    results, passed = [], True
     for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: there is no such directory or ZIP archive")
-        asked = ImporterWords(format=origin, memory=memory, time_limit=limit)
+        options = ImporterWords(format=origin, memory=memory, time_limit=limit)
         with contextlib.ExitStack() as stack:
-            checked = check_package(path, time_limit=limit, dialect=chosen, asked=asked)
-            if checked.plan is not None:
-                stack.callback(checked.plan.close)
+            checked_package = check_package(path, time_limit=limit, dialect=dialect_name, options=options)
+            if checked_package.plan is not None:
+                stack.callback(checked_package.plan.close)
             quiet = not output.for_people
-            if checked.plan is not None and run and not checked.findings.errors:
-                made = stack.enter_context(making.made(stack.enter_context(connect()), checked.plan, quiet=quiet))
-                asked = replace(asked, made=made)
-                checked = check_package(path, time_limit=limit, dialect=chosen, asked=asked)
-            if checked.package is not None:
-                package = stack.enter_context(checked.package)
+            if checked_package.plan is not None and run and not checked_package.findings.errors:
+                made_files = stack.enter_context(
+                    making.made_files(stack.enter_context(connect()), checked_package.plan, quiet=quiet)
+                )
+                options = replace(options, products=made_files)
+                checked_package = check_package(path, time_limit=limit, dialect=dialect_name, options=options)
+            if checked_package.package is not None:
+                package = stack.enter_context(checked_package.package)
                 if run:
-                    whole = _run(package, checked.findings, quiet=quiet) and whole
-        done.append(checked)
+                    passed = _run(package, checked_package.findings, quiet=quiet) and passed
+        results.append(checked_package)
     rows = [
-        {"package": one.name, "level": found.level, "text": found.text} for one in done for found in one.findings.all
+        {"package": result.name, "level": finding.level, "text": finding.text}
+        for result in results
+        for finding in result.findings.all
     ]
 
     def in_words() -> None:
-        for one in done:
-            _print(one)
+        for result in results:
+            _print(result)
 
     show.tell(output, rows, in_words)
-    failed = any(one.findings.errors for one in done)
-    raise typer.Exit(EXIT_FAILED if failed else 0 if whole else EXIT_LEFT_OUT)
+    failed = any(result.findings.errors for result in results)
+    raise typer.Exit(EXIT_FAILED if failed else 0 if passed else EXIT_LEFT_OUT)
 
 
 def _run(package: Package, findings: Findings, *, quiet: bool) -> bool:
@@ -118,32 +122,32 @@ def _run(package: Package, findings: Findings, *, quiet: bool) -> bool:
         return True
     with connect() as api:
         uploading.upload(api, package, [manifest_bytes(package.manifest)], quiet=quiet)
-        there = present(api)
-        done = checking.check(api, package.manifest, there, quiet=quiet)
-        done.add(cases.run(api, package, folders, there, quiet=quiet))
-    for sentence in [*done.broken, *done.refused]:
+        available = present(api)
+        outcome = checking.check(api, package.manifest, available, quiet=quiet)
+        outcome.add(cases.run(api, package, folders, available, quiet=quiet))
+    for sentence in [*outcome.broken, *outcome.refused]:
         findings.error(f"{name}: {sentence}")
-    for sentence in [*done.warnings, *(f"{what}: not done: {why}" for what, why in done.left_out.items())]:
+    for sentence in [*outcome.warnings, *(f"{subject}: not done: {why}" for subject, why in outcome.left_out.items())]:
         findings.warning(f"{name}: {sentence}")
-    for sentence in [*done.notes, done.words]:
+    for sentence in [*outcome.notes, outcome.words]:
         if sentence:
             findings.note(f"{name}: {sentence}")
-    return not done.left_out
+    return not outcome.left_out
 
 
-def _print(checked: Checked) -> None:
+def _print(result: Checked) -> None:
     """A package's findings, errors first, and what they come to."""
-    findings = checked.findings
+    findings = result.findings
     for level, style in _STYLES.items():
-        for one in findings.all:
-            if one.level == level:
-                show.out.say(f"{level}: {one.text}", style)
+        for finding in findings.all:
+            if finding.level == level:
+                show.out.say(f"{level}: {finding.text}", style)
     if findings.left_out:
         show.out.say(f"… and {findings.left_out} more", "dim")
-    errors, warnings = (sum(one.level == level for one in findings.all) for level in ("error", "warning"))
-    words = f"{checked.name}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    errors, warnings = (sum(finding.level == level for finding in findings.all) for level in ("error", "warning"))
+    words = f"{result.name}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
     show.out.say(words, "bold red" if errors else "bold green")
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

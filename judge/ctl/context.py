@@ -46,16 +46,16 @@ class Context:
     ca: Path | None = None
     run_dir: Path | None = None
     source: str = "environment"
-    others: tuple[str, ...] = ()  # more gateways of the same cluster, for when the first does not answer
-    name: str = ""  # in the certificates of `others`, if it is not the host of their URL
+    alternatives: tuple[str, ...] = ()  # more gateways of the same cluster, for when the first does not answer
+    name: str = ""  # in the certificates of `alternatives`, if it is not the host of their URL
 
 
-def _read(path: Path, what: str) -> str:
+def _read(path: Path, label: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else "not UTF-8 text"
-        raise ConfigError(f"{path}: {what} cannot be read: {reason}") from None
+        raise ConfigError(f"{path}: {label} cannot be read: {reason}") from None
 
 
 def from_file(path: Path) -> Context:
@@ -74,20 +74,24 @@ def from_file(path: Path) -> Context:
 
 def sources(inventories: list[str] | None = None, vault_files: list[Path] | None = None) -> Sources | None:
     """The inventories that a command names, else those of the root command, else of the environment; or None."""
-    named = os.environ.get("JUDGE_INVENTORY")
-    paths = inventories or GlobalOptions.inventory or ([named] if named else [])
+    inventory_path = os.environ.get("JUDGE_INVENTORY")
+    paths = inventories or GlobalOptions.inventory or ([inventory_path] if inventory_path else [])
     return Sources(tuple(paths), tuple(vault_files or GlobalOptions.vault_files or ())) if paths else None
 
 
-def from_inventory(named: Sources, token: str | None = None) -> Context:
+def from_inventory(inventory_sources: Sources, token: str | None = None) -> Context:
     """The cluster that inventories describe, as its admin unless a token is given; raises ConfigError, UsageError."""
-    gateways = ansible.load(named).members("gateways")
+    gateways = ansible.load(inventory_sources).members("gateways")
     if not gateways:
-        raise ConfigError(f"{named}: there are no hosts in the group gateways, so there is nobody to talk to; add one")
-    gateways = ansible.filled(named, gateways, _OF_GATEWAYS)
-    path = str(named)
+        raise ConfigError(
+            f"{inventory_sources}: there are no hosts in the group gateways, so there is nobody to talk to; add one"
+        )
+    gateways = ansible.filled(inventory_sources, gateways, _OF_GATEWAYS)
+    path = str(inventory_sources)
     first = gateways[0]
-    secrets = _path(first.text("judge_secrets_dir") or str(files.beside(named.inventories, "secrets") or "secrets"))
+    secrets = _path(
+        first.text("judge_secrets_dir") or str(files.beside(inventory_sources.inventories, "secrets") or "secrets")
+    )
     public = endpoint.public_address(first.variables, first.text("judge_address") or first.address)
     # A certificate of another authority is one that this machine trusts already.
     authority = None if public.own else _path(first.text("judge_pki_directory") or str(secrets / "pki")) / "ca.crt"
@@ -101,10 +105,10 @@ def from_inventory(named: Sources, token: str | None = None) -> Context:
             msg = f"{secrets / 'admin.token'}: is encrypted; set JUDGE_TOKEN to what 'ansible-vault view' shows of it"
             raise ConfigError(msg)
     urls = [_url(host) for host in gateways]
-    others = tuple(url for url in urls if url != public.server)
+    alternatives = tuple(url for url in urls if url != public.server)
     # Gateways are asked by their addresses, too: the name may lead nowhere from here, or to one of them only.
     name = public.name if public.server not in urls else ""
-    return Context(public.server, token, authority, source=path, others=others, name=name)
+    return Context(public.server, token, authority, source=path, alternatives=alternatives, name=name)
 
 
 def _path(text: str) -> Path:
@@ -133,12 +137,12 @@ class _GivenNames:
     token: str | None
 
 
-def _named(context: Path | None, server: str | None, inventory: Sources | None) -> _GivenNames:
+def _given_names(context: Path | None, server: str | None, inventory: Sources | None) -> _GivenNames:
     if context and inventory:
         raise UsageError("--context and --inventory both name a cluster; give one of them")
-    for name, given in (("--server", server), ("JUDGE_SERVER", os.environ.get("JUDGE_SERVER"))):
-        if given and (wrong := endpoint.url(given.rstrip("/"))):
-            raise UsageError(f"{name}: {wrong}, not '{one_line(given)[:100]}'")
+    for name, value in (("--server", server), ("JUDGE_SERVER", os.environ.get("JUDGE_SERVER"))):
+        if value and (wrong := endpoint.url(value.rstrip("/"))):
+            raise UsageError(f"{name}: {wrong}, not '{one_line(value)[:100]}'")
     file = context or (Path(os.environ["JUDGE_CONTEXT"]) if os.environ.get("JUDGE_CONTEXT") else None)
     url = (server or os.environ.get("JUDGE_SERVER") or "").rstrip("/")
     # A client.yml that is named goes before an inventory that only the environment names.
@@ -157,9 +161,9 @@ def _from_usual_place() -> Context | None:
 
 # The first of these that gives a context decides.
 _RESOLVERS: tuple[Callable[[_GivenNames], Context | None], ...] = (
-    lambda named: from_inventory(named.inventory, named.token) if named.inventory else None,
-    lambda named: from_file(named.context) if named.context else None,
-    lambda named: Context(named.server, named.token) if named.server and named.token else None,
+    lambda names: from_inventory(names.inventory, names.token) if names.inventory else None,
+    lambda names: from_file(names.context) if names.context else None,
+    lambda names: Context(names.server, names.token) if names.server and names.token else None,
     lambda _: _from_usual_place(),
 )
 
@@ -169,17 +173,17 @@ def find(explicit: Path | None, server: str | None, inventory: Sources | None = 
 
     A server or token that is named takes the place of the context's own.
     """
-    named = _named(explicit, server, inventory)
-    context = next((known for resolve in _RESOLVERS if (known := resolve(named))), None)
+    names = _given_names(explicit, server, inventory)
+    context = next((result for resolve in _RESOLVERS if (result := resolve(names))), None)
     if context is None:
         places = ", ".join(str(place) for place in PLACES)
         raise UsageError(
             f"no cluster to talk to: none of {places} exists and JUDGE_SERVER with JUDGE_TOKEN is not set; "
             "start one with 'judge up', or name a client.yml with --context or an inventory with --inventory"
         )
-    if named.server:
-        context = replace(context, server=named.server, others=())
-    return replace(context, token=named.token or context.token)
+    if names.server:
+        context = replace(context, server=names.server, alternatives=())
+    return replace(context, token=names.token or context.token)
 
 
 def secrets_directory(sources: Sources, hosts: Sequence[Host]) -> Path | None:

@@ -28,7 +28,7 @@ def submission(
     output: Output = TABLE,
 ) -> None:
     """Delete finished submissions with all that is known about them."""
-    run([("submission", one) for one in whole_ids(ids)], yes=yes, dry_run=dry_run, output=output)
+    run([("submission", task_id) for task_id in whole_ids(ids)], yes=yes, dry_run=dry_run, output=output)
 
 
 @app.command("problem")
@@ -47,31 +47,31 @@ def purge(
     run([("user", user)], yes=yes, dry_run=dry_run, output=output)
 
 
-def run(what: list[tuple[str, str]], *, yes: bool, dry_run: bool, output: show.OutputFormat) -> None:
+def run(objects: list[tuple[str, str]], *, yes: bool, dry_run: bool, output: show.OutputFormat) -> None:
     """Preview all, ask once, delete each; nothing is deleted when any of them is refused."""
     for_program = not output.for_people
     if not (dry_run or yes) and (for_program or not sys.stdin.isatty()):
         raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
     with connect() as api:
-        seen = [_preview(api, kind, name) for kind, name in what]
+        previews = [_preview(api, kind, name) for kind, name in objects]
         if not for_program:
-            for (kind, name), one in zip(what, seen, strict=True):
-                _print(kind, name, one)
-        refusal = next((one.refusal for one in seen if one.refusal), None)
+            for (kind, name), preview in zip(objects, previews, strict=True):
+                _print(kind, name, preview)
+        refusal = next((preview.refusal for preview in previews if preview.refusal), None)
         if dry_run:
             if for_program:
-                show.print_data(output, seen)
+                show.print_data(output, previews)
             return
         if refusal is not None:
             raise ConflictError(refusal)
         if not yes:
             typer.confirm("Delete this for good?", abort=True)
-        done = [_delete(api, kind, name) for kind, name in what]
+        deletions = [_delete(api, kind, name) for kind, name in objects]
     if for_program:
-        show.print_data(output, done)
+        show.print_data(output, deletions)
     else:
-        total = sum(one.deleted for one in done)
-        freed = size(sum(one.bytes for one in done))
+        total = sum(deletion.deleted for deletion in deletions)
+        freed = size(sum(deletion.bytes for deletion in deletions))
         show.out.say(f"{total} deleted, {freed} of the database; blobs of their own go with a later pass of retention")
 
 
@@ -79,15 +79,15 @@ def _preview(api: Api, kind: str, name: str) -> DeletionPreview:
     return DeletionPreview.received(api.request("POST", "/deletions/preview", json={kind: name}).content)
 
 
-def _print(kind: str, name: str, seen: DeletionPreview) -> None:
-    stored = f", {size(seen.bytes)}" if seen.bytes else ""
+def _print(kind: str, name: str, preview: DeletionPreview) -> None:
+    stored = f", {size(preview.bytes)}" if preview.bytes else ""
     show.out.say(f"{kind} {name}{stored}", "bold")
-    for sentence in seen.goes:
+    for sentence in preview.goes:
         show.out.say(f"  goes:  {sentence}")
-    for sentence in seen.stays:
+    for sentence in preview.stays:
         show.out.say(f"  stays: {sentence}", "dim")
-    if seen.refusal:
-        show.out.say(f"  not now: {seen.refusal}", "yellow")
+    if preview.refusal:
+        show.out.say(f"  not now: {preview.refusal}", "yellow")
 
 
 def _delete(api: Api, kind: str, name: str) -> Deleted:
@@ -104,8 +104,8 @@ def _purge(api: Api, user: str) -> Deleted:
     params: dict[str, Any] | None = None
     deleted = freed = 0
     while True:
-        one = api.call(Purged, "DELETE", f"/users/{user}/data", params=params)
-        deleted, freed, params = deleted + one.deleted, freed + one.bytes, {"until": one.until}
-        if not one.left:
+        purged = api.call(Purged, "DELETE", f"/users/{user}/data", params=params)
+        deleted, freed, params = deleted + purged.deleted, freed + purged.bytes, {"until": purged.until}
+        if not purged.left:
             return Deleted(deleted=deleted, bytes=freed)
-        show.err.say(f"{deleted} deleted, {one.left} left", "dim")
+        show.err.say(f"{deleted} deleted, {purged.left} left", "dim")

@@ -58,31 +58,38 @@ class JudgedExamples:
         return text + (f"; {len(self.left_out)} left out, no executor has {', '.join(missing)}" if missing else "")
 
 
-def split(examples: Sequence[Example], offered: set[str]) -> tuple[list[Example], list[Example]]:
+def split(examples: Sequence[Example], languages: set[str]) -> tuple[list[Example], list[Example]]:
     """(those that can be judged, those in a language that nobody offers); commands need no language."""
-    able = [one for one in examples if not one.submission.language or one.submission.language in offered]
-    return able, [one for one in examples if one not in able]
+    able = [
+        example for example in examples if not example.submission.language or example.submission.language in languages
+    ]
+    return able, [example for example in examples if example not in able]
 
 
-def with_problems(api: Api, handed: Sequence[m.Submission], files: Sequence[Path]) -> list[m.Submission]:
+def with_problems(api: Api, submissions: Sequence[m.Submission], files: Sequence[Path]) -> list[m.Submission]:
     """The submissions, those out of a package's submissions/ with its problem, unless they say how they are to be run.
 
     Problems that the cluster does not have are imported. `files`: where the submissions are from; none for commands.
     """
     packages = [
         None
-        if one.problem or one.stdin is not None or one.tests or one.limits != m.LimitsOverride()
+        if submission.problem
+        or submission.stdin is not None
+        or submission.tests
+        or submission.limits != m.LimitsOverride()
         else submit.package_of(path)
-        for one, path in zip(handed, files, strict=False)
+        for submission, path in zip(submissions, files, strict=False)
     ]
     if not any(packages):
-        return list(handed)
-    known = {one.name for one in api.call(ProblemsReply, "GET", "/problems").problems}
-    for directory in dict.fromkeys(one for one in packages if one and one.name not in known):
+        return list(submissions)
+    problems = {problem.name for problem in api.call(ProblemsReply, "GET", "/problems").problems}
+    for directory in dict.fromkeys(
+        directory_path for directory_path in packages if directory_path and directory_path.name not in problems
+    ):
         import_package(api, read_package(directory))
     return [
-        one.model_copy(update={"problem": directory.name}) if directory else one
-        for one, directory in zip(handed, packages, strict=True)
+        submission.model_copy(update={"problem": directory.name}) if directory else submission
+        for submission, directory in zip(submissions, packages, strict=True)
     ]
 
 
@@ -92,14 +99,14 @@ def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = Fa
     `present`: leave out those whose language no live executor has; otherwise they wait until one has it.
     """
     examples = load_examples(directory)
-    wanted = examples.examples
+    runnable = examples.examples
     left_out: list[Example] = []
     if present:
-        offered = {entry["name"] for entry in api.request("GET", "/languages").json()["languages"]}
-        wanted, left_out = split(wanted, offered)
+        languages = {entry["name"] for entry in api.request("GET", "/languages").json()["languages"]}
+        runnable, left_out = split(runnable, languages)
     for package in examples.packages:
         import_package(api, package)
-    rows = [ExampleRow(example, api.submit(example.submission.keyed())) for example in wanted]
+    rows = [ExampleRow(example, api.submit(example.submission.keyed())) for example in runnable]
     judge_rows(api, rows, table, quiet=quiet)
     return JudgedExamples(rows, left_out)
 
@@ -116,7 +123,7 @@ def table(rows: Sequence[ExampleRow]) -> show.Grid:
             row.example.file.replace("/submissions/", "/"),
             row.example.candidate.language,
             show.verdict_text(row.task),
-            row.example.candidate.says,
+            row.example.candidate.description,
             mark,
             show.seconds(result.cpu) if result else "",
             size(result.memory) if result and result.memory else "",

@@ -51,15 +51,15 @@ def fit(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[i
     """
     visible = [*range(len(columns))]
 
-    def taken(widths: Iterable[int]) -> int:
+    def total_width(widths: Iterable[int]) -> int:
         return sum(widths) + _GAP * (len(visible) - 1)
 
     for kinds in (("plain",), ("sentence",), ("text",)):
         for at in reversed([place for place in visible if columns[place].kind in kinds]):
-            if taken(columns[place].least(natural[place]) for place in visible) > width:
+            if total_width(columns[place].least(natural[place]) for place in visible) > width:
                 visible.remove(at)
     widths = {at: columns[at].least(natural[at]) for at in visible}
-    room = width - taken(widths.values())
+    room = width - total_width(widths.values())
     # The narrowest get what they lack first, so that as many as possible are whole.
     growing = sorted((at for at in visible if natural[at] > widths[at]), key=lambda at: natural[at] - widths[at])
     for index, at in enumerate(growing):

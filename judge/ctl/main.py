@@ -91,9 +91,9 @@ def _print_tasks(tasks: Sequence[m.Task], *, full: bool = False, source: bool = 
         show.print_task(task, full=full, source=source)
 
 
-def parse_size(given: str | None) -> int | None:
+def parse_size(size_text: str | None) -> int | None:
     """`64M`, `1G`, `262144` as bytes; UsageError says what is expected."""
-    return None if given is None else text.size(given, "--memory")
+    return None if size_text is None else text.size(size_text, "--memory")
 
 
 # Long, since the options of a command are its arguments.
@@ -145,11 +145,13 @@ def submit_command(
     }
     paths = files or []
     if command:
-        handed = [m.Submission(command=command, compile=compile_command, idempotency_key=idempotency_key, **common)]
+        submissions = [
+            m.Submission(command=command, compile=compile_command, idempotency_key=idempotency_key, **common)
+        ]
     else:
         read = sources.read_programs(paths, language=language, entry=entry, each=each, problem=problem)
         paths = [path for path, _ in read]
-        handed = [
+        submissions = [
             m.Submission(
                 **program,
                 idempotency_key=f"{idempotency_key}-{index}" if idempotency_key and index else idempotency_key,
@@ -159,13 +161,13 @@ def submit_command(
         ]
     with connect() as api:
         if stdin is not None:
-            given = submit.input_of(api, stdin)
-            handed = [one.model_copy(update=given) for one in handed]
+            input_fields = submit.input_of(api, stdin)
+            submissions = [submission.model_copy(update=input_fields) for submission in submissions]
         if any(submit.package_of(path) for path in paths):
             from judge.ctl.examples import with_problems  # noqa: PLC0415 - reading packages takes half of a start
 
-            handed = with_problems(api, handed, paths)
-        tasks = [api.submit(one.keyed()) for one in handed]
+            submissions = with_problems(api, submissions, paths)
+        tasks = [api.submit(submission.keyed()) for submission in submissions]
         if wait:
             tasks = submit.follow_handed(api, tasks, quiet=not output.for_people)
     code = max(submit.exit_code(task) for task in tasks) if wait else 0
@@ -196,15 +198,15 @@ def source_command(
 ) -> None:
     """Write what was handed in, byte by byte: one file on standard output, all into a directory or an archive."""
     with connect() as api:
-        found = sources.chosen(api.get(api.whole_id(task)).submission, file)
+        files = sources.select_files(api.get(api.whole_id(task)).submission, file)
     if to is not None:
-        count = sources.save(found, to)
+        count = sources.save(files, to)
         words = f"{count} file{'s' if count != 1 else ''} written to {to}"
-        show.tell(output, {"files": list(found), "to": str(to)}, lambda: show.out.say(words))
+        show.tell(output, {"files": list(files), "to": str(to)}, lambda: show.out.say(words))
         return
-    listed = [m.SourceFile.of(name, data).model_dump(mode="json", exclude_none=True) for name, data in found.items()]
-    one = next(iter(found.values())) if len(found) == 1 else None
-    show.tell(output, listed, lambda: show.print_source(found) if one is None else show.print_bytes(one))
+    listing = [m.SourceFile.of(name, data).model_dump(mode="json", exclude_none=True) for name, data in files.items()]
+    only_file = next(iter(files.values())) if len(files) == 1 else None
+    show.tell(output, listing, lambda: show.print_source(files) if only_file is None else show.print_bytes(only_file))
 
 
 @app.command()
@@ -339,10 +341,10 @@ def hold(
 ) -> None:
     """Keep boot away from a service of this host, for a reason and a time."""
     seconds = text.duration(time, "--for")
-    held = holds.hold(_run_dir(run_dir), service, reason, seconds, getpass.getuser())
+    held_service = holds.hold(_run_dir(run_dir), service, reason, seconds, getpass.getuser())
     trail.tell("hold.place", service, reason=reason, seconds=seconds)
     until = datetime.timedelta(seconds=seconds)
-    words = f"{service} is held for {until}: boot neither starts, restarts nor stops it ({held.reason})"
+    words = f"{service} is held for {until}: boot neither starts, restarts nor stops it ({held_service.reason})"
     show.tell(output, [{"service": service, "reason": reason, "seconds": seconds}], lambda: show.out.say(words))
 
 

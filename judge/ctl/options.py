@@ -34,14 +34,14 @@ class LaterCommands(TyperGroup):
 
 def _imported(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
-    found = getattr(importlib.import_module(module), attribute)
-    alone = typer.Typer()
-    if isinstance(found, typer.Typer):
-        alone.add_typer(found, name=name)
+    attribute_value = getattr(importlib.import_module(module), attribute)
+    wrapper = typer.Typer()
+    if isinstance(attribute_value, typer.Typer):
+        wrapper.add_typer(attribute_value, name=name)
     else:
-        alone.command(name)(found)
-        alone.callback()(lambda: None)  # a group, though it has one command
-    return cast("TyperGroup", typer.main.get_command(alone)).commands[name]
+        wrapper.command(name)(attribute_value)
+        wrapper.callback()(lambda: None)  # a group, though it has one command
+    return cast("TyperGroup", typer.main.get_command(wrapper)).commands[name]
 
 
 class GlobalOptions:

@@ -65,18 +65,18 @@ def add(
     output: Output = TABLE,
 ) -> None:
     """Make an account. Without a password or identity, a token is the only way in."""
-    given = _password(stdin=stdin, generate=generate) if password or stdin or generate else None
-    wanted = p.UserAdd(
+    secret = _password(stdin=stdin, generate=generate) if password or stdin or generate else None
+    body = p.UserAdd(
         name=_name(name),
         role=_role(role) or "user",
         groups=group or [],
-        password=given,
+        password=secret,
         identity=_identity(issuer, subject),
         quota=_quota(per_minute, waiting, slot_share, stored) or Quota(),
     )
     with connect() as api:
-        made = api.call(p.User, "POST", "/users", body=wanted)
-    _tell_user(made, output, given if generate else None)
+        user = api.call(p.User, "POST", "/users", body=body)
+    _tell_user(user, output, secret if generate else None)
 
 
 @users.command("list")
@@ -91,23 +91,23 @@ def list_users(
     params: dict[str, Any] = {"group": group, "role": _role(role), "prefix": prefix, "limit": _PAGE}
     if disabled is not None:
         params["disabled"] = str(disabled).lower()
-    found: list[p.User] = []
+    listed_users: list[p.User] = []
     with connect() as api:
         while True:
-            page = api.call(p.UsersReply, "GET", "/users", params=_given(params))
-            found += page.users
+            page = api.call(p.UsersReply, "GET", "/users", params=_present_params(params))
+            listed_users += page.users
             if page.next is None:
                 break
             params["after"] = page.next
-    show.tell(output, found, lambda: show.out.print(users_table(found)))
+    show.tell(output, listed_users, lambda: show.out.print(users_table(listed_users)))
 
 
 @users.command("show")
 def show_user(name: str, output: Output = TABLE) -> None:
     """Show one account."""
     with connect() as api:
-        found = api.call(p.User, "GET", f"/users/{_name(name)}")
-    _tell_user(found, output)
+        user = api.call(p.User, "GET", f"/users/{_name(name)}")
+    _tell_user(user, output)
 
 
 @users.command("change")
@@ -147,8 +147,8 @@ def change(
         )
         if fields == p.UserFields():
             raise UsageError("nothing is named that should change; give --role, --group, a figure, or --issuer")
-        made = _put(api, name, fields)
-    _tell_user(made, output)
+        user = _put(api, name, fields)
+    _tell_user(user, output)
 
 
 @users.command("disable")
@@ -172,10 +172,10 @@ def _set_disabled(names: list[str], output: show.OutputFormat, *, disabled: bool
 @users.command("passwd")
 def passwd(name: str, stdin: FromStdin = False, generate: Generate = False, output: Output = TABLE) -> None:
     """Set a user's password; all their sessions end. One's own: `judgectl passwd`."""
-    given = _password(stdin=stdin, generate=generate)
+    secret = _password(stdin=stdin, generate=generate)
     with connect() as api:
-        api.request("PUT", f"/users/{_name(name)}/password", json={"password": given})
-    _tell_password(name, given if generate else None, output)
+        api.request("PUT", f"/users/{_name(name)}/password", json={"password": secret})
+    _tell_password(name, secret if generate else None, output)
 
 
 @users.command("delete")
@@ -214,19 +214,19 @@ def create_token(
 ) -> None:
     """Make a token and show it this once: on standard output the token and nothing else."""
     scopes = scope or list(p.USUAL)
-    for one in scopes:
-        if one not in p.SCOPES:
-            raise UsageError(f"--scope: '{one}' is not known; choose among {', '.join(p.SCOPES)}")
+    for scope_name in scopes:
+        if scope_name not in p.SCOPES:
+            raise UsageError(f"--scope: '{scope_name}' is not known; choose among {', '.join(p.SCOPES)}")
     days = None if expires == "never" else text.duration(expires, "--expires") / 86400
-    wanted = p.TokenWanted(label=label, scopes=cast("list[p.Scope]", scopes), days=days, user=user and _name(user))
+    body = p.TokenWanted(label=label, scopes=cast("list[p.Scope]", scopes), days=days, user=user and _name(user))
     with connect() as api:
-        made = api.call(p.TokenMade, "POST", "/tokens", body=wanted)
-    end = f"until {made.expires[:16].replace('T', ' ')} UTC" if made.expires else "without an end"
+        token = api.call(p.TokenMade, "POST", "/tokens", body=body)
+    end = f"until {token.expires[:16].replace('T', ' ')} UTC" if token.expires else "without an end"
     if output == TABLE:
         show.err.say(
-            f"token {made.id} of {made.user}, for {', '.join(made.scopes)}, {end}; it is shown this once", "dim"
+            f"token {token.id} of {token.user}, for {', '.join(token.scopes)}, {end}; it is shown this once", "dim"
         )
-    show.tell(output, made, lambda: show.out.verbatim(made.token))
+    show.tell(output, token, lambda: show.out.verbatim(token.token))
 
 
 @tokens.command("list")
@@ -238,17 +238,17 @@ def list_tokens(
     """List tokens, newest first: what they are for, when they end, and when they were last used."""
     if user and everybody:
         raise UsageError("--user and --all exclude each other; give one of them")
-    found: list[p.TokenInfo] = []
+    listed_tokens: list[p.TokenInfo] = []
     with connect() as api:
-        whose = None if everybody else user or api.call(Whoami, "GET", "/whoami").user
-        params: dict[str, Any] = {"user": whose, "limit": _PAGE}
+        owner = None if everybody else user or api.call(Whoami, "GET", "/whoami").user
+        params: dict[str, Any] = {"user": owner, "limit": _PAGE}
         while True:
-            page = api.call(p.TokensReply, "GET", "/tokens", params=_given(params))
-            found += page.tokens
+            page = api.call(p.TokensReply, "GET", "/tokens", params=_present_params(params))
+            listed_tokens += page.tokens
             if page.next is None:
                 break
             params["after"] = page.next
-    show.tell(output, found, lambda: show.out.print(tokens_table(found)))
+    show.tell(output, listed_tokens, lambda: show.out.print(tokens_table(listed_tokens)))
 
 
 @tokens.command("revoke")
@@ -258,67 +258,71 @@ def revoke_token(
 ) -> None:
     """Revoke tokens: within seconds no gateway takes them, and sessions that were begun with them end."""
     with connect() as api:
-        for one in ids:
-            api.request("DELETE", f"/tokens/{one}")
-    show.tell(output, [{"id": one, "revoked": True} for one in ids], lambda: show.out.say(f"revoked: {', '.join(ids)}"))
+        for token_id in ids:
+            api.request("DELETE", f"/tokens/{token_id}")
+    show.tell(
+        output,
+        [{"id": token_id, "revoked": True} for token_id in ids],
+        lambda: show.out.say(f"revoked: {', '.join(ids)}"),
+    )
 
 
 # --- what they have in common ------------------------------------------------------------------------------------
 
 
-def users_table(found: Iterable[p.User]) -> show.Grid:
+def users_table(listed_users: Iterable[p.User]) -> show.Grid:
     """Accounts as a table."""
     table = show.grid("user", "role!", "groups…", "comes in by…", "quota…", "since (UTC)", "state!")
-    for one in found:
+    for user in listed_users:
         table.add_row(
-            one.name,
-            one.role,
-            " ".join(one.groups) or "-",
-            _ways(one),
-            ", ".join(f"{name} {value or 'unlimited'}" for name, value in one.quota if value is not None) or "-",
-            one.created[:16].replace("T", " "),
-            "disabled" if one.disabled else "enabled",
+            user.name,
+            user.role,
+            " ".join(user.groups) or "-",
+            _ways(user),
+            ", ".join(f"{name} {value or 'unlimited'}" for name, value in user.quota if value is not None) or "-",
+            user.created[:16].replace("T", " "),
+            "disabled" if user.disabled else "enabled",
         )
     return table
 
 
-def tokens_table(found: Iterable[p.TokenInfo]) -> show.Grid:
+def tokens_table(listed_tokens: Iterable[p.TokenInfo]) -> show.Grid:
     """Tokens as a table."""
     table = show.grid("token", "user…", "label…", "for…", "made (UTC)", "ends (UTC)", "last used (UTC)", "from")
-    for one in found:
-        times = [one.created, one.expires, one.used]
-        made, ends, used = (moment[:16].replace("T", " ") if moment else "never" for moment in times)
+    for token in listed_tokens:
+        times = [token.created, token.expires, token.used]
+        created, ends, last_use = (moment[:16].replace("T", " ") if moment else "never" for moment in times)
         table.add_row(
-            one.id, one.user, one.label or "-", ", ".join(one.scopes), made, "expired" if one.expired else ends, used,
-            one.used_from or "-",
+            token.id, token.user, token.label or "-", ", ".join(token.scopes), created,
+            "expired" if token.expired else ends, last_use, token.used_from or "-",
         )  # fmt: skip
     return table
 
 
-def _ways(one: p.User) -> str:
-    ways = ["password"] if one.password else []
-    ways += [f"{one.identity.issuer} ({one.identity.subject})"] if one.identity else []
-    ways += [f"{one.tokens} token{'s' if one.tokens != 1 else ''}"] if one.tokens else []
+def _ways(user: p.User) -> str:
+    ways = ["password"] if user.password else []
+    ways += [f"{user.identity.issuer} ({user.identity.subject})"] if user.identity else []
+    ways += [f"{user.tokens} token{'s' if user.tokens != 1 else ''}"] if user.tokens else []
     return ", ".join(ways) or "nothing yet"
 
 
-def _tell_user(one: p.User, output: show.OutputFormat, password: str | None = None) -> None:
-    made = one.model_dump(mode="json") | ({"password_made": password} if password else {})
-    show.tell(output, made, lambda: show.out.print(users_table([one])))
+def _tell_user(user: p.User, output: show.OutputFormat, password: str | None = None) -> None:
+    data = user.model_dump(mode="json") | ({"password_made": password} if password else {})
+    show.tell(output, data, lambda: show.out.print(users_table([user])))
     if password and output == TABLE:
         show.out.verbatim(password)
 
 
 def _tell_password(name: str, password: str | None, output: show.OutputFormat) -> None:
-    made = {"name": name, **({"password_made": password} if password else {})}
-    show.tell(output, made, lambda: show.out.verbatim(password) if password else show.out.say(f"{name} has it"))
+    data = {"name": name, **({"password_made": password} if password else {})}
+    show.tell(output, data, lambda: show.out.verbatim(password) if password else show.out.say(f"{name} has it"))
 
 
 def _put(api: Api, name: str, fields: p.UserFields) -> p.User:
     return api.call(p.User, "PUT", f"/users/{_name(name)}", body=cast("m.Message", fields))
 
 
-def _given(params: dict[str, Any]) -> dict[str, Any]:
+def _present_params(params: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 
 
@@ -351,8 +355,8 @@ def _quota(per_minute: int | None, waiting: int | None, share: float | None, sto
         if value is not None and not 0 <= value <= most:
             raise UsageError(f"{name}: {decimal(value)} is out of range; expected 0 to {decimal(most)}")
     size = None if stored is None else text.size(stored, "--stored")
-    given = Quota(per_minute=per_minute, waiting=waiting, slot_share=share, stored_bytes=size)
-    return None if given == Quota() else given
+    quota = Quota(per_minute=per_minute, waiting=waiting, slot_share=share, stored_bytes=size)
+    return None if quota == Quota() else quota
 
 
 def _password(*, stdin: bool, generate: bool) -> str:
@@ -365,14 +369,14 @@ def _password(*, stdin: bool, generate: bool) -> str:
         return _line("the new password")
     if not sys.stdin.isatty():
         raise UsageError("there is nobody to ask for a password; give --stdin, or --generate")
-    first, again = getpass.getpass("new password: "), getpass.getpass("the same again: ")
-    if first != again:
+    first, repetition = getpass.getpass("new password: "), getpass.getpass("the same again: ")
+    if first != repetition:
         raise UsageError("the two entries differ; nothing is changed")
     return first
 
 
-def _line(what: str) -> str:
+def _line(label: str) -> str:
     line = sys.stdin.readline().rstrip("\n")
     if not line:
-        raise UsageError(f"--stdin: {what} is missing; it is a line of standard input")
+        raise UsageError(f"--stdin: {label} is missing; it is a line of standard input")
     return line

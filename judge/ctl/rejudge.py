@@ -59,22 +59,25 @@ def follow(api: Api, number: int, until: Callable[[r.Rejudging], bool], *, quiet
     def get() -> r.Rejudging:
         return api.call(r.Rejudging, "GET", f"/rejudgings/{number}")
 
-    one = get()
+    rejudging = get()
     if quiet or not show.err.is_terminal:
-        while not until(one):
+        while not until(rejudging):
             clock.sleep(POLL)
-            one = get()
-        return one
+            rejudging = get()
+        return rejudging
     with show.err.status("") as line:
-        while not until(one):
-            line.update(f"rejudging {number}: {one.state}, {one.done} of {one.total} judged, {one.changed} changed")
+        while not until(rejudging):
+            line.update(
+                f"rejudging {number}: {rejudging.state}, {rejudging.done} of {rejudging.total} judged, "
+                f"{rejudging.changed} changed"
+            )
             clock.sleep(POLL)
-            one = get()
-    return one
+            rejudging = get()
+    return rejudging
 
 
-def _judged(one: r.Rejudging) -> bool:
-    return one.state in _STABLE
+def _judged(rejudging: r.Rejudging) -> bool:
+    return rejudging.state in _STABLE
 
 
 @app.command()
@@ -98,7 +101,7 @@ def start(
     Nothing changes for anybody before `judgectl rejudge apply`.
     """
     for_program = not output.for_people
-    wanted = filter_of(
+    filters = filter_of(
         clock.wall(),
         ids=whole_ids(ids or []),
         problem=problem,
@@ -115,22 +118,22 @@ def start(
         raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
     with connect() as api:
         if dry_run or not yes:
-            preview = api.call(r.RejudgePreview, "POST", "/rejudgings/preview", body=wanted)
+            preview = api.call(r.RejudgePreview, "POST", "/rejudgings/preview", body=filters)
             show.tell(output, preview, lambda: rejudge_show.print_preview(preview))
             if dry_run:
                 return
             if not preview.count:
                 raise EmptyError("nothing to judge again")
             typer.confirm("Judge them again?", abort=True)
-        body = r.RejudgeStart(filter=wanted, reason=reason)
+        body = r.RejudgeStart(filter=filters, reason=reason)
         call = body.model_dump(mode="json", include={"filter", "reason"}, exclude_none=True)
         answer = api.request("POST", "/rejudgings", json=call, headers={"Idempotency-Key": uuid.uuid4().hex})
-        one = r.Rejudging.received(answer.content)
+        rejudging = r.Rejudging.received(answer.content)
         if wait:
-            one = follow(api, one.id, _judged, quiet=for_program)
-    rejudge_show.print_one(one, output)
+            rejudging = follow(api, rejudging.id, _judged, quiet=for_program)
+    rejudge_show.print_one(rejudging, output)
     if not for_program:
-        show.err.say(f"compare with: judgectl rejudge diff {one.id}", "dim")
+        show.err.say(f"compare with: judgectl rejudge diff {rejudging.id}", "dim")
 
 
 @app.command()
@@ -155,28 +158,28 @@ def list_command(
 ) -> None:
     """List rejudgings, newest first."""
     with connect() as api:
-        listed = api.call(r.RejudgingsReply, "GET", "/rejudgings", params={"limit": limit}).rejudgings
-    show.tell(output, listed, lambda: show.out.print(rejudge_show.table_of(listed)))
+        rejudgings = api.call(r.RejudgingsReply, "GET", "/rejudgings", params={"limit": limit}).rejudgings
+    show.tell(output, rejudgings, lambda: show.out.print(rejudge_show.table_of(rejudgings)))
 
 
 @app.command("show")
 def show_command(number: Number, wait: Wait = False, output: Output = show.OutputFormat.TABLE) -> None:
     """Show one rejudging and how far it is."""
     with connect() as api:
-        one = follow(api, number, _judged if wait else lambda _: True, quiet=not output.for_people)
-    rejudge_show.print_one(one, output)
+        rejudging = follow(api, number, _judged if wait else lambda _: True, quiet=not output.for_people)
+    rejudge_show.print_one(rejudging, output)
 
 
 @app.command()
 def diff(
     number: Number,
-    everything: Annotated[bool, typer.Option("--all", help="Unchanged ones too.")] = False,
+    include_unchanged: Annotated[bool, typer.Option("--all", help="Unchanged ones too.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many submissions.")] = 500,
     output: Output = show.OutputFormat.TABLE,
 ) -> None:
     """Compare old verdicts with new ones: how many went from which to which, and the changed submissions."""
     with connect() as api:
-        params: dict[str, Any] = {"all": str(everything).lower(), "limit": min(limit, 500)}
+        params: dict[str, Any] = {"all": str(include_unchanged).lower(), "limit": min(limit, 500)}
         diff = api.call(r.RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params=params)
         changes = list(diff.changes)
         while diff.next is not None and len(changes) < limit:
@@ -199,10 +202,10 @@ def diff(
 
 def _act(number: int, verb: str, output: show.OutputFormat) -> None:
     with connect() as api:
-        one = api.call(r.Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
-        if verb == "apply" and one.state != r.RejudgeState.APPLIED:
-            one = follow(api, number, lambda one: one.settled, quiet=not output.for_people)
-    rejudge_show.print_one(one, output)
+        rejudging = api.call(r.Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
+        if verb == "apply" and rejudging.state != r.RejudgeState.APPLIED:
+            rejudging = follow(api, number, lambda rejudging: rejudging.settled, quiet=not output.for_people)
+    rejudge_show.print_one(rejudging, output)
 
 
 @app.command()

@@ -16,32 +16,34 @@ _STYLES = {"finished": "bold yellow", "applied": "bold green", "cancelled": "dim
 def table_of(rejudgings: Sequence[Rejudging]) -> show.Grid:
     """Rejudgings, one line each."""
     table = show.grid("rejudging", "state!", "judged>!", "changed>!", "by…", "begun (UTC)", "what…", "reason…")
-    for one in rejudgings:
-        state = one.state.value if one.settled or one.state != RejudgeState.CANCELLED else "cancelling"
+    for rejudging in rejudgings:
+        state = (
+            rejudging.state.value if rejudging.settled or rejudging.state != RejudgeState.CANCELLED else "cancelling"
+        )
         table.add_row(
-            str(one.id),
-            Text(state, style=_STYLES.get(one.state.value, "cyan")),
-            f"{one.done}/{one.total}",
-            str(one.changed),
-            one.user,
-            one.created[:19].replace("T", " "),
-            Text(what(one.filter)),
-            Text(one.reason),
+            str(rejudging.id),
+            Text(state, style=_STYLES.get(rejudging.state.value, "cyan")),
+            f"{rejudging.done}/{rejudging.total}",
+            str(rejudging.changed),
+            rejudging.user,
+            rejudging.created[:19].replace("T", " "),
+            Text(describe_filter(rejudging.filter)),
+            Text(rejudging.reason),
         )
     return table
 
 
-def what(wanted: RejudgeFilter) -> str:
+def describe_filter(filters: RejudgeFilter) -> str:
     """A filter in a few words."""
     parts = []
     for name in ("ids", "problem", "language", "user", "verdict", "executor"):
-        values = [str(one) for one in getattr(wanted, name)]
+        values = [str(value) for value in getattr(filters, name)]
         if values:
             parts.append(f"{name} {', '.join(values[:3])}{', …' if len(values) > 3 else ''}")
     for name in ("since", "until"):
-        found = getattr(wanted, name)
-        if found is not None:
-            parts.append(f"{name} {found:%Y-%m-%d %H:%M}")
+        value_of_filter = getattr(filters, name)
+        if value_of_filter is not None:
+            parts.append(f"{name} {value_of_filter:%Y-%m-%d %H:%M}")
     return "; ".join(parts)
 
 
@@ -60,11 +62,11 @@ def matrix_table(matrix: dict[str, dict[str, int]]) -> show.Grid:
     return table
 
 
-def _outcome(one: Outcome | None) -> Text:
-    if one is None or one.verdict is None:
+def _outcome(outcome: Outcome | None) -> Text:
+    if outcome is None or outcome.verdict is None:
         return Text("-")
-    score = "" if one.score is None else f" {decimal(one.score)}"
-    return Text(f"{one.verdict.value}{score}", style=one.verdict.about.colour)
+    score = "" if outcome.score is None else f" {decimal(outcome.score)}"
+    return Text(f"{outcome.verdict.value}{score}", style=outcome.verdict.about.colour)
 
 
 def changes_table(changes: Sequence[RejudgeChange]) -> show.Grid:
@@ -72,47 +74,47 @@ def changes_table(changes: Sequence[RejudgeChange]) -> show.Grid:
     table = show.grid(
         "id", "user…", "problem…", "language", "old!", "new!", "cpu old>", "cpu new>", "new executor", "run"
     )
-    for one in changes:
-        after = one.after
+    for change in changes:
+        after = change.after
         table.add_row(
-            one.id,
-            one.user,
-            one.problem or "-",
-            one.language or "-",
-            _outcome(one.before),
+            change.id,
+            change.user,
+            change.problem or "-",
+            change.language or "-",
+            _outcome(change.before),
             _outcome(after),
-            show.seconds(one.before.cpu),
+            show.seconds(change.before.cpu),
             show.seconds(after.cpu) if after else "",
             (after.judged_by or "") if after else "",
-            one.rerun or "",
+            change.rerun or "",
         )
     return table
 
 
-def print_preview(found: RejudgePreview) -> None:
+def print_preview(preview: RejudgePreview) -> None:
     """Print the submissions that a start would take."""
-    by_verdict = ", ".join(f"{verdict} {count}" for verdict, count in found.verdicts.items())
-    show.out.say(f"{found.count} submissions would be judged again" + (f": {by_verdict}" if by_verdict else ""))
-    if found.skipped:
-        show.out.say(f"{found.skipped} more match, but are part of an open rejudging", "yellow")
-    if found.tasks:
-        show.out.print(show.tasks_table(found.tasks))
-    if found.count > len(found.tasks):
-        show.out.say(f"… and {found.count - len(found.tasks)} older ones")
+    by_verdict = ", ".join(f"{verdict} {count}" for verdict, count in preview.verdicts.items())
+    show.out.say(f"{preview.count} submissions would be judged again" + (f": {by_verdict}" if by_verdict else ""))
+    if preview.skipped:
+        show.out.say(f"{preview.skipped} more match, but are part of an open rejudging", "yellow")
+    if preview.tasks:
+        show.out.print(show.tasks_table(preview.tasks))
+    if preview.count > len(preview.tasks):
+        show.out.say(f"… and {preview.count - len(preview.tasks)} older ones")
 
 
-def print_one(one: Rejudging, output: show.OutputFormat) -> None:
+def print_one(rejudging: Rejudging, output: show.OutputFormat) -> None:
     """One rejudging, as it was asked for."""
-    show.tell(output, one, lambda: print_words(one))
+    show.tell(output, rejudging, lambda: print_words(rejudging))
 
 
-def print_words(one: Rejudging) -> None:
+def print_words(rejudging: Rejudging) -> None:
     """Print one rejudging, and how many submissions it left out."""
-    show.out.print(table_of([one]))
-    if one.skipped:
-        are = "matches, but is" if one.skipped == 1 else "match, but are"
+    show.out.print(table_of([rejudging]))
+    if rejudging.skipped:
+        are = "matches, but is" if rejudging.skipped == 1 else "match, but are"
         show.out.say(
-            f"{one.skipped} more {are} left out: part of another rejudging that is open (judgectl rejudge list); "
+            f"{rejudging.skipped} more {are} left out: part of another rejudging that is open (judgectl rejudge list); "
             "apply or cancel that, and start one for what is left",
             "yellow",
         )

@@ -109,7 +109,7 @@ def _flat(record: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, An
 
 def print_csv(value: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
     """The same data as a table with a header (RFC 4180); a field of an object in it is called `object.field`."""
-    rows = [dict(_flat(one)) for one in records(plain_data(value))]
+    rows = [dict(_flat(record)) for record in records(plain_data(value))]
     names = list(dict.fromkeys(name for row in rows for name in row))
     if names:
         writer = csv.DictWriter(sys.stdout, names, lineterminator="\r\n")
@@ -152,7 +152,7 @@ def verdict_text(task: Task) -> Text:
     return Text(f"{task.status.value}{where}", style="cyan")
 
 
-def what(task: Task) -> str:
+def subject(task: Task) -> str:
     """A few words about the program that was handed in."""
     sub = task.submission
     if sub.problem:
@@ -172,7 +172,7 @@ def tasks_table(tasks: Sequence[Task]) -> Grid:
         table.add_row(
             task.id,
             task.submission.user,
-            what(task),
+            subject(task),
             task.submission.language or "",
             verdict_text(task),
             seconds(result.cpu) if result else "",
@@ -185,7 +185,7 @@ def tasks_table(tasks: Sequence[Task]) -> Grid:
 
 
 def _headline(task: Task) -> Text:
-    head = Text.assemble(verdict_text(task), "  ", (task.id, "dim"), f"  {what(task)}")
+    head = Text.assemble(verdict_text(task), "  ", (task.id, "dim"), f"  {subject(task)}")
     result = task.result
     parts = [
         task.submission.language,
@@ -213,8 +213,8 @@ def _tests_table(result: Result) -> Grid:
     table = grid("test", "verdict!", *scored, "cpu>", "wall>", "memory>", "exit>", "message¶")
     for test in result.tests:
         end = f"signal {test.signal}" if test.signal else ("" if test.exit_code is None else str(test.exit_code))
-        said = (test.message or test.feedback or test.reason).splitlines()
-        remark = "; ".join(filter(None, [said[0] if said else "", repeated(test)]))
+        message_lines = (test.message or test.feedback or test.reason).splitlines()
+        remark = "; ".join(filter(None, [message_lines[0] if message_lines else "", repeated(test)]))
         table.add_row(
             test.name,
             Text(test.verdict.value, style=test.verdict.about.colour),
@@ -263,9 +263,10 @@ def _facts(task: Task, result: Result) -> Iterable[str]:
         version = f", version {result.judge_version}" if result.judge_version else ""
         yield f"executor: {task.judged_by}{version}" + (f", {result.sandbox}" if result.sandbox else "")
     if result.compile is not None:
-        used = result.compile
-        end = f"signal {used.signal}" if used.signal else f"exit code {used.exit_code}"
-        yield f"compilation: {end}, cpu {seconds(used.cpu)}, wall {seconds(used.wall)}, memory {size(used.memory)}"
+        compilation = result.compile
+        end = f"signal {compilation.signal}" if compilation.signal else f"exit code {compilation.exit_code}"
+        usage = f"cpu {seconds(compilation.cpu)}, wall {seconds(compilation.wall)}, memory {size(compilation.memory)}"
+        yield f"compilation: {end}, {usage}"
     if result.limits is not None:
         limits = result.limits
         yield (
@@ -318,7 +319,7 @@ def print_task(task: Task, *, full: bool = False, source: bool = False) -> None:
     if source and (files := handed.contents(task.submission)):
         print_source(files)
     if result.stdout:
-        _whole(result.stdout)
+        _print_text(result.stdout)
 
 
 def print_source(files: Mapping[str, bytes]) -> None:
@@ -333,7 +334,7 @@ def print_source(files: Mapping[str, bytes]) -> None:
         if data and not text:
             out.say(f"{len(data)} bytes that are no UTF-8 text; `judgectl source ID --to DIR` writes them")
         else:
-            _whole(text.removesuffix("\n") + "\n")
+            _print_text(text.removesuffix("\n") + "\n")
 
 
 def print_bytes(data: bytes) -> None:
@@ -345,7 +346,7 @@ def print_bytes(data: bytes) -> None:
         sys.stdout.buffer.flush()
 
 
-def _whole(text: str) -> None:
+def _print_text(text: str) -> None:
     """A source, or what a command printed: exactly that into a pipe or a file, harmless on a terminal."""
     if out.is_terminal:
         out.print(Text(text), end="", soft_wrap=True)
@@ -378,26 +379,26 @@ def executors_table(executors: Sequence[ExecutorState]) -> Grid:
     return table
 
 
-def print_whoami(who: Whoami) -> None:
+def print_whoami(caller: Whoami) -> None:
     """A person's limits, and what they take of each."""
 
     def most(value: float | None, unit: str = "") -> str:
         return "no limit" if value is None else f"{decimal(value)}{unit}"
 
-    may = who.allowance
+    may = caller.allowance
     stored = "no limit" if may.stored_bytes is None else size(may.stored_bytes)
     table = grid("what…", "now>!", "at most>!")
-    table.add_row("submissions that wait", str(who.waiting), most(may.waiting))
-    table.add_row("submissions that are judged", str(who.running), f"{may.slot_share:.0%} of the slots")
-    table.add_row("stored submissions and results", size(who.stored_bytes), stored)
+    table.add_row("submissions that wait", str(caller.waiting), most(may.waiting))
+    table.add_row("submissions that are judged", str(caller.running), f"{may.slot_share:.0%} of the slots")
+    table.add_row("stored submissions and results", size(caller.stored_bytes), stored)
     table.add_row("all runs of a submission without a problem", "", most(may.own_seconds, " s"))
     table.add_row("all runs of a submission to a problem", "", most(may.problem_seconds, " s"))
     table.add_row("tests that are repeated near a limit", "", most(may.repeats))
     table.add_row("time that they have an executor to themselves", "", most(may.alone_seconds, " s"))
     if may.per_minute is not None:
-        now = "" if who.rate is None else str(who.rate.limit - who.rate.left)
+        now = "" if caller.rate is None else str(caller.rate.limit - caller.rate.left)
         table.add_row("submissions handed in within a minute", now, most(may.per_minute))
-    out.say(f"{who.user}, role {who.role}")
+    out.say(f"{caller.user}, role {caller.role}")
     if not may.own_tests:
         out.say("programs to problems only: no commands, no runs without a problem, no tests of one's own")
     out.print(table)

@@ -27,7 +27,10 @@ def read_programs(
     `problem` they may be outputs, in no language.
     """
     programs = [[path] for path in paths] if each else [paths]
-    return [(one[0], _program(one, language, entry, answers=problem is not None)) for one in programs]
+    return [
+        (paths_of_program[0], _program(paths_of_program, language, entry, answers=problem is not None))
+        for paths_of_program in programs
+    ]
 
 
 def _program(paths: Sequence[Path], language: str | None, entry: str | None, *, answers: bool) -> dict[str, Any]:
@@ -37,11 +40,11 @@ def _program(paths: Sequence[Path], language: str | None, entry: str | None, *, 
     if any(str(path) == _STDIN for path in paths):
         raise UsageError("-: standard input is a program of its own; hand in files, or standard input alone")
     table = languages.load_table(None)
-    given = None if language is None else submit.language_of(first, language)
+    language_name = None if language is None else submit.language_of(first, language)
     called = first.resolve().name if len(paths) == 1 else None
-    files = _gathered(paths)
+    files = _gathered_files(paths)
     try:
-        return handed.program(files, table, language=given, entry=entry, filename=called, answers=answers)
+        return handed.program(files, table, language=language_name, entry=entry, filename=called, answers=answers)
     except FieldError as exc:
         if exc.field == "language" and len(paths) > 1:
             raise FieldError("language", f"{exc.message} with --entry; --each hands in every file by itself") from None
@@ -58,29 +61,29 @@ def _single(path: Path, language: str | None, entry: str | None, *, answers: boo
         raise UsageError(f"{path}: the file name is not UTF-8; rename the file") from None
     if language is None and answers and name is not None and not languages.guess(name, languages.load_table(None)):
         return handed.program({name: data}, languages.load_table(None), entry=entry, answers=True)
-    found = submit.language_of(path, language)
+    language_name = submit.language_of(path, language)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         if b"\0" in data or name_fault(name or "main"):
             rules.decoded(data, str(path))
-        return handed.program({name or "main": data}, languages.load_table(None), language=found, entry=entry)
+        return handed.program({name or "main": data}, languages.load_table(None), language=language_name, entry=entry)
     rules.check_source(text, None, str(path))
-    return {"language": found, "source": text, "filename": name, "entry": entry}
+    return {"language": language_name, "source": text, "filename": name, "entry": entry}
 
 
-def _gathered(paths: Sequence[Path]) -> dict[str, bytes]:
+def _gathered_files(paths: Sequence[Path]) -> dict[str, bytes]:
     """The files by their names below what all paths have in common; those of an only directory by their names in it."""
     top = _common(paths)
-    found: list[tuple[str, bytes]] = []
+    items: list[tuple[str, bytes]] = []
     for path in paths:
         name = "" if len(paths) == 1 and path.is_dir() else _below(path, top)
         if path.is_dir():
             files = handed.read_directory(path)
-            found += [(f"{name}/{inner}" if name else inner, data) for inner, data in files.items()]
+            items += [(f"{name}/{inner}" if name else inner, data) for inner, data in files.items()]
         else:
-            found.append((name, read_bytes(path)))
-    return handed.gather(found)
+            items.append((name, read_bytes(path)))
+    return handed.gather(items)
 
 
 def _common(paths: Sequence[Path]) -> Path | None:
@@ -112,7 +115,7 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
-def chosen(submission: Submission, name: str | None) -> dict[str, bytes]:
+def select_files(submission: Submission, name: str | None) -> dict[str, bytes]:
     """The files of a submission, or the one with this name; UsageError when there is none."""
     files = handed.contents(submission)
     if not files:

@@ -45,18 +45,22 @@ def convert(api: Api, package: Package, *, patience: float = 120.0) -> list[str]
     `patience` in seconds is for each of them: a cluster that is busy is not waited for. Called at import, before the
     manifest is stored. Raises what the API does when the cluster does not answer.
     """
-    wanted = [one for one in package.manifest.statements if kind_of(one.main) == "tex" and one.html is None]
+    statements_in_tex = [
+        statement
+        for statement in package.manifest.statements
+        if kind_of(statement.main) == "tex" and statement.html is None
+    ]
     notes = []
-    made = {}
-    for one in wanted:
+    converted = {}
+    for statement in statements_in_tex:
         try:
-            made[one.main] = _StatementConversion(api, package, one, patience).run()
+            converted[statement.main] = _StatementConversion(api, package, statement, patience).run()
         except ConversionError as exc:
-            notes.append(f"{one.main}: is offered as a download, not as a page: {exc}")
-            made[one.main] = one.model_copy(update={"why": str(exc)})
-    if made:
-        told = [made.get(one.main, one) for one in package.manifest.statements]
-        package.manifest = package.manifest.model_copy(update={"statements": told})
+            notes.append(f"{statement.main}: is offered as a download, not as a page: {exc}")
+            converted[statement.main] = statement.model_copy(update={"why": str(exc)})
+    if converted:
+        statements = [converted.get(statement.main, statement) for statement in package.manifest.statements]
+        package.manifest = package.manifest.model_copy(update={"statements": statements})
     return notes
 
 
@@ -98,9 +102,11 @@ class _StatementConversion:
             text = data.decode("latin-1")
 
         def included(match: re.Match[str]) -> str:
-            wanted = match[1].removeprefix("./")
-            found = next((one for one in (wanted, f"{wanted}.tex") if one in self._statement.files), None)
-            return self._text(found, depth + 1) if found is not None and depth < _DEEPEST else ""
+            file_name = match[1].removeprefix("./")
+            file_path = next(
+                (candidate for candidate in (file_name, f"{file_name}.tex") if candidate in self._statement.files), None
+            )
+            return self._text(file_path, depth + 1) if file_path is not None and depth < _DEEPEST else ""
 
         text = _INCLUDED.sub(included, text)
         if len(text) > SOURCE_BYTES:
@@ -112,21 +118,21 @@ class _StatementConversion:
         data = self._package.read(sha)
         if len(data) > _FIGURE_BYTES:
             return None
-        handed = m.Submission(command=_DRAW, stdin=base64.b64encode(data).decode(), limits=_LIMITS)
+        submission = m.Submission(command=_DRAW, stdin=base64.b64encode(data).decode(), limits=_LIMITS)
         try:
-            made = self._output(handed, 2 * _FIGURE_BYTES, CAIRO)
-            return base64.b64decode(made, validate=True) or None
+            encoded = self._output(submission, 2 * _FIGURE_BYTES, CAIRO)
+            return base64.b64decode(encoded, validate=True) or None
         except (JudgeError, binascii.Error):
             return None
 
-    def _output(self, handed: m.Submission, most: int, tool: Tool) -> bytes:
+    def _output(self, submission: m.Submission, most: int, tool: Tool) -> bytes:
         """The output of a run; ConversionError when it failed, or no executor that takes work has the program."""
         program = f"{tool} (package poppler-utils)" if tool == CAIRO else tool
-        if not any(tool in one.info.abilities for one in self._api.working() if one.info):
+        if not any(tool in executor.info.abilities for executor in self._api.working() if executor.info):
             raise ConversionError(f"no executor has {program}; install it on one of them and import again")
         # The program may have gone since its executor said so.
         for _ in range(_TRIES):
-            task = self._judged(handed.model_copy(update={"tool": tool}))
+            task = self._judged(submission.model_copy(update={"tool": tool}))
             result = task.result or m.Result()
             run = result.tests[0] if result.tests else m.TestResult(name="", verdict=m.Verdict.JE)
             if task.status is m.Status.SUCCESS:
@@ -135,9 +141,9 @@ class _StatementConversion:
                 raise ConversionError((run.error or result.reason or str(task.status)).strip()[:200])
         raise ConversionError(f"{task.judged_by} has no {program}; install it on the executors and import again")
 
-    def _judged(self, handed: m.Submission) -> m.Task:
+    def _judged(self, submission: m.Submission) -> m.Task:
         """A finished task. It is cancelled when it has not ended in time."""
-        task = self._api.submit(handed.model_copy(update={"priority": "high"}))
+        task = self._api.submit(submission.model_copy(update={"priority": "high"}))
         deadline = clock.Deadline(self._patience)
         while not task.done and not deadline.over:
             task = self._api.get(task.id, wait=min(20.0, max(0.1, deadline.left())), version=task.version)

@@ -36,8 +36,10 @@ def exit_code(task: Task) -> int:
 def exit_codes() -> str:
     """The exit codes of `judgectl submit`, for its help."""
     codes = sorted((verdict.about.exit_code, verdict.value) for verdict in Verdict if verdict is not Verdict.AC)
-    told = ", ".join(f"{code} {word}" for code, word in [*codes, (EXIT_CANCELLED, "cancelled")])
-    return f"Exit code: 0 AC (or not waited for), {told}; with --each the largest. 1 the cluster failed, 2 bad input."
+    meanings = ", ".join(f"{code} {word}" for code, word in [*codes, (EXIT_CANCELLED, "cancelled")])
+    return (
+        f"Exit code: 0 AC (or not waited for), {meanings}; with --each the largest. 1 the cluster failed, 2 bad input."
+    )
 
 
 def input_of(api: Api, path: Path) -> dict[str, Any]:
@@ -62,12 +64,12 @@ def language_of(path: Path, language: str | None) -> str:
     """The language asked for, or guessed from the file's suffix; FieldError names the choices."""
     table = languages.load_table(None)
     if language is not None:
-        found = languages.find(language, table)
-        if found is None:
-            near = difflib.get_close_matches(language, table, n=1, cutoff=0.8)
-            hint = f"did you mean '{near[0]}'?" if near else f"choose one of {', '.join(sorted(table))}"
+        row = languages.find(language, table)
+        if row is None:
+            suggestions = difflib.get_close_matches(language, table, n=1, cutoff=0.8)
+            hint = f"did you mean '{suggestions[0]}'?" if suggestions else f"choose one of {', '.join(sorted(table))}"
             raise FieldError("language", f"'{language}' is not known; {hint}")
-        return found
+        return row
     guessed = languages.guess(path.name, table) if str(path) != "-" else None
     if guessed is None:
         raise FieldError(
@@ -110,12 +112,12 @@ def follow_live(api: Api, task: Task, *, quiet: bool) -> Task:
 
 def follow_handed(api: Api, tasks: Sequence[Task], *, quiet: bool) -> list[Task]:
     """Wait for all that was handed in; what no executor has the language of now is named first."""
-    offered = {entry["name"] for entry in api.request("GET", "/languages").json()["languages"]}
+    languages_here = {entry["name"] for entry in api.request("GET", "/languages").json()["languages"]}
     for task in tasks:
         language = task.submission.language
-        if language and language not in offered and not task.done:
+        if language and language not in languages_here and not task.done:
             name = task.submission.filename or task.id
-            have = ", ".join(sorted(offered)) or "no language"
+            have = ", ".join(sorted(languages_here)) or "no language"
             show.err.say(f"{name}: waits for an executor that has {language}; now they have {have}")
     try:
         if len(tasks) == 1:
@@ -145,9 +147,9 @@ def follow_all(
             news += [api.get(task) for task in open_ids[1:9]]
             for task in news:
                 if task.done and not by_id[task.id].done and not live.is_started and not quiet:
-                    done = sum(one.done for one in by_id.values()) + 1
-                    line = Text(f"[{done}/{len(by_id)}] ").append_text(show.verdict_text(task))
-                    show.out.say(line.append(f" {task.submission.language or 'command'} {show.what(task)}"))
+                    done_count = sum(followed_task.done for followed_task in by_id.values()) + 1
+                    line = Text(f"[{done_count}/{len(by_id)}] ").append_text(show.verdict_text(task))
+                    show.out.say(line.append(f" {task.submission.language or 'command'} {show.subject(task)}"))
                 by_id[task.id] = task
             if live.is_started:
                 live.update(table(list(by_id.values())), refresh=True)

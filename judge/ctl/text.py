@@ -20,8 +20,8 @@ def age(seconds: float | None) -> str:
         count, rest = divmod(rest, length)
         if count or parts or unit == "s":
             parts.append((count, unit))
-    shown = [f"{count}{unit}" for index, (count, unit) in enumerate(parts[:2]) if count or index == 0]
-    return " ".join(shown)
+    units = [f"{count}{unit}" for index, (count, unit) in enumerate(parts[:2]) if count or index == 0]
+    return " ".join(units)
 
 
 def duration(text: str, option: str) -> int:

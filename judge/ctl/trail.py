@@ -22,7 +22,7 @@ _PATIENCE = 3.0
 def audit(
     actor: Annotated[str | None, typer.Option(help="Done by this user.")] = None,
     action: Annotated[str | None, typer.Option(help="Such as login, or problem. for all with problems.")] = None,
-    about: Annotated[str | None, typer.Option("--object", help="A submission's id, a name, a number.")] = None,
+    object_name: Annotated[str | None, typer.Option("--object", help="A submission's id, a name, a number.")] = None,
     origin: Annotated[str | None, typer.Option(help="From this address.")] = None,
     since: Annotated[str | None, typer.Option(help="2h (ago), 2026-01-31 or 2026-01-31T12:00 (UTC).")] = None,
     until: Annotated[str | None, typer.Option(help="As --since.")] = None,
@@ -33,7 +33,7 @@ def audit(
     """List who had what done, from where, and what became of it; newest first."""
     now = clock.wall()
     times = {"since": moment("since", since, now), "until": moment("until", until, now)}
-    names = {"actor": actor, "action": action, "object": about, "origin": origin, "before": before}
+    names = {"actor": actor, "action": action, "object": object_name, "origin": origin, "before": before}
     params = {name: value for name, value in names.items() if value is not None}
     params |= {name: value.isoformat() for name, value in times.items() if value is not None}
     with connect() as api:
@@ -46,16 +46,16 @@ def audit(
 def table(entries: Iterable[AuditEntry]) -> show.Grid:
     """The trail as a table."""
     table = show.grid("at (UTC)", "actor…", "action", "object…", "outcome!", "from", "gateway", "details…")
-    for one in entries:
+    for entry in entries:
         table.add_row(
-            one.at[:19].replace("T", " "),
-            one.actor or "-",
-            one.action,
-            one.object,
-            one.outcome,
-            one.origin or "-",
-            one.gateway,
-            one.words,
+            entry.at[:19].replace("T", " "),
+            entry.actor or "-",
+            entry.action,
+            entry.object,
+            entry.outcome,
+            entry.origin or "-",
+            entry.gateway,
+            entry.words,
         )
     return table
 

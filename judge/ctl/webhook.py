@@ -32,12 +32,12 @@ def add(
     """Add a webhook, or change what it says. Its secret, by which the receiver knows a call, is shown this once."""
     fields = {"name": name, "url": url, "user": user, "problem": problem, **({"events": event} if event else {})}
     try:
-        wanted = w.WebhookAdd.model_validate({key: value for key, value in fields.items() if value is not None})
+        body = w.WebhookAdd.model_validate({key: value for key, value in fields.items() if value is not None})
     except ValidationError as exc:
         fault = first_fault(exc)
         raise FieldError(fault.field or "webhook", fault.text) from None
     with connect() as api:
-        added = api.call(w.WebhookAdded, "POST", "/webhooks", body=wanted)
+        added = api.call(w.WebhookAdded, "POST", "/webhooks", body=body)
     show.tell(output, added, lambda: show.out.say(f"secret: {added.secret}"))
 
 
@@ -60,8 +60,8 @@ def remove(name: Name) -> None:
 def ping(name: Name, output: Output = show.OutputFormat.TABLE) -> None:
     """Send a call that is about nothing; `judgectl webhook deliveries` shows what became of it."""
     with connect() as api:
-        made = api.call(w.Delivery, "POST", f"/webhooks/{quote(name, safe='')}/ping")
-    show.tell(output, made, lambda: show.out.say(made.id))
+        delivery = api.call(w.Delivery, "POST", f"/webhooks/{quote(name, safe='')}/ping")
+    show.tell(output, delivery, lambda: show.out.say(delivery.id))
 
 
 @app.command("deliveries")
@@ -74,8 +74,8 @@ def deliveries(
     output: Output = show.OutputFormat.TABLE,
 ) -> None:
     """Calls to receivers and what became of them, newest first; they are kept for seven days."""
-    given = {"webhook": webhook, "state": state, "submission": submission, "before": before}
-    params = {name: value for name, value in given.items() if value is not None}
+    filters = {"webhook": webhook, "state": state, "submission": submission, "before": before}
+    params = {name: value for name, value in filters.items() if value is not None}
     with connect() as api:
         reply = api.call(w.DeliveriesReply, "GET", "/deliveries", params={**params, "limit": limit})
     show.tell(output, reply, lambda: show.out.print(_deliveries(reply)))
@@ -93,37 +93,39 @@ def resend(
     if (delivery is None) == (webhook is None):
         raise UsageError("give the ID of a delivery, or --webhook NAME")
     try:
-        wanted = w.Resend(delivery=delivery, webhook=webhook)
+        body = w.Resend(delivery=delivery, webhook=webhook)
     except ValidationError:
         raise UsageError(f"'{delivery or webhook}' is no id of a delivery and no name of a webhook") from None
     with connect() as api:
-        done = api.call(w.Resent, "POST", "/deliveries/resend", body=wanted)
-    show.tell(output, done, lambda: show.out.say(f"{done.count} sent again"))
+        reply = api.call(w.Resent, "POST", "/deliveries/resend", body=body)
+    show.tell(output, reply, lambda: show.out.say(f"{reply.count} sent again"))
 
 
 def _webhooks(reply: w.WebhooksReply) -> show.Grid:
     table = show.grid("name", "url…", "events…", "of…", "waiting>!", "given up>!", "last try¶")
-    for one in reply.webhooks:
-        of = ", ".join(filter(None, [one.user and f"user {one.user}", one.problem and f"problem {one.problem}"]))
-        events = " ".join(event.rpartition(".")[2] for event in one.events)
-        failed = f"{one.failed} + {one.dropped} dropped" if one.dropped else str(one.failed)
-        table.add_row(one.name, one.url, events, of or "all", str(one.waiting), failed, one.last)
+    for webhook in reply.webhooks:
+        of = ", ".join(
+            filter(None, [webhook.user and f"user {webhook.user}", webhook.problem and f"problem {webhook.problem}"])
+        )
+        events = " ".join(event.rpartition(".")[2] for event in webhook.events)
+        failed = f"{webhook.failed} + {webhook.dropped} dropped" if webhook.dropped else str(webhook.failed)
+        table.add_row(webhook.name, webhook.url, events, of or "all", str(webhook.waiting), failed, webhook.last)
     return table
 
 
 def _deliveries(reply: w.DeliveriesReply) -> show.Grid:
     table = show.grid("id", "webhook…", "event", "submission", "state!", "tries>", "at (UTC)", "answer…")
-    for one in reply.deliveries:
-        at = one.ended or one.next or one.created
-        said = f"{one.status or ''} {one.text}".strip()
+    for delivery in reply.deliveries:
+        at = delivery.ended or delivery.next or delivery.created
+        status_text = f"{delivery.status or ''} {delivery.text}".strip()
         table.add_row(
-            one.id,
-            one.webhook,
-            one.event.rpartition(".")[2],
-            one.submission or "-",
-            one.state,
-            str(one.tries),
+            delivery.id,
+            delivery.webhook,
+            delivery.event.rpartition(".")[2],
+            delivery.submission or "-",
+            delivery.state,
+            str(delivery.tries),
             at[:19].replace("T", " "),
-            said[:120],
+            status_text[:120],
         )
     return table

@@ -53,7 +53,7 @@ _PLAIN: Final[dict[Verdict, int]] = {
     Verdict.JE: 13,
 }
 _SIGNALS: Final = {11: 7, 25: 8, 8: 9, 6: 10}
-_NZEC, _OTHER, _INTERNAL, _FORMAT = 11, 12, 13, 14
+_NZEC, _OTHER_SIGNAL, _INTERNAL, _FORMAT = 11, 12, 13, 14
 _SIGXFSZ, _SIGSYS, _SIGKILL = 25, 31, 9
 _NOT_EXECUTABLE = 126
 _IN_BOX: Final = re.compile(r'(?<![\w"./-])/box/(?=[\w])')
@@ -107,12 +107,12 @@ def of_run(verdict: Verdict, run: m.TestResult | None, kind: str | None = None) 
     if run is None or run.signal is None:
         not_started = kind == "executable" and run is not None and run.exit_code == _NOT_EXECUTABLE
         return _FORMAT if not_started else _NZEC
-    return _SIGNALS.get(run.signal, _OTHER)
+    return _SIGNALS.get(run.signal, _OTHER_SIGNAL)
 
 
-def _message(seen: SeenTask) -> str | None:
-    task, run = seen.task, seen.deciding
-    number = status(task, seen.row.kind if seen.row else None)
+def _message(view: SeenTask) -> str | None:
+    task, run = view.task, view.deciding
+    number = status(task, view.row.kind if view.row else None)
     if not task.done or number in {3, 4, 6}:
         return None
     reason = task.result.reason if task.result is not None else ""
@@ -122,12 +122,12 @@ def _message(seen: SeenTask) -> str | None:
         return "Time limit exceeded (wall clock)" if run and "wall time" in run.reason else "Time limit exceeded"
     if number == _FORMAT:
         return "execve(./a.out): Exec format error"
-    signal = _signal(seen)
-    return f"Exited with error status {_exit_code(seen)}" if signal is None else f"Caught fatal signal {signal}"
+    signal = _signal(view)
+    return f"Exited with error status {_exit_code(view)}" if signal is None else f"Caught fatal signal {signal}"
 
 
-def _signal(seen: SeenTask) -> int | None:
-    run, verdict = seen.deciding, seen.task.verdict
+def _signal(view: SeenTask) -> int | None:
+    run, verdict = view.deciding, view.task.verdict
     if run is None or verdict is Verdict.TLE:
         return None
     if verdict is Verdict.OLE:
@@ -138,15 +138,15 @@ def _signal(seen: SeenTask) -> int | None:
     return None if verdict is Verdict.MLE and run.signal == _SIGKILL else run.signal
 
 
-def _exit_code(seen: SeenTask) -> int | None:
-    run, verdict = seen.deciding, seen.task.verdict
+def _exit_code(view: SeenTask) -> int | None:
+    run, verdict = view.deciding, view.task.verdict
     if run is None:
         return None
     if verdict is Verdict.TLE:
         return 0
     if verdict is Verdict.MLE and run.signal is None and not run.exit_code:
         return 128 + _SIGKILL
-    signal = _signal(seen) or run.signal
+    signal = _signal(view) or run.signal
     return run.exit_code if signal is None else 128 + signal
 
 
@@ -156,35 +156,35 @@ def number(value: float) -> str:
     return text + "0" if text.endswith(".") else text
 
 
-def _mean(seen: SeenTask, name: str) -> float | None:
+def _mean(view: SeenTask, name: str) -> float | None:
     """Of all runs of one program; of several tests the largest."""
-    result = seen.task.result
-    if result is None or seen.deciding is None:
+    result = view.task.result
+    if result is None or view.deciding is None:
         return None
     values = [float(getattr(test, name)) for test in result.tests]
-    runs = seen.told.get("number_of_runs", 1)
-    return sum(values) / len(values) if runs != 1 and seen.task.problem is None else max(values)
+    runs = view.told.get("number_of_runs", 1)
+    return sum(values) / len(values) if runs != 1 and view.task.problem is None else max(values)
 
 
-def _seconds(seen: SeenTask, name: str) -> str | None:
-    value = _mean(seen, name)
-    if value is None or (name == "wall" and seen.task.result is not None and seen.task.result.withheld):
+def _seconds(view: SeenTask, name: str) -> str | None:
+    value = _mean(view, name)
+    if value is None or (name == "wall" and view.task.result is not None and view.task.result.withheld):
         return None
     return number(value)
 
 
-def _stdout(seen: SeenTask) -> bytes | None:
-    result = seen.task.result
-    if result is None or seen.deciding is None:
+def _stdout(view: SeenTask) -> bytes | None:
+    result = view.task.result
+    if result is None or view.deciding is None:
         return None
     if result.stdout_blob is not None:
-        return seen.read(result.stdout_blob)
-    text = result.stdout if result.stdout is not None else seen.deciding.output
+        return view.read(result.stdout_blob)
+    text = result.stdout if result.stdout is not None else view.deciding.output
     return text.encode("utf-8", "replace") or None
 
 
-def _stderr(seen: SeenTask) -> bytes | None:
-    result, run = seen.task.result, seen.deciding
+def _stderr(view: SeenTask) -> bytes | None:
+    result, run = view.task.result, view.deciding
     if result is None or run is None:
         return None
     if result.stderr is not None:
@@ -192,166 +192,166 @@ def _stderr(seen: SeenTask) -> bytes | None:
     return run.error.encode("utf-8", "replace") or None
 
 
-def _compile_output(seen: SeenTask) -> bytes | None:
-    result = seen.task.result
+def _compile_output(view: SeenTask) -> bytes | None:
+    result = view.task.result
     if result is None:
         return None
-    if seen.task.verdict is Verdict.CE and "time limit exceeded" in result.reason:
+    if view.task.verdict is Verdict.CE and "time limit exceeded" in result.reason:
         return b"Compilation time limit exceeded."
-    text = result.compile_log or (result.reason if seen.task.verdict is Verdict.CE else "")
+    text = result.compile_log or (result.reason if view.task.verdict is Verdict.CE else "")
     # Judge0's compilers are told the bare names, and editors look for `main.cpp:1:5` at the beginning of a line.
     text = _IN_BOX.sub("", text)
     return text.encode("utf-8", "replace") or None
 
 
-def _source(seen: SeenTask) -> bytes | None:
-    submission = seen.task.submission
+def _source(view: SeenTask) -> bytes | None:
+    submission = view.task.submission
     files = handed.contents(submission)
     if submission.source is not None:
         return files[submission.filename or "source"]
-    if seen.row is not None and seen.row.kind != "project":
-        return files.get(seen.row.file)
+    if view.row is not None and view.row.kind != "project":
+        return files.get(view.row.file)
     return files[next(iter(files))] if len(files) == 1 else None
 
 
-def _archive(seen: SeenTask) -> bytes | None:
+def _archive(view: SeenTask) -> bytes | None:
     """The additional files, as one archive; not the caller's own, byte by byte."""
-    own = seen.row.file if seen.row is not None else ""
-    files = {file.name: file.data for file in seen.task.submission.files if file.name != own}
+    source_name = view.row.file if view.row is not None else ""
+    files = {file.name: file.data for file in view.task.submission.files if file.name != source_name}
     return handed.pack(files) if files else None
 
 
-def _left(seen: SeenTask) -> bytes | None:
+def _files_after(view: SeenTask) -> bytes | None:
     """The directory after the last run, as an archive: what was handed in, with what the run made or changed."""
-    if not seen.task.done:
+    if not view.task.done:
         return None
-    files = handed.contents(seen.task.submission)
-    result = seen.task.result
+    files = handed.contents(view.task.submission)
+    result = view.task.result
     if result is not None and result.left is not None:
         files |= handed.unpack(b64.b64decode(result.left), handed.LEFT_BYTES)
     return handed.pack(files) if files else None
 
 
-def _of_test(seen: SeenTask, text: str, blob: str) -> bytes | None:
-    tests = seen.task.submission.tests
-    if not tests or seen.task.problem is not None:
+def _of_test(view: SeenTask, text: str, blob: str) -> bytes | None:
+    tests = view.task.submission.tests
+    if not tests or view.task.problem is not None:
         return None
-    named = getattr(tests[0], blob)
-    if named is not None:
-        return seen.read(named)
+    blob_value = getattr(tests[0], blob)
+    if blob_value is not None:
+        return view.read(blob_value)
     value: str | None = getattr(tests[0], text)
     return None if value is None else value.encode()
 
 
-def _status(seen: SeenTask) -> dict[str, Any]:
-    found = status(seen.task, seen.row.kind if seen.row else None)
-    return {"id": found, "description": STATUSES[found]}
+def _status(view: SeenTask) -> dict[str, Any]:
+    status_id = status(view.task, view.row.kind if view.row else None)
+    return {"id": status_id, "description": STATUSES[status_id]}
 
 
-def _language(seen: SeenTask) -> dict[str, Any] | None:
-    return None if seen.row is None else {"id": seen.row.id, "name": seen.row.name}
+def _language(view: SeenTask) -> dict[str, Any] | None:
+    return None if view.row is None else {"id": view.row.id, "name": view.row.name}
 
 
-def _tests(seen: SeenTask) -> list[dict[str, Any]]:
-    result = seen.task.result
-    shown = []
-    for one in result.tests if result is not None else []:
-        found = of_run(one.verdict, one, seen.row.kind if seen.row else None)
-        shown.append(
+def _tests(view: SeenTask) -> list[dict[str, Any]]:
+    result = view.task.result
+    rows = []
+    for test in result.tests if result is not None else []:
+        status_id = of_run(test.verdict, test, view.row.kind if view.row else None)
+        rows.append(
             {
-                "name": one.name,
-                "verdict": one.verdict,
-                "status": {"id": found, "description": STATUSES[found]},
-                "time": number(one.cpu),
-                "memory": one.memory // 1024,
-                "stdout": one.output or None,
-                "stderr": one.error or None,
-                "score": one.score,
+                "name": test.name,
+                "verdict": test.verdict,
+                "status": {"id": status_id, "description": STATUSES[status_id]},
+                "time": number(test.cpu),
+                "memory": test.memory // 1024,
+                "stdout": test.output or None,
+                "stderr": test.error or None,
+                "score": test.score,
             }
         )
-    return shown
+    return rows
 
 
-def _memory(seen: SeenTask) -> int | None:
-    value = _mean(seen, "memory")
+def _memory(view: SeenTask) -> int | None:
+    value = _mean(view, "memory")
     return None if value is None else int(value) // 1024
 
 
-def _decimal(seen: SeenTask, name: str) -> str | None:
-    value = seen.told.get(name)
+def _decimal(view: SeenTask, name: str) -> str | None:
+    value = view.told.get(name)
     return None if value is None else number(float(value))
 
 
-def _said(seen: SeenTask, name: str) -> str | int | float | bool | None:
-    return seen.told.get(name)
+def _value_of(view: SeenTask, name: str) -> str | int | float | bool | None:
+    return view.told.get(name)
 
 
-def _switch(seen: SeenTask, name: str) -> bool:
-    return bool(seen.told.get(name, False))
+def _switch(view: SeenTask, name: str) -> bool:
+    return bool(view.told.get(name, False))
 
 
 # The fields, and what makes each of them; bytes are Base64 or text, as the caller wants.
 _FIELDS: Final[dict[str, Callable[[SeenTask], Any]]] = {
     "source_code": _source,
-    "language_id": lambda seen: seen.row.id if seen.row else None,
-    "stdin": lambda seen: _of_test(seen, "input", "input_blob"),
-    "expected_output": lambda seen: _of_test(seen, "answer", "answer_blob"),
+    "language_id": lambda view: view.row.id if view.row else None,
+    "stdin": lambda view: _of_test(view, "input", "input_blob"),
+    "expected_output": lambda view: _of_test(view, "answer", "answer_blob"),
     "stdout": _stdout,
-    "status_id": lambda seen: _status(seen)["id"],
-    "created_at": lambda seen: seen.task.created,
-    "finished_at": lambda seen: seen.task.finished,
-    "time": lambda seen: _seconds(seen, "cpu"),
+    "status_id": lambda view: _status(view)["id"],
+    "created_at": lambda view: view.task.created,
+    "finished_at": lambda view: view.task.finished,
+    "time": lambda view: _seconds(view, "cpu"),
     "memory": _memory,
     "stderr": _stderr,
-    "token": lambda seen: token_of(seen.task.id),
-    **{name: functools.partial(_said if rule.whole else _decimal, name=name) for name, rule in NUMBERS.items()},
+    "token": lambda view: token_of(view.task.id),
+    **{name: functools.partial(_value_of if rule.integer else _decimal, name=name) for name, rule in NUMBERS.items()},
     **{name: functools.partial(_switch, name=name) for name in SWITCHES},
     "compile_output": _compile_output,
     "exit_code": _exit_code,
     "exit_signal": _signal,
-    "message": lambda seen: None if (text := _message(seen)) is None else text.encode(),
-    "wall_time": lambda seen: _seconds(seen, "wall"),
-    **{name: functools.partial(_said, name=name) for name in SHORT_TEXTS},
+    "message": lambda view: None if (text := _message(view)) is None else text.encode(),
+    "wall_time": lambda view: _seconds(view, "wall"),
+    **{name: functools.partial(_value_of, name=name) for name in SHORT_TEXTS},
     "additional_files": _archive,
-    "post_execution_filesystem": _left,
+    "post_execution_filesystem": _files_after,
     "status": _status,
     "language": _language,
 }
 # Fields that Judge0's master has more, and fields that only we have: shown to those who name them, since clients that
 # ask for everything know the fields of the released Judge0 alone.
 _MORE: Final[dict[str, Callable[[SeenTask], Any]]] = {
-    "started_at": lambda seen: seen.task.started,
-    "queued_at": lambda seen: seen.task.created,
-    "updated_at": lambda seen: seen.task.finished or seen.task.started or seen.task.created,
+    "started_at": lambda view: view.task.started,
+    "queued_at": lambda view: view.task.created,
+    "updated_at": lambda view: view.task.finished or view.task.started or view.task.created,
     "queue_host": lambda _: None,
-    "execution_host": lambda seen: seen.task.judged_by or seen.task.executor,
-    "id": lambda seen: seen.task.id,
-    "verdict": lambda seen: seen.task.verdict,
-    "reason": lambda seen: seen.task.result.reason if seen.task.result is not None else None,
-    "problem": lambda seen: seen.task.submission.problem,
-    "score": lambda seen: seen.task.result.score if seen.task.result is not None else None,
+    "execution_host": lambda view: view.task.judged_by or view.task.executor,
+    "id": lambda view: view.task.id,
+    "verdict": lambda view: view.task.verdict,
+    "reason": lambda view: view.task.result.reason if view.task.result is not None else None,
+    "problem": lambda view: view.task.submission.problem,
+    "score": lambda view: view.task.result.score if view.task.result is not None else None,
     "tests": _tests,
 }
 _ALWAYS_BASE64: Final = frozenset({"additional_files", "post_execution_filesystem"})
 _TEXTS: Final = frozenset({*CONTENTS, "stdout", "stderr", "compile_output", "message"})
 ALL: Final = tuple(_FIELDS)
-KNOWN: Final = frozenset({*_FIELDS, *_MORE})
+NAMES: Final = frozenset({*_FIELDS, *_MORE})
 
 
-def fields_of(asked: str | None) -> tuple[Sequence[str], list[str]]:
+def fields_of(requested: str | None) -> tuple[Sequence[str], list[str]]:
     """(the fields that a caller wants, those that there are not); `*` are all that released versions of Judge0 have."""
-    names = [name.strip() for name in (asked or "").split(",") if name.strip()]
+    names = [name.strip() for name in (requested or "").split(",") if name.strip()]
     if not names:
         return DEFAULT, []
-    wanted: dict[str, None] = {}
+    selected: dict[str, None] = {}
     for name in names:
-        wanted.update(dict.fromkeys(ALL) if name == "*" else {name: None})
-    return list(wanted), [name for name in wanted if name not in KNOWN]
+        selected.update(dict.fromkeys(ALL) if name == "*" else {name: None})
+    return list(selected), [name for name in selected if name not in NAMES]
 
 
-def shown(seen: SeenTask, fields: Collection[str], *, base64: bool) -> dict[str, Any]:
+def shown(view: SeenTask, fields: Collection[str], *, base64: bool) -> dict[str, Any]:
     """These fields of a submission, in this order. NotTextError for what is no text and was asked for as text."""
-    return {name: _shown(name, (_FIELDS.get(name) or _MORE[name])(seen), base64=base64) for name in fields}
+    return {name: _encoded(name, (_FIELDS.get(name) or _MORE[name])(view), base64=base64) for name in fields}
 
 
 def encoded(*, base64: bool) -> frozenset[str]:
@@ -359,7 +359,7 @@ def encoded(*, base64: bool) -> frozenset[str]:
     return _ALWAYS_BASE64 | (_TEXTS if base64 else frozenset())
 
 
-def _shown(name: str, value: Any, *, base64: bool) -> Any:
+def _encoded(name: str, value: Any, *, base64: bool) -> Any:
     if not isinstance(value, bytes):
         return value
     if name in encoded(base64=base64):
@@ -374,6 +374,6 @@ def _shown(name: str, value: Any, *, base64: bool) -> Any:
 
 def row_of(task: m.Task, rows: dict[int, Judge0Language], flavour: languages.Flavour) -> Judge0Language | None:
     """The language of a submission by Judge0's ids: the one that was asked for, else the newest alike."""
-    said = task.submission.told.get("language_id")
-    known = rows.get(said) if isinstance(said, int) else None
-    return known or languages.of_row(flavour, task.submission.language)
+    language_id = task.submission.told.get("language_id")
+    row = rows.get(language_id) if isinstance(language_id, int) else None
+    return row or languages.of_row(flavour, task.submission.language)

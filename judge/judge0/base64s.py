@@ -18,5 +18,5 @@ def encode(data: bytes) -> str:
 def decode(text: str) -> bytes:
     """Whatever is Base64 in a text: what is not of its alphabet is passed over, also missing padding is."""
     data = _FOREIGN.sub(b"", text.encode("utf-8", "replace").partition(b"=")[0])
-    whole = len(data) - (1 if len(data) % 4 == 1 else 0)
-    return base64.b64decode(data[:whole] + b"=" * (-whole % 4))
+    length = len(data) - (1 if len(data) % 4 == 1 else 0)
+    return base64.b64decode(data[:length] + b"=" * (-length % 4))

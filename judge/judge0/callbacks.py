@@ -14,17 +14,17 @@ from judge.model import messages as m
 
 # 2 s, 4 s … 9 min: some 17 min in all. Judge0 makes three, one right after another.
 TRIES: Final = 10
-_AGAIN: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+_RETRIED: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
 
 
-def again(status: int) -> bool:
+def is_retried(status: int) -> bool:
     """Say whether another try may help; `status` is the answer's, 0 for none."""
-    return status == 0 or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _AGAIN
+    return status == 0 or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _RETRIED
 
 
-def over(status: int, count: int) -> bool:
+def is_final(status: int, count: int) -> bool:
     """Say whether try number `count` was the last one; `status` is the answer's, 0 for none."""
-    return not again(status) or count >= TRIES
+    return not is_retried(status) or count >= TRIES
 
 
 def host_of(url: str) -> str:
@@ -51,5 +51,5 @@ def body(task: m.Task, output: bytes) -> bytes:
         task = task.model_copy(update={"result": None})
     row = answers.row_of(task, {**languages.table("extra"), **languages.table("ce")}, "ce")
     read: Callable[[str], bytes] = lambda _: output  # noqa: E731 - its one blob
-    shown = answers.shown(SeenTask(task, row, read), answers.DEFAULT, base64=True)
-    return json.dumps(shown).encode()
+    fields = answers.shown(SeenTask(task, row, read), answers.DEFAULT, base64=True)
+    return json.dumps(fields).encode()

@@ -47,14 +47,14 @@ def _switch(value: Any) -> bool:
 class Number:
     """A number with its default and bounds.
 
-    `whole` numbers lose what is behind the point, and what is left is to keep the bounds as well. `above`: `least`
+    `integer` numbers lose what is behind the point, and what is left is to keep the bounds as well. `above`: `least`
     itself is not taken.
     """
 
     default: float
     least: float
     most: float
-    whole: bool = True
+    integer: bool = True
     above: bool = False
 
     def read(self, value: Any, faults: list[str]) -> Value:
@@ -64,22 +64,22 @@ class Number:
             faults.append(NO_NUMBER)
             return self.default
         # Half a run would be none, and judge nothing.
-        low = math.floor(number) if self.whole else number
+        low = math.floor(number) if self.integer else number
         if low < self.least or (self.above and low == self.least):
-            faults.append(f"must be greater than {'' if self.above else 'or equal to '}{self._shown(self.least)}")
+            faults.append(f"must be greater than {'' if self.above else 'or equal to '}{self._bound_text(self.least)}")
         if number > self.most:
-            faults.append(f"must be less than or equal to {self._shown(self.most)}")
-        return int(number) if self.whole else number
+            faults.append(f"must be less than or equal to {self._bound_text(self.most)}")
+        return int(number) if self.integer else number
 
-    def _shown(self, bound: float) -> str:
-        return str(int(bound) if self.whole or bound == self.least else float(bound))
+    def _bound_text(self, bound: float) -> str:
+        return str(int(bound) if self.integer or bound == self.least else float(bound))
 
 
 NUMBERS: Final[dict[str, Number]] = {
     "number_of_runs": Number(1, 0, 20, above=True),
-    "cpu_time_limit": Number(5.0, 0, 15, whole=False),
-    "cpu_extra_time": Number(1.0, 0, 5, whole=False),
-    "wall_time_limit": Number(10.0, 1, 20, whole=False),
+    "cpu_time_limit": Number(5.0, 0, 15, integer=False),
+    "cpu_extra_time": Number(1.0, 0, 5, integer=False),
+    "wall_time_limit": Number(10.0, 1, 20, integer=False),
     "memory_limit": Number(128_000, 2048, 512_000),
     "stack_limit": Number(64_000, 0, 128_000),
     "max_processes_and_or_threads": Number(60, 0, 120, above=True),
@@ -100,17 +100,17 @@ PROJECT = "project"
 
 
 @dataclass
-class Asked:
+class Fields:
     """One submission as it was asked for. `faults` are empty when it can be handed in; else nothing else is to be used.
 
-    `contents` are those of CONTENTS that were given, as bytes; `said` are the other fields with their defaults.
+    `contents` are those of CONTENTS that were given, as bytes; `values` are the other fields with their defaults.
     `archive` is the ZIP of additional files. `problem` and `tests` are what we have beside Judge0: a problem's name,
     and pairs of input and answer.
     """
 
     row: Judge0Language | None = None
     contents: dict[str, bytes] = field(default_factory=dict)
-    said: dict[str, Value] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
     archive: bytes | None = None
     problem: str | None = None
     tests: list[tuple[bytes | None, bytes | None]] = field(default_factory=list)
@@ -122,42 +122,42 @@ class Asked:
 
 
 def read(
-    given: Mapping[str, Any],
+    raw: Mapping[str, Any],
     rows: Mapping[int, Judge0Language],
     judged: Callable[[Judge0Language], bool],
     *,
     base64: bool,
     callbacks: bool = True,
-) -> Asked:
+) -> Fields:
     """A submission out of what a caller sent, with every fault that it has.
 
     `rows` are the languages by their ids, `judged` says whether one can be used now; `base64` is the caller's word on
     CONTENTS; `callbacks` says whether an address for the result may be given.
     """
-    asked = Asked()
+    fields = Fields()
     # Judge0 passes over what is no single value.
-    given = {name: value for name, value in given.items() if name == "tests" or isinstance(value, str | int | float)}
-    _contents(asked, given, base64=base64)
-    _language(asked, given.get("language_id"), rows, judged)
-    _program(asked)
+    raw = {name: value for name, value in raw.items() if name == "tests" or isinstance(value, str | int | float)}
+    _contents(fields, raw, base64=base64)
+    _language(fields, raw.get("language_id"), rows, judged)
+    _program(fields)
     for name, number in NUMBERS.items():
         faults: list[str] = []
-        asked.said[name] = number.read(given.get(name), faults)
+        fields.values[name] = number.read(raw.get(name), faults)
         for fault in faults:
-            asked.fault(name, fault)
+            fields.fault(name, fault)
     for name, default in SWITCHES.items():
-        value = given.get(name)
-        asked.said[name] = default if value is None or value == "" else _switch(value)
+        value = raw.get(name)
+        fields.values[name] = default if value is None or value == "" else _switch(value)
     for name, most in SHORT_TEXTS.items():
-        text = _text(given.get(name))
+        text = _text(raw.get(name))
         if text is None:
             continue
-        asked.said[name] = text
+        fields.values[name] = text
         if len(text) > most:
-            asked.fault(name, f"is too long (maximum is {most} characters)")
-    _allowed(asked, callbacks=callbacks)
-    _additions(asked, given, base64=base64)
-    return asked
+            fields.fault(name, f"is too long (maximum is {most} characters)")
+    _allowed(fields, callbacks=callbacks)
+    _additions(fields, raw, base64=base64)
+    return fields
 
 
 def _content(value: Any, *, base64: bool) -> bytes | None:
@@ -167,67 +167,67 @@ def _content(value: Any, *, base64: bool) -> bytes | None:
     return base64s.decode(text) if base64 else text.encode()
 
 
-def _contents(asked: Asked, given: Mapping[str, Any], *, base64: bool) -> None:
+def _contents(fields: Fields, raw: Mapping[str, Any], *, base64: bool) -> None:
     for name in CONTENTS:
-        data = _content(given.get(name), base64=base64)
+        data = _content(raw.get(name), base64=base64)
         if data is not None:
-            asked.contents[name] = data
-    archive = _text(given.get("additional_files"))
+            fields.contents[name] = data
+    archive = _text(raw.get("additional_files"))
     if archive:
-        asked.archive = base64s.decode(archive) or None
+        fields.archive = base64s.decode(archive) or None
 
 
 def _language(
-    asked: Asked, value: Any, rows: Mapping[int, Judge0Language], judged: Callable[[Judge0Language], bool]
+    fields: Fields, value: Any, rows: Mapping[int, Judge0Language], judged: Callable[[Judge0Language], bool]
 ) -> None:
     number = _number(value)
     if value is None or value == "":
-        asked.fault("language_id", BLANK)
+        fields.fault("language_id", BLANK)
     row = rows.get(int(number)) if not math.isnan(number) else None
     if row is None:
-        asked.fault("language_id", f"language with id {(_text(value) or '')[:40]} doesn't exist")
+        fields.fault("language_id", f"language with id {(_text(value) or '')[:40]} doesn't exist")
     elif not judged(row):
-        asked.fault("language_id", f"language with id {row.id} is archived and cannot be used anymore")
+        fields.fault("language_id", f"language with id {row.id} is archived and cannot be used anymore")
     else:
-        asked.said["language_id"] = row.id
-    asked.row = row
+        fields.values["language_id"] = row.id
+    fields.row = row
 
 
-def _program(asked: Asked) -> None:
-    blank = not asked.contents.get("source_code", b"").strip()
-    if asked.row is not None and asked.row.kind == PROJECT:
+def _program(fields: Fields) -> None:
+    blank = not fields.contents.get("source_code", b"").strip()
+    if fields.row is not None and fields.row.kind == PROJECT:
         if not blank:
-            asked.fault("source_code", "must be blank")
-        if asked.archive is None:
-            asked.fault("additional_files", BLANK)
+            fields.fault("source_code", "must be blank")
+        if fields.archive is None:
+            fields.fault("additional_files", BLANK)
     elif blank:
-        asked.fault("source_code", BLANK)
+        fields.fault("source_code", BLANK)
 
 
-def _allowed(asked: Asked, *, callbacks: bool) -> None:
-    said, row = asked.said, asked.row
-    if str(said.get("compiler_options", "")).strip() and row is not None and not languages.options_allowed(row):
-        which = "some" if languages.compiled(row) else "compiled"
-        asked.fault("compiler_options", f"setting compiler options is only allowed for {which} languages")
-    if said["enable_network"]:
-        asked.fault("enable_network", "enabling network is not allowed")
-    if str(said.get("callback_url", "")).strip() and not callbacks:
-        asked.fault("callback_url", "setting callback is not allowed")
+def _allowed(fields: Fields, *, callbacks: bool) -> None:
+    values, row = fields.values, fields.row
+    if str(values.get("compiler_options", "")).strip() and row is not None and not languages.options_allowed(row):
+        languages_text = "some" if languages.compiled(row) else "compiled"
+        fields.fault("compiler_options", f"setting compiler options is only allowed for {languages_text} languages")
+    if values["enable_network"]:
+        fields.fault("enable_network", "enabling network is not allowed")
+    if str(values.get("callback_url", "")).strip() and not callbacks:
+        fields.fault("callback_url", "setting callback is not allowed")
 
 
-def _additions(asked: Asked, given: Mapping[str, Any], *, base64: bool) -> None:
+def _additions(fields: Fields, raw: Mapping[str, Any], *, base64: bool) -> None:
     """The fields that Judge0 does not have: a problem of this cluster, several tests."""
-    asked.problem = _text(given.get("problem")) or None
-    tests = given.get("tests")
+    fields.problem = _text(raw.get("problem")) or None
+    tests = raw.get("tests")
     if tests is None:
         return
     if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
-        asked.fault("tests", "must be a list of objects with 'stdin' and 'expected_output'")
+        fields.fault("tests", "must be a list of objects with 'stdin' and 'expected_output'")
         return
     if len(tests) > TESTS:
-        asked.fault("tests", f"is too long (maximum is {TESTS} tests)")
+        fields.fault("tests", f"is too long (maximum is {TESTS} tests)")
         return
-    asked.tests = [
+    fields.tests = [
         (_content(test.get("stdin"), base64=base64), _content(test.get("expected_output"), base64=base64))
         for test in tests
     ]

@@ -41,9 +41,9 @@ class Judge0Language(config.Model):
             raise config.fault("command: goes with a 'row', which says who can run it, and without 'kind'", "command")
         return self
 
-    def judged(self, offered: Collection[str]) -> bool:
+    def judged(self, names: Collection[str]) -> bool:
         """Says whether somebody can hand in for it, when the cluster's executors have these languages."""
-        return self.kind is not None or self.row in offered
+        return self.kind is not None or self.row in names
 
 
 class _Judge0Table(config.Model):
@@ -62,12 +62,12 @@ def command(row: Judge0Language) -> tuple[str | None, str | None]:
     """(how it is compiled, how it is run) here, for people to read; the first is None where nothing is."""
     if row.command is not None:
         return None, row.command
-    known: Language | None = load_table(None).get(row.row or "")
-    if known is None:
+    language: Language | None = load_table(None).get(row.row or "")
+    if language is None:
         return None, {"text": "/bin/cat text.txt", "executable": "./a.out"}.get(row.kind or "")
-    plan = known.plan_files({row.file: b""}, 0, row.file)
-    compiled = None if known.compile is None or known.compile_checks else list(plan.compile or [])
-    if compiled is not None and known.compiler_options:
+    plan = language.plan_files({row.file: b""}, 0, row.file)
+    compiled = None if language.compile is None or language.compile_checks else list(plan.compile or [])
+    if compiled is not None and language.compiler_options:
         place = next((index for index, word in enumerate(compiled) if word.endswith(f"/{row.file}")), len(compiled))
         compiled.insert(place, _OPTIONS)
     return (None if compiled is None else " ".join(compiled)), " ".join(plan.run)
@@ -75,8 +75,8 @@ def command(row: Judge0Language) -> tuple[str | None, str | None]:
 
 def options_allowed(row: Judge0Language) -> bool:
     """Says whether the compiler of this language takes options of people."""
-    known = load_table(None).get(row.row or "")
-    return known is not None and known.compiler_options and row.command is None
+    language = load_table(None).get(row.row or "")
+    return language is not None and language.compiler_options and row.command is None
 
 
 def without_output(row: Judge0Language, options: Sequence[str]) -> list[str]:
@@ -84,26 +84,26 @@ def without_output(row: Judge0Language, options: Sequence[str]) -> list[str]:
 
     A compiler takes the last one, so nothing would lie where a run looks for it.
     """
-    known = load_table(None).get(row.row or "")
-    command = (known.compile if known is not None else None) or []
+    language = load_table(None).get(row.row or "")
+    command = (language.compile if language is not None else None) or []
     apart = {flag for flag, place in pairwise(command) if flag[:1] == "-" and f"{place}/".startswith(f"{BOX}/")}
     joined = {word.partition(f"{BOX}/")[0] for word in command if word[:1] == "-" and f"{BOX}/" in word}
-    joined |= {flag for flag in apart if flag == "-o" and (known is None or known.family not in _APART)}
-    kept, skip = [], False
+    joined |= {flag for flag in apart if flag == "-o" and (language is None or language.family not in _APART)}
+    words_kept, skip = [], False
     for word in options:
         if not skip and word not in apart and not word.startswith(tuple(joined)):
-            kept.append(word)
+            words_kept.append(word)
         skip = not skip and word in apart
-    return kept
+    return words_kept
 
 
 def compiled(row: Judge0Language) -> bool:
     """Says whether anything is compiled before a run, at Judge0's as here."""
-    known = load_table(None).get(row.row or "")
-    return known is not None and known.compile is not None and not known.compile_checks and row.command is None
+    language = load_table(None).get(row.row or "")
+    return language is not None and language.compile is not None and not language.compile_checks and row.command is None
 
 
 def of_row(flavour: Flavour, name: str | None) -> Judge0Language | None:
     """The newest of Judge0's languages that one of our rows judges, for submissions that came another way."""
-    found = [row for row in table(flavour).values() if row.row is not None and row.row == name]
-    return max(found, key=lambda row: row.id, default=None)
+    rows = [row for row in table(flavour).values() if row.row is not None and row.row == name]
+    return max(rows, key=lambda row: row.id, default=None)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from judge.errors import FieldError
 from judge.judge0 import languages
-from judge.judge0.fields import NUMBERS, PROJECT, Asked
+from judge.judge0.fields import NUMBERS, PROJECT, Fields
 from judge.languages import handed
 from judge.model import messages as m
 
@@ -24,16 +24,16 @@ RUN, ARCHIVE = "run", "additional_files.zip"
 # A project's own scripts, in the order in which Judge0 looks for them. It compiles and runs in one directory; here the
 # run gets a copy, which it may write to.
 # They name Judge0's own compilers: /usr/local/gcc-9.2.0/bin/g++ is what is found as g++ here.
-_OWN: Final = (
+_OWN_SCRIPT: Final = (
     'for script in compile.sh compile run.sh run; do if [ -f "$script" ]; then '
     """sed -E -i 's#/usr/local/[A-Za-z]+-?[0-9][^/[:space:]]*/bin/##g' "$script"; fi; done; """
 )
 _COMPILE: Final = (
-    _OWN + 'for script in compile.sh compile; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done'
+    _OWN_SCRIPT + 'for script in compile.sh compile; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done'
 )
 _RUN: Final = (
     "cp -R /box/. /scratch/ && cd /scratch || exit 1; "
-    + _OWN
+    + _OWN_SCRIPT
     + 'for script in run.sh run; do if [ -f "$script" ]; then exec /bin/bash "$script"; fi; done; '
     "echo 'bash: run: No such file or directory' >&2; exit 127"
 )
@@ -53,91 +53,95 @@ def words(text: str) -> list[str]:
         return plain.split()
 
 
-def submission(asked: Asked, bounds: handed.Bounds, store: Callable[[bytes], str]) -> m.Submission:
-    """The submission that a faultless `asked` is; `store` keeps content as a blob and returns its name.
+def submission(submission_fields: Fields, bounds: handed.Bounds, store: Callable[[bytes], str]) -> m.Submission:
+    """The submission that faultless `submission_fields` are; `store` keeps content as a blob and returns its name.
 
     Raises FieldError and TooLargeError for an archive that cannot be taken, pydantic's ValidationError for what cannot
     be a submission.
     """
-    fields = _program(asked, bounds)
-    if asked.problem is not None:
-        fields["problem"] = asked.problem
+    fields = _program(submission_fields, bounds)
+    if submission_fields.problem is not None:
+        fields["problem"] = submission_fields.problem
     else:
-        fields |= {"limits": _limits(asked), "tests": _tests(asked, store), "options": _options(asked)}
-        if asked.tests:
+        fields |= {
+            "limits": _limits(submission_fields),
+            "tests": _tests(submission_fields, store),
+            "options": _options(submission_fields),
+        }
+        if submission_fields.tests:
             fields["mode"] = "full"
-    fields["told"] = dict(asked.said)
+    fields["told"] = dict(submission_fields.values)
     return m.Submission.model_validate(fields)
 
 
-def _program(asked: Asked, bounds: handed.Bounds) -> dict[str, Any]:
+def _program(fields: Fields, bounds: handed.Bounds) -> dict[str, Any]:
     """Its language or command, and its source and files."""
-    row = asked.row
+    row = fields.row
     assert row is not None  # noqa: S101 - without one it has faults
-    source = asked.contents.get("source_code", b"")
+    source = fields.contents.get("source_code", b"")
     files: dict[str, bytes] = {}
-    if asked.archive is not None:
-        if not handed.is_archive(ARCHIVE, asked.archive):
+    if fields.archive is not None:
+        if not handed.is_archive(ARCHIVE, fields.archive):
             raise FieldError("files", "are no ZIP archive; send one as Base64")
-        files = handed.gather([(ARCHIVE, asked.archive)], bounds, whole=True)
-    if row.kind is not None or (row.command is not None and asked.problem is None):
-        arguments = shlex.join(words(str(asked.said.get("command_line_arguments", ""))))
+        files = handed.gather([(ARCHIVE, fields.archive)], bounds, whole=True)
+    if row.kind is not None or (row.command is not None and fields.problem is None):
+        arguments = shlex.join(words(str(fields.values.get("command_line_arguments", ""))))
         command = _COMMANDS[row.kind] if row.kind is not None else f"cd /scratch && {row.command}"
         command += f" {arguments}" if arguments and row.kind in {None, "executable"} else ""
-        own = {} if row.kind == PROJECT else {row.file: source}
-        made = [m.SourceFile.of(name, data) for name, data in {**files, **own}.items()]
+        own_files = {} if row.kind == PROJECT else {row.file: source}
+        sources = [m.SourceFile.of(name, data) for name, data in {**files, **own_files}.items()]
         compiled = _COMPILE if row.kind == PROJECT else None
-        return {"language": row.row, "command": command, "compile": compiled, "files": made}
+        return {"language": row.row, "command": command, "compile": compiled, "files": sources}
     if not files:
         # The source that is started keeps its name, which its messages say; a problem's graders may know it by another.
-        own_name = {} if asked.problem is not None else {"entry": row.file}
+        own_name = {} if fields.problem is not None else {"entry": row.file}
         try:
             return {"language": row.row, "source": source.decode("utf-8"), "filename": row.file, **own_name}
         except UnicodeDecodeError:
             pass
     # Nothing takes the place of the source itself.
-    made = [m.SourceFile.of(name, data) for name, data in {**files, row.file: source}.items()]
-    return {"language": row.row, "files": made, "entry": row.file}
+    sources = [m.SourceFile.of(name, data) for name, data in {**files, row.file: source}.items()]
+    return {"language": row.row, "files": sources, "entry": row.file}
 
 
-def _limits(asked: Asked) -> dict[str, Any]:
+def _limits(fields: Fields) -> dict[str, Any]:
     # To Judge0's sandbox 0 is no limit; here it is the most that anybody may have.
-    said = {name: float(asked.said[name]) or float(rule.most) for name, rule in NUMBERS.items()}
+    values = {name: float(fields.values[name]) or float(rule.most) for name, rule in NUMBERS.items()}
     return {
-        "cpu": max(said["cpu_time_limit"], _LEAST_CPU),
-        "wall": said["wall_time_limit"],
-        "memory": max(int(said["memory_limit"]) * _KB, _LEAST_MEMORY),
-        "stack": max(int(said["stack_limit"]) * _KB, _LEAST_STACK),
-        "processes": int(said["max_processes_and_or_threads"]),
-        "output": int(said["max_file_size"]) * _KB,
+        "cpu": max(values["cpu_time_limit"], _LEAST_CPU),
+        "wall": values["wall_time_limit"],
+        "memory": max(int(values["memory_limit"]) * _KB, _LEAST_MEMORY),
+        "stack": max(int(values["stack_limit"]) * _KB, _LEAST_STACK),
+        "processes": int(values["max_processes_and_or_threads"]),
+        "output": int(values["max_file_size"]) * _KB,
     }
 
 
-def _options(asked: Asked) -> dict[str, Any]:
-    said, row = asked.said, asked.row
+def _options(fields: Fields) -> dict[str, Any]:
+    values, row = fields.values, fields.row
     language = row is not None and row.row is not None and row.command is None
-    compiler = words(str(said.get("compiler_options", "")))
+    compiler = words(str(values.get("compiler_options", "")))
     return {
         "compiler": languages.without_output(row, compiler) if row is not None and language else [],
-        "arguments": words(str(said.get("command_line_arguments", ""))) if language else [],
-        "merged": bool(said["redirect_stderr_to_stdout"]),
-        "alone": row is not None and row.row is not None and (not language or asked.archive is not None),
+        "arguments": words(str(values.get("command_line_arguments", ""))) if language else [],
+        "merged": bool(values["redirect_stderr_to_stdout"]),
+        "alone": row is not None and row.row is not None and (not language or fields.archive is not None),
         "unchecked": True,
         "lines": True,
         "outputs": True,
     }
 
 
-def _tests(asked: Asked, store: Callable[[bytes], str]) -> list[dict[str, str]]:
+def _tests(fields: Fields, store: Callable[[bytes], str]) -> list[dict[str, str]]:
     """One test for each run, or the caller's own."""
-    runs = int(asked.said["number_of_runs"])
-    once = (asked.contents.get("stdin"), asked.contents.get("expected_output"))
-    pairs = asked.tests or [once] * runs
+    runs = int(fields.values["number_of_runs"])
+    once = (fields.contents.get("stdin"), fields.contents.get("expected_output"))
+    pairs = fields.tests or [once] * runs
     width = len(str(len(pairs)))
     tests = []
-    for number, (given, answer) in enumerate(pairs, 1):
+    for number, (input_data, answer) in enumerate(pairs, 1):
         name = RUN if len(pairs) == 1 else f"{RUN}{number:0{width}}"
-        tests.append({"name": name, **_content("input", given, store), **_content("answer", answer, store)})
+        tests.append({"name": name, **_content("input", input_data, store), **_content("answer", answer, store)})
     return tests
 
 

@@ -15,7 +15,7 @@ _SUFFIXES = (".out", ".ans")
 _PREFIX = "output_"
 _SAMPLE = "sample/"
 # So many names are in a refusal.
-_SHOWN = 5
+_EXAMPLES = 5
 
 
 def outputs_for(tests: Sequence[str], files: Collection[str]) -> dict[str, str]:
@@ -32,7 +32,7 @@ def outputs_for(tests: Sequence[str], files: Collection[str]) -> dict[str, str]:
         # A group of the problem is no folder around all: its outputs are for no other group.
         if tops <= groups or not all("/" in name for name in inner):
             break
-        inner = {name.partition("/")[2]: given for name, given in inner.items()}
+        inner = {name.partition("/")[2]: value for name, value in inner.items()}
         outputs = _outputs_for(tests, inner)
     secret = [test for test in tests if not test.startswith(_SAMPLE)]
     if len(secret) == 1 and len(files) == 1 and not outputs:
@@ -45,42 +45,48 @@ def refusal(tests: Sequence[str], files: Collection[str]) -> str:
     if not tests or outputs_for(tests, files):
         return ""
     names = sorted(files)
-    listed = ", ".join(f"'{name[-60:]}'" for name in names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+    examples = ", ".join(f"'{name[-60:]}'" for name in names[:_EXAMPLES]) + (", …" if len(names) > _EXAMPLES else "")
     secret = [test for test in tests if not test.startswith(_SAMPLE)] or list(tests)
-    wanted = [f"{test.removeprefix('secret/')}.out" for test in secret]
-    expected = ", ".join(wanted[:_SHOWN]) + (f" and {len(wanted) - _SHOWN} more" if len(wanted) > _SHOWN else "")
-    return f"are for no test of the problem ({listed}); call each output after its test: {expected}"
+    expected_names = [f"{test.removeprefix('secret/')}.out" for test in secret]
+    expected = ", ".join(expected_names[:_EXAMPLES]) + (
+        f" and {len(expected_names) - _EXAMPLES} more" if len(expected_names) > _EXAMPLES else ""
+    )
+    return f"are for no test of the problem ({examples}); call each output after its test: {expected}"
 
 
-def _outputs_for(tests: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
-    """The file for each test; `given` has what a file is called here, and what it was handed in as."""
-    files = given.keys()
+def _outputs_for(tests: Sequence[str], outputs: Mapping[str, str]) -> dict[str, str]:
+    """The file for each test; `outputs` has what a file is called here, and what it was handed in as."""
+    files = outputs.keys()
     ends = _ends(files)
     secret = [test for test in tests if not test.startswith(_SAMPLE)]
-    taken = {name for test in secret for end in _ends_of(test) for name in ends.get(end, ())} if secret else set()
+    matched_names = (
+        {name for test in secret for end in _ends_of(test) for name in ends.get(end, ())} if secret else set()
+    )
     first = {end: max(names, key=_preferred) for end, names in ends.items()}
-    left = {end: [name for name in names if name not in taken] for end, names in ends.items() if len(end) == 1}
+    unmatched = {
+        end: [name for name in names if name not in matched_names] for end, names in ends.items() if len(end) == 1
+    }
     for_samples = dict(first)
-    for_samples.update((end, max(names, key=_preferred, default="")) for end, names in left.items())
-    found: dict[str, str] = {}
+    for_samples.update((end, max(names, key=_preferred, default="")) for end, names in unmatched.items())
+    files_by_test: dict[str, str] = {}
     for test in tests:
         of_test = for_samples if test.startswith(_SAMPLE) else first
         name = next((of_test[end] for end in _ends_of(test) if of_test.get(end)), None)
         if name is not None:
-            found[test] = given[name]
-    return found
+            files_by_test[test] = outputs[name]
+    return files_by_test
 
 
 def _ends(files: Collection[str]) -> dict[tuple[str, ...], set[str]]:
     """The files by what may be the end of a test's name: each test then takes a look-up, not a look at every file."""
-    found: dict[tuple[str, ...], set[str]] = {}
+    names_by_end: dict[tuple[str, ...], set[str]] = {}
     for name in files:
         path = PurePosixPath(name)
         if path.parts[:1] == ("data",) and len(path.parts) > 1:
             path = path.relative_to("data")
         for stem in (path.name, path.stem, path.name.removeprefix(_PREFIX), path.stem.removeprefix(_PREFIX)):
-            found.setdefault((*path.parts[:-1], stem), set()).add(name)
-    return found
+            names_by_end.setdefault((*path.parts[:-1], stem), set()).add(name)
+    return names_by_end
 
 
 def _ends_of(test: str) -> list[tuple[str, ...]]:

@@ -52,7 +52,7 @@ def open_tree(path: Path) -> Tree:
 
 def stem(path: Path) -> str:
     """The name of an archive without its ending: what a problem is called that has no other name."""
-    ending = next((one for one in TAR_ENDINGS if path.name.lower().endswith(one)), path.suffix)
+    ending = next((suffix for suffix in TAR_ENDINGS if path.name.lower().endswith(suffix)), path.suffix)
     return path.name[: len(path.name) - len(ending)] if ending else path.name
 
 
@@ -90,7 +90,7 @@ class Archive(Tree):
         self._entries: dict[str, zipfile.ZipInfo] = {}
         links: list[tuple[str, zipfile.ZipInfo]] = []
         try:
-            self._zip = _listed(file, path)
+            self._zip = _opened_zip(file, path)
             for entry in self._zip.infolist():
                 self._look(entry, links)
             for name, entry in links:
@@ -142,7 +142,7 @@ class Archive(Tree):
         else:
             self._take(name, target.file_size)
             self._entries[name] = target
-            self.followed.add(name)
+            self.linked_paths.add(name)
 
     def _enter(self, top: str) -> None:
         self._prefix += top + "/"
@@ -158,10 +158,10 @@ class Archive(Tree):
     def _pieces(self, entry: zipfile.ZipInfo, path: str) -> Iterator[bytes]:
         try:
             with self._zip.open(entry) as file:
-                left = entry.file_size
+                remaining = entry.file_size
                 while chunk := file.read(CHUNK):
-                    left -= len(chunk)
-                    if left < 0:
+                    remaining -= len(chunk)
+                    if remaining < 0:
                         break
                     yield chunk
         except (
@@ -174,7 +174,7 @@ class Archive(Tree):
             RuntimeError,
         ) as exc:
             raise PackageError(f"{self.where(path)}: is damaged in the archive: {clean(str(exc))}") from None
-        if left:
+        if remaining:
             raise PackageError(f"{self.where(path)}: is not as long as the archive's directory says; pack it again")
 
     def close(self) -> None:
@@ -184,7 +184,7 @@ class Archive(Tree):
         self._file.close()
 
 
-def _listed(file: IO[bytes], path: Path) -> zipfile.ZipFile:
+def _opened_zip(file: IO[bytes], path: Path) -> zipfile.ZipFile:
     try:
         return zips.opened(file, MAX_ENTRIES, _DIRECTORY_BYTES)
     except zips.TooManyEntriesError as exc:
@@ -270,7 +270,7 @@ class TarArchive(Tree):
         else:
             self._take(name, target[1])
             self._places[name] = target
-            self.followed.add(name)
+            self.linked_paths.add(name)
 
     def _enter(self, top: str) -> None:
         self._places = within(self._places, top)
@@ -281,12 +281,12 @@ class TarArchive(Tree):
 
     def chunks(self, path: str) -> Iterator[bytes]:
         """The file's content, of exactly the size that its header announced."""
-        place, left = self._places[path]
-        while left:
-            chunk = os.pread(self._file.fileno(), min(CHUNK, left), place)
+        place, remaining = self._places[path]
+        while remaining:
+            chunk = os.pread(self._file.fileno(), min(CHUNK, remaining), place)
             if not chunk:
                 raise PackageError(f"{self.where(path)}: is cut off in the archive; pack it again")
-            place, left = place + len(chunk), left - len(chunk)
+            place, remaining = place + len(chunk), remaining - len(chunk)
             yield chunk
 
     def close(self) -> None:
@@ -300,23 +300,23 @@ def _uncompressed(path: Path) -> IO[bytes]:
     file = path.open("rb")
     head = file.read(6)
     file.seek(0)
-    opened = next((one for magic, one in _PACKERS if head.startswith(magic)), None)
+    opened = next((opener for magic, opener in _PACKERS if head.startswith(magic)), None)
     if opened is None:
         return file
     with file, contextlib.ExitStack() as stack:
-        made = stack.enter_context(tempfile.TemporaryFile(prefix="judge-archive-"))
+        unpacked_file = stack.enter_context(tempfile.TemporaryFile(prefix="judge-archive-"))
         most = tree.MAX_TOTAL_BYTES + 2 * _BLOCK * MAX_ENTRIES
         try:
             for chunk in opened(file):
                 most -= len(chunk)
                 if most < 0:
                     raise PackageError(f"{path}: has more than {tree.MAX_TOTAL_BYTES} bytes when unpacked")
-                made.write(chunk)
-            made.flush()
+                unpacked_file.write(chunk)
+            unpacked_file.flush()
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as exc:
             raise PackageError(f"{path}: is damaged: {clean(str(exc))}") from None
         stack.pop_all()
-        return made
+        return unpacked_file
 
 
 def _gunzipped(file: IO[bytes]) -> Iterator[bytes]:

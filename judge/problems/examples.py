@@ -78,7 +78,7 @@ def load_examples(directory: Path) -> ExampleSet:
         if path.suffix in (".yml", ".yaml"):
             task = config.parse_text(CommandTask, _text(path), str(path))
             name = path.relative_to(directory).as_posix()
-            rule = expectations.Rule(name, whole=frozenset(task.expected), says=" or ".join(task.expected))
+            rule = expectations.Rule(name, exact=frozenset(task.expected), description=" or ".join(task.expected))
             examples.append(Example("", Candidate(name, b"", COMMAND, [rule]), task.submission))
     if not examples:
         msg = f"{directory}: has nothing to judge; expected problems/NAME/ packages or commands/NAME.yml tasks"
@@ -91,11 +91,11 @@ def package_examples(package: Package, table: Mapping[str, Language]) -> list[Ex
 
     PackageError for a program in no known language; folders that stand for nothing are left out.
     """
-    found = [one for one in expectations.candidates(package, table) if one.rules]
-    for one in found:
-        if one.skipped:
-            raise PackageError(f"{package.manifest.name}/submissions/{one.path}: {one.skipped}")
-    return [example_of(package, one) for one in found]
+    candidates = [candidate for candidate in expectations.candidates(package, table) if candidate.rules]
+    for candidate in candidates:
+        if candidate.skipped:
+            raise PackageError(f"{package.manifest.name}/submissions/{candidate.path}: {candidate.skipped}")
+    return [example_of(package, candidate) for candidate in candidates]
 
 
 def example_of(package: Package, candidate: Candidate) -> Example:

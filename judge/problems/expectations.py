@@ -25,7 +25,7 @@ from judge.problems.folders import folder_of
 from judge.problems.package import Package
 from judge.problems.reading import formats
 from judge.problems.reading.annotations import expected
-from judge.problems.scoring.base import same, snapped
+from judge.problems.scoring.base import nearly_equal, snapped
 from judge.problems.tree import clean
 from judge.text import decimal, unequal
 
@@ -42,7 +42,7 @@ MOST = 64
 class Rule:
     """One requirement on the submissions that `glob` matches, for the tests that `tests` matches (empty: all).
 
-    `whole` are the verdicts that the submission may have, where that is the requirement; `partial` is one on its score,
+    `exact` are the verdicts that the submission may have, where that is the requirement; `partial` is one on its score,
     which must be below the most. `bound` says whether its times are a bound of the time limit: LOWER, it must stay
     within the limit, or UPPER, it must be too slow; UNUSED: submissions.yaml says that they are none.
     """
@@ -54,26 +54,26 @@ class Rule:
     score: tuple[float, float] | None = None
     message: str = ""
     language: str | None = None
-    whole: frozenset[Verdict] = frozenset()
+    exact: frozenset[Verdict] = frozenset()
     partial: bool = False
-    says: str = ""
+    description: str = ""
     bound: str = ""
     entry: str | None = None
 
 
-def _rule(glob: str, permitted: str, required: str, says: str, bound: str = "") -> Rule:
+def _rule(glob: str, permitted: str, required: str, description: str, bound: str = "") -> Rule:
     words = frozenset(permitted.split()), frozenset(required.split())
-    return Rule(glob, permitted=words[0], required=words[1], says=says, bound=bound)
+    return Rule(glob, permitted=words[0], required=words[1], description=description, bound=bound)
 
 
 _SHARED = (
     _rule("accepted", "AC", "AC", "AC", LOWER),
     _rule("rejected", "AC WA TLE RTE", "WA TLE RTE", "not AC"),
     _rule("brute_force", "AC RTE TLE", "RTE TLE", "TLE or RTE"),
-    Rule("compile_error", whole=frozenset({Verdict.CE}), says="CE"),
-    Rule("compiler_error", whole=frozenset({Verdict.CE}), says="CE"),
+    Rule("compile_error", exact=frozenset({Verdict.CE}), description="CE"),
+    Rule("compiler_error", exact=frozenset({Verdict.CE}), description="CE"),
 )
-_PARTIAL = Rule("partially_accepted", whole=frozenset({Verdict.AC}), partial=True, says="AC, not all points")
+_PARTIAL = Rule("partially_accepted", exact=frozenset({Verdict.AC}), partial=True, description="AC, not all points")
 # What the format calls a wrong answer.
 _WRONG = frozenset(verdict for verdict in Verdict if "WA" in verdict.about.package.split())
 CURRENT = (
@@ -85,7 +85,7 @@ CURRENT = (
 LEGACY = (
     *_SHARED,
     # The folder names the verdict of the whole submission there; a later test may end in any way.
-    Rule("wrong_answer", whole=_WRONG, says="WA"),
+    Rule("wrong_answer", exact=_WRONG, description="WA"),
     _rule("time_limit_exceeded", "AC WA TLE", "TLE", "TLE", UPPER),
     _rule("run_time_error", "AC WA TLE RTE", "RTE", "RTE"),
     _rule("memory_limit_exceeded", "AC RTE", "MLE", "MLE"),
@@ -107,7 +107,7 @@ class _Demand(metadata.Written):
 
     @field_validator("permitted", "required")
     @classmethod
-    def _known(cls, value: list[str] | None) -> list[str] | None:
+    def _check_verdicts(cls, value: list[str] | None) -> list[str] | None:
         for word in value or ():
             if word not in WORDS:
                 raise ValueError(f"'{word[:40]}' is no verdict of the format; expected some of {', '.join(WORDS)}")
@@ -147,14 +147,19 @@ def read_rules(package: Package) -> list[Rule]:
     extra: list[Rule] = []
     if package.expectations is not None:
         data, where = package.expectations
-        for given, entry in _parse(data, where).items():
+        for raw_glob, entry in _parse(data, where).items():
             # Globs are relative to submissions/; some packages write it all the same.
-            glob = given.removeprefix("submissions/").rstrip("/")
+            glob = raw_glob.removeprefix("submissions/").rstrip("/")
             _check_glob(glob, where)
             base = rules.get(glob, Rule(glob))
             changed = _demand(base, entry)
-            same = replace(changed, bound=base.bound) == base
-            changed = replace(changed, language=entry.language, entry=entry.entrypoint, says=base.says if same else "")
+            unchanged = replace(changed, bound=base.bound) == base
+            changed = replace(
+                changed,
+                language=entry.language,
+                entry=entry.entrypoint,
+                description=base.description if unchanged else "",
+            )
             if glob in rules:
                 rules[glob] = changed
             else:
@@ -196,7 +201,7 @@ def _demand(base: Rule, demand: _Demand) -> Rule:
     has_verdicts = demand.permitted is not None or demand.required is not None
     changed = replace(
         base,
-        whole=frozenset() if has_verdicts else base.whole,
+        exact=frozenset() if has_verdicts else base.exact,
         permitted=base.permitted if demand.permitted is None else frozenset(demand.permitted),
         required=base.required if demand.required is None else frozenset(demand.required),
         score=bounds_pair,
@@ -218,8 +223,8 @@ def _bounded(rule: Rule, demand: _Demand) -> Rule:
         return replace(rule, bound=UPPER)
     if demand.permitted is not None and "TLE" not in rule.permitted:
         return replace(rule, bound=LOWER)
-    told = demand.permitted is not None or demand.required is not None
-    return replace(rule, bound="" if told else rule.bound)
+    has_verdicts = demand.permitted is not None or demand.required is not None
+    return replace(rule, bound="" if has_verdicts else rule.bound)
 
 
 def matches(glob: str, path: str) -> bool:
@@ -234,27 +239,27 @@ def matches(glob: str, path: str) -> bool:
 
 @functools.lru_cache
 def _pattern(glob: str) -> re.Pattern[str]:
-    return re.compile("|".join(_regex(one) for one in _braces(glob)))
+    return re.compile("|".join(_regex(pattern) for pattern in _braces(glob)))
 
 
 def _braces(glob: str) -> list[str]:
     """`a.{py,c}` as `a.py` and `a.c`; at most MOST of them, and of pairs of braces."""
-    done: list[str] = []
+    globs: list[str] = []
     todo = [glob]
     pairs = 0
     while todo:
-        one = todo.pop()
-        found = re.search(r"\{([^{}]*)\}", one)
-        if found is None:
-            done.append(one)
+        glob_text = todo.pop()
+        match = re.search(r"\{([^{}]*)\}", glob_text)
+        if match is None:
+            globs.append(glob_text)
             continue
-        choices = found[1].split(",")
+        choices = match[1].split(",")
         pairs += 1
-        if max(pairs, len(done) + len(todo) + len(choices)) > MOST:
+        if max(pairs, len(globs) + len(todo) + len(choices)) > MOST:
             msg = f"'{clean(glob, 80)}' stands for more than {MOST} patterns; write fewer alternatives in braces"
             raise PackageError(msg)
-        todo += [one[: found.start()] + choice + one[found.end() :] for choice in reversed(choices)]
-    return done
+        todo += [glob_text[: match.start()] + choice + glob_text[match.end() :] for choice in reversed(choices)]
+    return globs
 
 
 def _regex(glob: str) -> str:
@@ -302,13 +307,13 @@ class Candidate:
     def slowest(self, result: Result) -> float:
         """The CPU seconds of its slowest test among those that its bound is about."""
         globs = [rule.tests for rule in self.rules if rule.bound == self.bound]
-        about = [test.cpu for test in result.tests if any(not glob or matches(glob, test.name) for glob in globs)]
-        return max(about, default=0.0)
+        times = [test.cpu for test in result.tests if any(not glob or matches(glob, test.name) for glob in globs)]
+        return max(times, default=0.0)
 
     @property
-    def says(self) -> str:
+    def description(self) -> str:
         """The expectation in a few words for people."""
-        words = [rule.says or _spell(rule) for rule in self.rules if not rule.tests]
+        words = [rule.description or _spell(rule) for rule in self.rules if not rule.tests]
         return ", ".join(dict.fromkeys(word for word in words if word)) or "anything"
 
 
@@ -322,19 +327,24 @@ def _spell(rule: Rule) -> str:
 def candidates(package: Package, table: Mapping[str, Language]) -> list[Candidate]:
     """The package's submissions in name order, with what is required of them. PackageError for submissions.yaml."""
     rules = read_rules(package)
-    found = [_candidate(name, files, rules, table, package.entries) for name, files in _programs(package).items()]
+    found_candidates = [
+        _candidate(name, files, rules, table, package.entries) for name, files in _programs(package).items()
+    ]
     if not package.manifest.traits.has_program:  # outputs of tests, in no language
-        return [replace(one, language="", skipped="" if one.rules else one.skipped) for one in found]
-    return found
+        return [
+            replace(candidate, language="", skipped="" if candidate.rules else candidate.skipped)
+            for candidate in found_candidates
+        ]
+    return found_candidates
 
 
 def _programs(package: Package) -> dict[str, dict[str, bytes]]:
     """Each entry of a folder of submissions/, in name order: its files by their names below it; one file by ``."""
-    found: dict[str, dict[str, bytes]] = {}
+    programs: dict[str, dict[str, bytes]] = {}
     for path in sorted(package.submissions):
         parts = PurePosixPath(path).parts[1:]
-        found.setdefault("/".join(parts[:2]), {})["/".join(parts[2:])] = package.submissions[path]
-    return found
+        programs.setdefault("/".join(parts[:2]), {})["/".join(parts[2:])] = package.submissions[path]
+    return programs
 
 
 def _candidate(
@@ -344,36 +354,38 @@ def _candidate(
     table: Mapping[str, Language],
     entries: Mapping[str, str],
 ) -> Candidate:
-    mine = [rule for rule in rules if matches(rule.glob, name)] or _annotated(name, files) or _meant(name, rules)
-    given = next((rule.language for rule in mine if rule.language), None)
-    entry = next((rule.entry for rule in mine if rule.entry), None) or entries.get(f"submissions/{name}")
-    if given is not None:
-        known = find(given, table)
-        choices = {known} if known else set()
+    own_rules = (
+        [rule for rule in rules if matches(rule.glob, name)] or _annotated(name, files) or _rules_by_folder(name, rules)
+    )
+    language_name = next((rule.language for rule in own_rules if rule.language), None)
+    entry = next((rule.entry for rule in own_rules if rule.entry), None) or entries.get(f"submissions/{name}")
+    if language_name is not None:
+        own_language = find(language_name, table)
+        choices = {own_language} if own_language else set()
     else:
         guesses = (guess(f"{name}/{file}" if file else name, table) for file in files)
-        choices = {one for one in guesses if one is not None}
+        choices = {option for option in guesses if option is not None}
     if choices == {"c", "cpp"}:
         choices = {"cpp"}
     skipped = "" if choices else "no language of the table has this suffix"
-    if given is not None and not choices:
-        skipped = f"there is no language '{clean(given, 40)}'"
+    if language_name is not None and not choices:
+        skipped = f"there is no language '{clean(language_name, 40)}'"
     if len(choices) > 1:
         skipped = f"its files are in several languages: {', '.join(sorted(choices))}"
-    if not mine:
+    if not own_rules:
         skipped = "neither its folder nor submissions.yaml nor an annotation says what it is for"
     language = next(iter(choices)) if len(choices) == 1 else ""
     source = files.get("", b"")
-    return Candidate(name, source, language, mine, skipped, {} if "" in files else files, entry)
+    return Candidate(name, source, language, own_rules, skipped, {} if "" in files else files, entry)
 
 
 def _annotated(name: str, files: Mapping[str, bytes]) -> list[Rule]:
     """The rule by DOMjudge's annotation in its sources: one of some verdicts for the whole."""
-    whole = expected(files.values())
-    return [Rule(name, whole=whole, says=" or ".join(sorted(whole)))] if whole else []
+    verdicts = expected(files.values())
+    return [Rule(name, exact=verdicts, description=" or ".join(sorted(verdicts)))] if verdicts else []
 
 
-def _meant(name: str, rules: Sequence[Rule]) -> list[Rule]:
+def _rules_by_folder(name: str, rules: Sequence[Rule]) -> list[Rule]:
     """The rules of the folder that another name of it stands for."""
     return [rule for rule in rules if rule.glob == folder_of(name)]
 
@@ -385,7 +397,7 @@ def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | Non
     """
     if verdict is None:
         return "it was cancelled"
-    if rule.whole:
+    if rule.exact:
         return _check_whole(rule, verdict, result, most)
     if verdict in {Verdict.CE, Verdict.JE}:
         return f"the verdict is {verdict}: {clean(result.reason)}"
@@ -393,8 +405,8 @@ def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | Non
 
 
 def _check_whole(rule: Rule, verdict: Verdict, result: Result, most: float | None) -> str:
-    if verdict not in rule.whole:
-        return f"the verdict is {verdict}, not {' or '.join(sorted(rule.whole))}"
+    if verdict not in rule.exact:
+        return f"the verdict is {verdict}, not {' or '.join(sorted(rule.exact))}"
     if rule.partial and most is not None and result.score is not None and snapped(result.score, most) >= most:
         return f"it has all of the {decimal(most)} points"
     return ""
@@ -426,7 +438,7 @@ def _check_score(rule: Rule, result: Result) -> str:
     if score is None:
         return f"the score is unknown, not {_spell(rule)}"
     low, high = rule.score
-    if low <= score <= high or any(same(score, end) or abs(score - end) <= _SLACK for end in (low, high)):
+    if low <= score <= high or any(nearly_equal(score, end) or abs(score - end) <= _SLACK for end in (low, high)):
         return ""
-    shown, *ends = unequal(score, low, high)
-    return f"the score is {shown}, not {' to '.join(dict.fromkeys(ends))}"
+    score_text, *ends = unequal(score, low, high)
+    return f"the score is {score_text}, not {' to '.join(dict.fromkeys(ends))}"

@@ -32,18 +32,18 @@ def parse_ini(data: bytes, where: str) -> dict[str, str]:
     )
     try:
         lines = (line.strip() for line in _text(data).splitlines())
-        kept = [line for line in lines if not _SECTION.fullmatch(line)]
-        if odd := next((line for line in kept if line.startswith("[")), ""):
+        plain_lines = [line for line in lines if not _SECTION.fullmatch(line)]
+        if odd := next((line for line in plain_lines if line.startswith("[")), ""):
             raise PackageError(f"{where}: is not a list of 'key = value' lines: '{clean(odd, 40)}'")
-        parser.read_string("[problem]\n" + "\n".join(kept))
+        parser.read_string("[problem]\n" + "\n".join(plain_lines))
     except configparser.Error as exc:
         first = str(exc).splitlines()[0]
         raise PackageError(f"{where}: is not a list of 'key = value' lines: {clean(first)}") from None
-    said = {key: value.strip().strip("'\"") for key, value in parser["problem"].items()}
-    if said and not said.keys() & _KEYS:
-        shown = ", ".join(clean(key, 40) for key in list(said)[:3])
-        raise PackageError(f"{where}: has none of the keys of DOMjudge ({shown}); expected timelimit and the like")
-    return said
+    settings = {key: value.strip().strip("'\"") for key, value in parser["problem"].items()}
+    if settings and not settings.keys() & _KEYS:
+        examples = ", ".join(clean(key, 40) for key in list(settings)[:3])
+        raise PackageError(f"{where}: has none of the keys of DOMjudge ({examples}); expected timelimit and the like")
+    return settings
 
 
 def _text(data: bytes) -> str:

@@ -191,8 +191,8 @@ def _headings(language: str) -> str:
 
 def _definitions(preamble: str) -> str:
     """An author's own macros, out of what stands before the document."""
-    found = re.findall(
+    definitions = re.findall(
         rf"\\(?:re)?newcommand\*?\s*\{{?\\[A-Za-z]+\}}?(?:\[[0-9]\])?(?:\[[^\]]{{0,999}}\])?\s{{0,99}}{_ARGUMENT}",
         preamble,
     )
-    return "\n".join(found)
+    return "\n".join(definitions)

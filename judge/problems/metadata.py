@@ -38,7 +38,7 @@ from judge.problems.tree import clean
 YAML_BYTES = 256 * 1024
 
 # Words of the legacy format after `validation: custom`. A validator that scores makes no problem a scoring one.
-_CUSTOM = ("score", *(one.traits.legacy for one in ProblemType if one.traits.legacy))
+_CUSTOM = ("score", *(kind.traits.legacy for kind in ProblemType if kind.traits.legacy))
 # Keys that belong to the legacy format, and what they are in the newer ones.
 _OLD_KEYS = {
     "validation": "the folder output_validator/ and 'type' say it",
@@ -53,13 +53,13 @@ _COMPILE_MIB = 2048
 _LEAST_MIB = 4  # the least that executors can enforce
 _CONSTANT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 # Other systems' names of a key of ours. No tool of the format reads these, so a limit of that name is none.
-_MEANT = {
+_REPLACEMENTS = {
     "time": "time_limit", "timeout": "time_limit", "time_limit_seconds": "time_limit", "cpu_time": "time_limit",
     "memory_limit": "memory", "mem": "memory", "memlimit": "memory", "memory_mb": "memory", "output_limit": "output",
     "title": "name", "problem_type": "type",
 }  # fmt: skip
 # The likeness from which an unknown key is taken for a slip of the pen for one that decides verdicts.
-_ALIKE = 0.8
+_SIMILARITY = 0.8
 _TRIES = 4
 
 # Infinity as other tools write it.
@@ -106,7 +106,7 @@ def split(value: str | list[str], dialect: str = "") -> list[str]:
 def _validation(value: Any) -> Any:
     """`custom interactive` as one string; early drafts had a mapping: `{interactive: true}`."""
     if isinstance(value, dict):
-        return " ".join(["custom", *(str(key) for key, said in value.items() if said)])
+        return " ".join(["custom", *(str(key) for key, enabled in value.items() if enabled)])
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return " ".join(value)
     return value
@@ -117,8 +117,10 @@ def _constants(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        str(name): yamltext.text_of(one, "value") if isinstance(one, dict) and "value" in one else one
-        for name, one in value.items()
+        str(name): yamltext.text_of(constant, "value")
+        if isinstance(constant, dict) and "value" in constant
+        else constant
+        for name, constant in value.items()
     }
 
 
@@ -163,16 +165,18 @@ class Written(BaseModel):
         if not isinstance(value, dict):
             return value
         texts = {}
-        for name, given in value.items():
+        for name, raw in value.items():
             key = str(name) if isinstance(name, int | float) else name
             field = cls.model_fields.get(key) if isinstance(key, str) else None
-            texts[key] = given
-            if field is None or (given is None and key not in cls.NULLS):
+            texts[key] = raw
+            if field is None or (raw is None and key not in cls.NULLS):
                 continue
             text = yamltext.text_of(value, name)
-            texts[key] = shown = _worded(field.annotation, given, text)
-            like = isinstance(shown, str) and _LIKE_NUMBER.fullmatch(shown) and number(shown) is None
-            if _numeric(field.annotation) and (like or isinstance(given, bool)):
+            texts[key] = text_value = _worded(field.annotation, raw, text)
+            has_odd_number = (
+                isinstance(text_value, str) and _LIKE_NUMBER.fullmatch(text_value) and number(text_value) is None
+            )
+            if _numeric(field.annotation) and (has_odd_number or isinstance(raw, bool)):
                 raise config.fault(f"{key}: '{text[:40]}' is not a number; write it such as 90 or 2.5", key)
         return texts
 
@@ -268,8 +272,8 @@ class ProblemYaml(Section):
         within = value.get("validation") if isinstance(value, dict) else None
         if not isinstance(within, dict) or "validator_flags" not in within or value.get("validator_flags"):
             return value
-        said = {key: one for key, one in within.items() if key != "validator_flags"}
-        return {**value, "validation": said or "default", "validator_flags": within["validator_flags"] or ""}
+        rest = {key: item for key, item in within.items() if key != "validator_flags"}
+        return {**value, "validation": rest or "default", "validator_flags": within["validator_flags"] or ""}
 
     @property
     def legacy(self) -> bool:
@@ -286,17 +290,17 @@ class ProblemYaml(Section):
     def _version(cls, value: str) -> str:
         name = SPELLINGS.get(value, value)
         if name not in FORMATS:
-            known = ", ".join(FORMATS)
-            raise ValueError(f"problem_format_version: '{value[:40]}' is not known; expected one of {known}")
+            versions = ", ".join(FORMATS)
+            raise ValueError(f"problem_format_version: '{value[:40]}' is not known; expected one of {versions}")
         return name
 
     @field_validator("type")
     @classmethod
     def _type(cls, value: list[str]) -> list[str]:
-        known = tuple(ProblemType)
+        types = tuple(ProblemType)
         for kind in value or [""]:
-            if kind not in known:
-                raise ValueError(f"type: '{kind[:40]}' is not a type of problem; expected some of {', '.join(known)}")
+            if kind not in types:
+                raise ValueError(f"type: '{kind[:40]}' is not a type of problem; expected some of {', '.join(types)}")
         if set(value) & set(together(value).apart):
             raise ValueError(
                 f"type: '{', '.join(value)}' contradicts itself; choose one of those that exclude each other"
@@ -306,10 +310,10 @@ class ProblemYaml(Section):
     @field_validator("validation")
     @classmethod
     def _known_validation(cls, value: str) -> str:
-        said = value.split()
-        if said != ["default"] and (said[:1] != ["custom"] or set(said[1:]) - set(_CUSTOM)):
-            known = ", ".join(_CUSTOM)
-            msg = f"validation: '{value[:40]}' is not known; expected default, or custom with some of {known}"
+        validation = value.split()
+        if validation != ["default"] and (validation[:1] != ["custom"] or set(validation[1:]) - set(_CUSTOM)):
+            expected = ", ".join(_CUSTOM)
+            msg = f"validation: '{value[:40]}' is not known; expected default, or custom with some of {expected}"
             raise ValueError(msg)
         return value
 
@@ -329,10 +333,10 @@ class ProblemYaml(Section):
         return value
 
     @model_validator(mode="after")
-    def _together(self) -> Self:
-        said = self.types
-        if set(said) & set(self.traits.apart):
-            raise config.fault(f"type: {', '.join(said)} contradict each other", "validation", "type")
+    def _check_types(self) -> Self:
+        types = self.types
+        if set(types) & set(self.traits.apart):
+            raise config.fault(f"type: {', '.join(types)} contradict each other", "validation", "type")
         return self
 
     @property
@@ -344,8 +348,12 @@ class ProblemYaml(Section):
     def types(self) -> list[ProblemType]:
         """The types by `type` and the legacy `validation` together, in the order of the table."""
         words = self.validation.split()
-        said = {*self.type, *(one for one in ProblemType if one.traits.legacy in words)}
-        return [one for one in ProblemType if one in said or (one is ProblemType.PASS_FAIL and not self.scoring)]
+        types = {*self.type, *(problem_type for problem_type in ProblemType if problem_type.traits.legacy in words)}
+        return [
+            problem_type
+            for problem_type in ProblemType
+            if problem_type in types or (problem_type is ProblemType.PASS_FAIL and not self.scoring)
+        ]
 
     @property
     def traits(self) -> Traits:
@@ -390,12 +398,12 @@ def read(data: bytes, where: str, repeats: list[str] | None = None) -> yamltext.
         line = data.count(b"\n", 0, exc.start) + 1
         raise PackageError(f"{where}:{line}: is not UTF-8 text; save it as UTF-8") from None
     try:
-        found = yamltext.read(text, where, plain=True, repeats=repeats)
+        document = yamltext.read(text, where, plain=True, repeats=repeats)
     except ConfigError as exc:
         raise PackageError(clean(str(exc), 400)) from None
-    if found.value is not None and not isinstance(found.value, dict):
-        raise PackageError(f"{where}:1: expected a mapping of settings, found {yamltext.kind_of(found.value)}")
-    return replace(found, value=found.value or yamltext.Fields())
+    if document.value is not None and not isinstance(document.value, dict):
+        raise PackageError(f"{where}:1: expected a mapping of settings, found {yamltext.kind_of(document.value)}")
+    return replace(document, value=document.value or yamltext.Fields())
 
 
 def parse(model: type[T], data: bytes, where: str) -> T:
@@ -410,7 +418,7 @@ def parse(model: type[T], data: bytes, where: str) -> T:
 def load(model: type[T], document: yamltext.Document, findings: Findings) -> SettingsSource[T]:
     """A file's settings. What is wrong in them becomes errors, and is left out; what is unknown becomes warnings."""
     lines = document.lines()
-    value = _known(model, document.value, document, lines, (), findings)
+    value = _known_keys(model, document.value, document, lines, (), findings)
     for _ in range(_TRIES):
         try:
             return SettingsSource(model.model_validate(value), document.source, lines)
@@ -420,22 +428,22 @@ def load(model: type[T], document: yamltext.Document, findings: Findings) -> Set
         for fault in faults:
             findings.error(clean(f"{fault.place}: {fault.sentence}", 400))
             wrong.add(fault.path[0] if fault.path else None)
-        value = {key: one for key, one in value.items() if str(key) not in wrong}
+        value = {key: item for key, item in value.items() if str(key) not in wrong}
         if "problem_format_version" in wrong:
             value["problem_format_version"] = CURRENT
     return SettingsSource(model.model_validate({}), document.source, lines)
 
 
-def _meant(name: str, model: type[BaseModel], *, top: bool) -> str:
+def _replacement(name: str, model: type[BaseModel], *, top: bool) -> str:
     """A question behind the warning of a key that is called otherwise here, or stands in `limits`; or nothing."""
     plain = name.lower().replace("-", "_")
-    meant = _MEANT.get(plain, plain)
-    if meant in model.model_fields:
-        return f"; is '{meant}' meant?"
-    return f"; is 'limits.{meant}' meant?" if top and meant in LimitsSection.model_fields else ""
+    suggestion = _REPLACEMENTS.get(plain, plain)
+    if suggestion in model.model_fields:
+        return f"; is '{suggestion}' meant?"
+    return f"; is 'limits.{suggestion}' meant?" if top and suggestion in LimitsSection.model_fields else ""
 
 
-def _known(
+def _known_keys(
     model: type[BaseModel],
     value: Mapping[Any, Any],
     document: yamltext.Document,
@@ -448,43 +456,43 @@ def _known(
     fields.written = getattr(value, "written", {})
     nulls: frozenset[str] = getattr(model, "NULLS", frozenset())
     decides: frozenset[str] = getattr(model, "DECIDES", frozenset())
-    for key, given in value.items():
+    for key, item in value.items():
         name = str(key)
         if name not in model.model_fields:
             place = f"{document.source}:{lines.get((*above, name), 1)}"
             full = clean(".".join((*above, name)), 80)
-            near = difflib.get_close_matches(name, decides, n=1, cutoff=_ALIKE)
-            if near:
-                findings.error(f"{place}: unknown key '{full}'; did you mean '{near[0]}'?")
+            suggestions = difflib.get_close_matches(name, decides, n=1, cutoff=_SIMILARITY)
+            if suggestions:
+                findings.error(f"{place}: unknown key '{full}'; did you mean '{suggestions[0]}'?")
             else:
-                hint = _meant(name, model, top=not above)
+                hint = _replacement(name, model, top=not above)
                 findings.warning(f"{place}: unknown key '{full}'; it is left alone{hint}")
-        elif given is not None or (name in nulls and yamltext.text_of(value, name)):
+        elif item is not None or (name in nulls and yamltext.text_of(value, name)):
             section = _section(model.model_fields[name].annotation)
-            inner = section is not None and isinstance(given, dict)
+            inner = section is not None and isinstance(item, dict)
             fields[name] = (
-                _known(section, given, document, lines, (*above, name), findings) if inner and section else given
+                _known_keys(section, item, document, lines, (*above, name), findings) if inner and section else item
             )
     return fields
 
 
-def _worded(annotation: Any, value: Any, shown: str) -> Any:
+def _worded(annotation: Any, value: Any, text: str) -> Any:
     """A value as the text that the file has in its place, if the annotation has text where the value is none."""
     parts = [part for part in _parts(annotation) if part is not type(None)]
     if isinstance(value, list):
         item = next((get_args(part)[0] for part in parts if get_origin(part) is list), Any)
-        return [_worded(item, one, yamltext.text_of(value, index)) for index, one in enumerate(value)]
+        return [_worded(item, inner_value, yamltext.text_of(value, index)) for index, inner_value in enumerate(value)]
     if isinstance(value, dict):
         inner = next((get_args(part) for part in parts if get_origin(part) is dict), None)
         if inner is None:
             return value
         return {
-            str(key) if inner[0] is str else key: _worded(inner[1], one, yamltext.text_of(value, key))
-            for key, one in value.items()
-            if one is not None or yamltext.text_of(value, key)
+            str(key) if inner[0] is str else key: _worded(inner[1], inner_value, yamltext.text_of(value, key))
+            for key, inner_value in value.items()
+            if inner_value is not None or yamltext.text_of(value, key)
         }
     texts = str in parts or (value is not None and any(str in _items_of(part) for part in parts))
-    return value if isinstance(value, str) or not texts or type(value) in parts else shown or value
+    return value if isinstance(value, str) or not texts or type(value) in parts else text or value
 
 
 def _items_of(annotation: Any) -> list[Any]:
@@ -501,7 +509,7 @@ def _parts(annotation: Any) -> list[Any]:
     if get_origin(annotation) is Annotated:
         return _parts(get_args(annotation)[0])
     if get_origin(annotation) in {Union, UnionType}:
-        return [one for part in get_args(annotation) for one in _parts(part)]
+        return [inner for part in get_args(annotation) for inner in _parts(part)]
     return [annotation]
 
 
@@ -509,15 +517,15 @@ def _section(annotation: Any) -> type[BaseModel] | None:
     """The model that a field's value is read by, if it is one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next((found for part in get_args(annotation) if (found := _section(part)) is not None), None)
+    return next((section for part in get_args(annotation) if (section := _section(part)) is not None), None)
 
 
 def review(source: SettingsSource[ProblemYaml], findings: Findings) -> None:
     """Warnings about what is unusual in problem.yaml, and what is made of it."""
     yaml = source.settings
-    given = yaml.model_fields_set
+    fields_set = yaml.model_fields_set
     if not yaml.legacy:
-        for key in sorted(given & _OLD_KEYS.keys()):
+        for key in sorted(fields_set & _OLD_KEYS.keys()):
             findings.warning(
                 f"{source.at(key)}: {key}: belongs to the legacy format ({_OLD_KEYS[key]}); it is read as there"
             )

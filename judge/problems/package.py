@@ -21,7 +21,7 @@ from judge.problems.importers.draft import ImporterWords, slug
 from judge.problems.reading.formats import Dialect
 from judge.problems.reading.held import Look
 from judge.problems.reading.held import Package as Package  # noqa: PLC0414 - what reading makes
-from judge.problems.reading.reader import Given, Reader
+from judge.problems.reading.reader import Overrides, Reader
 from judge.problems.tree import Tree, clean
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,62}")
@@ -33,16 +33,16 @@ def read_package(
     name: str | None = None,
     time_limit: float | None = None,
     dialect: Dialect = "",
-    asked: ImporterWords | None = None,
+    options: ImporterWords | None = None,
 ) -> Package:
     """Read the package at `path`, a directory or a ZIP archive of one; `judgectl problem import` calls this.
 
     `name` replaces the directory's name, `time_limit` (seconds) what the package says, `dialect` what is detected in a
-    legacy package; `asked` is for packages of other formats, which are read as what their importer makes of them.
+    legacy package; `options` is for packages of other formats, which are read as what their importer makes of them.
     Raises PackageError for the first thing that is wrong.
     """
     with contextlib.ExitStack() as stack:
-        reader = open_reader(stack, path, Given(name, time_limit, dialect), asked)
+        reader = open_reader(stack, path, Overrides(name, time_limit, dialect), options)
         package = reader.read()
         reader.findings.refuse()
         if package is None:
@@ -51,29 +51,38 @@ def read_package(
 
 
 def open_reader(
-    stack: contextlib.ExitStack, path: Path, given: Given, asked: ImporterWords | None = None, look: Look | None = None
+    stack: contextlib.ExitStack,
+    path: Path,
+    overrides: Overrides,
+    options: ImporterWords | None = None,
+    look: Look | None = None,
 ) -> Reader:
     """The reader of the package at `path`, open for as long as the stack is; `look` sees every file. PackageError."""
-    opened = open_package_tree(path, asked)
+    opened = open_package_tree(path, options)
     tree: Tree = stack.enter_context(contextlib.closing(opened.tree))
-    found = given.name or opened.name or opened.folder or (path.resolve().name if path.is_dir() else stem(path))
-    if opened.report is not None and given.name is None:
-        found = slug(found)[:63]
-    if not _NAME.fullmatch(found):
+    package_name = (
+        overrides.name or opened.name or opened.folder or (path.resolve().name if path.is_dir() else stem(path))
+    )
+    if opened.report is not None and overrides.name is None:
+        package_name = slug(package_name)[:63]
+    if not _NAME.fullmatch(package_name):
         raise PackageError(
-            f"{path}: '{clean(found, 80)}' cannot be a problem's name; use letters, digits and . _ + - (at most 63)"
+            f"{path}: '{clean(package_name, 80)}' cannot be a problem's name; "
+            "use letters, digits and . _ + - (at most 63)"
         )
     if opened.report is None:
-        reader = Reader(tree, found, given, look=look)
+        reader = Reader(tree, package_name, overrides, look=look)
         # In packages of other formats these are among the notes.
-        for carried, line in asked.made.notes if asked is not None and asked.made is not None else ():
+        for carried, line in options.products.notes if options is not None and options.products is not None else ():
             (reader.findings.note if carried else reader.findings.warning)(f"{tree.label}: {line}" if carried else line)
     else:
-        made = replace(given, origin=opened.report.origin)
-        reader = Reader(tree, found, made, notes=opened.report.lines(), look=look)
-    if opened.beside:
-        shown = ", ".join(clean(one, 40) for one in opened.beside[:4]) + (", …" if len(opened.beside) > 4 else "")
-        reader.findings.warning(f"{tree.label}: {shown} beside the package's folder: no part of it, and left out")
+        completed = replace(overrides, origin=opened.report.origin)
+        reader = Reader(tree, package_name, completed, notes=opened.report.lines(), look=look)
+    if opened.neighbours:
+        examples = ", ".join(clean(neighbour, 40) for neighbour in opened.neighbours[:4]) + (
+            ", …" if len(opened.neighbours) > 4 else ""
+        )
+        reader.findings.warning(f"{tree.label}: {examples} beside the package's folder: no part of it, and left out")
     return reader
 
 
@@ -94,8 +103,8 @@ def manifest_bytes(manifest: ProblemManifest) -> bytes:
         ("graders", {"custom": False, "flags": [], "own_score": False}),
         ("statements", {"why": ""}),
     )
-    for field_name, nothing in silent:
+    for field_name, defaults in silent:
         for part in data.get(field_name, []):
-            for key in [key for key, value in nothing.items() if part[key] == value]:
+            for key in [key for key, value in defaults.items() if part[key] == value]:
                 del part[key]
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()

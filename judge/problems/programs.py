@@ -20,9 +20,9 @@ MAX_PROGRAM_BYTES = 16 * 1024**2
 MAX_PROGRAM_FILES = 200
 C_LANGUAGES = ("c", "cpp")
 PYTHON = "python3"
-_OWN = ("build", "run")
+_ENTRY_NAMES = ("build", "run")
 # Things that a validator is given lie under these names beside its files (judge.executor.slot.validation).
-GIVEN = ("judge", "feedback")
+RESERVED_FOLDERS = ("judge", "feedback")
 # Other languages of their own for input validators; there is nothing here that runs them.
 _GRAMMARS = {".viva": "VIVA", ".cue": "CUE"}
 _NO_LANGUAGE = "no language of the table has this suffix, and there is no 'run'"
@@ -70,65 +70,67 @@ class Finder:
         self._table = table
         self._findings = findings
 
-    def one(self, folder: str, *, together: bool) -> FoundProgram | None:
+    def single(self, folder: str, *, as_one: bool) -> FoundProgram | None:
         """The program that a folder is, or that its only folder is; None when it has no files.
 
-        `together`: sources beside each other are one program. PackageError when there are several, or none at all.
+        `as_one`: sources beside each other are one program. PackageError when there are several, or none at all.
         """
-        found = self.all(folder, together=together)
-        if len(found) > 1:
-            names = ", ".join(one.name for one in found[:4])
+        programs = self.all(folder, as_one=as_one)
+        if len(programs) > 1:
+            names = ", ".join(program.name for program in programs[:4])
             raise PackageError(
                 f"{self._tree.where(folder)}: has several programs ({names}); keep one, or put its files together"
             )
-        if not found and self._tree.below(folder):
+        if not programs and self._tree.below(folder):
             first = self._tree.below(folder)[0]
             raise PackageError(f"{self._tree.where(first)}: {_NO_LANGUAGE}")
-        return found[0] if found else None
+        return programs[0] if programs else None
 
-    def all(self, folder: str, *, together: bool) -> list[FoundProgram]:
+    def all(self, folder: str, *, as_one: bool) -> list[FoundProgram]:
         """The programs in a folder, in name order: its folders, and the sources that lie directly in it.
 
-        `together`: sources that lie beside each other are one program, with all that is below. PackageError for a
+        `as_one`: sources that lie beside each other are one program, with all that is below. PackageError for a
         program that cannot be started.
         """
         paths = self._tree.below(folder)
         direct = [path for path in paths if path.count("/") == folder.count("/") + 1]
         tops = sorted({path.removeprefix(folder + "/").split("/")[0] for path in set(paths) - set(direct)})
         sources = [path for path in direct if self._starts(path)]
-        own = {PurePosixPath(path).name for path in direct} & set(_OWN)
+        entry_names = {PurePosixPath(path).name for path in direct} & set(_ENTRY_NAMES)
         inner = [top for top in tops if any(self._starts(path) for path in self._tree.below(f"{folder}/{top}"))]
-        if own or (sources and (together or (not inner and self._is_one(sources)))):
-            name = PurePosixPath(sources[0]).stem if len(sources) == 1 and not own else PurePosixPath(folder).name
+        if entry_names or (sources and (as_one or (not inner and self._is_one(sources)))):
+            name = (
+                PurePosixPath(sources[0]).stem if len(sources) == 1 and not entry_names else PurePosixPath(folder).name
+            )
             return [self._program(name, folder, paths)]
         programs = [self._program(top, f"{folder}/{top}", self._tree.below(f"{folder}/{top}")) for top in inner]
         # A file that is no source by itself, such as a header, goes with each of the sources beside it.
-        beside = [path for path in direct if path not in sources]
-        programs += [self._program(PurePosixPath(path).stem, folder, [path, *beside]) for path in sources]
+        extra_files = [path for path in direct if path not in sources]
+        programs += [self._program(PurePosixPath(path).stem, folder, [path, *extra_files]) for path in sources]
         for top in sorted(set(tops) - set(inner)):
             if all(path.endswith(checktestdata.SUFFIX) for path in self._tree.below(f"{folder}/{top}")):
                 continue
             where = self._tree.where(f"{folder}/{top}")
             self._findings.warning(f"{where}: has no source in a language of the table, and no 'run'; it is no program")
-        return sorted(programs, key=lambda one: one.name)
+        return sorted(programs, key=lambda program: program.name)
 
     def checkers(self, folder: str) -> list[FoundProgram]:
         """The input or answer validators that can be run; what cannot is a warning, as no verdict depends on it."""
-        found: list[FoundProgram] = []
+        programs: list[FoundProgram] = []
         for path in self._tree.below(folder):
             name = PurePosixPath(path).name
             if name.endswith(checktestdata.SUFFIX) and _NAME.fullmatch(name):
-                found.append(FoundProgram(name, checktestdata.LANGUAGE, checktestdata.MAIN, {name: path}))
+                programs.append(FoundProgram(name, checktestdata.LANGUAGE, checktestdata.MAIN, {name: path}))
             kind = _GRAMMARS.get(PurePosixPath(path).suffix)
             if kind is not None:
                 self._findings.warning(
                     f"{self._tree.where(path)}: is a {kind} file; it is not run here, and no verdict depends on it"
                 )
         try:
-            found += self.all(folder, together=False)
+            programs += self.all(folder, as_one=False)
         except PackageError as exc:
             self._findings.warning(f"{exc}; it is not run, and no verdict depends on it")
-        return sorted(found, key=lambda one: one.name)
+        return sorted(programs, key=lambda program: program.name)
 
     def _is_one(self, sources: Sequence[str]) -> bool:
         """Says whether sources in one place must be one program: one alone, or C and C++ with one start among them."""
@@ -140,23 +142,23 @@ class Finder:
 
     def _starts(self, path: str) -> bool:
         """Says whether a file is the source of a program, or starts one itself."""
-        return PurePosixPath(path).name in _OWN or guess(path, self._table) is not None
+        return PurePosixPath(path).name in _ENTRY_NAMES or guess(path, self._table) is not None
 
     def _program(self, name: str, folder: str, paths: Sequence[str]) -> FoundProgram:
         """One program from the files of one folder."""
-        files = self._named(folder, paths)
+        files = self._by_name(folder, paths)
         for file, path in list(files.items()):
-            if file.split("/")[0] in GIVEN:
+            if file.split("/")[0] in RESERVED_FOLDERS:
                 msg = f"'{file.split('/')[0]}' is where a validator finds what it is given"
                 if "/" in file:
                     raise PackageError(f"{self._tree.where(path)}: {msg}; rename it")
                 # Mostly judge.cpp, compiled by its author.
                 self._findings.warning(f"{self._tree.where(path)}: {msg}; it is left out")
                 del files[file]
-        for own in _OWN:
-            if own in files:
-                return FoundProgram(name, None, own, files)
-        languages = {file: found for file in files if (found := guess(file, self._table)) is not None}
+        for entry_name in _ENTRY_NAMES:
+            if entry_name in files:
+                return FoundProgram(name, None, entry_name, files)
+        languages = {file: language for file in files if (language := guess(file, self._table)) is not None}
         kinds = set(languages.values())
         if not languages:
             raise PackageError(f"{self._tree.where(paths[0])}: {_NO_LANGUAGE}")
@@ -172,20 +174,20 @@ class Finder:
         """The source that is started: the one with the name, else the only one that has what a start looks like."""
         if len(sources) == 1:
             return sources[0]
-        wanted = ["__main__", "main", "Main", name]
-        named = [file for one in wanted for file in sources if PurePosixPath(file).stem == one]
-        if named:
-            return named[0]
+        stems = ["__main__", "main", "Main", name]
+        matching = [file for candidate in stems for file in sources if PurePosixPath(file).stem == candidate]
+        if matching:
+            return matching[0]
         able = [file for file in sources if _STARTS.search(self._tree.read(files[file], MAX_PROGRAM_BYTES))]
         if len(able) == 1:
             return able[0]
-        what = "Python" if kind == PYTHON else kind
+        label = "Python" if kind == PYTHON else kind
         start = "__main__.py" if kind == PYTHON else "file called main"
         raise PackageError(
-            f"{self._tree.where(folder)}: has several {what} files and no {start}; name the one to start"
+            f"{self._tree.where(folder)}: has several {label} files and no {start}; name the one to start"
         )
 
-    def _named(self, folder: str, paths: Sequence[str]) -> dict[str, str]:
+    def _by_name(self, folder: str, paths: Sequence[str]) -> dict[str, str]:
         """The files of a folder by their names in it, without those whose names cannot be; PackageError for many."""
         files = {}
         for path in paths:
@@ -204,7 +206,7 @@ class Finder:
 
     def include(self, table: Mapping[str, Language]) -> dict[str, dict[str, str]]:
         """Files that go with submissions: by our language (or `default`), name to path. PackageError as `all`."""
-        found: dict[str, dict[str, str]] = {}
+        include: dict[str, dict[str, str]] = {}
         for path in self._tree.below("include"):
             if path.count("/") == 1:
                 where = self._tree.where(path)
@@ -220,11 +222,11 @@ class Finder:
                     f"{where}: '{language}' is no language that is judged here; its files are left out"
                 )
                 continue
-            if name in found:
+            if name in include:
                 where = self._tree.where(folder)
                 self._findings.warning(f"{where}: is for '{name}' as another folder is; its files count")
-            found[name] = self._named(folder, self._tree.below(folder))
-        return found
+            include[name] = self._by_name(folder, self._tree.below(folder))
+        return include
 
 
 def _folders(paths: Iterable[str]) -> list[str]:

@@ -37,7 +37,7 @@ _TITLE = re.compile(
 )
 _TITLE_WITHIN = 65_536
 # The files of a sample that say what people are shown, or get to download, in place of its input and answer.
-SHOWN = ("in.statement", "ans.statement", "out", "in.download", "ans.download", "interaction")
+SUFFIXES = ("in.statement", "ans.statement", "out", "in.download", "ans.download", "interaction")
 _ALIASES = {"out.statement": "ans.statement", "out.download": "ans.download"}
 
 
@@ -76,11 +76,11 @@ def find(paths: Iterable[str], *, legacy: bool, only: str | None = None) -> Publ
     problem.yaml names one alone, for files that name none (else English). The package reader calls this.
     """
     files = sorted(paths)
-    found = PublicParts()
-    _statements(files, found, legacy=legacy, language=only or DEFAULT_LANGUAGE)
-    _attachments(files, found)
-    _samples(files, found)
-    return found
+    parts = PublicParts()
+    _statements(files, parts, legacy=legacy, language=only or DEFAULT_LANGUAGE)
+    _attachments(files, parts)
+    _samples(files, parts)
+    return parts
 
 
 def kind_of(name: str) -> str:
@@ -124,7 +124,7 @@ def with_constants(data: bytes, constants: Mapping[str, str | int | float] | Non
 
 
 def fields(
-    found: PublicParts, names: Mapping[str, str], blob: Callable[[str], str], text: Callable[[str], tuple[bytes, str]]
+    parts: PublicParts, names: Mapping[str, str], blob: Callable[[str], str], text: Callable[[str], tuple[bytes, str]]
 ) -> dict[str, Any]:
     """The manifest's fields about what people see. `names` are the problem's names by language.
 
@@ -132,25 +132,25 @@ def fields(
     content as well.
     """
     statements = []
-    for one in found.statements:
-        files = {name: blob(path) for name, path in one.files.items() if name != one.main}
-        title = names.get(one.language, "")
-        if one.kind in {"pdf", "txt"}:
-            files[one.main] = blob(one.files[one.main])
+    for statement in parts.statements:
+        files = {name: blob(path) for name, path in statement.files.items() if name != statement.main}
+        title = names.get(statement.language, "")
+        if statement.kind in {"pdf", "txt"}:
+            files[statement.main] = blob(statement.files[statement.main])
         else:
-            data, files[one.main] = text(one.files[one.main])
+            data, files[statement.main] = text(statement.files[statement.main])
             title = title or title_in(data)
-        statements.append(Statement(language=one.language, main=one.main, files=files, title=title))
+        statements.append(Statement(language=statement.language, main=statement.main, files=files, title=title))
     return {
         "statements": statements,
-        "attachments": {name: blob(path) for name, path in found.attachments.items()},
+        "attachments": {name: blob(path) for name, path in parts.attachments.items()},
         "interactions": {
-            name: blob(shown["interaction"]) for name, shown in found.samples.items() if "interaction" in shown
+            name: blob(sample["interaction"]) for name, sample in parts.samples.items() if "interaction" in sample
         },
         "sample_files": {
             name: rest
-            for name, shown in found.samples.items()
-            if (rest := {suffix: blob(path) for suffix, path in shown.items() if suffix != "interaction"})
+            for name, sample in parts.samples.items()
+            if (rest := {suffix: blob(path) for suffix, path in sample.items() if suffix != "interaction"})
         },
     }
 
@@ -165,22 +165,26 @@ def title_in(data: bytes) -> str:
     return clean(title) if not set(title) & set("\\${}~") else ""
 
 
-def _statements(files: list[str], found: PublicParts, *, legacy: bool, language: str) -> None:
-    wanted, other = (_LEGACY, _CURRENT) if legacy else (_CURRENT, _LEGACY)
-    folder = next((one for one in (wanted, other) if _mains(files, one)), None)
-    if folder == other:
-        found.notes.append(f"{other}: this version of the format calls the folder {wanted}; it is read all the same")
+def _statements(files: list[str], parts: PublicParts, *, legacy: bool, language: str) -> None:
+    expected, alternative = (_LEGACY, _CURRENT) if legacy else (_CURRENT, _LEGACY)
+    folder = next((candidate for candidate in (expected, alternative) if _mains(files, candidate)), None)
+    if folder == alternative:
+        parts.notes.append(
+            f"{alternative}: this version of the format calls the folder {expected}; it is read all the same"
+        )
     if folder is not None:
-        beside = _beside(files, folder, found)
+        companions = _companion_files(files, folder, parts)
         for name, code in _mains(files, folder).items():
             # Inclusions and images; of other languages and kinds only what this one may include.
-            extra = beside if kind_of(name) not in {"pdf", "txt"} else {}
-            found.statements.append(FoundStatement(code or language, name, {**extra, name: f"{folder}/{name}"}))
+            extra = companions if kind_of(name) not in {"pdf", "txt"} else {}
+            parts.statements.append(FoundStatement(code or language, name, {**extra, name: f"{folder}/{name}"}))
     for name, code in _mains(files, "").items():
-        one = FoundStatement(code or language, name, {name: name})
-        if not any((other.language, other.kind) == (one.language, one.kind) for other in found.statements):
-            found.statements.append(one)
-    found.statements.sort(key=lambda one: (one.language, KINDS.index(one.kind), one.main))
+        statement = FoundStatement(code or language, name, {name: name})
+        if not any(
+            (previous.language, previous.kind) == (statement.language, statement.kind) for previous in parts.statements
+        ):
+            parts.statements.append(statement)
+    parts.statements.sort(key=lambda statement: (statement.language, KINDS.index(statement.kind), statement.main))
 
 
 def _mains(files: list[str], folder: str) -> dict[str, str | None]:
@@ -195,46 +199,46 @@ def _mains(files: list[str], folder: str) -> dict[str, str | None]:
     return mains
 
 
-def _beside(files: list[str], folder: str, found: PublicParts) -> dict[str, str]:
+def _companion_files(files: list[str], folder: str, parts: PublicParts) -> dict[str, str]:
     """All files of a statements' folder but the main ones."""
-    beside: dict[str, str] = {}
+    companions: dict[str, str] = {}
     mains = _mains(files, folder)
     for path in files:
         name = path.removeprefix(folder + "/")
         if not path.startswith(folder + "/") or name in mains:
             continue
-        if len(beside) >= STATEMENT_FILES:
-            found.notes.append(f"{folder}: has more than {STATEMENT_FILES} files; the rest are not shown")
+        if len(companions) >= STATEMENT_FILES:
+            parts.notes.append(f"{folder}: has more than {STATEMENT_FILES} files; the rest are not shown")
             break
         if _fits(name):
-            beside[name] = path
+            companions[name] = path
         else:
-            found.notes.append(f"{path[:200]}: its name has more than letters, digits and _ . + -; it is not shown")
-    return beside
+            parts.notes.append(f"{path[:200]}: its name has more than letters, digits and _ . + -; it is not shown")
+    return companions
 
 
-def _attachments(files: list[str], found: PublicParts) -> None:
+def _attachments(files: list[str], parts: PublicParts) -> None:
     for path in files:
         name = path.removeprefix(_ATTACHMENTS + "/")
         if name == path:
             continue
         if _fits(name):
-            found.attachments[name] = path
+            parts.attachments[name] = path
         else:
-            found.notes.append(f"{path[:200]}: its name has more than letters, digits and _ . + -; it is not offered")
+            parts.notes.append(f"{path[:200]}: its name has more than letters, digits and _ . + -; it is not offered")
 
 
-def _samples(files: list[str], found: PublicParts) -> None:
+def _samples(files: list[str], parts: PublicParts) -> None:
     for path in files:
         if not path.startswith(_SAMPLES + "/"):
             continue
         place = PurePosixPath(path.removeprefix("data/"))
-        known = next((one for one in (*SHOWN, *_ALIASES) if place.name.endswith("." + one)), None)
-        if known is None or place.name == "." + known:
+        suffix = next((candidate for candidate in (*SUFFIXES, *_ALIASES) if place.name.endswith("." + candidate)), None)
+        if suffix is None or place.name == "." + suffix:
             continue
-        name = place.with_name(place.name.removesuffix("." + known)).as_posix()
+        name = place.with_name(place.name.removesuffix("." + suffix)).as_posix()
         if _fits(name):
-            found.samples.setdefault(name, {}).setdefault(_ALIASES.get(known, known), path)
+            parts.samples.setdefault(name, {}).setdefault(_ALIASES.get(suffix, suffix), path)
 
 
 def _fits(name: str) -> bool:

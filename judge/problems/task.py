@@ -93,62 +93,66 @@ def read_task(
 
     `fields` are those of the manifest that have been read, `manager` reads the program of the folder of that name.
     """
-    there = tree.below(MANAGER)
+    has_manager = tree.below(MANAGER)
     if JUDGE_YAML not in tree.files:
-        if there:
+        if has_manager:
             msg = f"is a manager, but there is no {JUDGE_YAML} that says what it does"
-            raise PackageError(f"{tree.where(there[0])}: {msg}")
+            raise PackageError(f"{tree.where(has_manager[0])}: {msg}")
         return None
     where = tree.where(JUDGE_YAML)
     if fields.get("format") in LEGACY:
         raise PackageError(f"{where}: belongs to packages of format 2025-09; this one says {fields['format']}")
-    said = metadata.parse(JudgeYaml, tree.read(JUDGE_YAML, metadata.YAML_BYTES), where)
-    _check_types(said, fields["type"], where, validated=bool(fields["validators"]))
-    _check_entry(said, fields["include"], table, where)
-    talks = said.kind == "communication"
-    if there and not talks:
-        msg = f"is a manager, but {JUDGE_YAML} says kind: {said.kind}; say communication, or remove it"
-        raise PackageError(f"{tree.where(there[0])}: {msg}")
+    task = metadata.parse(JudgeYaml, tree.read(JUDGE_YAML, metadata.YAML_BYTES), where)
+    _check_types(task, fields["type"], where, validated=bool(fields["validators"]))
+    _check_entry(task, fields["include"], table, where)
+    talks = task.kind == "communication"
+    if has_manager and not talks:
+        msg = f"is a manager, but {JUDGE_YAML} says kind: {task.kind}; say communication, or remove it"
+        raise PackageError(f"{tree.where(has_manager[0])}: {msg}")
     program = manager() if talks else None
     if talks and program is None:
         raise PackageError(f"{where}: kind: communication needs a manager; expected a program in the folder {MANAGER}/")
     return IoiTask(
-        kind=said.kind,
-        input_file=said.input_file,
-        output_file=said.output_file,
-        source=said.source,
-        entry=said.entry,
-        processes={"batch": 1, "two-steps": 2}.get(said.kind, said.processes or 1),
-        io=said.io or "fifo",
-        writes_first=said.writes_first,
-        define=said.define,
-        before=said.before,
-        show_source=said.show_source,
+        kind=task.kind,
+        input_file=task.input_file,
+        output_file=task.output_file,
+        source=task.source,
+        entry=task.entry,
+        processes={"batch": 1, "two-steps": 2}.get(task.kind, task.processes or 1),
+        io=task.io or "fifo",
+        writes_first=task.writes_first,
+        define=task.define,
+        before=task.before,
+        show_source=task.show_source,
         manager=program,
-        subtasks=_subtasks(said, [test.name for test in fields["tests"]], where),
+        subtasks=_subtasks(task, [test.name for test in fields["tests"]], where),
     )
 
 
-def _check_types(said: JudgeYaml, types: Collection[ProblemType], where: str, *, validated: bool) -> None:
+def _check_types(task: JudgeYaml, types: Collection[ProblemType], where: str, *, validated: bool) -> None:
     """PackageError when a task's type contradicts problem.yaml."""
-    other = [one for one in types if one.traits.needs_validator or not one.traits.has_program]
-    if other and (said.kind != "batch" or said.input_file or said.output_file):
-        key = "kind" if said.kind != "batch" else ("input_file" if said.input_file else "output_file")
-        raise PackageError(f"{where}: {key}: a problem of type {other[0]} cannot have it")
-    if said.kind == "communication" and validated:
+    unsuitable = [
+        problem_type
+        for problem_type in types
+        if problem_type.traits.needs_validator or not problem_type.traits.has_program
+    ]
+    if unsuitable and (task.kind != "batch" or task.input_file or task.output_file):
+        key = "kind" if task.kind != "batch" else ("input_file" if task.input_file else "output_file")
+        raise PackageError(f"{where}: {key}: a problem of type {unsuitable[0]} cannot have it")
+    if task.kind == "communication" and validated:
         raise PackageError(f"{where}: kind: a communication task's manager decides; remove the output validator")
-    if said.show_source and not validated:
+    if task.show_source and not validated:
         msg = "show_source: is for an output validator; add one in output_validator/, or leave it out"
         raise PackageError(f"{where}: {msg}")
-    if said.subtasks and not together(types).has_score:
+    if task.subtasks and not together(types).has_score:
         raise PackageError(f"{where}: subtasks: are for scoring problems; say type: scoring in problem.yaml")
 
 
 def _check_entry(
-    said: JudgeYaml, include: Mapping[str, Collection[str]], table: Mapping[str, Language], where: str
+    task: JudgeYaml, include: Mapping[str, Collection[str]], table: Mapping[str, Language], where: str
 ) -> None:
-    if said.entry and not any(entry_of(said.entry, files, table.get(language)) for language, files in include.items()):
-        msg = f"entry: no language's folder in include/ has a file '{said.entry}' with a suffix of that language"
+    if task.entry and not any(entry_of(task.entry, files, table.get(language)) for language, files in include.items()):
+        msg = f"entry: no language's folder in include/ has a file '{task.entry}' with a suffix of that language"
         raise PackageError(f"{where}: {msg}")
 
 
@@ -158,27 +162,29 @@ def entry_of(stem: str, files: Collection[str], language: Language | None) -> st
     return next((name for name in sorted(files) if name in {stem + suffix for suffix in suffixes}), None)
 
 
-def _subtasks(said: JudgeYaml, tests: Sequence[str], where: str) -> list[Subtask]:
-    found: list[Subtask] = []
+def _subtasks(task: JudgeYaml, tests: Sequence[str], where: str) -> list[Subtask]:
+    subtasks: list[Subtask] = []
     members = patterns = 0
-    known = frozenset(tests)
-    for number, one in enumerate(said.subtasks):
-        chosen: dict[str, None] = {}
-        for pattern in one.tests:
+    known_tests = frozenset(tests)
+    for number, subtask in enumerate(task.subtasks):
+        selected: dict[str, None] = {}
+        for pattern in subtask.tests:
             wild = any(mark in pattern for mark in "*?[")
             patterns += wild
             if patterns > PATTERNS:
                 raise PackageError(f"{where}: subtasks: have more than {PATTERNS} names with * or ?; join some")
-            matching = fnmatch.filter(tests, pattern) if wild else [pattern] * (pattern in known)
+            matching = fnmatch.filter(tests, pattern) if wild else [pattern] * (pattern in known_tests)
             if not matching:
                 raise PackageError(f"{where}: subtasks.{number}.tests: no test is called '{pattern[:80]}'")
-            chosen.update(dict.fromkeys(matching))
-        members += len(chosen)
+            selected.update(dict.fromkeys(matching))
+        members += len(selected)
         if members > MEMBERS:
             raise PackageError(f"{where}: subtasks: have more than {MEMBERS} tests together; join some")
-        name = one.name or f"subtask {number + 1}"
-        if any(name == other.name for other in found):
+        name = subtask.name or f"subtask {number + 1}"
+        if any(name == previous.name for previous in subtasks):
             raise PackageError(f"{where}: subtasks.{number}.name: '{name}' is the name of two subtasks; rename one")
-        order = [test for test in tests if test in chosen]
-        found.append(Subtask(name=name, points=one.points, rule=one.rule, threshold=one.threshold, tests=order))
-    return found
+        order = [test for test in tests if test in selected]
+        subtasks.append(
+            Subtask(name=name, points=subtask.points, rule=subtask.rule, threshold=subtask.threshold, tests=order)
+        )
+    return subtasks

@@ -105,9 +105,9 @@ class _TestDataReader:
         self._rules = rules
         self._yaml = rules.yaml
         self._findings = findings
-        self._found = TestData()
+        self._data = TestData()
         self._said_out = False
-        self._own = tuple(metadata.split(self._yaml.validator_flags, rules.dialect))
+        self._default_flags = tuple(metadata.split(self._yaml.validator_flags, rules.dialect))
         # DOMjudge's groups are the folders with settings; the others between them and the root are needed, too.
         self._above = {"data", SECRET_FOLDER}
         for path in group_files(tree):
@@ -120,10 +120,10 @@ class _TestDataReader:
             return False
         for path in group_files(self._tree):
             try:
-                found = metadata.read(self._tree.read(path, metadata.YAML_BYTES), self._tree.where(path))
+                document = metadata.read(self._tree.read(path, metadata.YAML_BYTES), self._tree.where(path))
             except PackageError:
                 continue
-            if settings.graded(found.value):
+            if settings.graded(document.value):
                 return True
         return False
 
@@ -132,29 +132,29 @@ class _TestDataReader:
         top = self._enter("data", _Inherited())
         for folder, sample in ((SAMPLE_FOLDER, True), (SECRET_FOLDER, False)):
             for test in self._folder(folder, self._tree.below(folder), top, sample=sample):
-                self._found.tests.append(test)
-                if len(self._found.tests) > MAX_TESTS:
+                self._data.tests.append(test)
+                if len(self._data.tests) > MAX_TESTS:
                     raise PackageError(f"{self._tree.where('data')}: has more than {MAX_TESTS} tests; join some")
-        if not any(not test.sample for test in self._found.tests) and not self._found.statics:
+        if not any(not test.sample for test in self._data.tests) and not self._data.statics:
             where = self._tree.where(SECRET_FOLDER)
-            alone = self._rules.dialect == DOMJUDGE and self._found.tests and not self._yaml.scoring
-            say = self._findings.warning if alone else self._findings.error
-            only = ", so the samples alone are judged" if alone else ""
-            say(f"{where}: has no tests{only}; expected pairs of files NAME.in and NAME.ans{self._hint()}")
-        if self._legacy and not self._yaml.scoring and not groups.decisive(self._found.graders):
-            self._found.graders = []
+            only_warn = self._rules.dialect == DOMJUDGE and self._data.tests and not self._yaml.scoring
+            report = self._findings.warning if only_warn else self._findings.error
+            only = ", so the samples alone are judged" if only_warn else ""
+            report(f"{where}: has no tests{only}; expected pairs of files NAME.in and NAME.ans{self._hint()}")
+        if self._legacy and not self._yaml.scoring and not groups.decisive(self._data.graders):
+            self._data.graders = []
         elif not self._legacy and self._yaml.scoring:
             with self._findings.caught():
                 if self._yaml.format.name == DRAFT:
-                    self._found.groups = groups.shared(self._found.groups, self._where)
-                found = self._found
-                groups.check(found.groups, found.tests, found.statics, self._where, self._findings.warning)
-        return self._found
+                    self._data.groups = groups.shared(self._data.groups, self._where)
+                data = self._data
+                groups.check(data.groups, data.tests, data.statics, self._where, self._findings.warning)
+        return self._data
 
     def _hint(self) -> str:
         """The probable source of the tests of a package that has none."""
-        made = _GENERATORS.search("\n".join(path for path in sorted(self._tree.files)))
-        return f"; run its generators first ({clean(made[0], 60)}), which is not done here" if made else ""
+        match = _GENERATORS.search("\n".join(path for path in sorted(self._tree.files)))
+        return f"; run its generators first ({clean(match[0], 60)}), which is not done here" if match else ""
 
     def _where(self, group: str) -> str:
         """A group's settings file, for people."""
@@ -177,83 +177,83 @@ class _TestDataReader:
 
     def _group_file(self, folder: str) -> str | None:
         """The file that configures a folder: by the version's own name, else by another's."""
-        own, other = (f"{folder}/{name}" for name in self._yaml.format.groups)
-        if own in self._tree.files:
-            if other in self._tree.files:
+        expected, alternative = (f"{folder}/{name}" for name in self._yaml.format.groups)
+        if expected in self._tree.files:
+            if alternative in self._tree.files:
                 self._findings.warning(
-                    f"{self._tree.where(other)}: is left alone, as {own.rpartition('/')[2]} is beside it"
+                    f"{self._tree.where(alternative)}: is left alone, as {expected.rpartition('/')[2]} is beside it"
                 )
-            return own
-        if other not in self._tree.files:
+            return expected
+        if alternative not in self._tree.files:
             return None
         if self._yaml.format.name != DRAFT and self._rules.dialect != DOMJUDGE:
             name = self._yaml.format.groups[0]
             version = self._yaml.format.name
-            where = self._tree.where(other)
+            where = self._tree.where(alternative)
             self._findings.warning(f"{where}: is called {name} in format {version}; it is read all the same")
-        return other
+        return alternative
 
     def _enter(self, folder: str, above: _Inherited) -> _Inherited:
         """Apply a folder's own settings file to what it inherits, and note the folder's group."""
         path = self._group_file(folder)
-        given = None if path is None else self._raw(path)
+        source = None if path is None else self._raw(path)
         if self._legacy:
-            return self._enter_legacy(folder, above, given, path or "")
-        found = metadata.SettingsSource(settings.TestSettings(), "", {})
-        if given is not None:
-            found = self._current(*given)
-            self._check_settings(folder, found)
-        self._note_group(folder, found)
-        return self._changed(above, found.settings, path or "")
+            return self._enter_legacy(folder, above, source, path or "")
+        settings_source = metadata.SettingsSource(settings.TestSettings(), "", {})
+        if source is not None:
+            settings_source = self._current(*source)
+            self._check_settings(folder, settings_source)
+        self._note_group(folder, settings_source)
+        return self._changed(above, settings_source.settings, path or "")
 
     def _current(self, document: Any, where: str) -> metadata.SettingsSource[settings.TestSettings]:
         """A settings file in the words of 2025-09."""
         value = document.value
         with self._findings.caught():
-            value, said = settings.current(document.value, where)
-            for sentence in said if self._yaml.format.name != DRAFT else ():
+            value, sentences = settings.current(document.value, where)
+            for sentence in sentences if self._yaml.format.name != DRAFT else ():
                 self._findings.warning(f"{where}: {sentence}")
         return metadata.load(settings.TestSettings, replace(document, value=value), self._findings)
 
-    def _enter_legacy(self, folder: str, above: _Inherited, given: tuple[Any, str] | None, path: str) -> _Inherited:
-        found = above
+    def _enter_legacy(self, folder: str, above: _Inherited, source: tuple[Any, str] | None, path: str) -> _Inherited:
+        inherited = above
         own_score = False
-        if given is not None:
-            document, where = given
-            own = metadata.load(settings.LegacyTestSettings, _older(document), self._findings)
-            keys = {key: getattr(own.settings, key) for key in own.settings.model_fields_set}
+        if source is not None:
+            document, where = source
+            older = metadata.load(settings.LegacyTestSettings, _older(document), self._findings)
+            keys = {key: getattr(older.settings, key) for key in older.settings.model_fields_set}
             own_score = keys.get("accept_score") is not None
             wrong = sorted(keys.keys() & {"accept_score", "reject_score", "range"})
             if wrong and not self._yaml.scoring:
-                self._findings.error(f"{own.at(wrong[0])}: {wrong[0]}: is for scoring problems; say type: scoring")
+                self._findings.error(f"{older.at(wrong[0])}: {wrong[0]}: is for scoring problems; say type: scoring")
             # DOMjudge's groups stand for themselves.
-            kept = {} if self._rules.dialect == DOMJUDGE else above.legacy
-            found = replace(above, legacy={**kept, **keys})
+            previous_keys = {} if self._rules.dialect == DOMJUDGE else above.legacy
+            inherited = replace(above, legacy={**previous_keys, **keys})
             if "output_validator_flags" in keys:
-                flags = self._output_flags(keys["output_validator_flags"], own.at("output_validator_flags"))
-                found = replace(found, flags=tuple(flags), place=path)
+                flags = self._output_flags(keys["output_validator_flags"], older.at("output_validator_flags"))
+                inherited = replace(inherited, flags=tuple(flags), place=path)
             if "input_validator_flags" in keys:
-                found = replace(found, inputs=self._input_flags(keys["input_validator_flags"]))
-        if given is not None or self._rules.dialect != DOMJUDGE or folder in self._above:
+                inherited = replace(inherited, inputs=self._input_flags(keys["input_validator_flags"]))
+        if source is not None or self._rules.dialect != DOMJUDGE or folder in self._above:
             # A fault that is inherited has been complained of above.
-            unknown = self._findings.warning if given is not None else _nothing
+            unknown = self._findings.warning if source is not None else _ignore_warning
             where = self._tree.where(path or "data/testdata.yaml")
             name = folder.removeprefix("data").strip("/")
-            group = groups.grader(name, found.legacy, self._yaml.grading, where, unknown)
-            self._found.graders.append(group.model_copy(update={"own_score": own_score}))
-        return found
+            group = groups.grader(name, inherited.legacy, self._yaml.grading, where, unknown)
+            self._data.graders.append(group.model_copy(update={"own_score": own_score}))
+        return inherited
 
-    def _output_flags(self, given: Any, where: str) -> list[str]:
+    def _output_flags(self, value: Any, where: str) -> list[str]:
         """Flags of all output validators; those for one by its name go to all of them, as there is one, mostly."""
-        flags = settings.by_validator(given, self._rules.dialect)
+        flags = settings.by_validator(value, self._rules.dialect)
         if isinstance(flags, list):
             return flags
         self._findings.warning(f"{where}: output_validator_flags: names a validator; its flags go to all of them")
         return next(iter(flags.values()), [])
 
-    def _input_flags(self, given: Any) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
+    def _input_flags(self, value: Any) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
         """Flags of all input validators, or of each by its name."""
-        by_name = settings.by_validator(given, self._rules.dialect)
+        by_name = settings.by_validator(value, self._rules.dialect)
         if isinstance(by_name, list):
             return tuple(by_name)
         return {self._rules.names.get(name, name): tuple(flags) for name, flags in by_name.items()}
@@ -263,7 +263,7 @@ class _TestDataReader:
         if not paths:
             return
         prefix = folder + "/"
-        here: dict[str, set[str]] = {}
+        suffixes_by_base: dict[str, set[str]] = {}
         folders: dict[str, list[str]] = {}
         for path in paths:
             first, slash, _ = path.removeprefix(prefix).partition("/")
@@ -274,14 +274,16 @@ class _TestDataReader:
                 if suffix == "out" and not self._answers(path.removesuffix(".out")):
                     continue
                 if self._fits(path, first):
-                    here.setdefault(base, set()).add(suffix)
-        files = {} if self._yaml.legacy else self._files(here, folders)
+                    suffixes_by_base.setdefault(base, set()).add(suffix)
+        files = {} if self._yaml.legacy else self._files(suffixes_by_base, folders)
         inherited = self._enter(folder, above)
-        self._check_shape(folder, here, folders)
-        for name in sorted(here.keys() | folders.keys()):
-            if name in here:
+        self._check_shape(folder, suffixes_by_base, folders)
+        for name in sorted(suffixes_by_base.keys() | folders.keys()):
+            if name in suffixes_by_base:
                 with self._findings.caught():
-                    yield from self._test(prefix + name, here[name], files.get(name, []), inherited, sample=sample)
+                    yield from self._test(
+                        prefix + name, suffixes_by_base[name], files.get(name, []), inherited, sample=sample
+                    )
             if name in folders:
                 yield from self._folder(prefix + name, folders[name], inherited, sample=sample)
 
@@ -297,33 +299,33 @@ class _TestDataReader:
         if _FILE_NAME.fullmatch(name):
             return True
         sentence = f"{self._tree.where(path)}: a test's name should be of letters, digits and _ . -"
-        taken = self._yaml.legacy and name.isprintable()
-        self._findings.warning(sentence if taken else f"{sentence}; it is left out")
-        return taken
+        is_accepted = self._yaml.legacy and name.isprintable()
+        self._findings.warning(sentence if is_accepted else f"{sentence}; it is left out")
+        return is_accepted
 
-    def _files(self, here: dict[str, set[str]], folders: dict[str, list[str]]) -> dict[str, list[str]]:
+    def _files(self, tests: dict[str, set[str]], folders: dict[str, list[str]]) -> dict[str, list[str]]:
         """The files of NAME.files/ by the test's name; they are no folders of tests."""
-        found = {}
+        file_folders = {}
         for name in [name for name in folders if name.endswith(FILES)]:
-            found[name.removesuffix(FILES)] = folders.pop(name)
-        for name, paths in found.items():
-            if name not in here:
+            file_folders[name.removesuffix(FILES)] = folders.pop(name)
+        for name, paths in file_folders.items():
+            if name not in tests:
                 self._findings.warning(
                     f"{self._tree.where(paths[0])}: belongs to test {name}, which has neither input nor answer"
                 )
-        return found
+        return file_folders
 
-    def _check_shape(self, folder: str, here: Mapping[str, object], folders: Mapping[str, object]) -> None:
+    def _check_shape(self, folder: str, tests: Mapping[str, object], folders: Mapping[str, object]) -> None:
         if self._legacy:
             return
         # The grouping of tests decides nothing where nothing is scored.
-        say = self._findings.error if self._yaml.scoring else self._findings.warning
-        both = sorted(here.keys() & folders.keys())
-        if both:
-            say(f"{self._tree.where(f'{folder}/{both[0]}')}: is both a test and a folder; rename one")
-        if folder == SECRET_FOLDER and here and folders:
+        report = self._findings.error if self._yaml.scoring else self._findings.warning
+        ambiguous = sorted(tests.keys() & folders.keys())
+        if ambiguous:
+            report(f"{self._tree.where(f'{folder}/{ambiguous[0]}')}: is both a test and a folder; rename one")
+        if folder == SECRET_FOLDER and tests and folders:
             name = self._yaml.format.name
-            say(f"{self._tree.where(folder)}: has both tests and groups of tests; format {name} allows one of them")
+            report(f"{self._tree.where(folder)}: has both tests and groups of tests; format {name} allows one of them")
 
     def _test(
         self, base: str, suffixes: set[str], files: Sequence[str], inherited: _Inherited, *, sample: bool
@@ -331,19 +333,21 @@ class _TestDataReader:
         """One pair of files, with all that goes with them; nothing where it is left out."""
         if not self._complete(base, suffixes, files):
             return
-        given = None if self._yaml.legacy or base + ".yaml" not in self._tree.files else self._raw(base + ".yaml")
-        if given is not None:
-            found = self._current(*given)
-            for key in sorted(found.settings.model_fields_set & set(settings.SCORING_KEYS)):
-                self._findings.error(f"{found.at(key)}: {key}: belongs to a group's test_group.yaml, not to a test")
-            inherited = self._changed(inherited, found.settings, base + ".yaml")
-        flags = (*self._own, *inherited.flags)
-        self._found.flags.setdefault(flags, inherited.place)
+        source = None if self._yaml.legacy or base + ".yaml" not in self._tree.files else self._raw(base + ".yaml")
+        if source is not None:
+            settings_source = self._current(*source)
+            for key in sorted(settings_source.settings.model_fields_set & set(settings.SCORING_KEYS)):
+                self._findings.error(
+                    f"{settings_source.at(key)}: {key}: belongs to a group's test_group.yaml, not to a test"
+                )
+            inherited = self._changed(inherited, settings_source.settings, base + ".yaml")
+        flags = (*self._default_flags, *inherited.flags)
+        self._data.flags.setdefault(flags, inherited.place)
         blob = self._rules.blob
         yield ProblemTest(
             name=base.removeprefix("data/"),
             input=blob(base + ".in") if "in" in suffixes else blob(""),
-            answer=blob(next((f"{base}.{one}" for one in ("ans", "out") if one in suffixes), "")),
+            answer=blob(next((f"{base}.{suffix}" for suffix in ("ans", "out") if suffix in suffixes), "")),
             sample=sample,
             flags=list(flags),
             args=list(inherited.args),
@@ -385,84 +389,89 @@ class _TestDataReader:
 
     def _inner(self, folder: str, paths: Sequence[str]) -> dict[str, str]:
         """The files that lie in a run's working directory, by their names in it. PackageError for an unusable name."""
-        found = {}
+        files = {}
         for path in paths:
             name = path.removeprefix(folder + "/")
             if not _INNER_NAME.fullmatch(name) or len(name) > 255:
                 raise PackageError(
                     f"{self._tree.where(path)}: the name must be of letters, digits and _ . + -; rename it"
                 )
-            found[name] = self._rules.blob(path)
-        return found
+            files[name] = self._rules.blob(path)
+        return files
 
-    def _changed(self, above: _Inherited, own: settings.TestSettings, place: str) -> _Inherited:
-        found = above
-        if own.output_validator_args is not None:
-            found = replace(found, flags=tuple(metadata.split(own.output_validator_args)), place=place)
-        if own.args is not None:
-            found = replace(found, args=tuple(metadata.split(own.args)))
-        if own.input_validator_args is not None:
-            found = replace(found, inputs=self._input_flags(own.input_validator_args))
-        return found
+    def _changed(self, above: _Inherited, changes: settings.TestSettings, place: str) -> _Inherited:
+        inherited = above
+        if changes.output_validator_args is not None:
+            inherited = replace(inherited, flags=tuple(metadata.split(changes.output_validator_args)), place=place)
+        if changes.args is not None:
+            inherited = replace(inherited, args=tuple(metadata.split(changes.args)))
+        if changes.input_validator_args is not None:
+            inherited = replace(inherited, inputs=self._input_flags(changes.input_validator_args))
+        return inherited
 
     # --- groups ----------------------------------------------------------------------------------------------------
 
-    def _check_settings(self, folder: str, found: metadata.SettingsSource[settings.TestSettings]) -> None:
-        own = found.settings
-        keys = sorted(key for key in settings.SCORING_KEYS if getattr(own, key) is not None)
+    def _check_settings(self, folder: str, settings_source: metadata.SettingsSource[settings.TestSettings]) -> None:
+        group_settings = settings_source.settings
+        keys = sorted(key for key in settings.SCORING_KEYS if getattr(group_settings, key) is not None)
         if keys and not self._yaml.scoring:
             self._findings.error(
-                f"{found.at(keys[0])}: {keys[0]}: is for scoring problems; say type: scoring in problem.yaml"
+                f"{settings_source.at(keys[0])}: {keys[0]}: is for scoring problems; say type: scoring in problem.yaml"
             )
         elif keys and folder == SAMPLE_FOLDER:
-            self._findings.error(f"{found.at(keys[0])}: {keys[0]}: samples give no score; remove it")
+            self._findings.error(f"{settings_source.at(keys[0])}: {keys[0]}: samples give no score; remove it")
         elif keys and folder == "data":
-            self._findings.warning(f"{found.at(keys[0])}: {keys[0]}: data/ is no group; it is left alone")
+            self._findings.warning(f"{settings_source.at(keys[0])}: {keys[0]}: data/ is no group; it is left alone")
         elif keys and folder.count("/") > 2:
             name = self._yaml.format.name
             self._findings.error(
-                f"{found.at(keys[0])}: is a group inside a group; format {name} has one level of groups here"
+                f"{settings_source.at(keys[0])}: is a group inside a group; format {name} has one level of groups here"
             )
         elif folder.count("/") > 2:
             self._findings.warning(
-                f"{found.where}: is a group inside a group; what it says of tests is read, but it gives no score"
+                f"{settings_source.where}: is a group inside a group; what it says of tests is read, "
+                "but it gives no score"
             )
 
-    def _note_group(self, folder: str, found: metadata.SettingsSource[settings.TestSettings]) -> None:
-        own = found.settings
-        if own.static_validation_score is not None and folder != "data":
-            score = None if own.static_validation_score == "pass-fail" else float(own.static_validation_score)
-            args = metadata.split(own.static_validator_args or [])
-            self._found.statics.append(StaticTest(group=folder.removeprefix("data/"), score=score, args=args))
+    def _note_group(self, folder: str, settings_source: metadata.SettingsSource[settings.TestSettings]) -> None:
+        group_settings = settings_source.settings
+        if group_settings.static_validation_score is not None and folder != "data":
+            score = (
+                None
+                if group_settings.static_validation_score == "pass-fail"
+                else float(group_settings.static_validation_score)
+            )
+            args = metadata.split(group_settings.static_validator_args or [])
+            self._data.statics.append(StaticTest(group=folder.removeprefix("data/"), score=score, args=args))
             if score is not None and (not self._yaml.scoring or folder == SAMPLE_FOLDER):
-                place = found.at("static_validation_score")
+                place = settings_source.at("static_validation_score")
                 self._findings.error(f"{place}: static_validation_score: no score is given here; say pass-fail")
-        elif own.static_validator_args is not None and own.static_validation_score is None:
-            place = found.at("static_validator_args")
+        elif group_settings.static_validator_args is not None and group_settings.static_validation_score is None:
+            place = settings_source.at("static_validator_args")
             self._findings.warning(
                 f"{place}: static_validator_args: nothing is validated without static_validation_score"
             )
         if not self._yaml.scoring or not folder.startswith(SECRET_FOLDER) or folder.count("/") > 2:
             return
         secret = folder == SECRET_FOLDER
-        most = own.max_score if own.max_score is not None else (100 if secret else "unbounded")
-        self._found.groups.append(
+        most = group_settings.max_score if group_settings.max_score is not None else (100 if secret else "unbounded")
+        self._data.groups.append(
             TestGroup(
                 name=folder.removeprefix("data/"),
                 max_score=None if most == "unbounded" else float(most),
-                aggregation=own.score_aggregation or ("sum" if secret else "pass-fail"),
-                require_pass=own.require_pass or [],
+                aggregation=group_settings.score_aggregation or ("sum" if secret else "pass-fail"),
+                require_pass=group_settings.require_pass or [],
             )
         )
 
 
-def _nothing(_: str) -> None:
+def _ignore_warning(_: str) -> None:
     """Say nothing."""
 
 
 def _older(document: Any) -> Any:
     """testdata.yaml of a draft that 2025-09's words have got into."""
     names = {"output_validator_args": "output_validator_flags", "input_validator_args": "input_validator_flags"}
-    value = yamltext.Fields({names.get(key, key): one for key, one in document.value.items()})
-    value.written = {names.get(key, key): one for key, one in document.value.written.items()}
+    value = yamltext.Fields({names.get(key, key): item for key, item in document.value.items()})
+    value.written = {names.get(key, key): item for key, item in document.value.written.items()}
     return replace(document, value=value)

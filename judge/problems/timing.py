@@ -41,8 +41,8 @@ class Margins:
         Rounded up, as problemtools and BAPCtools do; in decimals, so that 0.3 s of 0.1 s are three of them.
         """
         resolution = Decimal(repr(self.resolution))
-        wanted = Decimal(repr(slowest)) * Decimal(repr(self.to_limit))
-        steps = (wanted / resolution).to_integral_value(ROUND_CEILING)
+        exact_limit = Decimal(repr(slowest)) * Decimal(repr(self.to_limit))
+        steps = (exact_limit / resolution).to_integral_value(ROUND_CEILING)
         return float(max(steps, Decimal(1)) * resolution)
 
     def slow(self, limit: float) -> float:
@@ -53,26 +53,26 @@ class Margins:
 def margins(yaml: ProblemYaml) -> Margins:
     """The margins of a package, by the keys of its format or by those of another that it gives nevertheless."""
     limits = yaml.limits
-    ours = {"time_multiplier", "time_safety_margin"} & limits.model_fields_set
-    if ours or (yaml.legacy and "time_multipliers" not in limits.model_fields_set):
+    own_keys = {"time_multiplier", "time_safety_margin"} & limits.model_fields_set
+    if own_keys or (yaml.legacy and "time_multipliers" not in limits.model_fields_set):
         return Margins(
             limits.time_multiplier,
             limits.time_safety_margin,
             limits.time_resolution,
-            _said(limits, "time_multiplier"),
-            _said(limits, "time_safety_margin"),
+            _setting_text(limits, "time_multiplier"),
+            _setting_text(limits, "time_safety_margin"),
         )
-    given = limits.time_multipliers
+    multipliers = limits.time_multipliers
     return Margins(
-        given.ac_to_time_limit,
-        given.time_limit_to_tle,
+        multipliers.ac_to_time_limit,
+        multipliers.time_limit_to_tle,
         limits.time_resolution,
-        _said(given, "ac_to_time_limit", "time_multipliers."),
-        _said(given, "time_limit_to_tle", "time_multipliers."),
+        _setting_text(multipliers, "ac_to_time_limit", "time_multipliers."),
+        _setting_text(multipliers, "time_limit_to_tle", "time_multipliers."),
     )
 
 
-def _said(section: Section, key: str, prefix: str = "") -> str:
+def _setting_text(section: Section, key: str, prefix: str = "") -> str:
     return prefix + key if key in section.model_fields_set else DEFAULT
 
 

@@ -50,11 +50,11 @@ class Tree(ABC):
         # Links that are not followed, with the reason: what they lead to is no part of the package.
         self.links: dict[str, str] = {}
         # Files that are links to others of the package.
-        self.followed: set[str] = set()
+        self.linked_paths: set[str] = set()
         # Files and folders that are left out by their names, and that somebody may have meant; a few of them.
         self.left_out: dict[str, None] = {}
         # Things that must live as long as the tree, such as archives in it.
-        self.held = contextlib.ExitStack()
+        self.resources = contextlib.ExitStack()
         self._total = 0
         self._entries_seen = 0
 
@@ -68,7 +68,7 @@ class Tree(ABC):
 
     def close(self) -> None:
         """Let go of what was opened."""
-        self.held.close()
+        self.resources.close()
 
     def read(self, path: str, limit: int) -> bytes:
         """A whole file, which may have at most `limit` bytes."""
@@ -78,8 +78,8 @@ class Tree(ABC):
 
     def where(self, path: str) -> str:
         """The file's name for people: printable, and not longer than a line."""
-        shown = one_line(path)
-        return f"{self.label}/{shown if len(shown) <= 200 else shown[:200] + '…'}"
+        text = one_line(path)
+        return f"{self.label}/{text if len(text) <= 200 else text[:200] + '…'}"
 
     def below(self, folder: str) -> list[str]:
         """All files below a folder, in name order."""
@@ -95,7 +95,7 @@ class Tree(ABC):
         """Make a folder the root; what lies beside it is no part of the package any more."""
         self.files = within(self.files, top)
         self.links = within(self.links, top)
-        self.followed = set(within(dict.fromkeys(self.followed, True), top))
+        self.linked_paths = set(within(dict.fromkeys(self.linked_paths, True), top))
         self.left_out = within(self.left_out, top)
         self.label = f"{self.label}/{top}"
         self._enter(top)
@@ -143,7 +143,7 @@ class Folder(Tree):
         super().__init__(root.name or str(root))
         self._root = Path(os.path.realpath(root))
         self._linked: dict[str, Path] = {}
-        self._followed = 0
+        self._link_count = 0
         self._walk(self._root, "")
 
     def _walk(self, root: Path, prefix: str) -> None:
@@ -172,19 +172,19 @@ class Folder(Tree):
                 self.links[path] = "links to something outside the package; copy the file in"
                 return
             loop = full.parent.is_relative_to(target)
-            if target.is_dir() and not loop and not inside and self._followed < _FOLDER_LINKS:
-                self._followed += 1
+            if target.is_dir() and not loop and not inside and self._link_count < _FOLDER_LINKS:
+                self._link_count += 1
                 self._walk(target, path + "/")
                 return
             if not target.is_file():
                 self.links[path] = "links to what is not a file of the package; copy it in"
                 return
             self._linked[path] = target
-            self.followed.add(path)
+            self.linked_paths.add(path)
             status = target.stat()
         elif full != self._root / path:
             self._linked[path] = full
-            self.followed.add(path)
+            self.linked_paths.add(path)
         if stat.S_ISREG(status.st_mode):
             self._take(path, status.st_size)
         elif not stat.S_ISDIR(status.st_mode):
@@ -206,15 +206,15 @@ class Folder(Tree):
         try:
             handle = os.open(self.local(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with open(handle, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor, not a path
-                left = self.files[path]
-                while chunk := file.read(min(CHUNK, left + 1)):
-                    left -= len(chunk)
-                    if left < 0:
+                remaining = self.files[path]
+                while chunk := file.read(min(CHUNK, remaining + 1)):
+                    remaining -= len(chunk)
+                    if remaining < 0:
                         break
                     yield chunk
         except OSError as exc:
             raise PackageError(f"{self.where(path)}: cannot be read: {exc.strerror}") from None
-        if left:
+        if remaining:
             raise PackageError(f"{self.where(path)}: changed while it was read; try again")
 
 

@@ -78,9 +78,9 @@ def validate(output: bytes, answer: bytes, flags: Sequence[str] = ()) -> Validat
     rules = parse_flags(flags)
     if output == answer:
         return _ACCEPTED
-    found = _compare(output, answer, rules)
-    if found is not None:
-        return found
+    difference = _compare(output, answer, rules)
+    if difference is not None:
+        return difference
     if rules.space_change_sensitive and _skeleton(output) != _skeleton(answer):
         return _space_difference(output, answer)
     return _ACCEPTED
@@ -106,14 +106,14 @@ def _parse_flags(flags: tuple[str, ...], strict: bool) -> Flags:
             value = next(items, None)
             epsilon = None if value is None else number(value.encode("utf-8", "surrogateescape"))
             if epsilon is None or epsilon < 0:
-                given = "nothing" if value is None else f"'{value[:_EXCERPT]}'"
-                raise PackageError(f"flag {flag} needs a tolerance such as 1e-6 after it, found {given}")
+                value_text = "nothing" if value is None else f"'{value[:_EXCERPT]}'"
+                raise PackageError(f"flag {flag} needs a tolerance such as 1e-6 after it, found {value_text}")
             if strict and (flag in tolerances or (tolerances and "float_tolerance" in {flag, *tolerances})):
                 raise PackageError(f"flag {flag} contradicts a tolerance given before it; give each tolerance once")
             tolerances[flag] = epsilon
         else:
-            known = ", ".join((*_SWITCHES, *_TOLERANCES))
-            raise PackageError(f"the default validator has no flag '{flag[:_EXCERPT]}'; it has {known}")
+            flag_names = ", ".join((*_SWITCHES, *_TOLERANCES))
+            raise PackageError(f"the default validator has no flag '{flag[:_EXCERPT]}'; it has {flag_names}")
     return _flags(switches, tolerances)
 
 
@@ -136,26 +136,32 @@ def _compare(output: bytes, answer: bytes, rules: Flags) -> Validation | None:
 
     Both are walked in windows of whole tokens; equal stretches are compared as lists, at the speed of C.
     """
-    ours = _TokenWalk(output, rules)
-    theirs = _TokenWalk(answer, rules)
+    output_walk = _TokenWalk(output, rules)
+    answer_walk = _TokenWalk(answer, rules)
     while True:
-        left, right = ours.peek(), theirs.peek()
+        left, right = output_walk.peek(), answer_walk.peek()
         count = min(len(left), len(right))
         if count == 0:
             break
         if left[:count] != right[:count]:
             for index in range(count):
                 if left[index] != right[index] and not _close(left[index], right[index], rules):
-                    return _token_difference(ours, theirs, index, rules)
-        ours.advance(count)
-        theirs.advance(count)
+                    return _token_difference(output_walk, answer_walk, index, rules)
+        output_walk.advance(count)
+        answer_walk.advance(count)
     if left:
-        place, token = ours.locate(0)
+        place, token = output_walk.locate(0)
         message = f"{place}: unexpected '{excerpt(token)}' after the end of the expected output"
         return Validation(accepted=False, message=message, detail=message)
     if right:
-        _, token = theirs.locate(0)
-        have = f"ends after token {ours.index}" if ours.index else "is empty" if not output else "has no tokens"
+        _, token = answer_walk.locate(0)
+        have = (
+            f"ends after token {output_walk.index}"
+            if output_walk.index
+            else "is empty"
+            if not output
+            else "has no tokens"
+        )
         message = f"the output {have}, more is expected"
         return Validation(accepted=False, message=message, detail=f"{message}: next is '{excerpt(token)}'")
     return None
@@ -170,58 +176,58 @@ class _TokenWalk:
         self._fold = not rules.case_sensitive
         self._start = self._end = 0
         self._tokens: list[bytes] = []
-        self._used = 0
+        self._position = 0
 
     def peek(self) -> list[bytes]:
         """The tokens of this window that are not used up; empty only at the end of the data."""
-        while self._used == len(self._tokens) and self._end < len(self._data):
+        while self._position == len(self._tokens) and self._end < len(self._data):
             self._start = self._end
             cut = _SPACE.search(self._data, min(self._start + _WINDOW, len(self._data)))
             self._end = cut.end() if cut else len(self._data)
             window = self._data[self._start : self._end]
             self._tokens = (window.lower() if self._fold else window).split()
-            self._used = 0
-        return self._tokens[self._used :] if self._used else self._tokens
+            self._position = 0
+        return self._tokens[self._position :] if self._position else self._tokens
 
     def advance(self, count: int) -> None:
         """Use up the next `count` tokens of the window."""
-        self._used += count
+        self._position += count
         self.index += count
 
     def locate(self, ahead: int) -> tuple[str, bytes]:
         """The place of the token `ahead` of the next one ("line 2, token 7"), and the token as it was written."""
         words = _WORD.finditer(self._data, self._start, self._end)
-        match = next(itertools.islice(words, self._used + ahead, None))
+        match = next(itertools.islice(words, self._position + ahead, None))
         line = self._data.count(b"\n", 0, match.start()) + 1
         return f"line {line}, token {self.index + ahead + 1}", match.group()
 
 
-def _close(ours: bytes, theirs: bytes, rules: Flags) -> bool:
+def _close(actual_token: bytes, expected_token: bytes, rules: Flags) -> bool:
     """Says whether two different tokens are the same number within the tolerances."""
     if not rules.numbers:
         return False
-    expected = number(theirs)
-    given = number(ours) if expected is not None else None
-    if expected is None or given is None:
+    expected = number(expected_token)
+    actual = number(actual_token) if expected is not None else None
+    if expected is None or actual is None:
         return False
-    difference = abs(expected - given)
+    difference = abs(expected - actual)
     return (rules.absolute is not None and difference <= rules.absolute) or (
         rules.relative is not None and difference <= rules.relative * abs(expected)
     )
 
 
-def _token_difference(ours: _TokenWalk, theirs: _TokenWalk, ahead: int, rules: Flags) -> Validation:
+def _token_difference(output_walk: _TokenWalk, answer_walk: _TokenWalk, ahead: int, rules: Flags) -> Validation:
     """Say why two tokens are not the same."""
-    place, got = ours.locate(ahead)
-    _, want = theirs.locate(ahead)
+    place, token = output_walk.locate(ahead)
+    _, want = answer_walk.locate(ahead)
     expected = number(want) if rules.numbers else None
-    given = number(got) if rules.numbers else None
+    value = number(token) if rules.numbers else None
     if expected is None:
-        message = f"{place}: '{excerpt(got)}' is wrong"
-    elif given is None:
-        message = f"{place}: expected a number, found '{excerpt(got)}'"
+        message = f"{place}: '{excerpt(token)}' is wrong"
+    elif value is None:
+        message = f"{place}: expected a number, found '{excerpt(token)}'"
     else:
-        message = f"{place}: '{excerpt(got)}' is outside the tolerance"
+        message = f"{place}: '{excerpt(token)}' is outside the tolerance"
     return Validation(accepted=False, message=message, detail=f"{message}, expected '{excerpt(want)}'")
 
 
@@ -245,18 +251,18 @@ def _windows(data: bytes) -> Iterator[bytes]:
 
 def _space_difference(output: bytes, answer: bytes) -> Validation:
     """Name the first line whose blank space differs; both have the same tokens."""
-    ours, theirs = _skeleton(output), _skeleton(answer)
+    output_skeleton, answer_skeleton = _skeleton(output), _skeleton(answer)
     # The longest common prefix, by halving: comparing slices is fast, looking at bytes one by one is not.
-    low, high = 0, min(len(ours), len(theirs))
+    low, high = 0, min(len(output_skeleton), len(answer_skeleton))
     while low < high:
         middle = (low + high + 1) // 2
-        if ours[low:middle] == theirs[low:middle]:
+        if output_skeleton[low:middle] == answer_skeleton[low:middle]:
             low = middle
         else:
             high = middle - 1
-    message = f"line {ours.count(bytes([10]), 0, low) + 1}: the blank space differs"
-    got, want = (_blank(text[low : low + 1]) for text in (ours, theirs))
-    return Validation(accepted=False, message=message, detail=f"{message}: expected {want}, found {got}")
+    message = f"line {output_skeleton.count(bytes([10]), 0, low) + 1}: the blank space differs"
+    actual, want = (_blank(text[low : low + 1]) for text in (output_skeleton, answer_skeleton))
+    return Validation(accepted=False, message=message, detail=f"{message}: expected {want}, found {actual}")
 
 
 def _blank(byte: bytes) -> str:

@@ -30,7 +30,7 @@ from judge.model.messages import Completed, Result, Submission, Verdict
 from judge.model.problem import ProblemManifest
 from judge.problems import expectations
 from judge.problems.importers import FORMATS
-from judge.problems.importers.draft import ImporterWords, Made
+from judge.problems.importers.draft import ImporterWords, MadeFiles
 from judge.problems.importers.making import Plan, UnmadeError
 from judge.problems.package import Package, manifest_bytes, read_package
 from judge.problems.reading.checks import check_package
@@ -125,7 +125,7 @@ def package(data: bytes) -> None:
                 taken = read_package(path)
             except UnmadeError as unmade:
                 _sentence(unmade)
-                taken = read_package(path, asked=ImporterWords(made=_stand_ins(unmade.plan)))
+                taken = read_package(path, options=ImporterWords(products=_stand_ins(unmade.plan)))
             with taken as found:
                 _use(found)
         except PackageError as exc:
@@ -147,10 +147,10 @@ def _importer(name: str) -> Callable[[bytes], None]:
             )
             try:
                 try:
-                    taken = read_package(path, asked=asked)
+                    taken = read_package(path, options=asked)
                 except UnmadeError as unmade:
                     _sentence(unmade)
-                    taken = read_package(path, asked=replace(asked, made=_stand_ins(unmade.plan)))
+                    taken = read_package(path, options=replace(asked, products=_stand_ins(unmade.plan)))
                 with taken as found:
                     _use(found)
                     for note in found.notes:
@@ -161,7 +161,7 @@ def _importer(name: str) -> Callable[[bytes], None]:
     return read
 
 
-def _stand_ins(plan: Plan) -> Made:
+def _stand_ins(plan: Plan) -> MadeFiles:
     """What import has an executor do, as far as that: the script and the files that it gets."""
     with contextlib.closing(plan):
         for batch in making.batches(plan):
@@ -264,7 +264,7 @@ def settings(data: bytes) -> None:
         except ConfigError as exc:
             _sentence(exc, "file.yml:")
     try:
-        inventory.listed(text, "an inventory", "/").select([])
+        inventory.parse_list(text, "an inventory", "/").select([])
     except (ConfigError, UsageError) as exc:
         _sentence(exc)
 

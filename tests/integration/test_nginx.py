@@ -406,7 +406,7 @@ def test_judgectl_trusts_the_authorities_of_the_system(
 ) -> None:
     """The name leads nowhere from here, so gateways are asked at their addresses, by that name."""
     server, directory = own
-    where = Context(f"https://{NAME}.invalid", "t", others=(server.url,), name=NAME, source="mine")
+    where = Context(f"https://{NAME}.invalid", "t", alternatives=(server.url,), name=NAME, source="mine")
     with Api(where, timeout=3) as api, pytest.raises(UnavailableError, match="CERTIFICATE_VERIFY_FAILED"):
         api.request("GET", "/alive")
     (directory / "trusted").mkdir()

@@ -328,7 +328,7 @@ def test_the_same_content_is_uploaded_once(cluster: Cluster, tmp_path: Path) -> 
         first = try_out(api, one).uploaded
         assert first.bytes > 9_000_000 and first.blobs > 300
         second = try_out(api, one).uploaded
-        assert (second.blobs, second.known) == (0, first.blobs + first.known)
+        assert (second.blobs, second.known_count) == (0, first.blobs + first.known_count)
         info = import_package(api, one)
         assert info.tests == 302
     ctl(cluster, "problem", "export", "twice", tmp_path / "out")
@@ -411,7 +411,7 @@ def test_a_submission_too_slow_whose_language_goes_away_is_left_out(cluster: Clu
     options = verifying.VerifyOptions(time_limit=1.0, quiet=True)
     gone = ([], {"time_limit_exceeded/b.py": "no executor has python3"})
     with cluster.api() as api, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("judge.ctl.problem.inferring.beyond", lambda *_, **__: gone)
+        patch.setattr("judge.ctl.problem.inferring.over_limit", lambda *_, **__: gone)
         verified = verifying.verify(api, str(root), options)
     assert verified.left_out == {"time_limit_exceeded/b.py": "beyond the limit: no executor has python3"}
     assert (verified.right, verified.exit_code) == (True, EXIT_LEFT_OUT)

@@ -532,7 +532,9 @@ class Site(Deployment):
 
     def api(self, timeout: float = 60.0) -> Api:
         """A client as `judgectl` has it on the controller; for threads that are in the lab's network."""
-        return Api(dataclasses.replace(from_file(self.secrets / "client.yml"), others=self.others), timeout=timeout)
+        return Api(
+            dataclasses.replace(from_file(self.secrets / "client.yml"), alternatives=self.others), timeout=timeout
+        )
 
     def enter(self) -> None:
         """Move the calling thread into the lab's network."""

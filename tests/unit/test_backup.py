@@ -22,7 +22,7 @@ from judge.backup.keys import ControllerKey, HostKey, OperatorKey
 from judge.backup.manifest import Manifest
 from judge.backup.packs import PackWriter, name_of
 from judge.backup.repository import PieceReader, Repository, writing
-from judge.backup.retention import Keep, kept
+from judge.backup.retention import Keep, kept_moments
 from judge.errors import JudgeError, RefusedError, UnavailableError, UsageError
 from judge.mongodb import backup_age
 
@@ -131,7 +131,7 @@ keeps = st.builds(Keep, *(st.integers(0, 8) for _ in range(4)))
 
 @given(moments, keeps)
 def test_the_newest_stays_and_no_more_than_is_asked_for(found: list[datetime.datetime], keep: Keep) -> None:
-    staying = kept(found, keep)
+    staying = kept_moments(found, keep)
     assert staying <= set(found)
     assert (max(found) in staying) if found else not staying
     assert len(staying) <= max(1, keep.last) + keep.daily + keep.weekly + keep.monthly
@@ -139,13 +139,13 @@ def test_the_newest_stays_and_no_more_than_is_asked_for(found: list[datetime.dat
 
 @given(moments, keeps)
 def test_to_look_again_removes_nothing_more(found: list[datetime.datetime], keep: Keep) -> None:
-    staying = kept(found, keep)
-    assert kept(staying, keep) == staying
+    staying = kept_moments(found, keep)
+    assert kept_moments(staying, keep) == staying
 
 
 def test_of_nightly_backups_days_weeks_and_months_stay() -> None:
     nights = [NOW - datetime.timedelta(days=days) for days in range(200)]
-    staying = sorted((NOW - moment).days for moment in kept(nights, Keep(2, 7, 4, 6)))
+    staying = sorted((NOW - moment).days for moment in kept_moments(nights, Keep(2, 7, 4, 6)))
     assert staying == [0, 1, 2, 3, 4, 5, 6, 8, 15, 23, 54, 84, 115, 146]
 
 

@@ -238,12 +238,12 @@ def deployed(tmp_path: Path) -> Path:
 def test_an_inventory_is_enough_to_find_the_cluster(deployed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = context.find(None, None, Sources((str(deployed),)))
     assert (found.server, found.token) == ("https://judge.example.org:8443", "hush")
-    assert found.others == ("https://192.0.2.2", "https://[2001:db8::1]:8443")
+    assert found.alternatives == ("https://192.0.2.2", "https://[2001:db8::1]:8443")
     assert found.ca == deployed / "secrets/pki/ca.crt"
     monkeypatch.setenv("JUDGE_TOKEN", "mine")
     (deployed / "secrets/admin.token").unlink()
     assert context.find(None, None, Sources((str(deployed),))).token == "mine"
-    assert context.find(None, "https://192.0.2.9", Sources((str(deployed),))).others == ()
+    assert context.find(None, "https://192.0.2.9", Sources((str(deployed),))).alternatives == ()
 
 
 def test_which_of_the_named_clusters_wins(deployed: Path, client_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,7 +301,7 @@ def test_gateways_are_asked_by_the_name_that_people_use(
     found = context.find(None, None, Sources((str(deployed),)))
     addresses = ("https://judge.example.org:8443", "https://192.0.2.2", "https://[2001:db8::1]:8443")
     assert (found.server, found.ca is not None) == (server, ca)
-    assert (found.others, found.name) == ((addresses, "judge.example.edu") if name else (addresses[1:], ""))
+    assert (found.alternatives, found.name) == ((addresses, "judge.example.edu") if name else (addresses[1:], ""))
 
 
 @pytest.mark.parametrize("missing", ["admin.token", "pki/ca.crt"])
@@ -378,7 +378,7 @@ def test_the_first_gateway_that_answers_is_asked(gateways: list[Server]) -> None
     gateways[1].answer = (200, b"fine")
     with socket.create_server(("127.0.0.1", 0)) as closed:
         dead = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    with api.Api(context.Context(dead, "t", others=(sick, well)), timeout=60) as found:
+    with api.Api(context.Context(dead, "t", alternatives=(sick, well)), timeout=60) as found:
         assert found.request("GET", "/alive").content == b"fine"
         assert str(found.request("GET", "/alive").url).startswith(well), "and is asked from then on"
 
@@ -450,7 +450,7 @@ def test_the_version_is_told_before_anything_is_imported() -> None:
 def test_when_no_gateway_answers_all_are_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         dead = [f"http://127.0.0.1:{sock.getsockname()[1]}" for sock in (one, other)]
-    found = api.Api(context.Context(dead[0], "t", others=(dead[1],), source="mine"), timeout=1)
+    found = api.Api(context.Context(dead[0], "t", alternatives=(dead[1],), source="mine"), timeout=1)
     with found, pytest.raises(UnavailableError) as caught:
         found.request("GET", "/alive")
     assert (
@@ -546,7 +546,7 @@ def test_a_certificate_that_one_thread_does_not_trust_cuts_no_other_threads_uplo
     urls = [f"https://127.0.0.1:{server.server_port}" for server in secured]
     failed: list[BaseException] = []
 
-    with api.Api(context.Context(urls[0], "t", ca=trusted, others=(urls[1],)), timeout=20) as shared:
+    with api.Api(context.Context(urls[0], "t", ca=trusted, alternatives=(urls[1],)), timeout=20) as shared:
 
         def upload() -> None:
             try:
@@ -589,7 +589,7 @@ def test_the_same_ca_makes_no_connections_anew(
 
 def test_threads_that_fail_at_one_gateway_move_on_by_one() -> None:
     """Each of them knows the gateway at which it has failed; the one after that must not get lost."""
-    with api.Api(context.Context("a", "t", others=("b", "c"))) as shared:
+    with api.Api(context.Context("a", "t", alternatives=("b", "c"))) as shared:
         for _ in range(3):
             shared._move_on("a")
         assert shared._servers == ["b", "c", "a"]

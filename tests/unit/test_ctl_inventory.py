@@ -193,7 +193,7 @@ def test_an_unknown_host_is_told_with_what_is_near(small: Inventory, pattern: st
 
 def test_hosts_of_other_groups_are_not_the_cluster() -> None:
     text = json.dumps({"_meta": {"hostvars": {"desk": {}}}, "executors": {"hosts": ["e1"]}})
-    found = inventory.listed(text, "mine", "/")
+    found = inventory.parse_list(text, "mine", "/")
     assert [host.name for host in found.select([])] == ["e1"]
     assert [host.name for host in found.select(["desk"])] == ["desk"]
 
@@ -207,7 +207,7 @@ def test_names_have_one_natural_order(names: list[str]) -> None:
     st.sampled_from(["_meta", "hostvars", "hosts", "children", "executors", "all", "e1"]), some)))  # fmt: skip
 def test_whatever_a_program_says_is_hosts_or_a_sentence(said: object) -> None:
     with contextlib.suppress(ConfigError):
-        assert inventory.listed(json.dumps(said), "mine", "/").hosts
+        assert inventory.parse_list(json.dumps(said), "mine", "/").hosts
 
 
 # --- templates and encrypted values -----------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ def of_folders(work) -> dict[str, Example]:
 
 def test_what_a_folder_stands_for(work):
     found = of_folders(work)
-    assert {folder: one.candidate.says for folder, one in found.items()} == {
+    assert {folder: one.candidate.description for folder, one in found.items()} == {
         "accepted": "AC", "wrong_answer": "WA", "time_limit_exceeded": "TLE", "run_time_error": "RTE",
         "memory_limit_exceeded": "MLE", "output_limit_exceeded": "OLE", "brute_force": "TLE or RTE",
         "compile_error": "CE",
@@ -248,7 +248,9 @@ def test_what_an_annotation_says_where_no_folder_does(work):
     }
     with read_package(packages.write(work / "package", files)) as package:
         found = {one.path: one for one in candidates(package, load_table())}
-    says = {path: (one.says, one.skipped) for path, one in found.items() if path in {"mixed/a.py", "accepted/c.py"}}
+    says = {
+        path: (one.description, one.skipped) for path, one in found.items() if path in {"mixed/a.py", "accepted/c.py"}
+    }
     assert says == {"mixed/a.py": ("TLE or WA", ""), "accepted/c.py": ("AC", "")}
     assert "nor an annotation" in found["mixed/b.py"].skipped
     assert expectations.check(found["mixed/a.py"].rules[0], Verdict.AC, Result()) == "the verdict is AC, not TLE or WA"

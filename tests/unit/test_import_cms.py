@@ -297,7 +297,7 @@ def test_two_steps_and_output_only(tmp_path):
 def test_statements_in_markdown(tmp_path, files, statements):
     draft = cms.convert(_tree(tmp_path / "x", with_(PLAIN, {"statement/statement.pdf": None, **files})), _asked())
     assert {path.removeprefix("statement/") for path in draft.files if path.startswith("statement/")} == statements
-    assert any("a statement" in line for line in draft.report.left) == (not statements)
+    assert any("a statement" in line for line in draft.report.losses) == (not statements)
 
 
 @pytest.mark.parametrize(
@@ -707,10 +707,10 @@ def test_subtasks_of_tps_by_gen_data_where_there_is_no_mapping(tmp_path, data, c
 @pytest.mark.parametrize("said", [3, 256])
 def test_the_memory_limit_that_is_asked_for_counts(tmp_path, said):
     where = write(tmp_path / "tps", json_plus(EXPORT, memory_limit=said))
-    with read_package(where, asked=ImporterWords(memory=77)) as package:
+    with read_package(where, options=ImporterWords(memory=77)) as package:
         assert package.manifest.limits.memory == 77 * 1024**2
     where = write(tmp_path / "cms", PLAIN)
-    with read_package(where, asked=ImporterWords(memory=77)) as package:
+    with read_package(where, options=ImporterWords(memory=77)) as package:
         assert package.manifest.limits.memory == 77 * 1024**2
         assert any("memory limit 77 MiB, as --memory says, in place of" in note for note in package.notes)
 

@@ -138,7 +138,7 @@ def test_what_interacts_has_no_answers(tmp_path: Path) -> None:
     validator = {"problem.yaml": problem, "output_validators/v.py": b"\n"}
     plan = plan_of(folder(tmp_path, {**with_(text), **validator}))
     (step,) = plan.tests[0]
-    assert (step.output, step.answer, step.lacking) == ("data/secret/a.in", "data/secret/a.ans", "empty")
+    assert (step.output, step.answer, step.unmade_reason) == ("data/secret/a.in", "data/secret/a.ans", "empty")
     plan.close()
 
 
@@ -153,7 +153,7 @@ def test_a_generator_may_write_the_answer(tmp_path: Path, text: str, lacking: st
     where = folder(tmp_path, with_(f"solution: /submissions/accepted/sol.cpp\n{text}\n"))
     plan = plan_of(where)
     assert [step.program for step in plan.tests[0]] == programs
-    assert (plan.tests[0][0].stem, plan.tests[0][0].lacking) == ("testcase", lacking)
+    assert (plan.tests[0][0].stem, plan.tests[0][0].unmade_reason) == ("testcase", lacking)
     assert all(step.spare for step in plan.tests[0][1:])
     (batch,) = batches(plan)
     with io.BytesIO() as file:
@@ -485,7 +485,7 @@ def test_what_is_left_alone_is_said_by_check_and_import(tmp_path: Path) -> None:
     where = folder(tmp_path, with_(text))
     with pytest.raises(UnmadeError) as unmade:
         read_package(where)
-    with read_package(where, asked=draft.ImporterWords(made=unmade.value.plan.stand_ins())) as package:
+    with read_package(where, options=draft.ImporterWords(products=unmade.value.plan.stand_ins())) as package:
         assert any("tool: is no key that is known here, and is left alone" in note for note in package.notes)
     unmade.value.plan.close()
     checked = check_package(where)

@@ -377,14 +377,14 @@ def test_a_forced_format(tmp_path: Path) -> None:
     where = folder(tmp_path, files_of(["1.in", "1.out"], {"problem.yaml": b"name: X\n"}), "x")
     with pytest.raises(PackageError, match=r"has problem\.yaml, but no data/"):
         read_package(where)
-    with read_package(where, asked=ImporterWords(format="directory", memory=64)) as package:
+    with read_package(where, options=ImporterWords(format="directory", memory=64)) as package:
         assert len(package.manifest.tests) == 1 and package.manifest.limits.memory == 64 * 1024**2
 
 
 @pytest.mark.parametrize("name", ["polygon", "dmoj", "cms", "tps", "directory"])
 def test_a_forced_format_that_it_is_not(name: str, tmp_path: Path) -> None:
     with pytest.raises(PackageError, match=f"has not the files of format {name}"):
-        read_package(folder(tmp_path, {"readme.md": b""}, "x"), asked=ImporterWords(format=name))
+        read_package(folder(tmp_path, {"readme.md": b""}, "x"), options=ImporterWords(format=name))
 
 
 def test_folders_of_tests_are_one_problem_unless_programs_are_called_like_them(tmp_path: Path) -> None:
@@ -404,13 +404,13 @@ def test_settings_of_unknown_systems_beside_a_program_that_decides(tmp_path: Pat
     where = folder(tmp_path, files_of(["1.in", "1.out"], {"task.yaml": b"extends: x\n", program: b""}), "x")
     with pytest.raises(PackageError, match=r"task\.yaml: is of a system .* may decide verdicts there; make a package"):
         read_package(where)
-    with read_package(where, asked=ImporterWords(format="directory")) as package:
+    with read_package(where, options=ImporterWords(format="directory")) as package:
         assert len(package.manifest.tests) == 1
 
 
 def test_a_format_that_is_given_is_taken_at_its_word(tmp_path: Path) -> None:
     files = {f"{name}/{file}": b"" for name in "ab" for file in ("task.yaml", "1.in", "1.out")}
-    with read_package(folder(tmp_path, files, "x"), asked=ImporterWords(format="directory")) as package:
+    with read_package(folder(tmp_path, files, "x"), options=ImporterWords(format="directory")) as package:
         assert len(package.manifest.tests) == 2
 
 
@@ -494,7 +494,7 @@ def test_settings_that_name_a_judge_of_their_own(tmp_path: Path, path: str, text
     with pytest.raises(PackageError) as caught:
         read_package(where)
     assert f"x/{path}: says '{said}', which decides verdicts in the system that it is of" in str(caught.value)
-    with read_package(where, asked=ImporterWords(format="directory")) as package:
+    with read_package(where, options=ImporterWords(format="directory")) as package:
         assert len(package.manifest.tests) == 1
 
 
@@ -519,7 +519,7 @@ def test_settings_that_compare_outputs_only(tmp_path: Path, text: str) -> None:
 def test_settings_of_pcms2_are_named_where_tests_are_compared_alone(tmp_path: Path) -> None:
     xml = b"<problem><judging><script type='%icpc'><testset/></script></judging></problem>"
     where = folder(tmp_path, files_of(["tests/01", "tests/01.a"], {"problem.xml": xml}), "x")
-    with read_package(where, asked=ImporterWords(format="directory")) as package:
+    with read_package(where, options=ImporterWords(format="directory")) as package:
         assert len(package.manifest.tests) == 1
         assert any("problem.xml: is of a system that is not known here" in note for note in package.notes)
 
@@ -529,7 +529,7 @@ def test_directory_insists_also_beside_subtasks_of_others(tmp_path: Path, path: 
     where = folder(tmp_path, files_of(["input/1.txt", "output/1.txt"], {path: b"#ST: 100\n"}), "x")
     with pytest.raises(PackageError, match=f"has {path}, but no task.yaml beside it"):
         read_package(where)
-    with read_package(where, asked=ImporterWords(format="directory")) as package:
+    with read_package(where, options=ImporterWords(format="directory")) as package:
         assert len(package.manifest.tests) == 1
 
 
@@ -561,7 +561,7 @@ def test_a_script_that_decides_or_builds_is_refused(tmp_path: Path, path: str) -
     where = folder(tmp_path, files_of(["1.in", "1.out"], {path: b"exit 4\n"}), "x")
     with pytest.raises(PackageError, match=rf"{re.escape(path)}: decides verdicts, or builds or runs submissions, in"):
         read_package(where)
-    with read_package(where, asked=ImporterWords(format="directory")) as package:
+    with read_package(where, options=ImporterWords(format="directory")) as package:
         assert any(f"{path}: nothing says what it is for" in note for note in package.notes)
 
 
@@ -580,7 +580,7 @@ def test_a_script_that_calls_a_checker_of_testlib(tmp_path: Path) -> None:
 
 def test_a_tester_is_compared_past_where_that_is_insisted_on(tmp_path: Path) -> None:
     where = folder(tmp_path, files_of(["1.in", "1.out"], {"tester.cpp": b"int main(){}", "tester.py": b""}), "x")
-    with read_package(where, asked=ImporterWords(format="directory")) as package:
+    with read_package(where, options=ImporterWords(format="directory")) as package:
         assert any("tester.cpp, tester.py: nothing says what it is for" in note for note in package.notes)
 
 
@@ -610,7 +610,7 @@ def test_tests_of_several_problems_side_by_side(tmp_path: Path) -> None:
     where = folder(tmp_path, files_of(names, {"A.cpp": b"", "b.py": b""}), "contest")
     with pytest.raises(PackageError, match=r"has tests of several problems \(a, b\), by their programs"):
         read_package(where)
-    with read_package(where, asked=ImporterWords(format="directory")) as package:
+    with read_package(where, options=ImporterWords(format="directory")) as package:
         assert len(package.manifest.tests) == 2
     with read_package(folder(tmp_path / "one", files_of(names, {"A.cpp": b""}), "x")) as package:
         assert len(package.manifest.tests) == 2 and not package.submissions

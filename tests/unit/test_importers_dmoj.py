@@ -44,7 +44,7 @@ def dmoj(init: str, files: ByteFiles | None = None) -> ByteFiles:
 
 
 def taken(tmp_path: Path, init: str, files: ByteFiles | None = None, **asked: Any) -> Package:
-    return read_package(folder(tmp_path, dmoj(init, files), "aplusb"), asked=ImporterWords(**asked))
+    return read_package(folder(tmp_path, dmoj(init, files), "aplusb"), options=ImporterWords(**asked))
 
 
 def groups_of(package: Package) -> list[tuple[str, float | None, str, list[str]]]:

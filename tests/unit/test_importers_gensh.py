@@ -218,7 +218,7 @@ def test_a_gen_of_the_packages_own_is_refused(tmp_path: Path) -> None:
 def test_ranges_keep_their_zeros(tmp_path: Path, values: str, names: list[str]) -> None:
     script = f"use_solution sol.cpp\ncompile gen.py\nN=10\ngroup g 1\nfor i in {values}; do\n tc t$i gen $i\ndone\n"
     plan = plan_of(folder(tmp_path, with_(script)))
-    inputs = [step.made[0] for test in plan.tests for step in test if step.made[0].endswith(".in")]
+    inputs = [step.products[0] for test in plan.tests for step in test if step.products[0].endswith(".in")]
     assert [path.partition("-t")[2][:-3] for path in inputs] == names
 
 
@@ -237,7 +237,7 @@ def test_scripts_that_do_not_count_are_said(tmp_path: Path) -> None:
 
 def test_a_memory_limit_is_for_packages_of_other_formats(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--memory: .* has its own; set limits\.memory in problem\.yaml"):
-        read_package(folder(tmp_path, FILES), asked=ImporterWords(memory=64))
+        read_package(folder(tmp_path, FILES), options=ImporterWords(memory=64))
 
 
 def test_solutions_elsewhere(tmp_path: Path) -> None:

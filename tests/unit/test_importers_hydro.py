@@ -255,7 +255,7 @@ def test_an_export_without_its_tests(tmp_path: Path) -> None:
 
 def test_the_tests_may_still_be_taken_alone(tmp_path: Path) -> None:
     with read_package(
-        folder(tmp_path, PLAIN, "x"), asked=draft.ImporterWords(format="directory"), time_limit=1
+        folder(tmp_path, PLAIN, "x"), options=draft.ImporterWords(format="directory"), time_limit=1
     ) as package:
         assert len(package.manifest.tests) == 2
 
@@ -288,8 +288,8 @@ def test_different_limits_where_one_is_given_for_all(tmp_path: Path) -> None:
         ImporterWords(memory=32),
     )
     with pytest.raises(PackageError, match="time: there are different ones"):
-        read_package(where, asked=asked)
-    with read_package(where, time_limit=3.0, asked=ImporterWords(memory=32, time_limit=3.0)) as package:
+        read_package(where, options=asked)
+    with read_package(where, time_limit=3.0, options=ImporterWords(memory=32, time_limit=3.0)) as package:
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (3, 32 * 1024**2)
         assert "not carried over: time: there are different ones; --time-limit is for all" in package.notes
 

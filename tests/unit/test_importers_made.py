@@ -22,7 +22,7 @@ from judge.errors import PackageError, UnavailableError
 from judge.model import messages as m
 from judge.problems.archives import open_tree
 from judge.problems.importers import draft, making, testlib, tps_gen
-from judge.problems.importers.draft import ImporterWords, Made
+from judge.problems.importers.draft import ImporterWords, MadeFiles
 from judge.problems.importers.making import MakingStep, PackageProgram, Plan, UnmadeError
 from judge.problems.package import Package, read_package
 from judge.problems.reading.checks import check_package
@@ -65,11 +65,11 @@ def plan_of(where: Path) -> Plan:
 def made(where: Path, plan: Plan, tmp_path: Path) -> Package:
     """The package, with each file that was to be made holding its own name."""
     files = {}
-    for number, path in enumerate(path for test in plan.tests for step in test for path in step.made):
+    for number, path in enumerate(path for test in plan.tests for step in test for path in step.products):
         files[path] = tmp_path / f"made{number}"
         files[path].write_text(f"{path}\n")
     plan.close()
-    return read_package(where, asked=ImporterWords(made=plan.made(files)))
+    return read_package(where, options=ImporterWords(products=plan.products(files)))
 
 
 def contents(package: Package) -> list[tuple[str, bytes, bytes]]:
@@ -489,7 +489,7 @@ def test_generators_of_dmoj(tmp_path: Path) -> None:
     where = folder(tmp_path, files, "x")
     plan = plan_of(where)
     folder_ = "made by generators/"
-    assert [(step.program, step.args, step.input, step.made) for test in plan.tests for step in test] == [
+    assert [(step.program, step.args, step.input, step.products) for test in plan.tests for step in test] == [
         ("generator gen.cpp gen.h", ("2", "a b"), "", (f"{folder_}02.in", f"{folder_}02.out")),
         ("generator gen.cpp gen.h", ("0",), "1.in", (f"{folder_}03_01.in", f"{folder_}03_01.out")),
         ("generator gen.py", (), "", (f"{folder_}03_02.in", f"{folder_}03_02.out")),
@@ -503,8 +503,8 @@ def test_generators_of_dmoj(tmp_path: Path) -> None:
             (f"{folder_}03_02.in", "2"),
         ]
         assert not any(folder_ in note for note in package.notes), "nobody wrote these, so none is left out"
-    silent = {path: b"" for test in plan.tests for step in test for path in step.made}
-    with read_package(where, asked=ImporterWords(made=Made(silent))) as package:
+    silent = {path: b"" for test in plan.tests for step in test for path in step.products}
+    with read_package(where, options=ImporterWords(products=MadeFiles(silent))) as package:
         assert [given for _, given, _ in contents(package)] == [b"1\n", b"", b"1\n", b""], (
             "its own where nothing is said"
         )
@@ -540,12 +540,12 @@ def test_check_looks_at_everything_else(tmp_path: Path) -> None:
 
 def test_made_files_take_the_place_of_the_trees(tmp_path: Path) -> None:
     where = folder(tmp_path, polygon(), "package")
-    asked = ImporterWords(made=Made({"tests/02": "tests/01", "tests/03": b"9\n"}, ((False, "a word"),)))
-    with read_package(where, asked=asked) as package:
+    asked = ImporterWords(products=MadeFiles({"tests/02": "tests/01", "tests/03": b"9\n"}, ((False, "a word"),)))
+    with read_package(where, options=asked) as package:
         assert [given for _, given, _ in contents(package)] == [b"1 1\n", b"1 1\n", b"9\n"]
         assert "not carried over: a word" in package.notes
     with pytest.raises(PackageError, match="is to be tests/02, but is not in the package"):
-        read_package(where, asked=ImporterWords(made=Made({"tests/02": "tests/99"})))
+        read_package(where, options=ImporterWords(products=MadeFiles({"tests/02": "tests/99"})))
 
 
 def test_too_many_tests_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -559,7 +559,7 @@ def run(
 ) -> dict[str, bytes] | str:
     """What the script of these steps makes, or what it says; `root` is what an executor has unpacked."""
     folders = {key: f"p/{number}" for number, key in enumerate(programs)}
-    outputs = list(dict.fromkeys(path for step in wanted for path in step.made))
+    outputs = list(dict.fromkeys(path for step in wanted for path in step.products))
     places = {path: f"f/{number}" for number, path in enumerate(files)}
     places |= {path: f"out/{number}" for number, path in enumerate(outputs)}
     for path, data in files.items():
@@ -642,7 +642,7 @@ def test_a_generator_writes_files_itself(
     tmp_path: Path, says: bytes, lacking: Any, expected: dict[str, bytes] | str
 ) -> None:
     programs = {**PROGRAMS, "x": PackageProgram("x.sh", {"x.sh": says + b"\n"}, "", ("sh", "{}/x.sh"))}
-    first = MakingStep("x", "in", stem="testcase", answer="ans", lacking=lacking)
+    first = MakingStep("x", "in", stem="testcase", answer="ans", unmade_reason=lacking)
     later = [MakingStep("cat.sh", "ans", ("1",), "in", spare=True)] if lacking == "later" else []
     found = run(tmp_path, programs, [first, *later], {})
     assert found == expected or (isinstance(expected, str) and str(found).endswith(expected))

@@ -123,7 +123,7 @@ def test_a_wrong_answer_of_2025_09_is_one_of_each_test(tmp_path: Path) -> None:
 def test_submissions_yaml_says_otherwise_of_legacy(tmp_path: Path) -> None:
     yaml = b"wrong_answer: {permitted: [AC, WA], required: [WA]}\n"
     with read(tmp_path, {**LEGACY, "submissions/submissions.yaml": yaml}) as package:
-        assert not next(rule for rule in read_rules(package) if rule.glob == "wrong_answer").whole
+        assert not next(rule for rule in read_rules(package) if rule.glob == "wrong_answer").exact
         assert "test secret/1 is TLE" in judged(package, Verdict.WA, Verdict.WA, Verdict.TLE)
 
 

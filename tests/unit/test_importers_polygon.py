@@ -306,7 +306,7 @@ def test_checkers_that_give_points(tmp_path: Path) -> None:
     files = polygon(SAMPLE + 2 * '<test method="manual" points="50"/>', more={"files/check.cpp": PARTIAL})
     package = taken(tmp_path, files)
     assert {tuple(test.flags or ()) for test in package.manifest.tests} == {("--any",), ("--points", "50")}
-    assert not expectations.read_rules(package)[0].whole
+    assert not expectations.read_rules(package)[0].exact
 
 
 def test_points_by_the_checker_alone(tmp_path: Path) -> None:

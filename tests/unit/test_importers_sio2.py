@@ -139,7 +139,7 @@ def test_what_is_refused(more: ByteFiles, sentence: str, tmp_path: Path) -> None
 def test_one_limit_for_all_by_option(tmp_path: Path) -> None:
     conf = b"time_limits: {1: 1000}\nmemory_limits: {2: 1000}\n"
     asked = ImporterWords(memory=128, time_limit=3)
-    with read(tmp_path, {**ABC, "config.yml": conf}, time_limit=3, asked=asked) as package:
+    with read(tmp_path, {**ABC, "config.yml": conf}, time_limit=3, options=asked) as package:
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (3, 128 * 1024**2)
 
 

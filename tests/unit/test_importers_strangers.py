@@ -23,7 +23,7 @@ MANY = 2000
 def opened(tmp_path: Path, files: ByteFiles, asked: ImporterWords | None = None) -> tuple[dict[str, bytes], list[str]]:
     """The small files of the package that is made, and what is said of it."""
     made = open_package_tree(archive(tmp_path, files), asked)
-    with made.tree.held:
+    with made.tree.resources:
         read = {path: made.tree.read(path, size) for path, size in made.tree.files.items()}
     made.tree.close()
     return read, made.report.lines() if made.report is not None else []

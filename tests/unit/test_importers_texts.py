@@ -192,9 +192,9 @@ def test_tps_puts_its_header_and_footer_around_every_input(
     made = {path: tmp_path / str(number) for number, path in enumerate(done)}
     for path, data in done.items():
         made[path].write_bytes(data)
-    asked = ImporterWords(made=plan.made(made))
+    asked = ImporterWords(products=plan.products(made))
     plan.close()
-    with read_package(where, asked=asked) as package:
+    with read_package(where, options=asked) as package:
         content = {test.name: (package.read(test.input), package.read(test.answer)) for test in package.manifest.tests}
         first, second = f"{before}1\n2\n{after}", f"{before}7\n{after}"
         assert set(content.values()) == {(text.encode(), f"{text!r}\n".encode()) for text in (first, second)}

@@ -44,7 +44,7 @@ def test_a_package_is_refused_by_name_and_its_tests_are_imported_on_request(
         caught.value
     )
     assert "\n" not in str(caught.value)
-    with read_package(where, asked=ImporterWords("directory"), time_limit=1) as package:
+    with read_package(where, options=ImporterWords("directory"), time_limit=1) as package:
         assert len(package.manifest.tests) == 1
 
 

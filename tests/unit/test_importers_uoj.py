@@ -113,7 +113,7 @@ def test_what_uoj_has_alone_is_refused(tmp_path: Path, line: str, sentence: str)
     with pytest.raises(PackageError) as caught:
         uoj(tmp_path, f"{CONF}{line}\n")
     assert sentence in str(caught.value) and "\n" not in str(caught.value)
-    with read_package(tmp_path / "x", asked=ImporterWords(format="directory")) as package:
+    with read_package(tmp_path / "x", options=ImporterWords(format="directory")) as package:
         assert package.manifest.tests
 
 
@@ -284,10 +284,10 @@ def test_limits_of_single_tests_where_one_is_given_for_all(tmp_path: Path) -> No
     files = {**numbered("ab", "out", range(1, 4)), **numbered("ex_ab", "out", range(1, 3))}
     where = folder(tmp_path, {**files, "problem.conf": f"{CONF}time_limit_2 5\nmemory_limit_1 64\n".encode()}, "x")
     with pytest.raises(PackageError, match=r"time_limit_2: .*; give one for all \(--time-limit\)"):
-        read_package(where, asked=ImporterWords(memory=64))
+        read_package(where, options=ImporterWords(memory=64))
     with pytest.raises(PackageError, match=r"memory_limit_1: .*; give one for all \(--memory\)"):
-        read_package(where, asked=ImporterWords(time_limit=3.0))
-    with read_package(where, time_limit=3.0, asked=ImporterWords(memory=64, time_limit=3.0)) as package:
+        read_package(where, options=ImporterWords(time_limit=3.0))
+    with read_package(where, time_limit=3.0, options=ImporterWords(memory=64, time_limit=3.0)) as package:
         assert (package.manifest.limits.cpu, package.manifest.limits.memory) == (3, 64 * 1024**2)
         said = {note for note in package.notes if "single tests" in note}
         assert said == {

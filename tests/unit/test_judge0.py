@@ -39,7 +39,7 @@ CE = languages.table("ce")
 IDS = st.integers(0, 2**96 - 1).map(lambda number: f"{number:024x}")
 
 
-def asked(**given: object) -> fields.Asked:
+def asked(**given: object) -> fields.Fields:
     """A submission of Python that was asked for."""
     return fields.read(
         {"language_id": 71, "source_code": "x", **given},
@@ -65,9 +65,9 @@ def test_callbacks_may_be_switched_off() -> None:
 
 
 def test_when_a_callback_is_over() -> None:
-    assert all(callbacks.over(status, 1) for status in (200, 204, 301, 404, 410))
-    assert not any(callbacks.over(status, callbacks.TRIES - 1) for status in (0, 408, 425, 429, 500, 503))
-    assert callbacks.over(0, callbacks.TRIES)
+    assert all(callbacks.is_final(status, 1) for status in (200, 204, 301, 404, 410))
+    assert not any(callbacks.is_final(status, callbacks.TRIES - 1) for status in (0, 408, 425, 429, 500, 503))
+    assert callbacks.is_final(0, callbacks.TRIES)
 
 
 def test_a_callback_says_of_a_problem_no_more_than_the_status() -> None:
@@ -156,13 +156,13 @@ def test_whatever_is_sent_has_faults_or_is_a_submission(sent: dict[str, object],
     assert odd <= {"problem", "told"}
     if odd:
         return
-    assert submission.told["number_of_runs"] == found.said["number_of_runs"]
+    assert submission.told["number_of_runs"] == found.values["number_of_runs"]
     assert submission.language == "python3" or found.row is not CE[71]
     assert submission.model_dump_json(), "what goes to the judicators is Unicode"
     if found.problem is not None:
         assert (submission.tests, submission.options, submission.limits) == ([], None, m.LimitsOverride())
         return
-    assert len(submission.tests) == (len(found.tests) or found.said["number_of_runs"]) > 0
+    assert len(submission.tests) == (len(found.tests) or found.values["number_of_runs"]) > 0
     if not found.tests:
         without = {one.input is None and one.input_blob is None for one in submission.tests}
         assert without == {"stdin" not in found.contents}, "each run is given it"
@@ -221,9 +221,9 @@ def test_the_bounds_are_those_of_all_numbers() -> None:
 
 @pytest.mark.parametrize(("name", "default", "least", "above", "most"), BOUNDS)
 def test_defaults_and_bounds_are_judge0s(name: str, default: int, least: int, above: bool, most: int) -> None:
-    assert asked().said[name] == asked(**{name: ""}).said[name] == default
+    assert asked().values[name] == asked(**{name: ""}).values[name] == default
     for value in (least + 1 if above else least, str(most)):
-        assert asked(**{name: value}).said[name] == float(value) and asked(**{name: value}).faults == {}
+        assert asked(**{name: value}).values[name] == float(value) and asked(**{name: value}).faults == {}
         assert made(**{name: value}).told[name] == float(value), "ours take what Judge0's take"
     for value in (least if above else least - 0.01, most + 0.01, f"{most + 1}"):
         assert list(asked(**{name: value}).faults) == [name]

@@ -666,7 +666,7 @@ SHAPES: dict[str, Shape] = {
             "submissions/ideas/a.py": "",
         },
         lambda package: (
-            {one.path: one.says for one in expectations.candidates(package, load_table()) if not one.skipped}
+            {one.path: one.description for one in expectations.candidates(package, load_table()) if not one.skipped}
             == {
                 "AC/a.py": "AC",
                 "TimeLimit/a.py": "TLE",

@@ -55,8 +55,8 @@ def test_no_output_makes_a_validator_of_the_examples_fail(validator: Path, tmp_p
 
 def test_every_language_and_every_verdict_occur(examples: ExampleSet):
     assert {one.candidate.language for one in examples.examples} == {"c", "cpp", "java", "python3", "command"}
-    assert {one.candidate.says for one in examples.examples} == {"AC", "WA", "TLE", "RTE", "MLE", "OLE", "CE"}
-    accepted = {one.candidate.language for one in examples.examples if one.candidate.says == "AC"}
+    assert {one.candidate.description for one in examples.examples} == {"AC", "WA", "TLE", "RTE", "MLE", "OLE", "CE"}
+    accepted = {one.candidate.language for one in examples.examples if one.candidate.description == "AC"}
     assert accepted == {"c", "cpp", "java", "python3", "command"}
     assert 20 <= len(examples.examples) <= 32
     assert len({one.file for one in examples.examples}) == len(examples.examples)

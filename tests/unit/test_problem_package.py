@@ -229,7 +229,7 @@ def test_domjudges_groups_need_no_settings_above_them(tmp_path: Path, places: li
     files = {f"data/{where}/testdata.yaml".replace("//", "/"): GROUP if where else b"" for where in places}
     found = read_package(folder(tmp_path, changed(data, SCORING_THERE | tests | files))).manifest
     assert found.dialect == "domjudge"
-    assert standing(found, {}).used == counting
+    assert standing(found, {}).used_tests == counting
 
 
 def test_a_package_none_of_whose_tests_counts_is_refused(tmp_path: Path):

@@ -144,7 +144,7 @@ def test_the_sum_must_not_pass_the_maximum():
 
 
 def test_a_group_ends_where_its_score_is_decided():
-    assert standing(SCORED, {**GOOD, "secret/c/1": WA}).used == ALL[:-1]
+    assert standing(SCORED, {**GOOD, "secret/c/1": WA}).used_tests == ALL[:-1]
     assert standing(SCORED, {"sample/1": WA}).missing == ["secret/c/1", "secret/c/2"]
 
 

@@ -56,7 +56,7 @@ def test_in_a_pass_fail_problem_it_decides_like_any_other():
     results = dict.fromkeys(judging_order(problem), AC)
     assert standing(problem, results).verdict is Verdict.AC
     found = standing(problem, {**results, "secret/(static)": WA})
-    assert (found.verdict, found.failed, found.used) == (
+    assert (found.verdict, found.failed, found.used_tests) == (
         Verdict.WA, "secret/(static)", ["sample/1", "secret/(static)"],
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from judge.ctl.fleet.inventory import Host, Inventory, listed
+from judge.ctl.fleet.inventory import Host, Inventory, parse_list
 from judge.errors import ConfigError, UsageError
 from judge.text import one_line
 
@@ -54,9 +54,11 @@ def setting(variable: str, key: str, section: str = "defaults") -> str:
     """One setting of Ansible's: the environment's, else that of the ansible.cfg that Ansible would read here."""
     if variable in os.environ:
         return os.environ[variable]
-    named = os.environ.get("ANSIBLE_CONFIG")
-    here = [] if _anybodys(Path.cwd()) else ["ansible.cfg"]
-    for path in map(Path, [named] if named else [*here, "~/.ansible.cfg", "/etc/ansible/ansible.cfg"]):
+    config_path = os.environ.get("ANSIBLE_CONFIG")
+    candidates = [] if _anybodys(Path.cwd()) else ["ansible.cfg"]
+    for path in map(
+        Path, [config_path] if config_path else [*candidates, "~/.ansible.cfg", "/etc/ansible/ansible.cfg"]
+    ):
         file = path.expanduser() / "ansible.cfg" if path.expanduser().is_dir() else path.expanduser()
         if file.is_file():
             config = configparser.ConfigParser(interpolation=None, inline_comment_prefixes=(";",), strict=False)
@@ -83,10 +85,10 @@ def load(sources: Sources) -> Inventory:
             msg = f"--inventory: {name} does not exist; name an inventory's file or directory, such as inventory/mine"
             raise UsageError(msg)
     # Into a pipe instead of on the screen: what is shown also goes into a log.
-    done = run("ansible-inventory", sources, "--list", "--output", "/dev/stdout")
-    if done.returncode:
-        raise ConfigError(_failure(str(sources), done.stderr))
-    return listed(done.stdout, str(sources), _inventory_dir(sources))
+    result = run("ansible-inventory", sources, "--list", "--output", "/dev/stdout")
+    if result.returncode:
+        raise ConfigError(_failure(str(sources), result.stderr))
+    return parse_list(result.stdout, str(sources), _inventory_dir(sources))
 
 
 def filled(sources: Sources, hosts: Sequence[Host], names: Sequence[str]) -> list[Host]:
@@ -94,31 +96,31 @@ def filled(sources: Sources, hosts: Sequence[Host], names: Sequence[str]) -> lis
 
     ConfigError says which host's variable cannot be worked out, and why.
     """
-    wanted = {name: [host for host in hosts if is_open(host.variables.get(name))] for name in names}
-    variables = [name for name in names if wanted[name]]
+    open_hosts = {name: [host for host in hosts if is_open(host.variables.get(name))] for name in names}
+    variables = [name for name in names if open_hosts[name]]
     if not variables:
         return list(hosts)
-    concerned = dict.fromkeys(host.name for name in variables for host in wanted[name])
+    concerned = dict.fromkeys(host.name for name in variables for host in open_hosts[name])
     expressions = {
         name: f"{{{{ {name} if '{name}' in hostvars[inventory_hostname] else none }}}}" for name in variables
     }
-    done = run(
+    result = run(
         "ansible", sources, ",".join(concerned), "--connection", "local", "--forks", "16",
         "--module-name", "ansible.builtin.debug", "--args", json.dumps({"msg": expressions}),
     )  # fmt: skip
-    values = _answers(done.stdout)
+    values = _answers(result.stdout)
     if not values:
-        raise ConfigError(_failure(str(sources), done.stderr))
+        raise ConfigError(_failure(str(sources), result.stderr))
     for name in variables:
-        for host in wanted[name]:
+        for host in open_hosts[name]:
             value = values.get(host.name)
             if not isinstance(value, dict) or value.get(name) is None:
-                raise ConfigError(_unfilled(host, variables, wanted, value, done.stderr))
+                raise ConfigError(_unfilled(host, variables, open_hosts, value, result.stderr))
     return [replace(host, variables={**host.variables, **_dict(values.get(host.name))}) for host in hosts]
 
 
 def _dict(value: Any) -> Mapping[str, Any]:
-    return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else {}
+    return {key: item for key, item in value.items() if item is not None} if isinstance(value, dict) else {}
 
 
 def is_open(value: Any) -> bool:
@@ -129,25 +131,25 @@ def is_open(value: Any) -> bool:
 
 
 def _unfilled(
-    host: Host, variables: Sequence[str], wanted: Mapping[str, Sequence[Host]], value: Any, stderr: str
+    host: Host, variables: Sequence[str], open_hosts: Mapping[str, Sequence[Host]], value: Any, stderr: str
 ) -> str:
     """The reason why a host's variables have no value, in one sentence that names the encrypted one if it is one."""
-    mine = [name for name in variables if host in wanted[name]]
-    encrypted = [name for name in mine if isinstance(host.variables[name], dict)]
-    name = (encrypted or mine)[0]
-    said = value if isinstance(value, str) else "a variable that it names is not set"
-    if _NO_KEY in said or _WRONG_KEY in said:
-        return _encrypted(f"{host.name}: {name}", said)
+    names = [name for name in variables if host in open_hosts[name]]
+    encrypted = [name for name in names if isinstance(host.variables[name], dict)]
+    name = (encrypted or names)[0]
+    message = value if isinstance(value, str) else "a variable that it names is not set"
+    if _NO_KEY in message or _WRONG_KEY in message:
+        return _encrypted(f"{host.name}: {name}", message)
     origin = _ORIGIN.findall(stderr)
-    cause = said.rpartition("The error was: ")[2].rpartition("value for 'msg': ")[2].removeprefix("Task failed: ")
+    cause = message.rpartition("The error was: ")[2].rpartition("value for 'msg': ")[2].removeprefix("Task failed: ")
     place = f" ({origin[-1]})" if origin and len(set(origin)) == 1 else ""
-    return f"{host.name}: Ansible cannot work out {' or '.join(mine)}: {_plain(cause)}{place}"
+    return f"{host.name}: Ansible cannot work out {' or '.join(names)}: {_plain(cause)}{place}"
 
 
-def _encrypted(what: str, said: str) -> str:
-    if _NO_KEY in said:
-        return f"{what} is encrypted by ansible-vault; {_GIVE_KEY}"
-    return f"{what} is encrypted by ansible-vault with another password than the one that is given"
+def _encrypted(subject: str, message: str) -> str:
+    if _NO_KEY in message:
+        return f"{subject} is encrypted by ansible-vault; {_GIVE_KEY}"
+    return f"{subject} is encrypted by ansible-vault with another password than the one that is given"
 
 
 def _answers(text: str) -> dict[str, Any]:
@@ -173,8 +175,8 @@ def run(
 
     `settings` are added to its environment; `playbook_directory`: name the checkout to a program without a playbook.
     """
-    beside = Path(sys.executable).with_name(program)
-    path = str(beside) if beside.is_file() else shutil.which(program)
+    program_path = Path(sys.executable).with_name(program)
+    path = str(program_path) if program_path.is_file() else shutil.which(program)
     if path is None:
         msg = f"inventories are read by {program}, which is not installed; install ansible-core with pip or apt"
         raise ConfigError(msg)
@@ -221,8 +223,8 @@ def _failure(source: str, stderr: str) -> str:
     errors = re.findall(r"^(?:\[ERROR\]|ERROR!?): *(.*)", stderr, re.MULTILINE)
     failed = re.search(r"[Cc]ompletely failed to parse inventory source (.*)", stderr)
     if not failed:
-        said = errors[-1] if errors else stderr.strip().rpartition("\n")[2] or "it says not why"
-        return f"{source}: ansible-inventory cannot read it: {_plain(said)}"
+        message = errors[-1] if errors else stderr.strip().rpartition("\n")[2] or "it says not why"
+        return f"{source}: ansible-inventory cannot read it: {_plain(message)}"
     causes = dict(_PLUGIN_FAILED.findall(stderr))
     yaml_like = Path(failed[1]).suffix in {".yml", ".yaml", ".json"}
     order = ["script", "yaml", "auto", "ini"] if yaml_like else ["script", "ini", "yaml", "auto"]

@@ -50,12 +50,12 @@ def needed(sources: Sources | None) -> Sources:
     return sources
 
 
-def fleet_of(which: list[str] | None, sources: Sources, timeout: float) -> Fleet:
+def fleet_of(selection: list[str] | None, sources: Sources, timeout: float) -> Fleet:
     """The hosts that a command is about; UsageError or ConfigError when they cannot be told."""
     from judge.ctl.fleet import ssh_target
     from judge.ctl.fleet.machines import Fleet
 
-    selected = ansible.load(sources).select(which or [])
+    selected = ansible.load(sources).select(selection or [])
     return Fleet(ansible.filled(sources, selected, ssh_target.VARIABLES), timeout)
 
 

@@ -61,26 +61,26 @@ def of_kernel(member: FleetHost, reply: Reply) -> list[Difference]:
     if isinstance(reply, JudgeError):
         raise UnavailableError(f"{member.name}: {reply}")
     if reply.code != 0:
-        said = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
-        raise UnavailableError(f"{member.name}: its kernel cannot be asked: {said}")
+        message = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
+        raise UnavailableError(f"{member.name}: its kernel cannot be asked: {message}")
     return parse(reply.out, member.name)
 
 
 def parse(text: str, host: str) -> list[Difference]:
     """The lines that SCRIPT prints, those that differ."""
-    found = []
+    rows = []
     for line in text.split("\n"):
         words = line.split("\t")
-        if len(words) == 5 and words[0] == "kernel" and not same(words[2], words[3]):
-            found.append(Difference(host, "kernel", words[1], words[2], one_line(words[3]), words[4]))
-    return found
+        if len(words) == 5 and words[0] == "kernel" and not same_scheduler(words[2], words[3]):
+            rows.append(Difference(host, "kernel", words[1], words[2], one_line(words[3]), words[4]))
+    return rows
 
 
-def same(wanted: str, found: str) -> bool:
+def same_scheduler(expected: str, actual: str) -> bool:
     """Says whether the kernel has a value: spaces between numbers count as one, and of choices the one in brackets."""
-    if "[" in found:
-        return f"[{wanted.strip()}]" in found
-    return wanted.split() == found.split()
+    if "[" in actual:
+        return f"[{expected.strip()}]" in actual
+    return expected.split() == actual.split()
 
 
 def of_playbook(sources: Sources, hosts: Sequence[str] = ()) -> list[Difference]:
@@ -97,32 +97,36 @@ def of_playbook(sources: Sources, hosts: Sequence[str] = ()) -> list[Difference]
             "ANSIBLE_CALLBACKS_ENABLED": "judge_changes",
             "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
         }
-        done = ansible.run(
+        result = ansible.run(
             "ansible-playbook", sources, str(checkout / "site.yml"), "--check", "--diff", *limit,
             settings=settings, playbook_directory=False,
         )  # fmt: skip
         entries = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
     failed = [entry for entry in entries if entry["event"] == "failed"]
-    if failed or done.returncode != 0:
-        said = f"{failed[0]['host']}: {failed[0]['message']}" if failed else done.stderr.strip() or done.stdout[-500:]
-        raise UnavailableError(f"site.yml could not look at all hosts: {one_line(said)}")
-    return [one for entry in entries for one in differences(entry)]
+    if failed or result.returncode != 0:
+        message = (
+            f"{failed[0]['host']}: {failed[0]['message']}" if failed else result.stderr.strip() or result.stdout[-500:]
+        )
+        raise UnavailableError(f"site.yml could not look at all hosts: {one_line(message)}")
+    return [difference for entry in entries for difference in differences(entry)]
 
 
 def differences(entry: dict[str, Any]) -> list[Difference]:
     """The changes that one task would make on one host, by file and service where it names them."""
     host, task = entry["host"], entry["task"]
     diff = {part.get("after_header") or part.get("before_header"): part for part in entry.get("diff", [])}
-    named = [("file", path) for path in entry.get("paths", [])]
-    named += [("service", unit) for unit in entry.get("restarted", [])]
-    if not named:
+    objects = [("file", path) for path in entry.get("paths", [])]
+    objects += [("service", unit) for unit in entry.get("restarted", [])]
+    if not objects:
         return [Difference(host, "task", task, task=task, diff=entry.get("diff", []))]
-    return [Difference(host, kind, what, task=task, diff=[diff[what]] if what in diff else []) for kind, what in named]
+    return [
+        Difference(host, kind, name, task=task, diff=[diff[name]] if name in diff else []) for kind, name in objects
+    ]
 
 
-def table(found: Iterable[Difference]) -> show.Grid:
+def table(rows: Iterable[Difference]) -> show.Grid:
     """Host, kind, what differs, what is wanted and what there is, the task or file that says so."""
     grid = show.grid("host", "kind", "what!", "wanted…", "found…", "by…")
-    for one in found:
-        grid.add_row(one.host, one.kind, one.what, one.wanted, one.found, one.task)
+    for row in rows:
+        grid.add_row(row.host, row.kind, row.what, row.wanted, row.found, row.task)
     return grid

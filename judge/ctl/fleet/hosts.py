@@ -70,38 +70,38 @@ def machine(member: FleetHost, reply: Reply) -> Machine:
     if isinstance(reply, JudgeError):
         return Machine(*base, reachable=False, reason=one_line(str(reply)))
     if reply.code != 0:
-        said = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
-        return Machine(*base, reachable=False, reason=f"it cannot be asked: {said}")
+        message = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
+        return Machine(*base, reachable=False, reason=f"it cannot be asked: {message}")
     return parse(reply.out, *base)
 
 
 def parse(text: str, name: str, groups: tuple[str, ...], address: str) -> Machine:
     """The lines KEY=VALUE that SCRIPT prints; what is missing or odd stays unknown."""
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in text.split("\n"):
         key, equals, value = line.partition("=")
         if equals:
-            said.setdefault(key, one_line(value.strip()))
-    uptime = _numbers(said.get("uptime", ""))
-    disk = [int(number) for number in _numbers(said.get("disk", ""), skip=1)]
-    cpus = _numbers(said.get("cpus", ""))
-    release = PurePosixPath(said.get("release", "")).name
+            fields.setdefault(key, one_line(value.strip()))
+    uptime = _numbers(fields.get("uptime", ""))
+    disk = [int(number) for number in _numbers(fields.get("disk", ""), skip=1)]
+    cpus = _numbers(fields.get("cpus", ""))
+    release = PurePosixPath(fields.get("release", "")).name
     ends = _ends(text)
     return Machine(
         name,
         groups,
         address,
         reachable=True,
-        os=said.get("os", "").strip("\"'"),
-        kernel=said.get("kernel", ""),
+        os=fields.get("os", "").strip("\"'"),
+        kernel=fields.get("kernel", ""),
         uptime=uptime[0] if uptime else None,
-        load=tuple(_numbers(said.get("load", ""))[:3]),
+        load=tuple(_numbers(fields.get("load", ""))[:3]),
         cpus=int(cpus[0]) if cpus else None,
         disk_size=disk[0] * 1024 if len(disk) > 2 else None,
         disk_free=disk[2] * 1024 if len(disk) > 2 else None,
         release=release,
-        boot=_boot(said),
-        boot_status=said.get("StatusText", ""),
+        boot=_boot(fields),
+        boot_status=fields.get("StatusText", ""),
         certificate=ends[1] if ends else "",
         expires=datetime.datetime.fromtimestamp(ends[0], datetime.UTC).isoformat() if ends else "",
         expires_in=ends[0] - clock.wall().timestamp() if ends else None,
@@ -110,12 +110,12 @@ def parse(text: str, name: str, groups: tuple[str, ...], address: str) -> Machin
 
 def _ends(text: str) -> tuple[int, str] | None:
     """The certificate that ends first, and when in seconds since 1970: the lines `ends SECONDS FILE`."""
-    found = []
+    ends = []
     for line in text.split("\n"):
         words = line.split(" ", 2)
         if len(words) == 3 and words[0] == "ends" and words[1].isascii() and words[1].isdigit() and len(words[1]) < 12:
-            found.append((int(words[1]), one_line(words[2])))
-    return min(found, default=None)
+            ends.append((int(words[1]), one_line(words[2])))
+    return min(ends, default=None)
 
 
 def _numbers(text: str, skip: int = 0) -> list[float]:
@@ -128,10 +128,10 @@ def _numbers(text: str, skip: int = 0) -> list[float]:
     return numbers
 
 
-def _boot(said: Mapping[str, str]) -> str:
-    if said.get("LoadState") == "not-found":
+def _boot(fields: Mapping[str, str]) -> str:
+    if fields.get("LoadState") == "not-found":
         return "not installed"
-    active, sub = said.get("ActiveState", ""), said.get("SubState", "")
+    active, sub = fields.get("ActiveState", ""), fields.get("SubState", "")
     return active if active in {"active", ""} else f"{active} ({sub})" if sub and sub != active else active
 
 

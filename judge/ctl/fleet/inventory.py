@@ -68,16 +68,16 @@ class Inventory:
         UsageError names what is not there, and what is near.
         """
         terms = [term for pattern in patterns for term in self._terms(pattern)]
-        wanted: set[str] = set()
+        hosts: set[str] = set()
         for term in [term for term in terms if term[0] not in "!&"] or [g for g in CLUSTER if g in self.groups]:
-            wanted |= self._matching(term)
+            hosts |= self._matching(term)
         for term in [term for term in terms if term[0] == "&"]:
-            wanted &= self._matching(term[1:])
+            hosts &= self._matching(term[1:])
         for term in [term for term in terms if term[0] == "!"]:
-            wanted -= self._matching(term[1:])
-        if not wanted:
+            hosts -= self._matching(term[1:])
+        if not hosts:
             raise ConfigError(f"{self.source}: no hosts in {', '.join(patterns or CLUSTER)}; see inventory/example")
-        return [host for name, host in self.hosts.items() if name in wanted]
+        return [host for name, host in self.hosts.items() if name in hosts]
 
     def _terms(self, pattern: str) -> list[str]:
         if pattern in self.hosts or pattern in self.groups:  # an IPv6 address, say
@@ -94,8 +94,8 @@ class Inventory:
 
     def _unknown(self, pattern: str) -> str:
         names = [*self.hosts, *self.groups]
-        near = difflib.get_close_matches(pattern, names, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else f"; there are {', '.join(names[:20])}"
+        suggestions = difflib.get_close_matches(pattern, names, n=1)
+        hint = f"; did you mean '{suggestions[0]}'?" if suggestions else f"; there are {', '.join(names[:20])}"
         return f"'{pattern}' is no host and no group of {self.source}{hint}"
 
 
@@ -104,14 +104,14 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"([0-9]+)", name) if part]
 
 
-def listed(text: str, source: str, inventory_dir: str) -> Inventory:
+def parse_list(text: str, source: str, inventory_dir: str) -> Inventory:
     """The inventory that `ansible-inventory --list` printed; ConfigError when it is none, or without hosts.
 
     `inventory_dir` is added to every host's variables, as the list leaves it out.
     """
     try:
         groups: Any = json.loads(text)
-        variables = {name: dict(own) for name, own in groups.pop("_meta")["hostvars"].items()}
+        variables = {name: dict(host_variables) for name, host_variables in groups.pop("_meta")["hostvars"].items()}
         members = {name: _members(groups, name, set()) for name in groups}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         msg = f"{source}: ansible-inventory answers with something else than its list of hosts; is it Ansible's?"
@@ -121,9 +121,11 @@ def listed(text: str, source: str, inventory_dir: str) -> Inventory:
         raise ConfigError(f"{source}: no hosts in it; see inventory/example for how to name some")
 
     def host(name: str) -> Host:
-        mine = (group for group, inside in members.items() if name in inside and group not in {"all", "ungrouped"})
-        own = {key: _plain(value) for key, value in variables.get(name, {}).items()}
-        return Host(name, tuple(sorted(mine)), {"inventory_dir": inventory_dir, **own})
+        host_groups = (
+            group for group, inside in members.items() if name in inside and group not in {"all", "ungrouped"}
+        )
+        variables_of_host = {key: _plain(value) for key, value in variables.get(name, {}).items()}
+        return Host(name, tuple(sorted(host_groups)), {"inventory_dir": inventory_dir, **variables_of_host})
 
     def rank(name: str) -> tuple[int, list[tuple[int, int, str]]]:
         kinds = [index for index, group in enumerate(CLUSTER) if name in members.get(group, ())]

@@ -19,7 +19,7 @@ from judge.text import one_line
 AHEAD = 2000  # entries that are read before somebody takes them
 _QUIET = 120.0  # seconds that a search through a large journal may take without a line
 _SILENCE = 4 * HEARTBEAT  # without a sign of life for so long, a followed host is lost
-_TOGETHER = 0.25  # seconds within which lines of different hosts are brought into order
+_ORDER_SECONDS = 0.25  # seconds within which lines of different hosts are brought into order
 _RETRY_MIN, _RETRY_MAX = 1.0, 10.0
 
 
@@ -49,7 +49,7 @@ class Journal:
         self._live = live
         self._past: queue.Queue[Item | None] = queue.Queue(AHEAD)
         self._cursor = ""
-        self._began = clock.monotonic()
+        self._started = clock.monotonic()
         threading.Thread(target=self._read, name=f"journal {member.name}", daemon=True).start()
 
     def past(self, notices: list[HostNotice]) -> Iterator[JournalEntry]:
@@ -61,16 +61,16 @@ class Journal:
                 notices.append(item)
 
     def _read(self) -> None:
-        lost = True
+        disconnected = True
         try:
             with SshConnection(self._member.target, self._timeout, self._jumps) as connection:
                 self._history(connection)
-                lost = False
+                disconnected = False
         except JudgeError as exc:
             self._past.put(HostNotice(self._member.name, str(exc)))
         self._past.put(None)
         if self._live is not None:
-            self._follow(self._live, lost=lost)
+            self._follow(self._live, disconnected=disconnected)
 
     def _history(self, connection: SshConnection) -> None:
         stream = connection.stream(self._query.history(), self._timeout, root=True)
@@ -86,37 +86,37 @@ class Journal:
         for entry in reversed(newest_first):
             self._put_past(entry)
         code = stream.exit_code(self._timeout)
-        said = _last_line(stream.errors())
-        if code and said:  # a search that finds nothing also ends with 1
-            raise UnavailableError(f"its journal cannot be read: {said}")
+        message = _last_line(stream.errors())
+        if code and message:  # a search that finds nothing also ends with 1
+            raise UnavailableError(f"its journal cannot be read: {message}")
 
     def _put_past(self, entry: JournalEntry) -> None:
         self._cursor = entry.cursor or self._cursor
         self._past.put(entry)
 
-    def _follow(self, live: queue.Queue[Item], *, lost: bool) -> None:
+    def _follow(self, live: queue.Queue[Item], *, disconnected: bool) -> None:
         """Connect, read until it breaks, and again; the cursor says where to go on, so nothing is shown twice."""
         pause = _RETRY_MIN
         while True:
             try:
                 with SshConnection(self._member.target, self._timeout, self._jumps) as connection:
                     for entry in self._news(connection):
-                        if lost:
+                        if disconnected:
                             live.put(HostNotice(self._member.name, "answers again", fault=False))
-                        lost, pause = False, _RETRY_MIN
+                        disconnected, pause = False, _RETRY_MIN
                         if entry:
                             self._cursor = entry.cursor or self._cursor
                             live.put(entry)
             except JudgeError as exc:
-                if not lost:
+                if not disconnected:
                     live.put(HostNotice(self._member.name, f"{exc}; trying again"))
-                lost = True
+                disconnected = True
             clock.sleep(pause)
             pause = min(2 * pause, _RETRY_MAX)
 
     def _news(self, connection: SshConnection) -> Iterator[JournalEntry | None]:
         """Entries as they come, after one None once the host has taken the command; ends with UnavailableError."""
-        script = self._query.follow(self._cursor or None, int(clock.monotonic() - self._began) + 1)
+        script = self._query.follow(self._cursor or None, int(clock.monotonic() - self._started) + 1)
         stream = connection.stream(script, self._timeout, root=True)
         yield None
         with contextlib.closing(stream):
@@ -142,7 +142,7 @@ def news(live: queue.Queue[Item]) -> Iterator[Item]:
     """New lines, for ever: those that arrive together in order of time, then notices about hosts."""
     while True:
         items = [live.get()]
-        clock.sleep(_TOGETHER)
+        clock.sleep(_ORDER_SECONDS)
         with contextlib.suppress(queue.Empty):
             while len(items) < AHEAD:
                 items.append(live.get_nowait())

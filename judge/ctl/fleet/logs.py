@@ -115,8 +115,8 @@ def moment(text: str) -> str:
     try:
         return f"-{duration(text, '--since')}s"
     except UsageError:
-        wanted = "a duration such as 10m, or a moment such as '2026-05-01 12:00' (UTC)"
-        raise UsageError(f"--since: '{text}' is not understood; expected {wanted}") from None
+        expected = "a duration such as 10m, or a moment such as '2026-05-01 12:00' (UTC)"
+        raise UsageError(f"--since: '{text}' is not understood; expected {expected}") from None
 
 
 @dataclass(frozen=True)
@@ -149,18 +149,18 @@ def when(time: int) -> datetime.datetime:
 def parse_entry(line: bytes, host: str) -> JournalEntry | None:
     """One line of `journalctl --output=json`; None for anything else, as hosts may send what they like."""
     try:
-        said = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         return None
-    stamp, cursor = said.get("__REALTIME_TIMESTAMP"), said.get("__CURSOR")
+    stamp, cursor = fields.get("__REALTIME_TIMESTAMP"), fields.get("__CURSOR")
     if not isinstance(stamp, str) or not stamp.isascii() or not stamp.isdigit() or len(stamp) > len(str(_LATEST)):
         return None
-    priority = said.get("PRIORITY")
-    unit = _text(said.get("UNIT") or said.get("_SYSTEMD_UNIT"))
-    message = _text(said.get("MESSAGE"))
-    if said.get("SYSLOG_IDENTIFIER") == "systemd":
+    priority = fields.get("PRIORITY")
+    unit = _text(fields.get("UNIT") or fields.get("_SYSTEMD_UNIT"))
+    message = _text(fields.get("MESSAGE"))
+    if fields.get("SYSLOG_IDENTIFIER") == "systemd":
         message = f"systemd: {message}"
     return JournalEntry(
         time=min(int(stamp), _LATEST),

@@ -64,29 +64,29 @@ class Fleet:
         `root`: through sudo where the login is another user's.
         """
         turn = threading.Semaphore(_AT_ONCE)
-        done: queue.SimpleQueue[tuple[str, Reply]] = queue.SimpleQueue()
+        replies: queue.SimpleQueue[tuple[str, Reply]] = queue.SimpleQueue()
 
         def work(member: FleetHost) -> None:
             with turn:
-                done.put((member.name, self._one(member, script(member.host), root=root)))
+                replies.put((member.name, self._ask_member(member, script(member.host), root=root)))
 
         for member in self.members:
             threading.Thread(target=work, args=(member,), name=f"ssh {member.name}", daemon=True).start()
         rounds = -(-len(self.members) // _AT_ONCE)
-        return self._collect(done, clock.Deadline(self.timeout * rounds + _GRACE))
+        return self._collect(replies, clock.Deadline(self.timeout * rounds + _GRACE))
 
-    def _collect(self, done: queue.SimpleQueue[tuple[str, Reply]], deadline: clock.Deadline) -> dict[str, Reply]:
+    def _collect(self, arrived: queue.SimpleQueue[tuple[str, Reply]], deadline: clock.Deadline) -> dict[str, Reply]:
         late = DeadlineError(f"did not answer within {self.timeout:g} s")
         replies: dict[str, Reply] = {member.name: late for member in self.members}
         for _ in self.members:
             try:
-                name, reply = done.get(timeout=deadline.left())
+                name, reply = arrived.get(timeout=deadline.left())
             except queue.Empty:
                 break
             replies[name] = reply
         return replies
 
-    def _one(self, member: FleetHost, script: str, *, root: bool) -> Reply:
+    def _ask_member(self, member: FleetHost, script: str, *, root: bool) -> Reply:
         deadline = clock.Deadline(self.timeout)
         try:
             connection = self._open.get(member.name)
@@ -94,9 +94,9 @@ class Fleet:
                 connection = self._open[member.name] = SshConnection(member.target, deadline.left(), self.jumps)
             return connection.run(script, deadline.left(), root=root)
         except JudgeError as exc:
-            lost = self._open.pop(member.name, None)
-            if lost:
-                lost.close()
+            old_connection = self._open.pop(member.name, None)
+            if old_connection:
+                old_connection.close()
             return exc
 
     def __enter__(self) -> Fleet:

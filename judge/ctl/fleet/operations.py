@@ -40,16 +40,20 @@ def drift(
     with fleet_of(which, sources, timeout) as fleet:
         names = [member.name for member in fleet.members] if which else []
         replies = fleet.ask(lambda _: looks.SCRIPT, root=True)
-        found = [one for member in fleet.members for one in looks.of_kernel(member, replies[member.name])]
-    found = [*looks.of_playbook(sources, names), *found]
+        differences = [
+            difference for member in fleet.members for difference in looks.of_kernel(member, replies[member.name])
+        ]
+    differences = [*looks.of_playbook(sources, names), *differences]
     if as_json or not output.for_people:
-        show.print_data(output, map(asdict, found))
-    elif found:
-        show.out.print(looks.table(found))
-        show.out.say(f"{len(found)} things differ from the inventory; site.yml makes them as it says", "bold yellow")
+        show.print_data(output, map(asdict, differences))
+    elif differences:
+        show.out.print(looks.table(differences))
+        show.out.say(
+            f"{len(differences)} things differ from the inventory; site.yml makes them as it says", "bold yellow"
+        )
     else:
         show.out.say("every host is as the inventory says", "bold green")
-    raise typer.Exit(EXIT_FAILED if found else 0)
+    raise typer.Exit(EXIT_FAILED if differences else 0)
 
 
 def versions(
@@ -97,7 +101,7 @@ def support(
     texts: dict[str, str] = {}
     silent: dict[str, str] = {}
     with fleet_of(which, sources, timeout) as fleet:
-        told = fleet.ask(lambda _: looks.SCRIPT, root=True)
+        replies = fleet.ask(lambda _: looks.SCRIPT, root=True)
         for name, reply in fleet.ask(lambda _: cases.script(), root=True).items():
             try:
                 if isinstance(reply, JudgeError):
@@ -105,12 +109,12 @@ def support(
                 texts |= cases.of_host(name, reply.out)
             except JudgeError as exc:
                 silent[name] = one_line(str(exc))
-        for name, reply in told.items():
+        for name, reply in replies.items():
             texts[f"{name}/versions.txt"] = str(reply) if isinstance(reply, JudgeError) else reply.out
         directory = context.secrets_directory(sources, [member.host for member in fleet.members])
     path = to or Path(f"judge-support-{clock.wall():%Y%m%dT%H%M%SZ}.tar.gz")
     cases.write(path, cases.SupportContent(cases.clean(texts, directory), cases.clean(silent, directory)))
     for name, why in silent.items():
         show.err.verbatim(f"judgectl: {name}: {why}", "red")
-    show.out.say(f"{path}: {len(texts)} files of {len(told) - len(silent)} hosts, without secrets", "bold green")
+    show.out.say(f"{path}: {len(texts)} files of {len(replies) - len(silent)} hosts, without secrets", "bold green")
     raise typer.Exit(EXIT_FAILED if silent else 0)

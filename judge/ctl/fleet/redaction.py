@@ -23,7 +23,7 @@ _WORDS = (
     r"(?:pass(?:word|wd|phrase)|(?<![a-z])pass|pwd|secret|token|psk|(?:api|access|private|auth)[_-]?key|credentials?)"
 )
 # "password: x", token=x, "client_secret": "x", --password x, in any case; a path is no secret
-_NAMED = re.compile(
+_SECRET_SETTING = re.compile(
     rf"""(?i)(?P<name>{_WORDS}["']?"""
     r"""(?:\s*[:=]\s*|(?<=--\w{5})\s+|(?<=--\w{6})\s+|(?<=--\w{8})\s+))"""
     r"""(?P<value>"(?!/)[^"\n]{3,}"|'(?!/)[^'\n]{3,}'|(?![/"'\[{|>])[^\s"',;&]{4,})"""
@@ -71,7 +71,7 @@ def lines(text: str) -> Iterator[str]:
 
 def in_directories(places: Iterable[str]) -> set[str]:
     """Every form of every secret in these directories; what cannot be read is passed over."""
-    found: set[str] = set()
+    secrets: set[str] = set()
     for place in places:
         for top, _, names in os.walk(place):
             for name in names:
@@ -83,9 +83,9 @@ def in_directories(places: Iterable[str]) -> set[str]:
                 except OSError:
                     continue
                 if name.endswith(CONFIG):
-                    text = "\n".join(match["value"].strip("\"'") for match in _NAMED.finditer(text))
-                found.update(form for line in lines(text) for form in forms(line) if len(form) >= SHORTEST - 1)
-    return found
+                    text = "\n".join(match["value"].strip("\"'") for match in _SECRET_SETTING.finditer(text))
+                secrets.update(form for line in lines(text) for form in forms(line) if len(form) >= SHORTEST - 1)
+    return secrets
 
 
 def masked(text: str, needles: Iterable[str]) -> str:
@@ -94,6 +94,6 @@ def masked(text: str, needles: Iterable[str]) -> str:
         text = text.replace(needle, MASK)
     for look in _LOOKS:
         text = look.sub(MASK, text)
-    for look in (_LINE, _NAMED):
+    for look in (_LINE, _SECRET_SETTING):
         text = look.sub(lambda match: match["name"] + MASK, text)
     return text

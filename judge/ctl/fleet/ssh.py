@@ -55,10 +55,10 @@ class SshConnection:
         self.target = target
         self._proxy: ProxyCommand | None = None
         deadline = clock.Deadline(timeout)
-        known = _known_keys(target)
+        known_keys = _known_keys(target)
         self._transport = paramiko.Transport(self._reach(jumps, deadline))
         try:
-            self._open(known, deadline)
+            self._open(known_keys, deadline)
         except BaseException:
             self.close()
             raise
@@ -91,21 +91,21 @@ class SshConnection:
             msg = f"{target.address} port {target.port} cannot be reached from jump host {self.target.address}: {why}"
             raise UnavailableError(msg) from None
 
-    def _open(self, known: paramiko.hostkeys.HostKeys, deadline: clock.Deadline) -> None:
+    def _open(self, known_keys: paramiko.hostkeys.HostKeys, deadline: clock.Deadline) -> None:
         transport, target = self._transport, self.target
-        trusted = known.lookup(target.known_as)
+        trusted = known_keys.lookup(target.known_as)
         if trusted:  # ask for a kind of key that is known
             options = transport.get_security_options()
             kinds = {kind.replace("ssh-rsa", "rsa-sha2-512") for kind in trusted}
             options.key_types = sorted(options.key_types, key=lambda kind: kind not in kinds)
         # Every wait of the transport's own ends with the deadline.
-        left = deadline.check(f"the login at {target.address}")
-        transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = left
+        remaining = deadline.check(f"the login at {target.address}")
+        transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = remaining
         try:
-            transport.start_client(timeout=left)
+            transport.start_client(timeout=remaining)
             key = transport.get_remote_server_key()
-            if not known.check(target.known_as, key):
-                raise UnavailableError(_distrusted(target, key, known=bool(trusted)))
+            if not known_keys.check(target.known_as, key):
+                raise UnavailableError(_distrusted(target, key, has_keys=bool(trusted)))
             self._log_in(deadline)
         except (paramiko.SSHException, EOFError, OSError) as exc:
             if deadline.over:
@@ -119,17 +119,17 @@ class SshConnection:
     def _log_in(self, deadline: clock.Deadline) -> None:
         """Offer the key files' keys, then the agent's."""
         locked: list[Path] = []
-        tried: list[str] = []
+        methods: list[str] = []
         for key, where in _keys(self.target, locked):
-            tried.append(where)
+            methods.append(where)
             self._transport.auth_timeout = deadline.check(f"the login at {self.target.address}")
             with contextlib.suppress(paramiko.AuthenticationException):
                 if not self._transport.auth_publickey(self.target.user, key):
                     return
             if not self._transport.is_active():
                 break
-        offered = ", ".join(dict.fromkeys(tried)) or "there is no key to offer"
-        msg = f"{self.target.address} does not let {self.target.user} in ({offered})"
+        methods_text = ", ".join(dict.fromkeys(methods)) or "there is no key to offer"
+        msg = f"{self.target.address} does not let {self.target.user} in ({methods_text})"
         if locked:
             msg += f"; {locked[0]} has a passphrase, so load it into the agent with ssh-add"
         else:
@@ -184,13 +184,13 @@ class ProxyCommand:
     """A running shell command that passes bytes on to a host's sshd."""
 
     def __init__(self, command: str) -> None:
-        self.socket, theirs = socket.socketpair()
+        self.socket, other_end = socket.socketpair()
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- read after the command has ended
-        with theirs:
+        with other_end:
             # A session of its own: it is ended with all that it started, and asks no terminal for a password.
             self._process = subprocess.Popen(
                 ["/bin/sh", "-c", f"exec {command}"], start_new_session=True,
-                stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self._errors,
+                stdin=other_end.fileno(), stdout=other_end.fileno(), stderr=self._errors,
             )  # fmt: skip
 
     def complaint(self) -> str:
@@ -231,7 +231,7 @@ class JumpHosts:
 
     def login(self, target: Target, deadline: clock.Deadline) -> SshConnection:
         """The login at this jump host, made if there is none; the error says why not. Many threads call this."""
-        began = clock.monotonic()
+        started = clock.monotonic()
         with self._lock:
             host = self._hosts.setdefault(target, _JumpHost())
         if not host.lock.acquire(timeout=max(0.0, deadline.left())):
@@ -239,7 +239,7 @@ class JumpHosts:
         try:
             if host.connection and host.connection.alive:
                 return host.connection
-            if host.failure and host.failed >= began:  # another thread has just tried
+            if host.failure and host.failed >= started:  # another thread has just tried
                 raise host.failure
             try:
                 host.connection = SshConnection(target, deadline.left(), self)
@@ -292,8 +292,8 @@ class Stream:
         """The output line by line; of a line only its first MOST bytes. Raises as `read` does."""
         rest = bytearray()
         for data in self.read(quiet):
-            *whole, last = data.split(b"\n")
-            for part in whole:
+            *full_lines, last = data.split(b"\n")
+            for part in full_lines:
                 rest += part[: MOST - len(rest)]
                 yield bytes(rest)
                 rest.clear()
@@ -302,14 +302,14 @@ class Stream:
             yield bytes(rest)
 
     def _drain_errors(self) -> bool:
-        said = False
+        reported = False
         while self._channel.recv_stderr_ready():
             data = self._channel.recv_stderr(65536)
             self._errors += data[: MOST - len(self._errors)]
-            said = True
+            reported = True
             if not data:
                 break
-        return said
+        return reported
 
     def exit_code(self, timeout: float) -> int:
         """The command's exit code, once it has ended; UnavailableError when the connection ended first."""
@@ -330,19 +330,19 @@ class Stream:
 
 
 def _known_keys(target: Target) -> paramiko.hostkeys.HostKeys:
-    known = paramiko.hostkeys.HostKeys()
+    keys = paramiko.hostkeys.HostKeys()
     for path in target.known_hosts:
         try:
-            known.load(str(path))
+            keys.load(str(path))
         except FileNotFoundError:
             continue
         except (OSError, UnicodeDecodeError, paramiko.SSHException) as exc:
             raise ConfigError(f"{path}: known hosts cannot be read: {exc}") from None
-    return known
+    return keys
 
 
-def _distrusted(target: Target, key: paramiko.PKey, *, known: bool) -> str:
-    if known:
+def _distrusted(target: Target, key: paramiko.PKey, *, has_keys: bool) -> str:
+    if has_keys:
         forget = f"ssh-keygen -R {shlex.quote(target.known_as)}"
         return (
             f"{target.address} has another host key ({key.fingerprint}) than known_hosts says, so it is not trusted; "

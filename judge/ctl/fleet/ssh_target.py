@@ -106,15 +106,15 @@ def _resolved(
     """
     if destination.startswith("-"):
         raise ConfigError(f"{name}: '{destination}' is no host's name; correct ansible_host")
-    said = _asked(name, [*words, "--", destination])
-    first = {option: values[0] for option, values in said.items()}
+    options = _resolved_options(name, [*words, "--", destination])
+    first = {option: values[0] for option, values in options.items()}
     address, port, user = first["hostname"], int(first["port"]), first["user"]
     tokens = {"h": address, "p": str(port), "r": user, "n": destination, "%": "%"}
     tokens |= {"u": pwd.getpwuid(os.getuid()).pw_name, "d": str(Path.home()), "i": str(os.getuid())}
-    files = [key] if key else [file for file in said.get("identityfile", []) if not _UNREADABLE.search(file)]
-    known = said.get("userknownhostsfile", [""])[0].split() + first.get("globalknownhostsfile", "").split()
+    files = [key] if key else [file for file in options.get("identityfile", []) if not _UNREADABLE.search(file)]
+    key_files = options.get("userknownhostsfile", [""])[0].split() + first.get("globalknownhostsfile", "").split()
     if "/dev/null" in first.get("userknownhostsfile", ""):  # so that ssh forgets; here keys are checked all the same
-        known += ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
+        key_files += ["~/.ssh/known_hosts", "~/.ssh/known_hosts2"]
     login = Target(
         name=name,
         address=address,
@@ -122,21 +122,25 @@ def _resolved(
         user=user,
         keys=tuple(Path(_expanded(file, tokens)).expanduser() for file in files if file != "none"),
         only_keys=first.get("identitiesonly", "no") == "yes",
-        known_hosts=tuple(Path(_expanded(file, tokens)).expanduser() for file in known if file != "none"),
+        known_hosts=tuple(Path(_expanded(file, tokens)).expanduser() for file in key_files if file != "none"),
         known_as=first.get("hostkeyalias") or (address if port == 22 else f"[{address}]:{port}"),
     )
-    if login.place in {one.place for one in above} or len(above) > _MOST_HOPS:
+    if login.place in {hop.place for hop in above} or len(above) > _MOST_HOPS:
         raise ConfigError(f"{above[0].name}: its jump hosts lead in a circle through {login.place}; correct ProxyJump")
     return _with_way(login, words, first, tokens, (*above, login))
 
 
 def _with_way(
-    login: Target, words: Sequence[str], said: Mapping[str, str], tokens: Mapping[str, str], above: tuple[Target, ...]
+    login: Target,
+    words: Sequence[str],
+    options: Mapping[str, str],
+    tokens: Mapping[str, str],
+    above: tuple[Target, ...],
 ) -> Target:
     """The same login with its jump host or its ProxyCommand, if it has one."""
-    command = said.get("proxycommand", "none")
-    if said.get("proxyjump", "none") != "none":
-        *before, last = said["proxyjump"].split(",")
+    command = options.get("proxycommand", "none")
+    if options.get("proxyjump", "none") != "none":
+        *before, last = options["proxyjump"].split(",")
         config = [word for option, value in _options(words)[0] if option == "-F" for word in (option, value)]
         config += ["-J", ",".join(before)] if before else []
         user, host, port = _hop(last)
@@ -182,8 +186,10 @@ def _ssh_hop(command: str, login: Target, tokens: Mapping[str, str]) -> list[str
     netcat = rest[1:2] and Path(rest[1]).name in _NETCAT and rest[-2:] == [login.address, str(login.port)]
     if not (forward and forward[0] in ends and len(rest) == 1) and not (netcat and not forward):
         return None
-    kept = [word for option, value in options if option != "-W" for word in ((option, value) if value else (option,))]
-    return [*kept, rest[0]]
+    words_without_w = [
+        word for option, value in options if option != "-W" for word in ((option, value) if value else (option,))
+    ]
+    return [*words_without_w, rest[0]]
 
 
 def _options(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
@@ -204,10 +210,10 @@ def _expanded(text: str, tokens: Mapping[str, str]) -> str:
     return re.sub(r"%(.)", lambda match: tokens.get(match[1], match[0]), text)
 
 
-def _asked(name: str, words: Sequence[str]) -> dict[str, list[str]]:
+def _resolved_options(name: str, words: Sequence[str]) -> dict[str, list[str]]:
     """The output of `ssh -G` for these words: options in small letters with values; ConfigError if ssh refuses."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["ssh", "-G", "-T", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
             timeout=_PATIENCE, check=False,
         )  # fmt: skip
@@ -217,12 +223,12 @@ def _asked(name: str, words: Sequence[str]) -> dict[str, list[str]]:
     except subprocess.TimeoutExpired:
         msg = f"{name}: ssh does not say within {_PATIENCE} s how it is configured; see what 'ssh -G' waits for"
         raise ConfigError(msg) from None
-    if done.returncode:
-        last = done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}"
+    if result.returncode:
+        last = result.stderr.strip().rpartition("\n")[2] or f"exit code {result.returncode}"
         msg = f"{name}: ssh refuses its arguments or its configuration: {last}; correct ansible_ssh_common_args"
         raise ConfigError(msg)
-    said: dict[str, list[str]] = {}
-    for line in done.stdout.splitlines():
+    values_by_option: dict[str, list[str]] = {}
+    for line in result.stdout.splitlines():
         option, _, value = line.partition(" ")
-        said.setdefault(option, []).append(value)
-    return said
+        values_by_option.setdefault(option, []).append(value)
+    return values_by_option

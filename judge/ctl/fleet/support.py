@@ -66,10 +66,10 @@ def script() -> str:
 def of_host(name: str, out: str) -> dict[str, str]:
     """The files of a host's answer; ConfigError when it is none."""
     try:
-        found = json.loads(out)
+        texts = json.loads(out)
     except ValueError:
         raise ConfigError(f"{name}: its answer is no JSON: {out[:200]!r}") from None
-    return {f"{name}/{file}": str(text) for file, text in found.items() if file in COMMANDS}
+    return {f"{name}/{file}": str(text) for file, text in texts.items() if file in COMMANDS}
 
 
 def clean(texts: Mapping[str, str], secrets_directory: Path | None, more: Iterable[str] = ()) -> dict[str, str]:

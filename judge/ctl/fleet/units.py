@@ -56,12 +56,12 @@ def units(member: FleetHost, reply: Reply) -> list[UnitRow]:
     if isinstance(reply, JudgeError):
         return [UnitRow(member.name, "", fault="unreachable", status=one_line(str(reply)))]
     if reply.code != 0:
-        said = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
-        return [UnitRow(member.name, "", fault="unreachable", status=f"systemd cannot be asked: {said}")]
+        message = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
+        return [UnitRow(member.name, "", fault="unreachable", status=f"systemd cannot be asked: {message}")]
     return parse(reply.out, member.name, expected(member.host))
 
 
-def parse(text: str, host: str, wanted: Sequence[str]) -> list[UnitRow]:
+def parse(text: str, host: str, unit_names: Sequence[str]) -> list[UnitRow]:
     """The blocks of `systemctl show` after a block with the uptime; expected units that are not in it are missing."""
     uptime: float | None = None
     blocks: dict[str, dict[str, str]] = {}
@@ -76,23 +76,23 @@ def parse(text: str, host: str, wanted: Sequence[str]) -> list[UnitRow]:
             uptime = float(words[0])
         if fields.get("Id"):
             blocks.setdefault(fields["Id"], fields)
-    for name in wanted:
+    for name in unit_names:
         blocks.setdefault(name, {"Id": name, "LoadState": "not-found"})
-    rows = [_unit(host, fields, uptime, set(wanted)) for fields in blocks.values()]
-    return sorted(rows, key=lambda row: (not row.fault, _order(row.unit, wanted), row.unit))
+    rows = [_unit(host, fields, uptime, set(unit_names)) for fields in blocks.values()]
+    return sorted(rows, key=lambda row: (not row.fault, _order(row.unit, unit_names), row.unit))
 
 
-def _order(unit: str, wanted: Sequence[str]) -> int:
-    return wanted.index(unit) if unit in wanted else len(wanted)
+def _order(unit: str, unit_names: Sequence[str]) -> int:
+    return unit_names.index(unit) if unit in unit_names else len(unit_names)
 
 
-def _unit(host: str, fields: Mapping[str, str], uptime: float | None, wanted: set[str]) -> UnitRow:
+def _unit(host: str, fields: Mapping[str, str], uptime: float | None, unit_names: set[str]) -> UnitRow:
     changed = _number(fields.get("StateChangeTimestampMonotonic"))
     restarts = _number(fields.get("NRestarts")) or 0
     return UnitRow(
         host=host,
         unit=fields["Id"],
-        fault=fault(fields, expected=fields["Id"] in wanted),
+        fault=fault(fields, expected=fields["Id"] in unit_names),
         active=fields.get("ActiveState", ""),
         sub=fields.get("SubState", ""),
         since=max(0.0, uptime - changed / 1e6) if changed and uptime is not None else None,

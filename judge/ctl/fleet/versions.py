@@ -63,40 +63,40 @@ def rows(member: FleetHost, reply: Reply) -> list[VersionRow]:
     if isinstance(reply, JudgeError):
         return [VersionRow(member.name, "", reason=one_line(str(reply)))]
     if reply.code != 0:
-        said = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
-        return [VersionRow(member.name, "", reason=f"it cannot be asked: {said}")]
+        message = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
+        return [VersionRow(member.name, "", reason=f"it cannot be asked: {message}")]
     return parse(reply.out, member.name)
 
 
 def parse(text: str, host: str) -> list[VersionRow]:
     """The lines that SCRIPT prints; services of one release are told together, those of another one by name."""
-    said: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for line in text.split("\n"):
         key, equals, value = line.partition("=")
         if equals and re.fullmatch(r"(?:installed|running|replaced)\.[a-z.-]+", key):
-            said.setdefault(key, one_line(value.strip()))
-    found = []
-    for what in COLUMNS:
-        installed, running = said.get(f"installed.{what}", ""), said.get(f"running.{what}", "")
-        stale = bool(installed and running and installed != running) or f"replaced.{what}" in said
+            fields.setdefault(key, one_line(value.strip()))
+    version_rows = []
+    for component in COLUMNS:
+        installed, running = fields.get(f"installed.{component}", ""), fields.get(f"running.{component}", "")
+        stale = bool(installed and running and installed != running) or f"replaced.{component}" in fields
         if installed or running:
-            found.append(VersionRow(host, what, installed, running, stale=stale))
-    release = said.get("installed.release", "")
-    for key, running in said.items():
+            version_rows.append(VersionRow(host, component, installed, running, stale=stale))
+    release = fields.get("installed.release", "")
+    for key, running in fields.items():
         if key.startswith("running.release.") and running and running != release:
-            found.append(VersionRow(host, f"release of {key.rpartition('.')[2]}", release, running, stale=True))
-    return found
+            version_rows.append(VersionRow(host, f"release of {key.rpartition('.')[2]}", release, running, stale=True))
+    return version_rows
 
 
-def table(found: Sequence[VersionRow]) -> show.Grid:
+def table(version_rows: Sequence[VersionRow]) -> show.Grid:
     """One line for each host, one column for each thing; what still runs stands before what is installed."""
     grid = show.grid("host", *COLUMNS)
-    for host in dict.fromkeys(row.host for row in found):
-        of_host = {row.what: row for row in found if row.host == host}
+    for host in dict.fromkeys(row.host for row in version_rows):
+        of_host = {row.what: row for row in version_rows if row.host == host}
         if "" in of_host:
             grid.add_row(host, Text("unreachable", style="bold red"), *[""] * (len(COLUMNS) - 1))
             continue
-        grid.add_row(host, *(_cell(of_host.get(what), of_host) for what in COLUMNS))
+        grid.add_row(host, *(_cell(of_host.get(component), of_host) for component in COLUMNS))
     return grid
 
 
@@ -111,14 +111,16 @@ def _cell(row: VersionRow | None, of_host: dict[str, VersionRow]) -> Text:
     return Text(row.installed or row.running, style="yellow" if stale else "")
 
 
-def sentences(found: Iterable[VersionRow]) -> list[str]:
+def sentences(version_rows: Iterable[VersionRow]) -> list[str]:
     """One for each host that did not answer, and for each thing that still runs although another one is installed."""
-    told = []
-    for row in found:
+    messages = []
+    for row in version_rows:
         if row.reason:
-            told.append(f"{row.host}: {row.reason}")
+            messages.append(f"{row.host}: {row.reason}")
         elif row.stale and row.what == "kernel":
-            told.append(f"{row.host}: kernel {row.installed} is installed and {row.running} runs; restart the host")
+            messages.append(f"{row.host}: kernel {row.installed} is installed and {row.running} runs; restart the host")
         elif row.stale:
-            told.append(f"{row.host}: {row.what}: {row.installed} is installed and {row.running} runs; run site.yml")
-    return told
+            messages.append(
+                f"{row.host}: {row.what}: {row.installed} is installed and {row.running} runs; run site.yml"
+            )
+    return messages

@@ -27,9 +27,9 @@ from judge.problems.package import Package
 from judge.text import several
 
 # So many outputs are handed in together, and so many bytes of them: what every cluster takes.
-_TOGETHER, _BYTES = 50, 128 * 1024
+_BATCH_CASES, _BYTES = 50, 128 * 1024
 # A line is said of so many cases of a folder.
-_NAMED = 20
+_NAMES_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class CaseKind:
     """A kind of folder: what a case has, who looks at it, and whether it must be accepted."""
 
     files: tuple[str, ...]
-    asked: Literal["inputs", "answers", "outputs"]
+    subject: Literal["inputs", "answers", "outputs"]
     right: bool = False
 
 
@@ -84,73 +84,73 @@ def found_in(package: Package) -> list[Cases]:
     if package.manifest.package is None:
         return []
     index = FileIndex.model_validate_json(package.read(package.manifest.package)).files
-    found = []
+    case_folders = []
     for folder, kind in sorted(_KINDS.items()):
         paths = sorted(path for path in index if path.startswith(f"data/{folder}/"))
         cases = Cases(folder, kind, settings=any(path.endswith(".yaml") for path in paths))
         for base in (path.removesuffix(".in") for path in paths if path.endswith(".in")):
             if all(f"{base}.{suffix}" in index for suffix in kind.files):
-                cases.files[base.removeprefix("data/")] = {one: index[f"{base}.{one}"] for one in kind.files}
+                cases.files[base.removeprefix("data/")] = {suffix: index[f"{base}.{suffix}"] for suffix in kind.files}
         if cases.files:
-            found.append(cases)
-    return found
+            case_folders.append(cases)
+    return case_folders
 
 
-def run(api: Api, package: Package, folders: Sequence[Cases], there: Present, *, quiet: bool) -> CheckOutcome:
+def run(api: Api, package: Package, folders: Sequence[Cases], available: Present, *, quiet: bool) -> CheckOutcome:
     """Try the cases on the cluster; the package's blobs are uploaded. `refused` has what is not as it must be."""
-    done = CheckOutcome()
+    outcome = CheckOutcome()
     for cases in folders:
         why, programs = _not_run(package.manifest, cases)
         if why:
             verb = "is" if len(cases.files) == 1 else "are"
-            done.notes.append(
+            outcome.notes.append(
                 f"{several(len(cases.files), 'case')} of data/{cases.folder} {verb} kept and not run: {why}"
             )
             continue
-        languages = [one.language for one in programs if one.language]
-        missing = next((one for one in languages if not there.takes(one)), None)
-        if missing is not None or not there.any:
-            done.left_out[f"cases of data/{cases.folder}"] = there.why(missing)
+        languages = [program.language for program in programs if program.language]
+        missing = next((language for language in languages if not available.takes(language)), None)
+        if missing is not None or not available.any:
+            outcome.left_out[f"cases of data/{cases.folder}"] = available.why(missing)
             continue
         for names in _groups(package, cases):
-            _try(api, package, cases, names, done, quiet=quiet)
-    return done
+            _try(api, package, cases, names, outcome, quiet=quiet)
+    return outcome
 
 
 def _not_run(manifest: ProblemManifest, cases: Cases) -> tuple[str, list[ProblemProgram]]:
     """The reason why cases cannot be tried (empty: they can), and the package's programs that look at them."""
-    asked = cases.kind.asked
+    subject = cases.kind.subject
     speaks = manifest.traits.needs_validator
     programs = list(manifest.input_validators)
-    if asked == "answers":
+    if subject == "answers":
         programs = [*manifest.answer_validators, *([] if speaks else manifest.validators)]
-    elif asked == "outputs":
+    elif subject == "outputs":
         programs = list(manifest.validators)
-    if asked == "outputs" and speaks:
+    if subject == "outputs" and speaks:
         return "the output validator speaks with programs here", programs
-    if asked != "outputs" and not programs:
+    if subject != "outputs" and not programs:
         return "no validator looks at them", programs
     if cases.settings:
         return "settings of their own are not read", programs
-    if len({_flags(test, asked) for test in manifest.tests}) > 1:
+    if len({_flags(test, subject) for test in manifest.tests}) > 1:
         return "the validators' flags are not the same for all tests", programs
     return "", programs
 
 
-def _flags(test: ProblemTest, asked: str) -> str:
-    return repr(test.input_flags if asked == "inputs" else test.flags)
+def _flags(test: ProblemTest, subject: str) -> str:
+    return repr(test.input_flags if subject == "inputs" else test.flags)
 
 
 def _groups(package: Package, cases: Cases) -> Iterator[list[str]]:
     """Names of cases that are tried together."""
-    if cases.kind.asked != "outputs":
+    if cases.kind.subject != "outputs":
         yield list(cases.files)
         return
     group: list[str] = []
     size = 0
     for name, files in cases.files.items():
         more = len(package.read(files["out"]))
-        if group and (len(group) >= _TOGETHER or size + more > _BYTES):
+        if group and (len(group) >= _BATCH_CASES or size + more > _BYTES):
             yield group
             group, size = [], 0
         group.append(name)
@@ -158,7 +158,7 @@ def _groups(package: Package, cases: Cases) -> Iterator[list[str]]:
     yield group
 
 
-def _try(api: Api, package: Package, cases: Cases, names: list[str], done: CheckOutcome, *, quiet: bool) -> None:
+def _try(api: Api, package: Package, cases: Cases, names: list[str], outcome: CheckOutcome, *, quiet: bool) -> None:
     """Try some cases of a folder; what cannot be handed in is noted."""
     label = f"cases of data/{cases.folder}"
     try:
@@ -167,60 +167,62 @@ def _try(api: Api, package: Package, cases: Cases, names: list[str], done: Check
             example = Example("", Candidate(label, b"", "", []), submission)
             row = CaseRow(example, trial.hand_in(submission), cases, names)
             judged = trial.follow([row], table_of, quiet=quiet)
-            done.left_out |= trial.left_out
+            outcome.left_out |= trial.left_out
     except (UsageError, ValidationError) as exc:
-        done.notes.append(f"{len(names)} {label} are kept and not run: {show_line(str(exc))}")
+        outcome.notes.append(f"{len(names)} {label} are kept and not run: {show_line(str(exc))}")
         return
     for row in judged:
-        _judge(row, done)
+        _judge(row, outcome)
 
 
 def _manifest(manifest: ProblemManifest, cases: Cases, names: Sequence[str]) -> ProblemManifest:
     """The problem with these cases as its only tests, and nothing that scores them."""
-    told: dict[str, Any] = {}
-    for like in manifest.tests[:1]:  # they are alike in this
-        told = {"flags": like.flags, "input_flags": like.input_flags}
+    flag_fields: dict[str, Any] = {}
+    for first_test in manifest.tests[:1]:  # they are alike in this
+        flag_fields = {"flags": first_test.flags, "input_flags": first_test.input_flags}
     tests = [
-        ProblemTest(name=name, input=files["in"], answer=files.get("ans", files["in"]), **told)
+        ProblemTest(name=name, input=files["in"], answer=files.get("ans", files["in"]), **flag_fields)
         for name, files in ((name, cases.files[name]) for name in names)
     ]
     update: dict[str, Any] = {
         "tests": tests, "groups": [], "graders": [], "grader": None, "task": None, "static_validator": None,
         "static_tests": [], "languages": [], "statements": [], "package": None,
     }  # fmt: skip
-    if cases.kind.asked == "outputs":
+    if cases.kind.subject == "outputs":
         update["type"] = [ProblemType.PASS_FAIL, ProblemType.SUBMIT_ANSWER]
     return manifest.model_copy(update=update)
 
 
 def _submission(package: Package, cases: Cases, names: Sequence[str]) -> m.Submission:
-    if cases.kind.asked != "outputs":
-        return m.Submission(check=cases.kind.asked, mode="full")
+    if cases.kind.subject != "outputs":
+        return m.Submission(check=cases.kind.subject, mode="full")
     files = [m.SourceFile.of(f"{name}.out", package.read(cases.files[name]["out"])) for name in names]
     return m.Submission(files=files, mode="full")
 
 
-def _judge(row: CaseRow, done: CheckOutcome) -> None:
+def _judge(row: CaseRow, outcome: CheckOutcome) -> None:
     """Turn the results of some cases into sentences."""
     kind, result = row.cases.kind, row.task.result or m.Result()
     tests = {test.name: test for test in result.tests}
     missing = [name for name in row.names if name not in tests]
     if missing:
         why = show_line(str(result.reason or row.task.verdict or row.task.status))
-        done.warnings.append(f"{several(len(missing), 'case')} of data/{row.cases.folder} could not be tried: {why}")
+        outcome.warnings.append(f"{several(len(missing), 'case')} of data/{row.cases.folder} could not be tried: {why}")
     wrong = []
     for name, test in tests.items():
-        where, said = f"data/{name}.{kind.files[-1]}", show_line(test.message or test.reason)
-        if test.verdict is m.Verdict.JE and kind.asked == "outputs":
-            wrong.append(f"{where}: the output validator fails on it: {said}")
+        where, message = f"data/{name}.{kind.files[-1]}", show_line(test.message or test.reason)
+        if test.verdict is m.Verdict.JE and kind.subject == "outputs":
+            wrong.append(f"{where}: the output validator fails on it: {message}")
         elif kind.right and test.verdict is not m.Verdict.AC:
-            wrong.append(f"{where}: is not accepted, as a case of this folder must be: {said}")
+            wrong.append(f"{where}: is not accepted, as a case of this folder must be: {message}")
         elif not kind.right and test.verdict is m.Verdict.AC:
             wrong.append(f"{where}: is accepted; a case of this folder must be refused by a validator")
-    more = [f"data/{row.cases.folder}: … and {len(wrong) - _NAMED} more cases"] if len(wrong) > _NAMED else []
-    done.refused += [*wrong[:_NAMED], *more]
+    more = (
+        [f"data/{row.cases.folder}: … and {len(wrong) - _NAMES_SHOWN} more cases"] if len(wrong) > _NAMES_SHOWN else []
+    )
+    outcome.refused += [*wrong[:_NAMES_SHOWN], *more]
     if tests:
-        done.notes.append(f"{several(len(tests), 'case')} of data/{row.cases.folder} tried")
+        outcome.notes.append(f"{several(len(tests), 'case')} of data/{row.cases.folder} tried")
 
 
 def table_of(rows: Sequence[CaseRow]) -> show.Grid:

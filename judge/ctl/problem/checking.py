@@ -21,8 +21,8 @@ from judge.problems.expectations import Candidate
 
 Kind = Literal["inputs", "answers"]
 # The name of a validator in what an executor says of a test.
-_NAMED = re.compile(r"(?<=validator )'[^']*'")
-_SHOWN = 200
+_VALIDATOR_NAME = re.compile(r"(?<=validator )'[^']*'")
+_MOST_CHARACTERS = 200
 
 
 @dataclass
@@ -39,12 +39,12 @@ class CheckOutcome:
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
-    def add(self, other: CheckOutcome) -> None:
+    def add(self, second: CheckOutcome) -> None:
         """Take in what came of other checks, which have passed no tests."""
-        self.notes += other.notes
-        self.refused += other.refused
-        self.warnings += other.warnings
-        self.left_out |= other.left_out
+        self.notes += second.notes
+        self.refused += second.refused
+        self.warnings += second.warnings
+        self.left_out |= second.left_out
 
     @property
     def words(self) -> str:
@@ -73,15 +73,15 @@ class CheckRow(ExampleRow):
 
 def programs(manifest: ProblemManifest) -> dict[Kind, list[ProblemProgram]]:
     """The programs that look at a problem's inputs, and at its answers; none: there is nothing to check."""
-    found: dict[Kind, list[ProblemProgram]] = {}
+    programs_by_kind: dict[Kind, list[ProblemProgram]] = {}
     if manifest.input_validators:
-        found["inputs"] = manifest.input_validators
-    if answers := [*_asked(manifest), *_built(manifest)]:
-        found["answers"] = answers
-    return found
+        programs_by_kind["inputs"] = manifest.input_validators
+    if answers := [*_submission_programs(manifest), *_built(manifest)]:
+        programs_by_kind["answers"] = answers
+    return programs_by_kind
 
 
-def _asked(manifest: ProblemManifest) -> list[ProblemProgram]:
+def _submission_programs(manifest: ProblemManifest) -> list[ProblemProgram]:
     """The programs that say whether an answer is right.
 
     An output validator is one of them where an answer is such an output as submissions print.
@@ -94,78 +94,80 @@ def _built(manifest: ProblemManifest) -> list[ProblemProgram]:
     """The programs that judge submissions and are asked about no answer; the check of answers only builds them."""
     manager = manifest.task.manager if manifest.task is not None else None
     speaks = manifest.validators if manifest.traits.needs_validator else []
-    return [*speaks, *(one for one in (manager, manifest.grader) if one is not None)]
+    return [*speaks, *(program for program in (manager, manifest.grader) if program is not None)]
 
 
-def check(api: Api, manifest: ProblemManifest, there: Present, *, quiet: bool) -> CheckOutcome:
+def check(api: Api, manifest: ProblemManifest, available: Present, *, quiet: bool) -> CheckOutcome:
     """Run a problem's checks on the cluster; its blobs are uploaded, and nothing is registered."""
-    done = CheckOutcome()
+    outcome = CheckOutcome()
     with Trial.of(api, manifest) as trial:
         rows = []
-        for kind, wanted in programs(manifest).items():
-            languages = [one.language for one in wanted if one.language]
-            missing = next((one for one in languages if not there.takes(one)), None)
-            if missing is not None or not there.any:
-                done.left_out[f"check of {kind}"] = there.why(missing)
+        for kind, kind_programs in programs(manifest).items():
+            languages = [program.language for program in kind_programs if program.language]
+            missing = next(
+                (program_language for program_language in languages if not available.takes(program_language)), None
+            )
+            if missing is not None or not available.any:
+                outcome.left_out[f"check of {kind}"] = available.why(missing)
                 continue
             label = f"check of {kind}"
             language = next(iter(languages), None)
             submission = m.Submission(language=language, check=kind, mode="full")
             example = Example("", Candidate(label, b"", language or "", []), submission)
-            builds = kind == "answers" and not _asked(manifest)
+            builds = kind == "answers" and not _submission_programs(manifest)
             rows.append(CheckRow(example, trial.hand_in(submission), kind, builds))
         for row in trial.follow(rows, table_of, quiet=quiet):
-            _judge(row, done)
-        done.left_out |= trial.left_out
-    return done
+            _judge(row, outcome)
+        outcome.left_out |= trial.left_out
+    return outcome
 
 
-def _judge(row: CheckRow, done: CheckOutcome) -> None:
+def _judge(row: CheckRow, outcome: CheckOutcome) -> None:
     """Turn the results of one check into sentences."""
     result = row.task.result or m.Result()
     if row.builds and row.task.verdict is m.Verdict.AC:
-        done.notes.append("the package's programs that judge submissions compile")
+        outcome.notes.append("the package's programs that judge submissions compile")
         return
-    done.passed[row.kind] = sum(test.verdict is m.Verdict.AC for test in result.tests)
+    outcome.passed[row.kind] = sum(test.verdict is m.Verdict.AC for test in result.tests)
     bad = [test for test in result.tests if test.verdict is not m.Verdict.AC]
     if result.reason and row.task.verdict is m.Verdict.AC:
-        done.notes.append(f"check of {row.kind}: {show_line(result.reason)}")
+        outcome.notes.append(f"check of {row.kind}: {show_line(result.reason)}")
     if not bad and row.task.verdict is not m.Verdict.AC:
         why = result.reason or (row.task.verdict or row.task.status)
         if row.kind == "answers" and row.task.verdict is m.Verdict.JE:
-            done.broken.append(show_line(str(why)))
+            outcome.broken.append(show_line(str(why)))
         else:
-            done.warnings.append(f"the {row.kind} could not be checked: {show_line(str(why))}")
+            outcome.warnings.append(f"the {row.kind} could not be checked: {show_line(str(why))}")
     failed = [test for test in bad if test.verdict is m.Verdict.JE]
     if row.kind == "answers" and failed and len(failed) == len(result.tests):
         # A validator that says yes or no to nothing judges no submission either.
         why = show_line(failed[0].reason or failed[0].message or failed[0].error)
-        which = "its only answer" if len(failed) == 1 else f"all {len(failed)} answers"
-        done.broken.append(f"its output validator fails on {which} (test {failed[0].name}: {why})")
+        answers_text = "its only answer" if len(failed) == 1 else f"all {len(failed)} answers"
+        outcome.broken.append(f"its output validator fails on {answers_text} (test {failed[0].name}: {why})")
         return
     sentences = {test.name: _sentence(row.kind, test) for test in bad}
     # An answer file is whatever the output validator reads, and need not be an output that it accepts.
     sure = [test.name for test in bad if row.kind == "inputs" or "the answer validator" in test.reason]
-    done.refused += [sentences[name] for name in sure]
+    outcome.refused += [sentences[name] for name in sure]
     doubts = [name for name in sentences if name not in sure]
     if doubts:
         more = f" (and of {len(doubts) - 1} more tests)" if len(doubts) > 1 else ""
-        done.warnings.append(f"{sentences[doubts[0]]}{more}; fine if answers are no outputs in this problem")
+        outcome.warnings.append(f"{sentences[doubts[0]]}{more}; fine if answers are no outputs in this problem")
 
 
 def _sentence(kind: Kind, test: m.TestResult) -> str:
-    what = "input" if kind == "inputs" else "answer"
-    said = show_line(test.message or test.reason or test.error or test.output)
+    half = "input" if kind == "inputs" else "answer"
+    message = show_line(test.message or test.reason or test.error or test.output)
     # Of several validators one has to know whose message it is: helper scripts beside them are validators as well.
-    named = _NAMED.search(test.reason) if test.message else None
-    who = "the package's own validator" + (f" {named[0]}" if named is not None else "")
-    return f"test {test.name}: its {what} is refused by {who}" + (f": {said}" if said else "")
+    validator_name = _VALIDATOR_NAME.search(test.reason) if test.message else None
+    validator = "the package's own validator" + (f" {validator_name[0]}" if validator_name is not None else "")
+    return f"test {test.name}: its {half} is refused by {validator}" + (f": {message}" if message else "")
 
 
 def show_line(text: str) -> str:
     """The first words of what a program said, on one line."""
     words = " ".join(text.split())
-    return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
+    return words if len(words) <= _MOST_CHARACTERS else words[: _MOST_CHARACTERS - 1] + "…"
 
 
 def table_of(rows: Sequence[CheckRow]) -> show.Grid:
@@ -178,14 +180,14 @@ def table_of(rows: Sequence[CheckRow]) -> show.Grid:
     return grid
 
 
-def refuse(name: str, checked: CheckOutcome) -> None:
+def refuse(name: str, outcome: CheckOutcome) -> None:
     """UsageError with one sentence for each test that was refused, the first of them, or for a broken validator."""
-    if checked.broken:
-        raise UsageError(f"{name}: is not imported: {checked.broken[0]}; mend it (--no-check does not try it)")
-    if checked.refused:
+    if outcome.broken:
+        raise UsageError(f"{name}: is not imported: {outcome.broken[0]}; mend it (--no-check does not try it)")
+    if outcome.refused:
         most = 50
-        rest = [f"… and {len(checked.refused) - most} more tests"] if len(checked.refused) > most else []
-        lines = [*checked.refused[:most], *rest]
-        count = len(checked.refused)
+        rest = [f"… and {len(outcome.refused) - most} more tests"] if len(outcome.refused) > most else []
+        lines = [*outcome.refused[:most], *rest]
+        count = len(outcome.refused)
         head = f"{name}: is not imported: its own validators refuse {count} of its tests; --no-check does not ask them"
         raise UsageError("\n".join([head, *lines]))

@@ -135,7 +135,7 @@ def problem_verify(
         check=check,
         time_limit=checkup.limit_of(time_limit),
         dialect=checkup.dialect_of(dialect),
-        asked=ImporterWords(format=origin, memory=memory, time_limit=checkup.limit_of(time_limit)),
+        options=ImporterWords(format=origin, memory=memory, time_limit=checkup.limit_of(time_limit)),
         quiet=not output.for_people,
     )
     with _interruptible(), connect() as api:

@@ -20,9 +20,9 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 
 def find(api: Api, name: str) -> ProblemInfo:
     """One problem of the cluster; NotFoundError."""
-    for one in api.call(ProblemsReply, "GET", "/problems").problems:
-        if one.name == name:
-            return one
+    for info in api.call(ProblemsReply, "GET", "/problems").problems:
+        if info.name == name:
+            return info
     raise NotFoundError(f"problem '{name}' does not exist; see 'judgectl problem list'")
 
 

@@ -46,7 +46,7 @@ class Tried:
             "notes": self.notes,
             "warnings": self.warnings,
             "left_out": self.left_out,
-            "uploaded": uploading.told(self.uploaded),
+            "uploaded": uploading.as_data(self.uploaded),
         }
 
 
@@ -61,7 +61,9 @@ class Reading:
 
     def read(self, path: Path) -> Package:
         """A package with its submissions.yaml checked as well; errors as `read_package`."""
-        package = read_package(path, name=self.name, time_limit=self.time_limit, dialect=self.dialect, asked=self.asked)
+        package = read_package(
+            path, name=self.name, time_limit=self.time_limit, dialect=self.dialect, options=self.asked
+        )
         expectations.read_rules(package)
         return package
 
@@ -83,8 +85,8 @@ class Reading:
             try:
                 package = known or self.read(path)
             except UnmadeError as unmade:
-                made = stack.enter_context(making.made(api, unmade.plan, quiet=quiet))
-                package = replace(self, asked=replace(self.asked or ImporterWords(), made=made)).read(path)
+                made = stack.enter_context(making.made_files(api, unmade.plan, quiet=quiet))
+                package = replace(self, asked=replace(self.asked or ImporterWords(), products=made)).read(path)
             yield stack.enter_context(package)
 
 
@@ -115,7 +117,7 @@ def try_out(
         tried.manifest = inferred.manifest
         tried.warnings += inferred.warnings
         tried.left_out |= inferred.left_out
-        tried.lacking |= inferred.lacking
+        tried.lacking |= inferred.incomplete
     return tried
 
 

@@ -23,14 +23,14 @@ from judge.text import decimal
 class Inferred:
     """The manifest with its limit and where that comes from, the rows that were judged, and what is to be said.
 
-    `left_out`: those that do not count, with the reason; `lacking`: some of them for want of an executor.
+    `left_out`: those that do not count, with the reason; `incomplete`: some of them for want of an executor.
     """
 
     manifest: ProblemManifest
     rows: list[SubmissionRow] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    lacking: bool = False
+    incomplete: bool = False
 
 
 def origin_words(manifest: ProblemManifest) -> str:
@@ -57,7 +57,7 @@ def by_hand(manifest: ProblemManifest, seconds: float) -> ProblemManifest:
     return with_limit(manifest, seconds, LimitOrigin(how="hand"))
 
 
-def infer(api: Api, package: Package, there: Present, *, quiet: bool) -> Inferred:
+def infer(api: Api, package: Package, available: Present, *, quiet: bool) -> Inferred:
     """Judge the submissions that bound the limit from below, set it, and check those that must be too slow.
 
     The package's blobs are uploaded. PackageError when there is nothing to infer from, or no limit fits; nothing is
@@ -65,24 +65,24 @@ def infer(api: Api, package: Package, there: Present, *, quiet: bool) -> Inferre
     """
     if not package.manifest.traits.has_program:  # nothing of what is handed in runs
         return Inferred(with_limit(package.manifest, 1.0))
-    found = [one for one in candidates(package, load_table()) if not one.skipped]
+    runnable = [candidate for candidate in candidates(package, load_table()) if not candidate.skipped]
     name, margins = package.manifest.name, timing.margins(package.yaml)
-    lower = [one for one in found if one.bound == LOWER]
+    lower = [candidate for candidate in runnable if candidate.bound == LOWER]
     if not lower:
         msg = f"{name}: has no time limit, and no accepted submission to infer one from; give it with --time-limit"
         raise PackageError(msg)
-    done = Inferred(package.manifest)
+    inferred = Inferred(package.manifest)
     with Trial.of(api, with_limit(package.manifest, timing.PROVISIONAL)) as trial:
-        rows = hand_in(package, trial, lower, there)
-        done.rows = trial.follow(rows, table_of, quiet=quiet)
-        done.left_out |= trial.left_out
-        done.lacking = bool(trial.left_out)
+        rows = hand_in(package, trial, lower, available)
+        inferred.rows = trial.follow(rows, table_of, quiet=quiet)
+        inferred.left_out |= trial.left_out
+        inferred.incomplete = bool(trial.left_out)
     for path, why in trial.refused.items():
-        done.warnings.append(f"{path}: does not count for the time limit: {why}")
-        done.left_out[path] = why
-    times = _times(done)
+        inferred.warnings.append(f"{path}: does not count for the time limit: {why}")
+        inferred.left_out[path] = why
+    times = _times(inferred)
     if not times:
-        why = "; ".join(f"{path}: {reason}" for path, reason in [*done.left_out.items()][:3])
+        why = "; ".join(f"{path}: {reason}" for path, reason in [*inferred.left_out.items()][:3])
         raise PackageError(f"{name}: has no time limit, and none can be inferred ({why}); give it with --time-limit")
     slowest, cpu = timing.slowest(times)
     limit = margins.limit(cpu)
@@ -98,75 +98,90 @@ def infer(api: Api, package: Package, there: Present, *, quiet: bool) -> Inferre
         multiplier=margins.to_limit,
         resolution=margins.resolution,
     )
-    done.manifest = with_limit(package.manifest, limit, origin)
-    origin.too_slow = _check_slow(api, package, done, [one for one in found if one.bound == UPPER], there, quiet=quiet)
-    origin.left_out = sorted(done.left_out)
-    return done
+    inferred.manifest = with_limit(package.manifest, limit, origin)
+    origin.too_slow = _check_slow(
+        api,
+        package,
+        inferred,
+        [candidate for candidate in runnable if candidate.bound == UPPER],
+        available,
+        quiet=quiet,
+    )
+    origin.left_out = sorted(inferred.left_out)
+    return inferred
 
 
 def hand_in(
-    package: Package, trial: Trial, wanted: Sequence[Candidate], there: Present, mode: str = "full"
+    package: Package, trial: Trial, judged_candidates: Sequence[Candidate], available: Present, mode: str = "full"
 ) -> list[SubmissionRow]:
     """Rows of the submissions that some executor takes; the trial knows which were left out and which refused."""
     table, rows = load_table(), []
-    for one in wanted:
-        if not there.takes(one.language):
-            trial.left_out[one.path] = there.why(one.language)
+    for candidate in judged_candidates:
+        if not available.takes(candidate.language):
+            trial.left_out[candidate.path] = available.why(candidate.language)
             continue
         limit = package.manifest.limits.cpu
-        if one.language:  # an example without one may consist of outputs
-            limit = table[one.language].limits(package.manifest.limits).cpu
+        if candidate.language:  # an example without one may consist of outputs
+            limit = table[candidate.language].limits(package.manifest.limits).cpu
         try:
-            example = example_of(package, one)
+            example = example_of(package, candidate)
             rows.append(SubmissionRow(example, trial.hand_in(example.submission, mode=mode), limit))
         except UsageError as exc:
-            trial.refused[one.path] = str(exc)
+            trial.refused[candidate.path] = str(exc)
     return rows
 
 
-def _times(done: Inferred) -> dict[str, float]:
+def _times(inferred: Inferred) -> dict[str, float]:
     """CPU seconds, as the problem's own limit counts them, of those that did what is expected; warns of others."""
     table, times = load_table(), {}
-    for row in done.rows:
-        one, result = row.example.candidate, row.task.result or m.Result()
+    for row in inferred.rows:
+        candidate, result = row.example.candidate, row.task.result or m.Result()
         if any(test.verdict is m.Verdict.TLE for test in result.tests):
             limit = decimal(timing.PROVISIONAL)
-            msg = f"{one.path}: needs more than {limit} s on a test; give the limit with --time-limit"
-            raise PackageError(f"{done.manifest.name}: {msg}")
+            msg = f"{candidate.path}: needs more than {limit} s on a test; give the limit with --time-limit"
+            raise PackageError(f"{inferred.manifest.name}: {msg}")
         if row.wrong:
-            done.warnings.append(f"{one.path}: does not count for the time limit: {row.wrong}")
-            done.left_out[one.path] = row.wrong
+            inferred.warnings.append(f"{candidate.path}: does not count for the time limit: {row.wrong}")
+            inferred.left_out[candidate.path] = row.wrong
             continue
-        times[one.path] = one.slowest(result) / table[one.language].cpu_multiplier
+        times[candidate.path] = candidate.slowest(result) / table[candidate.language].cpu_multiplier
     return times
 
 
 def _check_slow(
-    api: Api, package: Package, done: Inferred, wanted: Sequence[Candidate], there: Present, *, quiet: bool
+    api: Api,
+    package: Package,
+    inferred: Inferred,
+    slow_candidates: Sequence[Candidate],
+    available: Present,
+    *,
+    quiet: bool,
 ) -> dict[str, float]:
     """Judge those that must be too slow under the raised limit; their CPU seconds by path."""
-    if not wanted:
+    if not slow_candidates:
         return {}
     margins = timing.margins(package.yaml)
-    rows, missing = beyond(api, package, done.manifest, wanted, there, margins=margins, quiet=quiet)
-    done.left_out |= missing
-    done.lacking |= bool(missing)
-    found = {}
+    rows, missing = over_limit(
+        api, package, inferred.manifest, slow_candidates, available, margins=margins, quiet=quiet
+    )
+    inferred.left_out |= missing
+    inferred.incomplete |= bool(missing)
+    times = {}
     for row in rows:
         result = row.task.result or m.Result()
-        found[row.example.candidate.path] = round(result.cpu, 6)
+        times[row.example.candidate.path] = round(result.cpu, 6)
         warning = slow_warning(row, margins)
         if warning:
-            done.warnings.append(warning)
-    return found
+            inferred.warnings.append(warning)
+    return times
 
 
-def beyond(
+def over_limit(
     api: Api,
     package: Package,
     manifest: ProblemManifest,
-    wanted: Sequence[Candidate],
-    there: Present,
+    slow_candidates: Sequence[Candidate],
+    available: Present,
     *,
     margins: timing.Margins,
     quiet: bool,
@@ -178,7 +193,7 @@ def beyond(
     raised = margins.slow(manifest.limits.cpu)
     table = load_table()
     with Trial.of(api, with_limit(manifest, raised)) as trial:
-        rows = hand_in(package, trial, wanted, there, mode="lazy")
+        rows = hand_in(package, trial, slow_candidates, available, mode="lazy")
         for row in rows:
             language = table[row.example.candidate.language]
             row.limit = language.limits(manifest.limits).cpu
@@ -193,9 +208,9 @@ def slow_warning(row: SubmissionRow, margins: timing.Margins) -> str:
     """The warning that a too slow submission is not slow enough; empty when it is, or another verdict ended it."""
     if row.beyond is None or row.excess is None or row.beyond.verdict is m.Verdict.TLE:
         return ""
-    used = row.excess * row.limit
-    what = "within the time limit" if used <= row.limit else f"only {row.excess:.2f} times the time limit"
+    seconds = row.excess * row.limit
+    comparison = "within the time limit" if seconds <= row.limit else f"only {row.excess:.2f} times the time limit"
     return (
-        f"{row.example.candidate.path}: takes {used:.2f} s at most, {what}; the package wants more than "
+        f"{row.example.candidate.path}: takes {seconds:.2f} s at most, {comparison}; the package wants more than "
         f"{decimal(margins.to_slow)} times it ({margins.slow_by})"
     )

@@ -25,13 +25,13 @@ from judge.languages.table import BOX
 from judge.model import messages as m
 from judge.problems.examples import Example
 from judge.problems.expectations import Candidate
-from judge.problems.importers.draft import Content, Made, read
+from judge.problems.importers.draft import Content, MadeFiles, read
 from judge.problems.importers.making import MOST, MakingStep, PackageProgram, Plan
 from judge.problems.tree import CHUNK, MAX_FILE_BYTES, MAX_TOTAL_BYTES, clean
 from judge.text import decimal
 
 # So many tests are made by one command, of inputs of so many bytes; and so many commands wait at once.
-_TOGETHER, _INPUT_BYTES, _AT_ONCE = 16, 32 * 1024**2, 8
+_BATCH_TESTS, _INPUT_BYTES, _AT_ONCE = 16, 32 * 1024**2, 8
 _LIMITS = m.LimitsOverride(cpu=60, wall=120, memory=2 * 1024**3, output=64 * 1024**2, processes=256)
 _COMMAND = "mkdir /tmp/make && cd /tmp/make && tar --no-same-owner -xf - && HOME=/tmp exec /bin/sh make.sh"
 _TOO_MUCH = frozenset({m.Verdict.TLE, m.Verdict.MLE, m.Verdict.OLE})
@@ -51,22 +51,22 @@ _TAIL = 'cd "$root/out" && exec tar -czf - .\n'
 
 
 @contextlib.contextmanager
-def made(api: Api, plan: Plan, *, quiet: bool = True) -> Iterator[Made]:
+def made_files(api: Api, plan: Plan, *, quiet: bool = True) -> Iterator[MadeFiles]:
     """All that is to be made, for as long as this is open; the plan is closed. Errors as `make`."""
     with tempfile.TemporaryDirectory(prefix="judge-made-") as folder:
         with contextlib.closing(plan):
-            found = make(api, plan, Path(folder), quiet=quiet)
-        yield found
+            paths = make(api, plan, Path(folder), quiet=quiet)
+        yield paths
 
 
-def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
+def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> MadeFiles:
     """All that is to be made, in files of this folder.
 
     PackageError when a program of the package does not compile, fails, or takes too much, or is in a language that no
     executor has.
     """
     refuse_absent(plan, present(api))
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     room = MAX_TOTAL_BYTES
     waiting = batches(plan)
     with Trial(api, "", "") as trial:
@@ -75,26 +75,28 @@ def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> Made:
             rows = trial.follow([_hand_in(trial, plan, batch) for batch in now], _table, quiet=quiet)
             if trial.left_out:
                 raise UnavailableError(f"{plan.tree.label}: its tests were to be made, and no executor takes work now")
-            again: list[PlanBatch] = []
+            retries: list[PlanBatch] = []
             for row in rows:
                 batch = row.batch
                 if row.task.verdict is m.Verdict.AC:
-                    room = _take(api, row.task, batch, folder, found, room)
+                    room = _take(api, row.task, batch, folder, paths, room)
                 elif row.task.verdict in _TOO_MUCH and len(batch.tests) > 1:
-                    again += [PlanBatch(batch.first + number, [one]) for number, one in enumerate(batch.tests)]
+                    retries += [
+                        PlanBatch(batch.first + number, [test_steps]) for number, test_steps in enumerate(batch.tests)
+                    ]
                 else:
                     raise PackageError(f"{plan.tree.label}: {fault(row.task, batch)}")
-            waiting = again + waiting
-    return plan.made(found)
+            waiting = retries + waiting
+    return plan.products(paths)
 
 
-def refuse_absent(plan: Plan, there: Present) -> None:
+def refuse_absent(plan: Plan, available: Present) -> None:
     """PackageError for the first program in a language that no executor has; UnavailableError without any executor."""
-    if not there.any:
+    if not available.any:
         raise UnavailableError(f"{plan.tree.label}: its tests are to be made, and no executor takes work; start one")
-    for one in plan.programs.values():
-        if not there.takes(one.language):
-            why = f"{there.why(one.language)}, in which {clean(one.name, 100)} is"
+    for program in plan.programs.values():
+        if not available.takes(program.language):
+            why = f"{available.why(program.language)}, in which {clean(program.name, 100)} is"
             raise PackageError(f"{plan.tree.label}: its tests are to be made, and {why}; make them first")
 
 
@@ -127,16 +129,16 @@ class _BatchRow(ExampleRow):
 
 def batches(plan: Plan) -> list[PlanBatch]:
     """All tests of a plan, some at a time."""
-    found: list[PlanBatch] = []
+    plan_batches: list[PlanBatch] = []
     room = 0
     for number, steps in enumerate(plan.tests[:MOST], 1):
         size = sum(plan.size(path) for step in steps for path in (step.input, step.before, step.after))
-        if not found or len(found[-1].tests) >= _TOGETHER or size > room:
-            found.append(PlanBatch(number, []))
+        if not plan_batches or len(plan_batches[-1].tests) >= _BATCH_TESTS or size > room:
+            plan_batches.append(PlanBatch(number, []))
             room = _INPUT_BYTES
-        found[-1].tests = [*found[-1].tests, steps]
+        plan_batches[-1].tests = [*plan_batches[-1].tests, steps]
         room -= size
-    return found
+    return plan_batches
 
 
 def _hand_in(trial: Trial, plan: Plan, batch: PlanBatch) -> _BatchRow:
@@ -162,14 +164,14 @@ def _table(rows: Sequence[_BatchRow]) -> show.Grid:
 
 def pack(plan: Plan, batch: PlanBatch, into: IO[bytes]) -> None:
     """The archive for a batch: programs, inputs, and the script; the outputs' names are noted in the batch."""
-    batch.outputs = list(dict.fromkeys(path for steps in batch.tests for step in steps for path in step.made))
-    steps = [step for one in batch.tests for step in one]
-    used = list(dict.fromkeys(key for step in steps for key in (step.program, step.talks_to) if key))
-    wanted = [path for step in steps for path in (step.input, step.before, step.after) if path]
-    inputs = list(dict.fromkeys(path for path in wanted if path not in batch.outputs))
+    batch.outputs = list(dict.fromkeys(path for steps in batch.tests for step in steps for path in step.products))
+    steps = [step for test_steps in batch.tests for step in test_steps]
+    keys = list(dict.fromkeys(key for step in steps for key in (step.program, step.talks_to) if key))
+    needed_paths = [path for step in steps for path in (step.input, step.before, step.after) if path]
+    inputs = list(dict.fromkeys(path for path in needed_paths if path not in batch.outputs))
     places = {path: f"f/{number}" for number, path in enumerate(inputs)}
     places |= {path: f"out/{number}" for number, path in enumerate(batch.outputs)}
-    folders = {key: f"p/{number}" for number, key in enumerate(used)}
+    folders = {key: f"p/{number}" for number, key in enumerate(keys)}
     with tarfile.open(fileobj=into, mode="w") as archive:
         for key, folder in folders.items():
             for name, content in plan.programs[key].files.items():
@@ -195,50 +197,57 @@ def script(
     """
     lines = [_HEAD]
     for key, folder in folders.items():
-        one = programs[key]
+        program = programs[key]
         # A command goes to any executor, and only some may have the language.
-        for path in one.needs:
-            absent = f"{clean(one.name, 100)}: is in {one.language}, which the executor that was asked does not have"
+        for path in program.needs:
+            absent = (
+                f"{clean(program.name, 100)}: is in {program.language}, which the executor that was asked does not have"
+            )
             lines.append(f"[ -e {shlex.quote(path)} ] || fail {shlex.quote(absent)}")
-        build = one.build or " ".join(_word(word, folder) for word in one.compile)
+        build = program.build or " ".join(_word(word, folder) for word in program.compile)
         if build:
-            said = shlex.quote(f"{clean(one.name, 100)}: does not compile")
-            lines.append(f'cd "$root/{folder}" && {{ {build}; }} >"$root/log" 2>&1 </dev/null || fail {said}')
+            failure = shlex.quote(f"{clean(program.name, 100)}: does not compile")
+            lines.append(f'cd "$root/{folder}" && {{ {build}; }} >"$root/log" 2>&1 </dev/null || fail {failure}')
     for step in steps:
-        taken = _step(programs, step, folders, places)
+        step_lines = _step(programs, step, folders, places)
         if step.spare:
-            taken = [f'if [ ! -e "$root/{places[step.output]}" ]; then', *taken, "fi"]
-        lines += taken
+            step_lines = [f'if [ ! -e "$root/{places[step.output]}" ]; then', *step_lines, "fi"]
+        lines += step_lines
     return "\n".join([*lines, _TAIL])
 
 
 def _step(
     programs: dict[str, PackageProgram], step: MakingStep, folders: dict[str, str], places: dict[str, str]
 ) -> list[str]:
-    output, given = f'"$root/{places[step.output]}"', f'"$root/{places[step.input]}"' if step.input else "/dev/null"
+    output, input_path = (
+        f'"$root/{places[step.output]}"',
+        f'"$root/{places[step.input]}"' if step.input else "/dev/null",
+    )
     call = _call(programs[step.program], folders[step.program], step.args)
-    said = shlex.quote(f"{_said(programs, step)} ended with exit code ")
+    failure = shlex.quote(f"{_label_of(programs, step)} ended with exit code ")
     lines = ['cd "$root" && rm -rf w a b && mkdir w && cd w && : >"$root/log"']
     if step.talks_to:
-        other = _call(programs[step.talks_to], folders[step.talks_to], ())
+        second_call = _call(programs[step.talks_to], folders[step.talks_to], ())
         lines.append("mkfifo ../a ../b")
-        lines.append(f'{other} {given} {output} /dev/null <../a >../b 2>"$root/log" & other=$!')
-        lines.append(f"{call} >../a <../b 2>/dev/null || fail {said}$?")
-        who = shlex.quote(f"{clean(step.output, 60)}: {clean(programs[step.talks_to].name, 60)} ended with exit code ")
-        return [*lines, f"wait $other || fail {who}$?"]
+        lines.append(f'{second_call} {input_path} {output} /dev/null <../a >../b 2>"$root/log" & other=$!')
+        lines.append(f"{call} >../a <../b 2>/dev/null || fail {failure}$?")
+        second_failure = shlex.quote(
+            f"{clean(step.output, 60)}: {clean(programs[step.talks_to].name, 60)} ended with exit code "
+        )
+        return [*lines, f"wait $other || fail {second_failure}$?"]
     if step.two_steps:
-        return [*lines, *_both(programs[step.program], folders[step.program], given, output, said)]
-    source = given
+        return [*lines, *_two_runs(programs[step.program], folders[step.program], input_path, output, failure)]
+    source = input_path
     if step.input_name:
-        lines.append(f"cp {given} ./{shlex.quote(step.input_name)}")
+        lines.append(f"cp {input_path} ./{shlex.quote(step.input_name)}")
         source = "/dev/null"
     target = '"$root/printed"' if step.output_name else output
     errors = f'"$root/{places[step.errors]}"' if step.errors else '"$root/log"'
-    lines.append(f"{call} <{source} >{target} 2>{errors} || fail {said}$?")
+    lines.append(f"{call} <{source} >{target} 2>{errors} || fail {failure}$?")
     if step.output_name:
         name = shlex.quote(step.output_name)
-        lacking = shlex.quote(f"{_said(programs, step)} left no file {clean(step.output_name, 60)}")
-        lines.append(f"{{ [ -f ./{name} ] && cat ./{name} >{output}; }} || fail {lacking}")
+        no_output = shlex.quote(f"{_label_of(programs, step)} left no file {clean(step.output_name, 60)}")
+        lines.append(f"{{ [ -f ./{name} ] && cat ./{name} >{output}; }} || fail {no_output}")
     for place, path in (("before", step.before), ("after", step.after)):
         if path:
             parts = f'"$root/{places[path]}" {output}' if place == "before" else f'{output} "$root/{places[path]}"'
@@ -246,44 +255,48 @@ def _step(
     if step.unix:
         lines.append(f'LC_ALL=C sed \'s/\r$//\' {output} >"$root/joined" && mv "$root/joined" {output}')
     if step.stem:
-        lines += _left(_said(programs, step), step, output, f'"$root/{places[step.answer]}"' if step.answer else "")
+        lines += _check_files(
+            _label_of(programs, step), step, output, f'"$root/{places[step.answer]}"' if step.answer else ""
+        )
     return lines
 
 
-def _both(program: PackageProgram, folder: str, given: str, output: str, said: str) -> list[str]:
+def _two_runs(program: PackageProgram, folder: str, input_path: str, output: str, failure: str) -> list[str]:
     """Run a program twice side by side; the second is ended when the first fails, as it may wait for ever."""
     first, second = (_call(program, folder, (str(number),)) + ' "$root/a"' for number in (0, 1))
     return [
         "mkfifo ../a",
         f'{second} </dev/null >{output} 2>>"$root/log" & other=$!',
-        f'{first} <{given} >/dev/null 2>>"$root/log" || {{ code=$?; kill $other; fail {said}$code; }}',
-        f"wait $other || fail {said}$?",
+        f'{first} <{input_path} >/dev/null 2>>"$root/log" || {{ code=$?; kill $other; fail {failure}$code; }}',
+        f"wait $other || fail {failure}$?",
     ]
 
 
-def _left(said: str, step: MakingStep, output: str, answer: str) -> list[str]:
+def _check_files(label: str, step: MakingStep, output: str, answer: str) -> list[str]:
     """The lines that take files which a generator may have written itself, and refuse those that would be lost."""
-    given, other = shlex.quote(f"{step.stem}.in"), shlex.quote(f"{step.stem}.ans")
-    nothing = shlex.quote(f"{said} printed nothing, and left no {step.stem}.in")
-    lines = [f"if [ -f ./{given} ]; then cat ./{given} >{output}; elif [ ! -s {output} ]; then fail {nothing}; fi"]
+    input_name, answer_name = shlex.quote(f"{step.stem}.in"), shlex.quote(f"{step.stem}.ans")
+    no_input = shlex.quote(f"{label} printed nothing, and left no {step.stem}.in")
+    lines = [
+        f"if [ -f ./{input_name} ]; then cat ./{input_name} >{output}; elif [ ! -s {output} ]; then fail {no_input}; fi"
+    ]
     if answer:
-        lacking = {
+        no_answer = {
             "later": ":",
             "empty": f": >{answer}",
-            "refused": "fail " + shlex.quote(f"{said} left no {step.stem}.ans, and nothing else makes the answer"),
-        }[step.lacking]
-        lines.append(f"if [ -f ./{other} ]; then cat ./{other} >{answer}; else {lacking}; fi")
-    known = "|".join(f"*.{ending}" for ending in _KNOWN_LEFT)
-    lost = shlex.quote(f"{said} left a file that is not taken from it; give it by hand:")
+            "refused": "fail " + shlex.quote(f"{label} left no {step.stem}.ans, and nothing else makes the answer"),
+        }[step.unmade_reason]
+        lines.append(f"if [ -f ./{answer_name} ]; then cat ./{answer_name} >{answer}; else {no_answer}; fi")
+    suffix_pattern = "|".join(f"*.{ending}" for ending in _KNOWN_LEFT)
+    unknown_file = shlex.quote(f"{label} left a file that is not taken from it; give it by hand:")
     lines += [
         f"for left in ./{shlex.quote(step.stem)}.*; do",
-        f'  case $left in {known}) ;; *) [ ! -e "$left" ] || fail {lost}" $left" ;; esac',
+        f'  case $left in {suffix_pattern}) ;; *) [ ! -e "$left" ] || fail {unknown_file}" $left" ;; esac',
         "done",
     ]
     return lines
 
 
-def _said(programs: dict[str, PackageProgram], step: MakingStep) -> str:
+def _label_of(programs: dict[str, PackageProgram], step: MakingStep) -> str:
     command = " ".join([programs[step.program].name, *step.args])
     return f"{clean(step.output, 60)}: is made by '{clean(command, 100)}', which"
 
@@ -305,32 +318,32 @@ def _call(program: PackageProgram, folder: str, args: Sequence[str]) -> str:
 # --- what comes back -------------------------------------------------------------------------------------------------
 
 
-def _take(api: Api, task: m.Task, batch: PlanBatch, folder: Path, found: dict[str, Path], room: int) -> int:
+def _take(api: Api, task: m.Task, batch: PlanBatch, folder: Path, paths: dict[str, Path], room: int) -> int:
     """Keep what a batch has made; returns how many bytes more may be made. PackageError."""
     blob = task.result.stdout_blob if task.result is not None else None
     if blob is None:
         raise PackageError(f"{batch.words}: the executor gave nothing back; import it again")
-    wanted = {f"./{number}": path for number, path in enumerate(batch.outputs)}
+    unread_paths = {f"./{number}": path for number, path in enumerate(batch.outputs)}
     with tempfile.TemporaryFile() as file:
         api.get_blob(blob, file)
         try:
             with tarfile.open(fileobj=file, mode="r|gz") as archive:
                 for entry in archive:
-                    path = wanted.pop(entry.name, None)
+                    path = unread_paths.pop(entry.name, None)
                     content = archive.extractfile(entry) if path is not None and entry.isreg() else None
                     if path is None or content is None:
                         continue
                     room -= entry.size
                     if entry.size > MAX_FILE_BYTES or room < 0:
                         raise PackageError(f"{path}: is made longer than a package may be; make it shorter")
-                    found[path] = folder / str(len(found))
-                    with found[path].open("wb") as target:
+                    paths[path] = folder / str(len(paths))
+                    with paths[path].open("wb") as target:
                         while chunk := content.read(CHUNK):
                             target.write(chunk)
         except (tarfile.TarError, EOFError, OSError) as exc:
             raise PackageError(f"{batch.words}: what was made cannot be read: {clean(str(exc), 100)}") from None
-    if wanted:
-        raise PackageError(f"{batch.words}: {clean(next(iter(wanted.values())), 60)} was not made")
+    if unread_paths:
+        raise PackageError(f"{batch.words}: {clean(next(iter(unread_paths.values())), 60)} was not made")
     return room
 
 
@@ -352,7 +365,7 @@ def fault(task: m.Task, batch: PlanBatch) -> str:
     run = result.tests[0] if result.tests else None
     if task.verdict in _TOO_MUCH:
         return f"{clean(batch.outputs[0], 60)}: takes more than {_most(task.verdict, run)}; make it beforehand"
-    said = " ".join((run.error if run is not None else "").split())
-    if f"exit code {_FILE_TOO_LONG}" in said:
-        said += " (a file may have 64 MiB)"
-    return f"its tests are not made: {clean(said or result.reason or str(task.verdict or task.status), 400)}"
+    message = " ".join((run.error if run is not None else "").split())
+    if f"exit code {_FILE_TOO_LONG}" in message:
+        message += " (a file may have 64 MiB)"
+    return f"its tests are not made: {clean(message or result.reason or str(task.verdict or task.status), 400)}"

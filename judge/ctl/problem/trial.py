@@ -123,7 +123,7 @@ class Trial:
     def follow(self, rows: Sequence[R], table: Callable[[Sequence[R]], show.Grid], *, quiet: bool) -> list[R]:
         """Follow rows to their ends, on a terminal in a live table; those that were judged, in their order."""
         waiting = {row.task.id: row for row in rows if not row.task.done}
-        lost = _Lost(self.api)
+        dropped_tasks = _DroppedTasks(self.api)
         live = Live(table(rows), console=show.out, auto_refresh=False, transient=True)
         if show.out.is_terminal and not quiet:
             live.start()
@@ -132,15 +132,15 @@ class Trial:
                 for row in list(waiting.values())[:9]:
                     hold = {} if row.task.id != next(iter(waiting)) else {"wait": submit.POLL}
                     row.task = self.api.get(row.task.id, version=row.task.version, **hold)
-                for row in lost.look(list(waiting.values())):
-                    self.left_out[row.example.candidate.path] = lost.present.why(row.task.submission.language)
+                for row in dropped_tasks.look(list(waiting.values())):
+                    self.left_out[row.example.candidate.path] = dropped_tasks.present.why(row.task.submission.language)
                     row.task = self._give_up(row.task)
                 for task, row in list(waiting.items()):
                     if row.task.done:
                         del waiting[task]
                         self._open.pop(task, None)
                         if not live.is_started and not quiet:
-                            _say(row, len(rows) - len(waiting), len(rows))
+                            _show_progress(row, len(rows) - len(waiting), len(rows))
                 if live.is_started:
                     live.update(table(rows), refresh=True)
         finally:
@@ -156,7 +156,7 @@ class Trial:
             return self.api.get(task.id)
 
 
-class _Lost:
+class _DroppedTasks:
     """Finds the rows that wait for executors that are gone; looks now and then."""
 
     def __init__(self, api: Api) -> None:
@@ -171,17 +171,17 @@ class _Lost:
             return []
         self._next = clock.Deadline(_LOOK)
         self.present = present(self._api)
-        found = []
+        rows = []
         for row in waiting:
             if row.task.executor or self.present.takes(row.task.submission.language):
                 self._since.pop(row.task.id, None)
                 continue
             row.task = self._api.get(row.task.id)  # the row may not have been looked at for a while
             if not row.task.executor and self._since.setdefault(row.task.id, clock.Deadline(_PATIENCE)).over:
-                found.append(row)
-        return [row for row in found if not row.task.done]
+                rows.append(row)
+        return [row for row in rows if not row.task.done]
 
 
-def _say(row: ExampleRow, done: int, total: int) -> None:
-    line = Text(f"[{done}/{total}] ").append_text(show.verdict_text(row.task))
+def _show_progress(row: ExampleRow, done_count: int, total: int) -> None:
+    line = Text(f"[{done_count}/{total}] ").append_text(show.verdict_text(row.task))
     show.err.say(line.append(f" {row.example.candidate.path}"))

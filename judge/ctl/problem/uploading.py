@@ -35,16 +35,16 @@ class Uploaded:
 
     blobs: int
     bytes: int
-    known: int
+    known_count: int
     seconds: float
 
     @property
     def words(self) -> str:
         """One line for people."""
         if not self.blobs:
-            return f"nothing to upload, the cluster has all {self.known} files"
+            return f"nothing to upload, the cluster has all {self.known_count} files"
         rate = size(int(self.bytes / max(self.seconds, 0.001)))
-        rest = f"; it had {self.known}" if self.known else ""
+        rest = f"; it had {self.known_count}" if self.known_count else ""
         return f"uploaded {self.blobs} files, {size(self.bytes)} in {self.seconds:.1f} s ({rate}/s){rest}"
 
 
@@ -55,22 +55,22 @@ def upload(api: Api, package: Package, more: Sequence[bytes] = (), *, quiet: boo
     """
     extra = {hashlib.sha256(data).hexdigest(): data for data in more}
     sizes = {sha: _size(blob) for sha, blob in {**package.blobs, **extra}.items()}
-    began = clock.monotonic()
+    started = clock.monotonic()
     missing = set(api.missing(list(sizes)))
-    wanted = {sha: length for sha, length in sizes.items() if sha in missing}
+    missing_sizes = {sha: length for sha, length in sizes.items() if sha in missing}
 
     def content(sha: str) -> IO[bytes]:
         return io.BytesIO(extra[sha]) if sha in extra else package.open(sha)
 
-    with _telling(sum(wanted.values()), quiet) as sent:
+    with _telling(sum(missing_sizes.values()), quiet) as sent:
         _in_parallel(
             [
-                functools.partial(_send, api, [(sha, wanted[sha]) for sha in group], content, sent)
-                for group in packs.plan(wanted)
+                functools.partial(_send, api, [(sha, missing_sizes[sha]) for sha in group], content, sent)
+                for group in packs.plan(missing_sizes)
             ]
         )
-    seconds = clock.monotonic() - began
-    return Uploaded(len(wanted), sum(wanted.values()), len(sizes) - len(wanted), seconds)
+    seconds = clock.monotonic() - started
+    return Uploaded(len(missing_sizes), sum(missing_sizes.values()), len(sizes) - len(missing_sizes), seconds)
 
 
 def _size(blob: Path | bytes) -> int:
@@ -86,8 +86,8 @@ def _in_parallel(work: Sequence[Callable[[], None]]) -> None:
     """Do all of it, some at a time; the first that fails, or Ctrl-C, ends the rest."""
     pool = ThreadPoolExecutor(_WORKERS, "upload")
     try:
-        done, _ = wait([pool.submit(one) for one in work], return_when=FIRST_EXCEPTION)
-        for future in done:
+        finished_futures, _ = wait([pool.submit(job) for job in work], return_when=FIRST_EXCEPTION)
+        for future in finished_futures:
             future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
@@ -142,20 +142,27 @@ class _Lines:
     """Bytes, speed and time left as lines, where there is no terminal."""
 
     def __init__(self, total: int) -> None:
-        self._total, self._done = total, 0
-        self._began = self._last = clock.monotonic()
+        self._total, self._bytes_sent = total, 0
+        self._started = self._last = clock.monotonic()
 
     def __call__(self, count: int) -> None:
-        self._done += count
+        self._bytes_sent += count
         now = clock.monotonic()
         if now - self._last < _LINE:
             return
         self._last = now
-        rate = max(1.0, self._done / (now - self._began))
-        left = max(0.0, (self._total - self._done) / rate)
-        show.err.say(f"uploaded {size(self._done)} of {size(self._total)}, {size(int(rate))}/s, {left:.0f} s left")
+        rate = max(1.0, self._bytes_sent / (now - self._started))
+        seconds_left = max(0.0, (self._total - self._bytes_sent) / rate)
+        show.err.say(
+            f"uploaded {size(self._bytes_sent)} of {size(self._total)}, {size(int(rate))}/s, {seconds_left:.0f} s left"
+        )
 
 
-def told(uploaded: Uploaded) -> dict[str, Any]:
+def as_data(uploaded: Uploaded) -> dict[str, Any]:
     """The same for programs."""
-    return {"blobs": uploaded.blobs, "bytes": uploaded.bytes, "known": uploaded.known, "seconds": uploaded.seconds}
+    return {
+        "blobs": uploaded.blobs,
+        "bytes": uploaded.bytes,
+        "known": uploaded.known_count,
+        "seconds": uploaded.seconds,
+    }

@@ -28,7 +28,7 @@ from judge.text import decimal, several
 
 Priority = Literal["high", "normal", "low"]
 # Rows and sentences that the cluster keeps of a verification.
-_KEPT = 1000
+_MOST_ROWS = 1000
 
 
 @dataclass
@@ -75,14 +75,19 @@ class VerifyOptions:
     check: bool = True
     time_limit: float | None = None
     dialect: Dialect = ""
-    asked: ImporterWords | None = None
+    options: ImporterWords | None = None
     quiet: bool = False
 
     def check_for_problem(self) -> None:
         """UsageError for an option that says how a package is read, which a problem of the cluster has been already."""
-        asked = self.asked or ImporterWords()
-        given = {"--as": self.name, "--dialect": self.dialect or None, "--from": asked.format, "--memory": asked.memory}
-        word = next((word for word, value in given.items() if value is not None), None)
+        importer_options = self.options or ImporterWords()
+        given_options = {
+            "--as": self.name,
+            "--dialect": self.dialect or None,
+            "--from": importer_options.format,
+            "--memory": importer_options.memory,
+        }
+        word = next((word for word, value in given_options.items() if value is not None), None)
         if word is not None:
             raise UsageError(f"{word}: is for packages that are imported; leave it out for a problem of the cluster")
 
@@ -95,11 +100,13 @@ def verify(api: Api, target: str, options: VerifyOptions) -> Verified:
     """
     path = Path(target)
     if path.exists():
-        how = importing.Reading(options.name, options.time_limit, options.dialect, options.asked)
-        with how.whole(api, path, quiet=options.quiet) as package:
-            tried = importing.try_out(api, package, check=options.check, infer=options.infer, quiet=options.quiet)
+        reading = importing.Reading(options.name, options.time_limit, options.dialect, options.options)
+        with reading.whole(api, path, quiet=options.quiet) as package:
+            trial_result = importing.try_out(
+                api, package, check=options.check, infer=options.infer, quiet=options.quiet
+            )
             verified = _verify(api, package, options)
-            _take_over(verified, tried)
+            _take_over(verified, trial_result)
             if options.name is not None:
                 _keep(api, verified, importing.register(api, package.manifest))
             return verified
@@ -113,45 +120,45 @@ def verify(api: Api, target: str, options: VerifyOptions) -> Verified:
         with importing.Reading(target, dialect=manifest.dialect).read(folder) as package:
             package.manifest, package.infer = manifest, False
             if options.time_limit is not None or options.infer:
-                return _again(api, package, options)
+                return _verify_judged(api, package, options)
             verified = _verify(api, package, options)
             _keep(api, verified, info)
             return verified
 
 
-def _again(api: Api, package: Package, options: VerifyOptions) -> Verified:
+def _verify_judged(api: Api, package: Package, options: VerifyOptions) -> Verified:
     """Verify a problem of the cluster with another time limit, which is its own from then on."""
     if options.time_limit is not None:
         package.manifest = inferring.by_hand(package.manifest, options.time_limit)
-    tried = importing.try_out(api, package, check=False, infer=options.infer, quiet=options.quiet)
+    trial_result = importing.try_out(api, package, check=False, infer=options.infer, quiet=options.quiet)
     verified = _verify(api, package, options)
-    _take_over(verified, tried)
+    _take_over(verified, trial_result)
     _keep(api, verified, importing.register(api, package.manifest))
     return verified
 
 
 def _keep(api: Api, verified: Verified, info: ProblemInfo) -> None:
     """Have the cluster keep what came of it, for the problem's page; a problem that has changed meanwhile has none."""
-    told = Verification(
+    body = Verification(
         problem=info.name,
         hash=info.hash,
-        rows=[_kept(row) for row in verified.rows[:_KEPT]],
-        left_out=[f"{path}: {why}"[:300] for path, why in sorted(verified.left_out.items())][:_KEPT],
-        warnings=[line[:1000] for line in verified.warnings[:_KEPT]],
-        faults=[line[:1000] for line in verified.faults[:_KEPT]],
+        rows=[_stored_row(row) for row in verified.rows[:_MOST_ROWS]],
+        left_out=[f"{path}: {why}"[:300] for path, why in sorted(verified.left_out.items())][:_MOST_ROWS],
+        warnings=[line[:1000] for line in verified.warnings[:_MOST_ROWS]],
+        faults=[line[:1000] for line in verified.faults[:_MOST_ROWS]],
     )
     with contextlib.suppress(UsageError):
-        api.call(m.Empty, "POST", f"/problems/{info.name}/verification", body=told)
+        api.call(m.Empty, "POST", f"/problems/{info.name}/verification", body=body)
 
 
-def _kept(row: SubmissionRow) -> VerifiedRow:
+def _stored_row(row: SubmissionRow) -> VerifiedRow:
     result, candidate = row.task.result or m.Result(), row.example.candidate
     return VerifiedRow(
         submission=candidate.path[:300],
         language=candidate.language[:64],
         verdict=row.task.verdict,
         score=result.score,
-        expected=candidate.says[:300],
+        expected=candidate.description[:300],
         wrong=row.wrong[:1000],
         cpu=result.cpu,
         limit=row.limit,
@@ -160,24 +167,26 @@ def _kept(row: SubmissionRow) -> VerifiedRow:
     )
 
 
-def _take_over(verified: Verified, tried: importing.Tried) -> None:
-    verified.warnings[:0] = [one for one in tried.warnings if one not in verified.warnings]
-    verified.left_out = {**tried.left_out, **verified.left_out}
-    verified.notes += tried.notes
-    words = inferring.origin_words(tried.manifest)
+def _take_over(verified: Verified, trial_result: importing.Tried) -> None:
+    verified.warnings[:0] = [warning for warning in trial_result.warnings if warning not in verified.warnings]
+    verified.left_out = {**trial_result.left_out, **verified.left_out}
+    verified.notes += trial_result.notes
+    words = inferring.origin_words(trial_result.manifest)
     if words:
-        verified.notes.append(f"time limit {decimal(tried.manifest.limits.cpu)} s, {words}")
+        verified.notes.append(f"time limit {decimal(trial_result.manifest.limits.cpu)} s, {words}")
 
 
 def _verify(api: Api, package: Package, options: VerifyOptions) -> Verified:
     """Judge at the manifest as it is; its blobs are uploaded."""
-    found, there = candidates(package, load_table()), present(api)
-    verified = Verified(package.manifest.name, languages={one.path: one.language for one in found})
-    verified.warnings += memory_warnings(package.manifest, there)
-    verified.skipped = [f"{one.path}: {one.skipped}" for one in found if one.skipped]
-    wanted = [one for one in found if not one.skipped]
+    all_candidates, available = candidates(package, load_table()), present(api)
+    verified = Verified(
+        package.manifest.name, languages={candidate.path: candidate.language for candidate in all_candidates}
+    )
+    verified.warnings += memory_warnings(package.manifest, available)
+    verified.skipped = [f"{candidate.path}: {candidate.skipped}" for candidate in all_candidates if candidate.skipped]
+    runnable = [candidate for candidate in all_candidates if not candidate.skipped]
     with Trial.of(api, package.manifest, options.priority) as trial:
-        rows = inferring.hand_in(package, trial, wanted, there)
+        rows = inferring.hand_in(package, trial, runnable, available)
         verified.rows = trial.follow(rows, table_of, quiet=options.quiet)
         verified.left_out |= trial.left_out
     verified.faults += [f"{path}: {why}" for path, why in trial.refused.items()]
@@ -185,13 +194,13 @@ def _verify(api: Api, package: Package, options: VerifyOptions) -> Verified:
     if "accepted" not in judged | {folder_of(path) for path in verified.left_out}:
         verified.faults.append("the package has no accepted submission that can be judged here")
     margins = timing.margins(package.yaml)
-    _measure_slow(api, package, verified, there, margins, options)
+    _measure_slow(api, package, verified, available, margins, options)
     _check_margins(verified, margins)
     return verified
 
 
 def _measure_slow(
-    api: Api, package: Package, verified: Verified, there: Present, margins: timing.Margins, options: VerifyOptions
+    api: Api, package: Package, verified: Verified, available: Present, margins: timing.Margins, options: VerifyOptions
 ) -> None:
     """Measure how far beyond the limit those are that must be too slow, and were: judge them under a raised limit."""
     slow = {
@@ -199,17 +208,17 @@ def _measure_slow(
         for row in verified.rows
         if row.example.candidate.bound == UPPER and row.task.verdict is not None and _too_slow(row)
     }
-    wanted: list[Candidate] = [row.example.candidate for row in slow.values()]
-    if not wanted:
+    slow_candidates: list[Candidate] = [row.example.candidate for row in slow.values()]
+    if not slow_candidates:
         return
-    rows, missing = inferring.beyond(
-        api, package, package.manifest, wanted, there, margins=margins, quiet=options.quiet
+    rows, missing = inferring.over_limit(
+        api, package, package.manifest, slow_candidates, available, margins=margins, quiet=options.quiet
     )
     verified.left_out |= {path: f"beyond the limit: {why}" for path, why in missing.items()}
     for row in rows:
-        known = slow[row.example.candidate.path]
-        known.beyond, known.raised = row.beyond, row.raised
-        warning = inferring.slow_warning(known, margins)
+        slow_row = slow[row.example.candidate.path]
+        slow_row.beyond, slow_row.raised = row.beyond, row.raised
+        warning = inferring.slow_warning(slow_row, margins)
         if warning:
             verified.warnings.append(warning)
 

@@ -45,8 +45,8 @@ def config_info(config: GatewayConfig, waiting: int | None) -> dict[str, Any]:
     settings = config.judge0
     bounds = {}
     for name, rule in NUMBERS.items():
-        bounds[name] = int(rule.default) if rule.whole else rule.default
-        bounds[f"max_{name}"] = int(rule.most) if rule.whole else float(rule.most)
+        bounds[name] = int(rule.default) if rule.integer else rule.default
+        bounds[f"max_{name}"] = int(rule.most) if rule.integer else float(rule.most)
     return {
         "maintenance_mode": False,
         "enable_wait_result": True,

@@ -131,10 +131,10 @@ class Callbacks:
                 outcome = CallOutcome(0, str(exc), 0.0)
             else:
                 outcome = await self._sender.send(callbacks.url_of(task.submission), body, {}, method="PUT")
-                failed = callbacks.again(outcome.status)
+                failed = callbacks.is_retried(outcome.status)
             now = clock.wall()
             retry_after = tries.retry_after(outcome.retry_after, now)
-            over = callbacks.over(outcome.status, count)
+            over = callbacks.is_final(outcome.status, count)
             became = "delivered" if tries.delivered(outcome.status) else "given up" if over else "failed"
             CALLS.labels(became).inc()
             # The address may have a secret in it.

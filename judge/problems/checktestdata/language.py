@@ -55,9 +55,9 @@ class Parser:
         return self._tokens[self._next] if self._next < len(self._tokens) else ("", "")
 
     def _take(self) -> tuple[str, str]:
-        found = self._peek()
+        token = self._peek()
         self._next += 1
-        return found
+        return token
 
     def _is(self, *signs: str) -> bool:
         kind, text = self._peek()
@@ -84,10 +84,10 @@ class Parser:
     # --- commands ---------------------------------------------------------------------------------------------------
 
     def _commands(self, ends: tuple[str, ...]) -> list[Act]:
-        found: list[Act] = []
+        acts: list[Act] = []
         while self._peek()[0] == "name" and self._peek()[1] not in (*ends, "END", "ELSE"):
-            found.append(self._command())
-        return found
+            acts.append(self._command())
+        return acts
 
     def _command(self) -> Act:
         name = self._name()
@@ -114,13 +114,13 @@ class Parser:
         store = self._store() if self._and() else None
 
         def act(run: CheckedInput) -> None:
-            found = _INT.match(run.text, run.at)
-            if found is None or not _PLAIN_INT.fullmatch(found[0]):
+            match = _INT.match(run.text, run.at)
+            if match is None or not _PLAIN_INT.fullmatch(match[0]):
                 raise run.reject("a whole number")
-            value, low, high = int(found[0]), least(run), most(run)
+            value, low, high = int(match[0]), least(run), most(run)
             if not low <= value <= high:
                 raise run.reject(f"a whole number from {low} to {high}")
-            run.at = found.end()
+            run.at = match.end()
             if store is not None:
                 store(run, value)
 
@@ -132,27 +132,27 @@ class Parser:
         if name == "FLOATP":
             self._sign(",")
             digits = self._two()
-        store, how = None, ""
+        store, format_name = None, ""
         while self._and():
             if self._peek()[1] in _FLOATS and self._peek()[0] == "name":
-                how = self._name()
+                format_name = self._name()
             else:
                 store = self._store()
-        pattern = _FLOATS[how]
+        pattern = _FLOATS[format_name]
 
         def act(run: CheckedInput) -> None:
-            found = pattern.match(run.text, run.at)
-            if found is None:
+            match = pattern.match(run.text, run.at)
+            if match is None:
                 raise run.reject("a number")
-            count = len(found["digits"] or "")
+            count = len(match["digits"] or "")
             if digits is not None and not digits[0](run) <= count <= digits[1](run):
                 raise run.reject(f"a number with {digits[0](run)} to {digits[1](run)} decimals")
-            value, low, high = Decimal(found[0]), least(run), most(run)
-            if value == 0 and found[0].startswith("-"):
+            value, low, high = Decimal(match[0]), least(run), most(run)
+            if value == 0 and match[0].startswith("-"):
                 raise run.reject("a zero without a sign")
             if not low <= value <= high:
                 raise run.reject(f"a number from {low} to {high}")
-            run.at = found.end()
+            run.at = match.end()
             if store is not None:
                 store(run, value)
 
@@ -176,26 +176,26 @@ class Parser:
             source = str(text(run))
             if source not in compiled:
                 try:
-                    compiled[source] = re.compile(_CLASS.sub(lambda found: _CLASSES[found[1]], source))
+                    compiled[source] = re.compile(_CLASS.sub(lambda match: _CLASSES[match[1]], source))
                 except re.error as exc:
                     raise DescriptionError(f"REGEX: '{source[:60]}' is no regular expression: {exc}") from None
-            found = compiled[source].match(run.text, run.at)
-            if found is None:
+            match = compiled[source].match(run.text, run.at)
+            if match is None:
                 raise run.reject(f"what matches {source}")
-            run.at = found.end()
+            run.at = match.end()
             if store is not None:
-                store(run, found[0])
+                store(run, match[0])
 
         return act
 
     def _assert(self, _: str) -> Act:
         begin = self._next
         test = self._test()
-        said = " ".join(text for _, text in self._tokens[begin : self._next])
+        condition = " ".join(text for _, text in self._tokens[begin : self._next])
 
         def act(run: CheckedInput) -> None:
             if not test(run):
-                raise run.reject(f"that {said}")
+                raise run.reject(f"that {condition}")
 
         return act
 
@@ -229,18 +229,18 @@ class Parser:
         self._sign(")")
         body = _sequence(self._commands(()))
         self._end()
-        counted = name.startswith("REP")
+        is_counted = name.startswith("REP")
 
         def act(run: CheckedInput) -> None:
-            done = 0
-            most = more(run) if counted else 0
-            while done < most if counted else more(run):
+            rounds = 0
+            most = more(run) if is_counted else 0
+            while rounds < most if is_counted else more(run):
                 if counter is not None:
-                    counter(run, done)
-                if done and between is not None:
+                    counter(run, rounds)
+                if rounds and between is not None:
                     between(run)
                 body(run)
-                done += 1
+                rounds += 1
 
         return act
 
@@ -249,17 +249,17 @@ class Parser:
         test = self._test()
         self._sign(")")
         then = _sequence(self._commands(()))
-        other: Act | None = None
+        otherwise: Act | None = None
         if self._peek() == ("name", "ELSE"):
             self._next += 1
-            other = _sequence(self._commands(()))
+            otherwise = _sequence(self._commands(()))
         self._end()
 
         def act(run: CheckedInput) -> None:
             if test(run):
                 then(run)
-            elif other is not None:
-                other(run)
+            elif otherwise is not None:
+                otherwise(run)
 
         return act
 
@@ -291,19 +291,19 @@ class Parser:
     def _value(self, level: int = 0) -> Get:
         if level == len(_LEVELS):
             return self._unary()
-        found = self._value(level + 1)
+        operand = self._value(level + 1)
         while self._is(*_LEVELS[level]):
-            found = _arithmetic(self._take()[1], found, self._value(level + 1))
-        return found
+            operand = _arithmetic(self._take()[1], operand, self._value(level + 1))
+        return operand
 
     def _unary(self) -> Get:
         if self._and("-"):
             inner = self._unary()
             return _arithmetic("-", lambda _: 0, inner)
-        found = self._atom()
+        operand = self._atom()
         while self._and("^"):
-            found = _arithmetic("^", found, self._atom())
-        return found
+            operand = _arithmetic("^", operand, self._atom())
+        return operand
 
     def _atom(self) -> Get:
         kind, text = self._peek()
@@ -312,9 +312,9 @@ class Parser:
             constant: Value = unquoted(text) if kind == "string" else number(text)
             return lambda _: constant
         if self._and("("):
-            found = self._value()
+            value = self._value()
             self._sign(")")
-            return found
+            return value
         if (kind, text) == ("name", "STRLEN"):
             self._next += 1
             self._sign("(")
@@ -326,16 +326,16 @@ class Parser:
     # --- tests ------------------------------------------------------------------------------------------------------
 
     def _test(self) -> Get:
-        found = self._both()
+        condition = self._conjunction()
         while self._and("||"):
-            found = _either(found, self._both())
-        return found
+            condition = _either(condition, self._conjunction())
+        return condition
 
-    def _both(self) -> Get:
-        found = self._single()
+    def _conjunction(self) -> Get:
+        condition = self._single()
         while self._and("&&"):
-            found = _both(found, self._single())
-        return found
+            condition = _conjoin(condition, self._single())
+        return condition
 
     def _single(self) -> Get:
         if self._and("!"):
@@ -344,7 +344,7 @@ class Parser:
         kind, text = self._peek()
         if kind == "name" and text in {"ISEOF", "MATCH", "UNIQUE", "INARRAY"}:
             self._next += 1
-            return self._known(text)
+            return self._built_in(text)
         if self._is("("):
             # A bracket is of a test, or of a value that is compared.
             begin = self._next
@@ -353,9 +353,9 @@ class Parser:
             except DescriptionError:
                 self._next = begin
             self._sign("(")
-            found = self._test()
+            condition = self._test()
             self._sign(")")
-            return found
+            return condition
         return self._comparison()
 
     def _comparison(self) -> Get:
@@ -373,26 +373,26 @@ class Parser:
 
         return test
 
-    def _known(self, name: str) -> Get:
+    def _built_in(self, name: str) -> Get:
         if name == "ISEOF":
             return lambda run: run.at >= len(run.text)
         self._sign("(")
-        found: Get
+        function: Get
         if name == "MATCH":
             letters = self._value()
-            found = lambda run: run.at < len(run.text) and run.text[run.at] in str(letters(run))  # noqa: E731
+            function = lambda run: run.at < len(run.text) and run.text[run.at] in str(letters(run))  # noqa: E731
         elif name == "UNIQUE":
             names = [self._name()]
             while self._and():
                 names.append(self._name())
-            found = lambda run: _unique(run, names)  # noqa: E731
+            function = lambda run: _unique(run, names)  # noqa: E731
         else:
             value = self._value()
             self._sign(",")
             array = self._name()
-            found = lambda run: value(run) in run.values.get(array, {}).values()  # noqa: E731
+            function = lambda run: value(run) in run.values.get(array, {}).values()  # noqa: E731
         self._sign(")")
-        return found
+        return function
 
 
 def _eof(run: CheckedInput) -> None:
@@ -405,8 +405,8 @@ def _sequence(acts: list[Act]) -> Act:
         return acts[0]
 
     def act(run: CheckedInput) -> None:
-        for one in acts:
-            one(run)
+        for command in acts:
+            command(run)
 
     return act
 
@@ -419,7 +419,7 @@ def _either(left: Get, right: Get) -> Get:
     return lambda run: left(run) or right(run)
 
 
-def _both(left: Get, right: Get) -> Get:
+def _conjoin(left: Get, right: Get) -> Get:
     return lambda run: left(run) and right(run)
 
 

@@ -15,10 +15,10 @@ def main(path: Path) -> int:
     """Check standard input; what is said goes to standard error. Returns the exit code."""
     sys.set_int_max_str_digits(0)
     try:
-        said = check(path.read_bytes().decode("latin-1"), sys.stdin.buffer.read().decode("latin-1"))
+        message = check(path.read_bytes().decode("latin-1"), sys.stdin.buffer.read().decode("latin-1"))
     except DescriptionError as exc:
         sys.stderr.write(f"{path.name}: {exc}\n")
         return FAULT
-    if said:
-        sys.stderr.write(f"{path.name}: {said}\n")
-    return REJECTED if said else ACCEPTED
+    if message:
+        sys.stderr.write(f"{path.name}: {message}\n")
+    return REJECTED if message else ACCEPTED

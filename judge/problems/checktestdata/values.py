@@ -41,8 +41,8 @@ class CheckedInput:
         """Raise that something else is expected here; the sentence says where."""
         line = self.text.count("\n", 0, self.at) + 1
         column = self.at - (self.text.rfind("\n", 0, self.at) + 1) + 1
-        found = repr(self.text[self.at : self.at + 20]) if self.at < len(self.text) else "the end"
-        return MismatchError(f"line {line}, character {column}: expected {expected}, found {found}")
+        actual = repr(self.text[self.at : self.at + 20]) if self.at < len(self.text) else "the end"
+        return MismatchError(f"line {line}, character {column}: expected {expected}, found {actual}")
 
     def literal(self, text: str) -> None:
         """Read exactly this."""
@@ -55,20 +55,20 @@ def tokens(source: str) -> Iterator[tuple[str, str]]:
     """The words of a description with their kinds; DescriptionError."""
     at = 0
     while at < len(source):
-        found = _TOKEN.match(source, at)
-        if found is None:
+        match = _TOKEN.match(source, at)
+        if match is None:
             line = source.count("\n", 0, at) + 1
             raise DescriptionError(f"line {line}: '{source[at : at + 10]}' cannot be read")
-        at = found.end()
-        if found.lastgroup is not None:
-            yield found.lastgroup, found[0]
+        at = match.end()
+        if match.lastgroup is not None:
+            yield match.lastgroup, match[0]
 
 
 def unquoted(text: str) -> str:
     """The text that a string in quotes stands for."""
 
-    def letter(found: re.Match[str]) -> str:
-        return chr(int(found[1], 8)) if found[1][0] in "01234567" else _ESCAPES.get(found[1], found[0])
+    def letter(match: re.Match[str]) -> str:
+        return chr(int(match[1], 8)) if match[1][0] in "01234567" else _ESCAPES.get(match[1], match[0])
 
     return re.sub(r"\\([0-7]{1,3}|.)", letter, text[1:-1], flags=re.DOTALL)
 

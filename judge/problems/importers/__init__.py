@@ -54,7 +54,7 @@ _OF_ONE = frozenset({"problem.yaml", "domjudge-problem.ini", "problem.xml", "ini
 class Opened:
     """A tree in the Kattis/ICPC format. `folder`: the one folder that the package lay in, which was entered.
 
-    `report` and `name` (what the package calls itself) are there when it was made from another format; `beside` is what
+    `report` and `name` (what the package calls itself) are there when it was made from another format; `neighbours`
     lay beside that folder, and is no part of the package.
     """
 
@@ -62,21 +62,21 @@ class Opened:
     folder: str | None = None
     name: str = ""
     report: Report | None = None
-    beside: list[str] = field(default_factory=list)
+    neighbours: list[str] = field(default_factory=list)
 
 
-def open_package_tree(path: Path, asked: ImporterWords | None = None) -> Opened:
+def open_package_tree(path: Path, options: ImporterWords | None = None) -> Opened:
     """The package at `path`, a directory or a ZIP archive, whatever its format; the caller closes its tree.
 
     PackageError for what cannot be read or be meant (UnmadeError for what is still to be made), UsageError for a
     `--from` that there is not.
     """
-    said = asked or ImporterWords()
-    if said.format is not None and said.format not in FORMATS:
-        raise UsageError(f"--from: '{said.format[:40]}' is not a format; choose one of {', '.join(FORMATS)}")
+    words = options or ImporterWords()
+    if words.format is not None and words.format not in FORMATS:
+        raise UsageError(f"--from: '{words.format[:40]}' is not a format; choose one of {', '.join(FORMATS)}")
     tree = open_tree(path)
     try:
-        return _open(tree, said)
+        return _open(tree, words)
     except UnmadeError:
         raise
     except BaseException:
@@ -92,51 +92,51 @@ def detect(tree: Tree) -> str | None:
     return next((name for name, importer in IMPORTERS.items() if importer.matches(tree)), None)
 
 
-def _open(tree: Tree, asked: ImporterWords) -> Opened:
+def _open(tree: Tree, options: ImporterWords) -> Opened:
     folder = None
-    while (found := detect(tree)) in {None, "directory"} and (top := tree.only_folder()) is not None:
+    while (detected := detect(tree)) in {None, "directory"} and (top := tree.only_folder()) is not None:
         # Archives often hold one folder of the package's name; it is looked at from there.
         tree.enter(top)
         folder = folder if top.lower() in NAMELESS else top
-    beside: list[str] = []
-    if asked.format != "directory" and found in {None, "directory"} and (inner := _inner(tree)) is not None:
-        beside = sorted({path.split("/")[0] for path in tree.files if not path.startswith(inner + "/")})
+    neighbours: list[str] = []
+    if options.format != "directory" and detected in {None, "directory"} and (inner := _inner(tree)) is not None:
+        neighbours = sorted({path.split("/")[0] for path in tree.files if not path.startswith(inner + "/")})
         tree.enter(inner)
-        folder, found = posixpath.basename(inner), detect(tree)
+        folder, detected = posixpath.basename(inner), detect(tree)
     refuse_pointers(tree)
-    _refuse_terry(tree, asked, found)
-    _refuse_unsupported(tree, asked, found)
-    chosen = asked.format or found
-    if chosen is None:
+    _refuse_terry(tree, options, detected)
+    _refuse_unsupported(tree, options, detected)
+    importer = options.format or detected
+    if importer is None:
         raise PackageError(_unknown(tree))
-    if chosen == PACKAGE and asked.format is None and _without_data(tree):
-        chosen = "directory"
-    if chosen == PACKAGE:
-        return Opened(_package(tree, asked), folder, beside=beside)
-    if not IMPORTERS[chosen].matches(tree):
-        raise PackageError(f"{tree.label}: has not the files of format {chosen}, which --from says it is in")
-    if chosen != "directory":
+    if importer == PACKAGE and options.format is None and _without_data(tree):
+        importer = "directory"
+    if importer == PACKAGE:
+        return Opened(_package(tree, options), folder, neighbours=neighbours)
+    if not IMPORTERS[importer].matches(tree):
+        raise PackageError(f"{tree.label}: has not the files of format {importer}, which --from says it is in")
+    if importer != "directory":
         tree = packed.unpacked(tree)
-    whole = tree if asked.made is None else MadeTree(tree, asked.made)
-    draft: Draft = IMPORTERS[chosen].convert(whole, asked)
+    complete_tree = tree if options.products is None else MadeTree(tree, options.products)
+    draft: Draft = IMPORTERS[importer].convert(complete_tree, options)
     _add_left_out(draft, tree)
-    _add_asked(draft, asked)
-    if chosen != "polygon":  # it has said so itself
+    _add_asked(draft, options)
+    if importer != "polygon":  # it has said so itself
         line_ends.say_kept(draft)
-    made = draft.finish()
-    return Opened(made, folder, draft.name, draft.report, beside)
+    package = draft.finish()
+    return Opened(package, folder, draft.name, draft.report, neighbours)
 
 
-def _package(tree: Tree, asked: ImporterWords) -> Tree:
+def _package(tree: Tree, options: ImporterWords) -> Tree:
     """A tree in the package format, with its tests made; PackageError, UsageError."""
-    if asked.memory is not None:
+    if options.memory is not None:
         raise UsageError(f"--memory: {tree.label} has its own; set limits.memory in problem.yaml")
     packed.refuse_packed(tree)
-    maker = next((one for one in (bapctools, gensh) if one.is_unmade(tree)), None)
+    maker = next((module for module in (bapctools, gensh) if module.is_unmade(tree)), None)
     if maker is not None:
-        if asked.made is None:
+        if options.products is None:
             raise maker.unmade(tree)
-        tree = MadeTree(tree, asked.made)
+        tree = MadeTree(tree, options.products)
     _check_data(tree)
     return tree
 
@@ -147,15 +147,15 @@ def _add_left_out(draft: Draft, tree: Tree) -> None:
         draft.report.dropped(f"{tree.where(path)}: its name begins with '.' or ends with '~'; rename what is meant")
 
 
-def _add_asked(draft: Draft, asked: ImporterWords) -> None:
+def _add_asked(draft: Draft, options: ImporterWords) -> None:
     """Add what was made for the package, in words, and the memory limit that was asked for, whatever it says itself."""
-    for carried, line in asked.made.notes if asked.made is not None else ():
+    for carried, line in options.products.notes if options.products is not None else ():
         (draft.report.took if carried else draft.report.dropped)(line)
-    said = draft.limits.get("memory")
-    if asked.memory is not None and asked.memory != said:
-        draft.limits["memory"] = asked.memory
-        instead = "" if said is None else f", in place of {said} MiB"
-        draft.report.took(f"memory limit {asked.memory} MiB, as --memory says{instead}")
+    package_memory = draft.limits.get("memory")
+    if options.memory is not None and options.memory != package_memory:
+        draft.limits["memory"] = options.memory
+        instead = "" if package_memory is None else f", in place of {package_memory} MiB"
+        draft.report.took(f"memory limit {options.memory} MiB, as --memory says{instead}")
 
 
 def _inner(tree: Tree) -> str | None:
@@ -168,22 +168,26 @@ def _inner(tree: Tree) -> str | None:
             f"{tree.label}: is a contest of Polygon; import the problems in it one by one (problems/NAME)"
         )
     marked = {posixpath.dirname(path) for path in tree.files if posixpath.basename(path) in _OF_ONE}
-    folders = sorted(one for one in marked if not any(one.startswith(outer + "/") for outer in marked - {one}))
+    folders = sorted(
+        candidate
+        for candidate in marked
+        if not any(candidate.startswith(outer + "/") for outer in marked - {candidate})
+    )
     if not folders or "" in marked:
         return None
     outside = [path for path in tree.files if not path.startswith(folders[0] + "/")]
     if len(folders) == 1 and not any(pair.answer is not None for pair in find_pairs(outside)[0]):
         return folders[0]
     more = ", …" if len(folders) > 4 else ""
-    shown = ", ".join(clean(folder, 40) for folder in folders[:4])
-    raise PackageError(f"{tree.label}: is no package itself, but holds some ({shown}{more}); give one of them")
+    examples = ", ".join(clean(folder, 40) for folder in folders[:4])
+    raise PackageError(f"{tree.label}: is no package itself, but holds some ({examples}{more}); give one of them")
 
 
-def _refuse_terry(tree: Tree, asked: ImporterWords, found: str | None) -> None:
+def _refuse_terry(tree: Tree, options: ImporterWords, detected: str | None) -> None:
     """PackageError for a task whose managers make the inputs and judge the outputs, as Italian contests have them."""
     stems = {posixpath.basename(path).partition(".")[0] for path in tree.below("managers")}
-    known = asked.format is not None or found not in {None, "directory"}
-    if known or "task.yaml" not in tree.files or not {"generator", "checker"} <= stems:
+    format_known = options.format is not None or detected not in {None, "directory"}
+    if format_known or "task.yaml" not in tree.files or not {"generator", "checker"} <= stems:
         return
     # Examples of the statement look like tests.
     if not find_pairs(path for path in tree.files if not path.startswith("statement/"))[0]:
@@ -193,9 +197,9 @@ def _refuse_terry(tree: Tree, asked: ImporterWords, found: str | None) -> None:
         )
 
 
-def _refuse_unsupported(tree: Tree, asked: ImporterWords, found: str | None) -> None:
+def _refuse_unsupported(tree: Tree, options: ImporterWords, detected: str | None) -> None:
     """PackageError for a package of a format that is recognised and not imported."""
-    system = unsupported.system(tree) if asked.format is None and found in {None, "directory"} else None
+    system = unsupported.system(tree) if options.format is None and detected in {None, "directory"} else None
     if system is not None:
         name, path = system
         raise PackageError(
@@ -206,8 +210,8 @@ def _refuse_unsupported(tree: Tree, asked: ImporterWords, found: str | None) -> 
 
 def _without_data(tree: Tree) -> bool:
     """Says whether there is a domjudge-problem.ini, and tests beside it: old contests, before there was data/."""
-    alone = directory.INI in tree.files and not tree.files.keys() & {"problem.yaml"} and not tree.below("data")
-    return alone and directory.matches(tree)
+    only_settings = directory.INI in tree.files and not tree.files.keys() & {"problem.yaml"} and not tree.below("data")
+    return only_settings and directory.matches(tree)
 
 
 def _check_data(tree: Tree) -> None:
@@ -246,8 +250,8 @@ def _unknown(tree: Tree) -> str:
             f"{tree.label}/{task}: is of a system that is not known here: neither of CMS, with input/ and output/ "
             "beside it, nor of TPS, with tests/; give the tests as pairs of files (--from directory), or make a package"
         )
-    seen = ", ".join(clean(path, 40) for path in sorted(tree.files)[:4])
+    examples = ", ".join(clean(path, 40) for path in sorted(tree.files)[:4])
     return (
-        f"{tree.label}: has no problem.yaml, and no other known format either ({seen or 'it is empty'}); "
+        f"{tree.label}: has no problem.yaml, and no other known format either ({examples or 'it is empty'}); "
         f"expected a package in Kattis/ICPC format, or one of {', '.join(IMPORTERS)}"
     )

@@ -19,7 +19,7 @@ from judge.languages.table import guess, load_table
 from judge.problems import metadata
 from judge.problems.importers import bapctools_entries as entries
 from judge.problems.importers import testlib
-from judge.problems.importers.draft import Draft, Made, Ref, dump, read
+from judge.problems.importers.draft import Draft, MadeFiles, Ref, dump, read
 from judge.problems.importers.making import MOST, SOLUTION, MakingStep, Plan, UnmadeError, words
 from judge.problems.programs import substitute
 from judge.problems.tree import Tree, clean
@@ -44,28 +44,28 @@ class _DirectoryTests:
 
 @dataclass
 class _BapctoolsPlan(Plan):
-    """A plan in which tests may be in several groups. `same` are files that are the same as one that is made."""
+    """A plan in which tests may be in several groups. `equal_files` are files that are the same as one that is made."""
 
-    same: dict[str, str] = field(default_factory=dict)
+    equal_files: dict[str, str] = field(default_factory=dict)
 
     def refuse(self, message: str) -> UnmadeError:
         """As for other plans; the answers are of several solutions."""
         steps = [step for test in self.tests for step in test]
-        for what, suffix in (("input", ".in"), ("answer", ".ans")):
-            found = [step for step in steps if step.output.endswith(suffix)]
-            names = ", ".join(sorted({self.programs[step.program].name for step in found}))
-            if found:
-                self.notes.append((True, f"{several(len(found), what)} made at import by {clean(names, 200)}"))
+        for half, suffix in (("input", ".in"), ("answer", ".ans")):
+            matches = [step for step in steps if step.output.endswith(suffix)]
+            names = ", ".join(sorted({self.programs[step.program].name for step in matches}))
+            if matches:
+                self.notes.append((True, f"{several(len(matches), half)} made at import by {clean(names, 200)}"))
         return UnmadeError(message, self)
 
-    def stand_ins(self) -> Made:
+    def stand_ins(self) -> MadeFiles:
         """As for other plans."""
-        found = super().stand_ins()
-        return replace(found, files={**dict.fromkeys(self.same, b""), **found.files})
+        program = super().stand_ins()
+        return replace(program, files={**dict.fromkeys(self.equal_files, b""), **program.files})
 
-    def made(self, files: Mapping[str, Path]) -> Made:
+    def products(self, files: Mapping[str, Path]) -> MadeFiles:
         """As for other plans."""
-        return super().made({**{path: files[other] for path, other in self.same.items()}, **files})
+        return super().products({**{path: files[original] for path, original in self.equal_files.items()}, **files})
 
     def has(self, path: str) -> bool:
         """Says whether a file needs no program."""
@@ -97,13 +97,15 @@ class _BapctoolsPlanning:
         self._keys: dict[str, list[entries.BapctoolsTest | _DirectoryTests]] = {}
         self._most = self._number = self._looks = 0
         self._unknown: set[str] = set()
-        said = tree.read("problem.yaml", metadata.YAML_BYTES) if "problem.yaml" in tree.files else b""
-        problem = metadata.read(said, tree.where("problem.yaml")).value
+        data = tree.read("problem.yaml", metadata.YAML_BYTES) if "problem.yaml" in tree.files else b""
+        problem = metadata.read(data, tree.where("problem.yaml")).value
         constants = problem.get("constants")
         self._constants = {
-            str(name): yamltext.text_of(one, "value") if isinstance(one, dict) else yamltext.text_of(constants, name)
-            for name, one in (constants.items() if isinstance(constants, dict) else ())
-            if not isinstance(one, dict) or "value" in one
+            str(name): yamltext.text_of(constant, "value")
+            if isinstance(constant, dict)
+            else yamltext.text_of(constants, name)
+            for name, constant in (constants.items() if isinstance(constants, dict) else ())
+            if not isinstance(constant, dict) or "value" in constant
         }
         kinds = f"{problem.get('type', '')} {problem.get('validation', '')}"
         # Nothing prints the answers of these: the validator finds out.
@@ -147,9 +149,9 @@ class _BapctoolsPlanning:
                 raise PackageError(f"{where}: {name}: expected a mapping of settings")
         return entries.level_of(content, above, where)
 
-    def _check_keys(self, content: Mapping[Any, Any], known: frozenset[str], where: str) -> None:
+    def _check_keys(self, content: Mapping[Any, Any], allowed_keys: frozenset[str], where: str) -> None:
         """Say which keys are left alone; PackageError for a misspelt one, as verdicts may depend on it."""
-        for name in entries.unknown(content, known, where):
+        for name in entries.unknown(content, allowed_keys, where):
             if name not in self._unknown and len(self._unknown) < entries.DEEP:
                 self._unknown.add(name)
                 self._plan.notes.append((False, f"{where}: {name}: is no key that is known here, and is left alone"))
@@ -163,25 +165,25 @@ class _BapctoolsPlanning:
         group = _DirectoryTests(path)
         self._keys.setdefault(key, []).append(group)
         # Before the directory's own: it can only have others.
-        wanted = self._included(content.get("include"), where)
+        members = self._included(content.get("include"), where)
         parts = entries.parts_of(content.get("data"), where)
-        listed = isinstance(content.get("data"), list)
+        is_list = isinstance(content.get("data"), list)
         groups = sum(
             isinstance(entry, dict) and not entries.is_test(entry) for part in parts for entry in part.values()
         )
         number = 0
         for part in parts:
-            for raw in sorted(part, key=lambda one: "" if one is None else str(one)):
+            for raw in sorted(part, key=lambda entry_key: "" if entry_key is None else str(entry_key)):
                 name, entry = "" if raw is None else str(raw), part[raw]
                 if entries.is_test(entry):
-                    for test in self._several(path, name, entry, level, where, listed=listed):
+                    for test in self._entry_tests(path, name, entry, level, where, is_list=is_list):
                         group.tests[test.path] = test
                     continue
                 entries.check_group(entry, f"{where}: {clean(name, 40)}")
                 number += 1
-                full = self._name(entries.prefixed(number, groups, name) if listed else name, where)
+                full = self._name(entries.prefixed(number, groups, name) if is_list else name, where)
                 group.tests |= self._group(f"{path}/{full}", name, entry, level, deep + 1).tests
-        for test in wanted:
+        for test in members:
             self._know(f"{path}/{posixpath.basename(test.path)}", test, where)
             group.tests[test.path] = test
         if not group.tests and not entries.has_points(content):
@@ -190,31 +192,31 @@ class _BapctoolsPlanning:
                 self._plan.texts.pop(f"{path}/{name}", None)
         return group
 
-    def _included(self, said: Any, where: str) -> list[entries.BapctoolsTest]:
+    def _included(self, include: Any, where: str) -> list[entries.BapctoolsTest]:
         """The tests of `include`: each entry is the key of one test, or of one directory, that stands before it."""
-        found: list[entries.BapctoolsTest] = []
-        for key in said if isinstance(said, list) else [] if said is None else [said]:
-            known = self._keys.get(str(key), []) if isinstance(key, str | int) else []
+        tests: list[entries.BapctoolsTest] = []
+        for key in include if isinstance(include, list) else [] if include is None else [include]:
+            candidates = self._keys.get(str(key), []) if isinstance(key, str | int) else []
             name = clean(str(key), 40)
-            if not known:
+            if not candidates:
                 raise PackageError(
                     f"{where}: include: '{name}' is not the key of a test or directory that stands before it"
                 )
-            if len(known) > 1:
+            if len(candidates) > 1:
                 raise PackageError(f"{where}: include: '{name}' is the key of several; give each a key of its own")
-            one = known[0]
-            found += [one] if isinstance(one, entries.BapctoolsTest) else one.tests.values()
-            self._looks += len(found)
+            entry = candidates[0]
+            tests += [entry] if isinstance(entry, entries.BapctoolsTest) else entry.tests.values()
+            self._looks += len(tests)
             if self._looks > _LOOKS:
                 raise PackageError(f"{where}: include: is too much; include fewer directories of so many tests")
-        return found
+        return tests
 
     def _know(self, path: str, test: entries.BapctoolsTest, where: str) -> None:
         """Have a test at a path. PackageError for two there, and for too many."""
         if self._tests.setdefault(path, test).path != test.path:
-            other = clean(self._tests[path].path, 60)
+            previous_path = clean(self._tests[path].path, 60)
             raise PackageError(
-                f"{where}: {clean(test.path, 60)} and {other} are both to be {clean(path, 60)}; rename one"
+                f"{where}: {clean(test.path, 60)} and {previous_path} are both to be {clean(path, 60)}; rename one"
             )
         if len(self._tests) > MOST:
             raise PackageError(f"{self._where}: has more than {MOST} tests; remove some")
@@ -224,19 +226,19 @@ class _BapctoolsPlanning:
             raise PackageError(f"{where}: '{clean(name, 40)}' is not the name of a test or directory")
         return name
 
-    def _several(
-        self, folder: str, key: str, entry: Any, level: entries.DirectorySettings, where: str, *, listed: bool
+    def _entry_tests(
+        self, folder: str, key: str, entry: Any, level: entries.DirectorySettings, where: str, *, is_list: bool
     ) -> Iterator[entries.BapctoolsTest]:
         """The tests of one entry, as many as its `count` says. Each of several has a name and a seed of its own."""
         at = f"{where}: {clean(key, 40)}" if key else where
         values = entries.values_of(entry, at)
-        one = self._test(entry, level, at, sample=folder.startswith("data/sample"))
+        case = self._test(entry, level, at, sample=folder.startswith("data/sample"))
         # Values that follow one another have as many digits.
         follow = values is not None and max(values) - min(values) == len(values) - 1
         width = max(len(str(value)) for value in values) if values is not None and follow else 0
         for value in [1] if values is None else values:
-            name, command = key, one.command
-            if listed:
+            name, command = key, case.command
+            if is_list:
                 self._number += 1
                 name = entries.prefixed(self._number, self._most, key)
             if values is not None:
@@ -245,11 +247,11 @@ class _BapctoolsPlanning:
             elif "{count}" in command:
                 self._plan.notes.append((False, f"{at}: has {{count}} in its command, and no 'count'; it stays so"))
             # The first keeps the seed that it had alone.
-            salt = one.level.salt if value == 1 else f"{one.level.salt}:{value - 1}"
+            salt = case.level.salt if value == 1 else f"{case.level.salt}:{value - 1}"
             path = f"{folder}/{self._name(name, where)}"
             if path in self._tests:
                 raise PackageError(f"{where}: there are two tests {clean(path, 60)}; rename one")
-            test = replace(one, path=path, command=command, level=replace(one.level, salt=salt))
+            test = replace(case, path=path, command=command, level=replace(case.level, salt=salt))
             self._know(path, test, where)
             self._keys.setdefault(key, []).append(test)
             yield test
@@ -260,72 +262,76 @@ class _BapctoolsPlanning:
             return entries.BapctoolsTest("", at, above)
         if isinstance(entry, str):
             entry = {"copy": entry.removesuffix(".in")} if entry.endswith(".in") else {"generate": entry}
-        if both := sorted(entries.OF_GROUP & entry.keys()):
-            raise PackageError(f"{at}: has '{both[0]}' of a directory, and keys of a test; give it those of one")
+        if conflicting := sorted(entries.OF_GROUP & entry.keys()):
+            raise PackageError(f"{at}: has '{conflicting[0]}' of a directory, and keys of a test; give it those of one")
         self._check_keys(entry, entries.OF_TEST | entries.OF_BOTH, at)
         texts, links = entries.files_of(entry, at)
         # The seed is made of the command with the constants in it.
         command = substitute(entries.text_of(entry, "generate", at).encode(), self._constants).decode()
         copied = entries.text_of(entry, "copy", at)
         test = entries.BapctoolsTest("", at, entries.level_of(entry, above, at), command, copied, texts, links)
-        shown = sample and test.has("in.statement", "interaction")
-        if not command and not copied and "in" not in texts and not shown:
+        has_sample = sample and test.has("in.statement", "interaction")
+        if not command and not copied and "in" not in texts and not has_sample:
             raise PackageError(f"{at}: has none of 'generate', 'copy' and 'in'")
         return test
 
     # --- what makes them ---------------------------------------------------------------------------------------------
 
     def _add(self, test: entries.BapctoolsTest) -> None:
-        plan, given, answer = self._plan, f"{test.path}.in", f"{test.path}.ans"
-        there = {given, answer} <= self._tree.files.keys()
+        plan, input_path, answer = self._plan, f"{test.path}.in", f"{test.path}.ans"
+        exists = {input_path, answer} <= self._tree.files.keys()
         for suffix, text in test.texts.items():
-            if not there or f"{test.path}.{suffix}" not in self._tree.files:
+            if not exists or f"{test.path}.{suffix}" not in self._tree.files:
                 plan.texts[f"{test.path}.{suffix}"] = text
-        if there:
+        if exists:
             return
         if test.copy:
             self._copy(test)
         steps: list[MakingStep] = []
-        if test.command and not plan.has(given):
-            steps.append(self._generate(test, given))
-        if not steps and not plan.has(given) and given not in self._tree.files:
+        if test.command and not plan.has(input_path):
+            steps.append(self._generate(test, input_path))
+        if not steps and not plan.has(input_path) and input_path not in self._tree.files:
             if test.copy or test.texts or test.links:
                 # It is only shown, not judged.
                 return
             raise PackageError(
-                f"{test.at}: says nothing, so {clean(given, 60)} must be in the package; hand it in as well"
+                f"{test.at}: says nothing, so {clean(input_path, 60)} must be in the package; hand it in as well"
             )
         # An answer that was handed in belongs to an input that was.
-        if not plan.has(answer) and (steps or plan.has(given) or answer not in self._tree.files):
-            steps = self._answered(test, steps, given, answer)
+        if not plan.has(answer) and (steps or plan.has(input_path) or answer not in self._tree.files):
+            steps = self._answered(test, steps, input_path, answer)
         plan.add(*steps)
 
     def _answered(
-        self, test: entries.BapctoolsTest, steps: Sequence[MakingStep], given: str, answer: str
+        self, test: entries.BapctoolsTest, steps: Sequence[MakingStep], input_path: str, answer: str
     ) -> list[MakingStep]:
         """The steps with what makes the answer: the generator if it writes one as well, else a solution."""
         if not steps:
             if self._answers:
-                return [self._answer(test, given, answer)]
+                return [self._answer(test, input_path, answer)]
             self._plan.texts[answer] = b""
             return []
-        alone = test.level.solution is None
-        lacking: Literal["later", "empty", "refused"] = (
-            "empty" if not self._answers else "refused" if alone else "later"
+        explicit = test.level.solution is None
+        unmade_reason: Literal["later", "empty", "refused"] = (
+            "empty" if not self._answers else "refused" if explicit else "later"
         )
-        first = replace(steps[0], answer=answer, lacking=lacking)
-        return [first, replace(self._answer(test, given, answer), spare=True)] if lacking == "later" else [first]
+        first = replace(steps[0], answer=answer, unmade_reason=unmade_reason)
+        return (
+            [first, replace(self._answer(test, input_path, answer), spare=True)]
+            if unmade_reason == "later"
+            else [first]
+        )
 
     def _share_all(self) -> None:
         """Have the files of tests in each other group that they are in, and those that are the same as another."""
-        made = {file for steps in self._plan.tests for step in steps for file in step.made}
+        products = {file for steps in self._plan.tests for step in steps for file in step.products}
         for path, test in self._tests.items():
-            for suffix in entries.HELD if path != test.path else ():
-                self._share(f"{test.path}.{suffix}", f"{path}.{suffix}", made)
-            for suffix, other in test.links.items():
-                self._share(f"{test.path}.{other}", f"{path}.{suffix}", made)
+            for suffix in entries.SUFFIXES if path != test.path else ():
+                self._share(f"{test.path}.{suffix}", f"{path}.{suffix}", products)
+            for suffix, target_suffix in test.links.items():
+                self._share(f"{test.path}.{target_suffix}", f"{path}.{suffix}", products)
 
-    def _share(self, source: str, target: str, made: set[str]) -> None:
+    def _share(self, source: str, target: str, products: set[str]) -> None:
         """Have a file under another name as well, wherever it comes from."""
         plan = self._plan
         if target in self._tree.files or plan.has(target):
@@ -334,22 +340,22 @@ class _BapctoolsPlanning:
             plan.texts[target] = plan.texts[source]
         elif source in plan.copies:
             plan.copies[target] = plan.copies[source]
-        elif source in made:
-            plan.same[target] = source
+        elif source in products:
+            plan.equal_files[target] = source
         elif source in self._tree.files:
             plan.copies[target] = source
 
     def _copy(self, test: entries.BapctoolsTest) -> None:
         """The files of this name below generators/."""
         base = posixpath.normpath(posixpath.join("generators", test.copy.lstrip("/")))
-        found = [suffix for suffix in entries.HELD if f"{base}.{suffix}" in self._tree.files]
-        shown = test.path.startswith("data/sample/") and {*found} & {"in.statement", "interaction"}
-        if "in" not in found and not test.command and not test.has("in") and not shown:
+        suffixes = [suffix for suffix in entries.SUFFIXES if f"{base}.{suffix}" in self._tree.files]
+        has_sample = test.path.startswith("data/sample/") and {*suffixes} & {"in.statement", "interaction"}
+        if "in" not in suffixes and not test.command and not test.has("in") and not has_sample:
             raise PackageError(f"{test.at}: copy: there is no {clean(base, 80)}.in in the package")
-        for suffix in found:
+        for suffix in suffixes:
             self._plan.copies[f"{test.path}.{suffix}"] = f"{base}.{suffix}"
 
-    def _generate(self, test: entries.BapctoolsTest, given: str) -> MakingStep:
+    def _generate(self, test: entries.BapctoolsTest, input_path: str) -> MakingStep:
         digest = hashlib.sha512((test.level.salt + test.command).encode()).hexdigest()
         seed = str(int(digest, 16) % 2**31)
         filled = re.sub(r"\{seed(?::[0-9]+)?\}", seed, test.command)
@@ -358,81 +364,82 @@ class _BapctoolsPlanning:
         key = f"generator {name}"
         if key not in self._plan.programs:
             self._fill(self._plan.program(self._draft, key, self._generator(name, test.at)))
-        return MakingStep(key, given, tuple(arguments), stem=_STEM)
+        return MakingStep(key, input_path, tuple(arguments), stem=_STEM)
 
     def _fill(self, key: str) -> str:
         """Put the constants of problem.yaml into a program's files, as it is done with others; returns its key."""
-        one = self._plan.programs[key]
+        program = self._plan.programs[key]
         if self._constants:
-            files = {name: substitute(read(content), self._constants) for name, content in one.files.items()}
-            self._plan.programs[key] = replace(one, files=files)
+            files = {name: substitute(read(content), self._constants) for name, content in program.files.items()}
+            self._plan.programs[key] = replace(program, files=files)
         return key
 
     def _generator(self, name: str, at: str) -> testlib.ProgramSource:
         """A generator: the files that `generators` lists, of which the first starts it, a file, or a folder."""
         files, base = self._tree.files, posixpath.normpath(posixpath.join("generators", name.lstrip("/")))
-        listed = self._conf.get("generators")
-        said = listed.get(name) if isinstance(listed, dict) else None
-        if said is not None and not isinstance(said, list):
+        generators = self._conf.get("generators")
+        source_paths = generators.get(name) if isinstance(generators, dict) else None
+        if source_paths is not None and not isinstance(source_paths, list):
             raise PackageError(f"{self._where}: generators: {clean(name, 40)}: expected a list of the program's files")
-        paths = [posixpath.normpath(posixpath.join("generators", str(one))) for one in said or ()]
-        known = load_table()
+        paths = [posixpath.normpath(posixpath.join("generators", str(part))) for part in source_paths or ()]
+        languages = load_table()
         if paths:
-            if lost := next((path for path in paths if path not in files), ""):
+            if missing_path := next((path for path in paths if path not in files), ""):
                 raise PackageError(
-                    f"{self._where}: generators: {clean(name, 40)}: {clean(lost, 80)} is not in the package"
+                    f"{self._where}: generators: {clean(name, 40)}: {clean(missing_path, 80)} is not in the package"
                 )
-            main = next((path for path in paths if guess(path, known)), None)
-            found = main and testlib.ProgramSource(Ref(self._tree, main), more=self._beside(main, paths))
+            main = next((path for path in paths if guess(path, languages)), None)
+            program = main and testlib.ProgramSource(Ref(self._tree, main), more=self._companions(main, paths))
         else:
-            alike = (path for path in sorted(files) if posixpath.splitext(path)[0] == base and guess(path, known))
-            one = base if base in files and guess(base, known) else None
-            found = testlib.ProgramSource(Ref(self._tree, one)) if one else self._folder(base)
-            if found is None and (path := next(alike, None)) is not None:
-                found = testlib.ProgramSource(Ref(self._tree, path))
-        if not found:
+            matches = (path for path in sorted(files) if posixpath.splitext(path)[0] == base and guess(path, languages))
+            file = base if base in files and guess(base, languages) else None
+            program = testlib.ProgramSource(Ref(self._tree, file)) if file else self._folder(base)
+            if program is None and (path := next(matches, None)) is not None:
+                program = testlib.ProgramSource(Ref(self._tree, path))
+        if not program:
             raise PackageError(f"{at}: '{clean(name, 60)}': there is no such program in generators/")
-        return found
+        return program
 
     def _folder(self, base: str) -> testlib.ProgramSource | None:
         """A program that is a folder of files; None where there is none."""
-        known = load_table()
+        languages = load_table()
         paths = [path for path in sorted(self._tree.files) if posixpath.dirname(path) == base]
-        sources = [path for path in paths if guess(path, known)]
+        sources = [path for path in paths if guess(path, languages)]
         stems = (posixpath.basename(base), "main", "__main__")
         main = next(
-            (one for one in sources if posixpath.splitext(one)[0].rpartition("/")[2] in stems), (*sources, "")[0]
+            (source for source in sources if posixpath.splitext(source)[0].rpartition("/")[2] in stems),
+            (*sources, "")[0],
         )
-        return testlib.ProgramSource(Ref(self._tree, main), more=self._beside(main, paths)) if main else None
+        return testlib.ProgramSource(Ref(self._tree, main), more=self._companions(main, paths)) if main else None
 
-    def _beside(self, main: str, paths: Sequence[str]) -> tuple[Ref, ...]:
+    def _companions(self, main: str, paths: Sequence[str]) -> tuple[Ref, ...]:
         return tuple(Ref(self._tree, path) for path in paths if path != main)
 
-    def _answer(self, test: entries.BapctoolsTest, given: str, answer: str) -> MakingStep:
+    def _answer(self, test: entries.BapctoolsTest, input_path: str, answer: str) -> MakingStep:
         """The step that makes the answer: by the submission that is named, with arguments, or the first accepted."""
-        said = test.level.solution
-        if said is None:
+        command = test.level.solution
+        if command is None:
             raise PackageError(
                 f"{test.at}: solution: is empty, so nothing makes {clean(answer, 60)}; name a submission, or give 'ans'"
             )
-        name, *arguments = words(said, f"{test.at}: solution") if said else [""]
+        name, *arguments = words(command, f"{test.at}: solution") if command else [""]
         if name not in self._solutions:
             self._solutions[name] = self._solution(name, test.at)
-        return MakingStep(self._solutions[name], answer, tuple(arguments), given)
+        return MakingStep(self._solutions[name], answer, tuple(arguments), input_path)
 
     def _solution(self, name: str, at: str) -> str:
         """Have a program that makes answers; its key. PackageError."""
         path = posixpath.normpath(name.lstrip("/") if name.startswith("/") else f"generators/{name}")
         if not name:
-            known = load_table()
-            there = [one for one in self._tree.below("submissions/accepted") if one.count("/") == 2]
-            path = next((one for one in sorted(there) if guess(one, known)), "")
+            languages = load_table()
+            candidates = [file for file in self._tree.below("submissions/accepted") if file.count("/") == 2]
+            path = next((candidate for candidate in sorted(candidates) if guess(candidate, languages)), "")
         source = testlib.ProgramSource(Ref(self._tree, path)) if path in self._tree.files else self._folder(path)
         if source is None:
-            what = (
+            fault = (
                 f"'{clean(name, 60)}' is not in the package" if name else "there is no accepted submission of one file"
             )
-            raise PackageError(f"{at}: solution: {what}; it makes the answers")
+            raise PackageError(f"{at}: solution: {fault}; it makes the answers")
         if source.more:
             return self._fill(self._plan.program(self._draft, f"{SOLUTION} {path}", source))
         # The first has this key; others have it as long as they are made ready.

@@ -24,18 +24,18 @@ _POINTS = frozenset({
     "range", "on_reject",
 })  # fmt: skip
 # Files of a test that may stand in the settings, or beside the one that is copied.
-HELD = (
+SUFFIXES = (
     "in", "ans", "out", "in.statement", "ans.statement", "in.download", "ans.download", "interaction", "yaml", "hint",
     "desc",
 )  # fmt: skip
 # A mapping with one of the first is a test, any other is a directory.
-OF_TEST = frozenset({"generate", "copy", "count", "match", *HELD})
+OF_TEST = frozenset({"generate", "copy", "count", "match", *SUFFIXES})
 OF_GROUP = frozenset({"data", "include", *GROUPS})
 OF_BOTH = frozenset({"solution", "random_salt", "type", "visualizer"})
 OF_ROOT = frozenset({"generators", "version", "gitignore_generated", "parallel"})
 # Keys that decide something, and the likeness from which an unknown key is taken for a slip of the pen for one of them.
 _DECIDES = sorted({"generate", "copy", "count", "yaml", "solution", "random_salt", *OF_GROUP})
-_ALIKE = 0.8
+_SIMILARITY = 0.8
 _RANGE = re.compile(r"(-?[0-9]{1,9})\.\.=(-?[0-9]{1,9})")
 
 
@@ -85,15 +85,17 @@ def check_group(entry: Any, at: str) -> None:
 
 def has_points(content: Mapping[Any, Any]) -> bool:
     """Says whether the settings of a directory say something of points."""
-    return any(key in _POINTS and said for name in GROUPS for key, said in (content.get(name) or {}).items())
+    return any(key in _POINTS and value for name in GROUPS for key, value in (content.get(name) or {}).items())
 
 
-def unknown(content: Mapping[Any, Any], known: frozenset[str], where: str) -> Iterator[str]:
+def unknown(content: Mapping[Any, Any], allowed_keys: frozenset[str], where: str) -> Iterator[str]:
     """The keys that are not known. PackageError for one that is alike to one that decides something."""
-    for key in sorted(str(key)[:40] for key in content.keys() - known):
-        near = difflib.get_close_matches(key, _DECIDES, n=1, cutoff=_ALIKE)
-        if near:
-            raise PackageError(f"{where}: '{clean(key, 40)}' is no key that is known here; did you mean {near[0]}?")
+    for key in sorted(str(key)[:40] for key in content.keys() - allowed_keys):
+        suggestions = difflib.get_close_matches(key, _DECIDES, n=1, cutoff=_SIMILARITY)
+        if suggestions:
+            raise PackageError(
+                f"{where}: '{clean(key, 40)}' is no key that is known here; did you mean {suggestions[0]}?"
+            )
         yield clean(key, 40)
 
 
@@ -121,24 +123,24 @@ def parts_of(data: Any, where: str) -> list[dict[Any, Any]]:
 
 def values_of(entry: Any, at: str) -> Sequence[int] | None:
     """The values that `count` gives a test, one for each of several; None without it. PackageError."""
-    said = entry.get("count") if isinstance(entry, dict) else None
-    if said is None:
+    count = entry.get("count") if isinstance(entry, dict) else None
+    if count is None:
         return None
-    found: Sequence[int] = ()
-    if isinstance(said, int) and not isinstance(said, bool):
-        found = range(1, min(said, MOST + 1) + 1)
-    elif isinstance(said, str) and (match := _RANGE.fullmatch(said)):
-        found = range(int(match[1]), int(match[2]) + 1)
-    elif isinstance(said, list) and all(
-        isinstance(one, int) and not isinstance(one, bool) and abs(one) < 10**9 for one in said
+    numbers: Sequence[int] = ()
+    if isinstance(count, int) and not isinstance(count, bool):
+        numbers = range(1, min(count, MOST + 1) + 1)
+    elif isinstance(count, str) and (match := _RANGE.fullmatch(count)):
+        numbers = range(int(match[1]), int(match[2]) + 1)
+    elif isinstance(count, list) and all(
+        isinstance(number, int) and not isinstance(number, bool) and abs(number) < 10**9 for number in count
     ):
-        found = said
-    if not 1 <= len(found) <= MOST or len(set(found)) < len(found):
+        numbers = count
+    if not 1 <= len(numbers) <= MOST or len(set(numbers)) < len(numbers):
         raise PackageError(
             f"{at}: count: expected from 1 to {MOST} tests: their number, a list of different numbers, or a range "
             "such as 3..=7"
         )
-    return found
+    return numbers
 
 
 def numbered(content: Any, deep: int = 0) -> int:
@@ -159,7 +161,7 @@ def numbered(content: Any, deep: int = 0) -> int:
 
 def prefixed(number: int, most: int, name: str) -> str:
     """The name of an entry in a list; it may have none of its own."""
-    return "-".join(one for one in (f"{number:0{len(str(most))}d}", name) if one)
+    return "-".join(part for part in (f"{number:0{len(str(most))}d}", name) if part)
 
 
 def text_of(entry: Mapping[Any, Any], key: str, at: str) -> str:
@@ -174,13 +176,13 @@ def files_of(entry: Mapping[Any, Any], at: str) -> tuple[dict[str, bytes], dict[
     """The files of a test that stand in the settings, and those that are the same as another. PackageError."""
     texts: dict[str, bytes] = {}
     links: dict[str, str] = {}
-    for key in HELD:
+    for key in SUFFIXES:
         value = entry.get(key)
         if isinstance(value, dict) and key == "yaml":
             texts[key] = dump(value)
         elif isinstance(value, dict) and "." in key and value.keys() == {"link"}:
             links[key] = str(value["link"])
-            if links[key] not in {one for one in HELD if one.split(".")[0] == key.split(".")[0]} - {key}:
+            if links[key] not in {suffix for suffix in SUFFIXES if suffix.split(".")[0] == key.split(".")[0]} - {key}:
                 raise PackageError(f"{at}: {key}: link: '{clean(links[key], 40)}' is not a file that it may be")
         elif isinstance(value, str | int | float):
             text = yamltext.text_of(entry, key)

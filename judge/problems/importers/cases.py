@@ -88,23 +88,25 @@ def write_scored(
     they are not all among the subtasks' tests.
     """
     groups = _groups(draft, _ordered(draft, subtasks), partial=partial)
-    meant = [_meant(group.points) for group in groups]
-    scale = _scale(meant)
+    raw_points = [_raw_points(group.points) for group in groups]
+    scale = _scale(raw_points)
     if scale != 1:
-        rounded = " and rounded" if any((value * scale).denominator != 1 for value in meant) else ""
+        rounded = " and rounded" if any((value * scale).denominator != 1 for value in raw_points) else ""
         draft.report.dropped(
             f"points with fractions: the format has whole ones, so all are multiplied by {scale}{rounded}"
         )
     draft.kind("scoring")
-    whole = dict(zip((group.name for group in groups), _whole([value * scale for value in meant]), strict=True))
-    draft.group(_HIDDEN, {"max_score": sum(whole.values()), "score_aggregation": "sum"})
-    shown = [case for one in subtasks for case in one.cases] if samples is None else samples
-    _write_samples(draft, shown, partial=partial)
+    whole_points = dict(
+        zip((group.name for group in groups), _whole_points([value * scale for value in raw_points]), strict=True)
+    )
+    draft.group(_HIDDEN, {"max_score": sum(whole_points.values()), "score_aggregation": "sum"})
+    sample_cases = [case for subtask in subtasks for case in subtask.cases] if samples is None else samples
+    _write_samples(draft, sample_cases, partial=partial)
     width = len(str(len(groups)))
     folders = {group.name: f"{number:0{width}d}_{slug(group.name)}" for number, group in enumerate(groups, 1)}
     for group in groups:
         settings: dict[str, Any] = {
-            "max_score": whole[group.name],
+            "max_score": whole_points[group.name],
             "score_aggregation": {"all": "pass-fail", "min": "min", "each": "sum"}[group.rule],
         }
         if group.requires:
@@ -112,9 +114,14 @@ def write_scored(
                 name if name == _SAMPLE else f"secret/{folders[name]}" for name in group.requires
             ]
         if partial and group.rule != "all":
-            each = whole[group.name] / (len(group.cases) if group.rule == "each" else 1)
+            case_points = whole_points[group.name] / (len(group.cases) if group.rule == "each" else 1)
             times = ["--times", str(scale)] if scale != 1 else []
-            settings["output_validator_args"] = [*_flags(draft, _HIDDEN), "--points", str(as_number(each)), *times]
+            settings["output_validator_args"] = [
+                *_flags(draft, _HIDDEN),
+                "--points",
+                str(as_number(case_points)),
+                *times,
+            ]
         folder = f"data/secret/{folders[group.name]}"
         draft.group(folder, {**settings, **group.settings})
         _write(draft, folder, group.cases)
@@ -146,8 +153,8 @@ def _write(draft: Draft, folder: str, cases: Sequence[ImportedCase]) -> None:
     width = len(str(len(cases)))
     plain = [slug(case.name) for case in cases]
     # The own names stay where they already sort like this, and where files are handed in that are called so.
-    named = plain == sorted(plain) or "submit-answer" in draft.problem.get("type", ())
-    keep = named and len({name.lower() for name in plain}) == len(plain)
+    use_numbers = plain == sorted(plain) or "submit-answer" in draft.problem.get("type", ())
+    keep = use_numbers and len({name.lower() for name in plain}) == len(plain)
     for number, (case, name) in enumerate(zip(cases, plain, strict=True), 1):
         base = f"{folder}/{name if keep else f'{number:0{width}d}_{name}'}"
         draft.put(base + ".in", case.input)
@@ -158,63 +165,73 @@ def _write(draft: Draft, folder: str, cases: Sequence[ImportedCase]) -> None:
 
 def _ordered(draft: Draft, subtasks: Sequence[ImportedSubtask]) -> list[ImportedSubtask]:
     """Subtasks, each after those that it requires, else in the order given; PackageError for a circle."""
-    named = {one.name: one for one in subtasks}
-    done: dict[str, ImportedSubtask] = {}
+    by_name = {subtask.name: subtask for subtask in subtasks}
+    ordered: dict[str, ImportedSubtask] = {}
     waiting = list(subtasks)
     while waiting:
-        ready = next((one for one in waiting if all(name in done or name not in named for name in one.requires)), None)
+        ready = next(
+            (
+                subtask
+                for subtask in waiting
+                if all(name in ordered or name not in by_name for name in subtask.requires)
+            ),
+            None,
+        )
         if ready is None:
             first = f"{draft.tree.label}: subtask '{clean(waiting[0].name, 40)}'"
             raise PackageError(f"{first} requires itself by way of others; break the circle")
-        done[ready.name] = ready
+        ordered[ready.name] = ready
         waiting.remove(ready)
-    return list(done.values())
+    return list(ordered.values())
 
 
 def _groups(draft: Draft, subtasks: Sequence[ImportedSubtask], *, partial: bool) -> list[ImportedSubtask]:
     """Subtasks as groups of the format: those whose tests have points of their own may fall into several."""
-    required = {name for one in subtasks for name in one.requires}
+    required = {name for subtask in subtasks for name in subtask.requires}
     became: dict[str, list[str]] = {}
     groups: list[ImportedSubtask] = []
-    for one in subtasks:
-        if not one.cases:
-            draft.report.dropped(f"subtask {one.name}: it has no tests")
-            became[one.name] = [found for name in one.requires for found in became.get(name, [])]
+    for subtask in subtasks:
+        if not subtask.cases:
+            draft.report.dropped(f"subtask {subtask.name}: it has no tests")
+            became[subtask.name] = [part for name in subtask.requires for part in became.get(name, [])]
             continue
-        requires = list(dict.fromkeys(found for name in one.requires for found in became.get(name, [])))
-        made = _split(one, required=one.name in required, partial=partial)
-        became[one.name] = [group.name for group in made]
-        if one.name in required and any(group.rule != "all" for group in made):
+        requires = list(dict.fromkeys(part for name in subtask.requires for part in became.get(name, [])))
+        parts = _split(subtask, required=subtask.name in required, partial=partial)
+        became[subtask.name] = [group.name for group in parts]
+        if subtask.name in required and any(group.rule != "all" for group in parts):
             draft.report.dropped(
-                f"what dependencies on subtask {one.name} ask for: they are fulfilled when all its tests are accepted, "
-                "also with a part of their points"
+                f"what dependencies on subtask {subtask.name} ask for: they are fulfilled when all its tests are "
+                "accepted, also with a part of their points"
             )
-        if all(case.sample for case in one.cases) and not sum(group.points for group in made):
+        if all(case.sample for case in subtask.cases) and not sum(group.points for group in parts):
             # Samples without points are the format's own group of samples.
-            became[one.name] = [_SAMPLE]
+            became[subtask.name] = [_SAMPLE]
             continue
         groups += [
-            ImportedSubtask(group.name, group.cases, group.points, group.rule, requires, one.settings) for group in made
+            ImportedSubtask(group.name, group.cases, group.points, group.rule, requires, subtask.settings)
+            for group in parts
         ]
     return groups
 
 
-def _split(one: ImportedSubtask, *, required: bool, partial: bool) -> list[ImportedSubtask]:
+def _split(subtask: ImportedSubtask, *, required: bool, partial: bool) -> list[ImportedSubtask]:
     """One subtask as groups. Only a group that gives all or nothing can be required by others."""
-    if one.rule != "each":
-        return [one]
-    own = [case.points if case.points is not None else one.points / len(one.cases) for case in one.cases]
-    total = sum(own, Fraction(0))
-    if len(set(own)) == 1 and total.denominator == 1 and not (required and not partial):
-        return [ImportedSubtask(one.name, one.cases, total, "each")]
+    if subtask.rule != "each":
+        return [subtask]
+    case_points = [
+        case.points if case.points is not None else subtask.points / len(subtask.cases) for case in subtask.cases
+    ]
+    total = sum(case_points, Fraction(0))
+    if len(set(case_points)) == 1 and total.denominator == 1 and not (required and not partial):
+        return [ImportedSubtask(subtask.name, subtask.cases, total, "each")]
     rule: Rule = "each" if partial else "all"
     return [
-        ImportedSubtask(f"{one.name} {number} {case.name}", [case], value, rule)
-        for number, (case, value) in enumerate(zip(one.cases, own, strict=True), 1)
+        ImportedSubtask(f"{subtask.name} {number} {case.name}", [case], value, rule)
+        for number, (case, value) in enumerate(zip(subtask.cases, case_points, strict=True), 1)
     ]
 
 
-def _meant(value: Fraction) -> Fraction:
+def _raw_points(value: Fraction) -> Fraction:
     """A third or a seventh where a program wrote it as a long decimal number (33.333333333333336); else the number."""
     simple = value.limit_denominator(_SCALES[-1])
     return simple if abs(simple - value) <= _WRITTEN * max(value, Fraction(1)) else value
@@ -229,10 +246,10 @@ def _scale(values: Sequence[Fraction]) -> int:
     return min(common, _SCALES[-1])
 
 
-def _whole(values: Sequence[Fraction]) -> list[int]:
+def _whole_points(values: Sequence[Fraction]) -> list[int]:
     """Whole points that add up to the rounded sum: what is left over goes to the largest fractions."""
     floors = [math.floor(value) for value in values]
-    left = round(sum(values)) - sum(floors)
-    for index in sorted(range(len(values)), key=lambda one: floors[one] - values[one])[:left]:
+    remainder = round(sum(values)) - sum(floors)
+    for index in sorted(range(len(values)), key=lambda place: floors[place] - values[place])[:remainder]:
         floors[index] += 1
     return floors

@@ -33,7 +33,7 @@ _CONTEST = re.compile(
     r"token_.*|(?:max|min)_(?:submission|user_test)_.*|feedback_level|score_mode|score_precision|.*tags?"
 )
 # Keys that are read, and what may stand in a group of score_type_parameters that is a mapping.
-_KNOWN = frozenset({
+_KEYS = frozenset({
     "title", "nome", "name", "nome_breve", "time_limit", "timeout", "memory_limit", "memlimit", "task_type",
     "output_only", "time_limit_ms", "testcases", "input_file", "output_file", "submission_format",
     "task_type_parameters", "num_processes", "user_io", "infile", "outfile", "n_input", "score_type",
@@ -51,9 +51,9 @@ def matches(tree: Tree) -> bool:
     return any(path.startswith(("input/", "gen/", "sol/", "output/", "cor/", "check/", "att/")) for path in tree.files)
 
 
-def convert(tree: Tree, asked: ImporterWords) -> Draft:
+def convert(tree: Tree, options: ImporterWords) -> Draft:
     """A package of the task; PackageError."""
-    return _CmsConversion(tree, asked).convert()
+    return _CmsConversion(tree, options).convert()
 
 
 def score_groups(kind: str, raw: Any, names: Sequence[str], where: str) -> list[ioi.Scored]:
@@ -62,39 +62,39 @@ def score_groups(kind: str, raw: Any, names: Sequence[str], where: str) -> list[
     Sum: points of one test. Groups: `[points, number of tests or regular expression, …]`, of threshold with a limit.
     """
     if kind.lower() == "sum":
-        each = points(raw, where)
-        return [ioi.Scored("all", each * len(names), list(names), "sum")]
+        test_points = points(raw, where)
+        return [ioi.Scored("all", test_points * len(names), list(names), "sum")]
     rule = _RULES.get(kind.lower())
     if rule is None:
-        known = "Sum, GroupMin, GroupMul, GroupThreshold, GroupSum"
-        raise PackageError(f"{where}: score_type: '{clean(kind, 40)}' is not known here; expected one of {known}")
+        types = "Sum, GroupMin, GroupMul, GroupThreshold, GroupSum"
+        raise PackageError(f"{where}: score_type: '{clean(kind, 40)}' is not known here; expected one of {types}")
     if not isinstance(raw, list) or not raw:
         raise PackageError(f"{where}: score_type_parameters: expected a list of [points, tests] for {clean(kind, 40)}")
-    found: list[ioi.Scored] = []
+    groups: list[ioi.Scored] = []
     begin = 0
     for number, group in enumerate(raw):
-        one = _group(group, f"{where}: score_type_parameters.{number}", rule)
-        if isinstance(one.tests, int):
-            tests, begin = list(names[begin : begin + one.tests]), begin + one.tests
+        scored = _group(group, f"{where}: score_type_parameters.{number}", rule)
+        if isinstance(scored.tests, int):
+            tests, begin = list(names[begin : begin + scored.tests]), begin + scored.tests
             if begin > len(names):
                 raise PackageError(
                     f"{where}: score_type_parameters: name {begin} tests or more; there are {len(names)}"
                 )
         else:
-            tests = _matching(one.tests, names, f"{where}: score_type_parameters.{number}")
-        for other in one.requires:
+            tests = _matching(scored.tests, names, f"{where}: score_type_parameters.{number}")
+        for required in scored.requires:
             # A required group that fails makes it worth nothing: so do its tests among these.
-            if other >= number or rule != "min":
+            if required >= number or rule != "min":
                 raise PackageError(
                     f"{where}: score_type_parameters.{number}: depends_on: expected numbers of groups before this one, "
                     "of GroupMin"
                 )
-            tests = list(dict.fromkeys([*found[other].tests, *tests]))
-        name = one.name or f"subtask {number}"
-        if any(name == other.name for other in found):
+            tests = list(dict.fromkeys([*groups[required].tests, *tests]))
+        name = scored.name or f"subtask {number}"
+        if any(name == previous.name for previous in groups):
             name = f"{name} ({number})"
-        found.append(ioi.Scored(name, one.points, tests, rule, one.threshold))
-    return found
+        groups.append(ioi.Scored(name, scored.points, tests, rule, scored.threshold))
+    return groups
 
 
 @dataclass
@@ -117,7 +117,7 @@ def _group(group: Any, where: str, rule: ioi.Rule) -> _CmsGroup:
         value, tests = group[:2]
         rest = group[2:]
         limit = rest[0] if rule == "threshold" and rest else None
-        name = next((one for one in rest if isinstance(one, str)), "")
+        name = next((part for part in rest if isinstance(part, str)), "")
     else:
         raise PackageError(f"{where}: expected [points, tests]")
     if isinstance(tests, bool) or not isinstance(tests, int | str) or (isinstance(tests, int) and tests < 0):
@@ -126,7 +126,7 @@ def _group(group: Any, where: str, rule: ioi.Rule) -> _CmsGroup:
         raise PackageError(f"{where}: GroupThreshold needs a number above 0 after the tests, the largest good outcome")
     most = float(limit) if rule == "threshold" and limit is not None else None
     if not isinstance(requires, list) or any(
-        isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in requires
+        isinstance(number, bool) or not isinstance(number, int) or number < 0 for number in requires
     ):
         raise PackageError(f"{where}: depends_on: expected a list of numbers of groups")
     return _CmsGroup(points(value, where), tests, most, clean(str(name), 80), requires)
@@ -140,23 +140,23 @@ _REPEATS = 2
 
 def _matching(pattern: str, names: Sequence[str], where: str) -> list[str]:
     """The names that an expression matches from their beginning, as that system does it."""
-    shown = clean(pattern, 60)
+    label = clean(pattern, 60)
     parts = [pattern] if "(" in pattern else pattern.split("|")
     repeats = max(len(re.findall(r"[*+{]", part)) for part in parts)
     if not _SIMPLE.fullmatch(pattern) or _ODD.search(pattern) or repeats > _REPEATS or pattern.count("?") > 8:
-        raise PackageError(f"{where}: '{shown}' is too complicated for a regular expression of tests' names")
+        raise PackageError(f"{where}: '{label}' is too complicated for a regular expression of tests' names")
     try:
         compiled = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as exc:
-        raise PackageError(f"{where}: '{shown}' is no regular expression: {exc}") from None
-    found = [name for name in names if compiled.match(name[:100])]
-    if not found:
-        raise PackageError(f"{where}: no test's name matches '{shown}'; they are called {', '.join(names[:3])} …")
-    return found
+        raise PackageError(f"{where}: '{label}' is no regular expression: {exc}") from None
+    matching = [name for name in names if compiled.match(name[:100])]
+    if not matching:
+        raise PackageError(f"{where}: no test's name matches '{label}'; they are called {', '.join(names[:3])} …")
+    return matching
 
 
 class _CmsConversion:
-    def __init__(self, tree: Tree, asked: ImporterWords) -> None:
+    def __init__(self, tree: Tree, options: ImporterWords) -> None:
         self._tree = tree
         self._draft = Draft(tree, "cms")
         path = next((name for name in _SETTINGS if name in tree.files), "")
@@ -166,8 +166,8 @@ class _CmsConversion:
             raise PackageError(f"{tree.label}: has no task.yaml; expected a task of the Contest Management System")
         self._where = tree.where(path)
         self._conf: yamltext.Fields = metadata.read(tree.read(path, metadata.YAML_BYTES), self._where).value
-        if asked.memory is not None:
-            self._draft.limits["memory"] = asked.memory
+        if options.memory is not None:
+            self._draft.limits["memory"] = options.memory
         self._task = ioi.TaskKeys()
         self._sol = cms_gen.solutions(tree)
         self._kind = self._kind_of_task()
@@ -187,9 +187,9 @@ class _CmsConversion:
         folders = [folder for folder in ("att", "attachments") if ioi.put_attachments(draft, folder)][:1]
         self._solutions()
         self._task.put(draft)
-        known = {"gen", "input", "output", self._sol, "check", "cor", "statement", "testo", *_OF_PROGRAMS, *folders}
-        known |= cms_gen.copied_from(draft, _GEN)
-        self._rest(known)
+        tops = {"gen", "input", "output", self._sol, "check", "cor", "statement", "testo", *_OF_PROGRAMS, *folders}
+        tops |= cms_gen.copied_from(draft, _GEN)
+        self._rest(tops)
         return draft
 
     # --- what task.yaml says ----------------------------------------------------------------------------------------
@@ -203,18 +203,18 @@ class _CmsConversion:
 
     def _kind_of_task(self) -> str:
         """Batch, Communication, TwoSteps or OutputOnly: what is said, or what the files show."""
-        said = str(self._get("task_type") or "")
+        task_type = str(self._get("task_type") or "")
         if self._conf.get("output_only"):
             return "OutputOnly"
         self._check_unknown()
         managers = ioi.find_program(self._draft, ("check", "cor"), ("manager",))
-        if not said:
+        if not task_type:
             return "Communication" if managers is not None else "Batch"
-        known = {one.lower(): one for one in ("Batch", "Communication", "TwoSteps", "OutputOnly")}
-        if said.lower() not in known:
-            shown = ", ".join(known.values())
-            raise PackageError(f"{self._where}: task_type: '{clean(said, 40)}' is not one of {shown}")
-        return known[said.lower()]
+        types = {name.lower(): name for name in ("Batch", "Communication", "TwoSteps", "OutputOnly")}
+        if task_type.lower() not in types:
+            expected = ", ".join(types.values())
+            raise PackageError(f"{self._where}: task_type: '{clean(task_type, 40)}' is not one of {expected}")
+        return types[task_type.lower()]
 
     def _check_unknown(self) -> None:
         """PackageError for what decides verdicts and is not known here."""
@@ -235,12 +235,12 @@ class _CmsConversion:
         folders = ("sol", "managers", "graders")
         entry = ioi.put_graders(draft, folders, stems[self._kind]) if self._kind in stems else ""
         formats = self._conf.get("submission_format")
-        said = str(formats[0]) if isinstance(formats, list) and len(formats) == 1 else ""
-        stem = ioi.source_stem(said.removesuffix(".%l") if said.endswith(".%l") else name)
+        format_name = str(formats[0]) if isinstance(formats, list) and len(formats) == 1 else ""
+        stem = ioi.source_stem(format_name.removesuffix(".%l") if format_name.endswith(".%l") else name)
         if entry:
             keys.update({"source": stem, "entry": entry} if stem else {"entry": entry})
         if self._kind == "Communication":
-            self._communication(alone=not entry)
+            self._communication(single=not entry)
         elif self._kind == "TwoSteps":
             ioi.put_two_steps(draft, self._task, entry)
         elif self._kind == "Batch":
@@ -256,20 +256,20 @@ class _CmsConversion:
         """Have outputs judged by the task's own program, where that is not the default comparison."""
         draft = self._draft
         checker = ioi.find_program(draft, ("check", "cor", "checker"), ("checker", "correttore"))
-        other = ioi.other_checker(draft, ("check", "cor"), checker) if self._kind == "Batch" else None
-        if other is not None:
-            who = checker.where if checker is not None else "the default comparison"
+        second_checker = ioi.other_checker(draft, ("check", "cor"), checker) if self._kind == "Batch" else None
+        if second_checker is not None:
+            decider = checker.where if checker is not None else "the default comparison"
             draft.report.dropped(
-                f"{other.where}: looks like a checker, and the Contest Management System does not use one of this "
-                f"name: {who} decides"
+                f"{second_checker.where}: looks like a checker, and the Contest Management System does not use one of "
+                f"this name: {decider} decides"
             )
-        how = self._parameters()[:1] if self._kind == "TwoSteps" else []
-        if how not in ([], ["diff"], ["comparator"]):
+        parameters = self._parameters()[:1] if self._kind == "TwoSteps" else []
+        if parameters not in ([], ["diff"], ["comparator"]):
             raise PackageError(f"{self._where}: task_type_parameters: expected diff or comparator for two steps")
-        if how == ["comparator"] and checker is None:
+        if parameters == ["comparator"] and checker is None:
             msg = "say comparator, and there is no check/checker.cpp or the like; add it, or say diff"
             raise PackageError(f"{self._where}: task_type_parameters: {msg}")
-        if checker is not None and how == ["diff"]:
+        if checker is not None and parameters == ["diff"]:
             draft.report.dropped(f"{checker.where}: task_type_parameters say diff, so outputs are compared")
         elif checker is not None and self._kind != "Communication":
             ioi.put_checker(draft, checker)
@@ -280,68 +280,73 @@ class _CmsConversion:
         value = self._conf.get("task_type_parameters")
         return value if isinstance(value, list) else []
 
-    def _communication(self, *, alone: bool) -> None:
+    def _communication(self, *, single: bool) -> None:
         """The manager, and how many processes talk to it by which means."""
-        draft, keys, said = self._draft, self._task.keys, self._parameters()
+        draft, keys, parameters = self._draft, self._task.keys, self._parameters()
         manager = ioi.find_program(draft, ("check", "cor", "managers"), ("manager",))
         if manager is None:
             msg = "is a communication task without a manager; expected check/manager.cpp"
             raise PackageError(f"{self._tree.label}: {msg}")
         ioi.put_manager(draft, manager)
-        count = self._get("num_processes") or (said[0] if said else 1)
+        count = self._get("num_processes") or (parameters[0] if parameters else 1)
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 32:
             raise PackageError(f"{self._where}: num_processes: must be from 1 to 32, found '{clean(str(count), 40)}'")
-        way = str(self._get("user_io") or (said[2] if len(said) > 2 else "std_io" if alone else "fifo_io"))
+        way = str(self._get("user_io") or (parameters[2] if len(parameters) > 2 else "std_io" if single else "fifo_io"))
         if way not in {"fifo_io", "std_io"}:
             raise PackageError(f"{self._where}: user_io: '{clean(way, 40)}' is neither fifo_io nor std_io")
         keys.update({"kind": "communication", "processes": count, "io": way.removesuffix("_io")})
         if ioi.writes_first(manager):
             keys["writes_first"] = True
-        if alone and way == "fifo_io":
+        if single and way == "fifo_io":
             draft.report.dropped("stubs: there are none, so submissions get the names of their pipes as arguments")
 
     def _files(self, *, graded: bool) -> None:
         """The files for input and output. Where nothing is said, input.txt and output.txt, if sources use them."""
-        for plain, other, usual in (("infile", "input_file", "input.txt"), ("outfile", "output_file", "output.txt")):
-            key = plain if plain in self._conf else other
+        for plain, alternative, usual in (
+            ("infile", "input_file", "input.txt"),
+            ("outfile", "output_file", "output.txt"),
+        ):
+            key = plain if plain in self._conf else alternative
             name = self._conf.text(key)
             if key not in self._conf:
                 name = usual if self._mentions(usual, graded=graded) else ""
             if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", name):
                 raise PackageError(f"{self._where}: {key}: '{clean(name, 40)}' is not the name of a file")
             if name:
-                self._task.keys[other] = name
+                self._task.keys[alternative] = name
 
     def _mentions(self, name: str, *, graded: bool) -> bool:
         """Says whether a solution, or its grader, names a file."""
         for path in self._tree.below(self._sol):
             stem, suffix = posixpath.splitext(posixpath.basename(path))
-            wanted = stem == "grader" if graded else cms_gen.SOLUTIONS.match(stem) is not None
-            if suffix in ioi.LANGUAGES and wanted and self._tree.files[path] <= metadata.YAML_BYTES:
+            relevant = stem == "grader" if graded else cms_gen.SOLUTIONS.match(stem) is not None
+            if suffix in ioi.LANGUAGES and relevant and self._tree.files[path] <= metadata.YAML_BYTES:
                 return name.encode() in self._tree.read(path, metadata.YAML_BYTES)
         return not self._tree.below(self._sol)
 
     # --- tests ------------------------------------------------------------------------------------------------------
 
     def _tests(self) -> None:
-        there = _GEN in self._tree.files
-        gen = cms_gen.read_gen(self._draft.text(_GEN), self._tree.where(_GEN)) if there else cms_gen.Gen()
-        listed = cms_gen.listed(self._conf.get("testcases"), self._where)
-        if listed:
-            cases = [self._listed(one) for one in listed]
-            ioi.write_tests(self._draft, self._task, cases, self._subtasks(cms_gen.Gen(), [one.name for one in listed]))
+        exists = _GEN in self._tree.files
+        gen = cms_gen.read_gen(self._draft.text(_GEN), self._tree.where(_GEN)) if exists else cms_gen.Gen()
+        testcases = cms_gen.read_testcases(self._conf.get("testcases"), self._where)
+        if testcases:
+            cases = [self._testcase_case(testcase) for testcase in testcases]
+            ioi.write_tests(
+                self._draft, self._task, cases, self._subtasks(cms_gen.Gen(), [testcase.name for testcase in testcases])
+            )
             return
         count = self._count(gen)
         self._check_made(gen, count)
         names = [f"{number:03d}" for number in range(count)]
         subtasks = self._subtasks(gen, names)
         first = subtasks[0] if subtasks else None
-        shown = set(first.tests) if first is not None and not first.points and len(subtasks) > 1 else set()
-        shown -= {name for one in subtasks if one.points for name in one.tests}
-        cases = [self._case(number, name, sample=name in shown) for number, name in enumerate(names)]
-        if shown:
-            self._draft.report.took(f"{len(shown)} tests of the first subtask as samples: it has no points")
-        ioi.write_tests(self._draft, self._task, cases, [one for one in subtasks if one.tests])
+        sample_names = set(first.tests) if first is not None and not first.points and len(subtasks) > 1 else set()
+        sample_names -= {name for subtask in subtasks if subtask.points for name in subtask.tests}
+        cases = [self._case(number, name, sample=name in sample_names) for number, name in enumerate(names)]
+        if sample_names:
+            self._draft.report.took(f"{len(sample_names)} tests of the first subtask as samples: it has no points")
+        ioi.write_tests(self._draft, self._task, cases, [subtask for subtask in subtasks if subtask.tests])
 
     def _check_made(self, gen: cms_gen.Gen, count: int) -> None:
         """UnmadeError where inputs are to be made by the generator, or answers by the official solution."""
@@ -349,17 +354,17 @@ class _CmsConversion:
         inputs = [number for number in range(count) if f"input/input{number}.txt" not in files]
         answers = [number for number in range(count) if f"output/output{number}.txt" not in files]
         # A few answers that are missing have got lost.
-        made = inputs or len(answers) == count
-        answers = answers if made and self._kind in {"Batch", "TwoSteps"} else []
+        complete = inputs or len(answers) == count
+        answers = answers if complete and self._kind in {"Batch", "TwoSteps"} else []
         two_steps = self._kind == "TwoSteps"
         halves = self._halves() if two_steps else []
         paths = halves[0] if halves else cms_gen.official(self._tree, self._draft.name)[:1]
         if not inputs and not (answers and paths):
-            alone = cms_gen.only(self._tree)
-            if answers and alone:
+            solutions = cms_gen.only(self._tree)
+            if answers and solutions:
                 raise PackageError(
-                    f"{self._tree.label}: has no answers, and {alone[0]}, the only program, is not called as the right "
-                    "one; add output/, or call it solution"
+                    f"{self._tree.label}: has no answers, and {solutions[0]}, the only program, is not called as the "
+                    "right one; add output/, or call it solution"
                 )
             return
         if inputs and not gen.lines:
@@ -370,32 +375,36 @@ class _CmsConversion:
     def _halves(self) -> list[list[str]]:
         """Official solutions in two files, as submissions to a task of two steps are in that system."""
         formats = self._conf.get("submission_format")
-        said = [str(one).removesuffix(".%l") for one in formats] if isinstance(formats, list) else []
+        format_names = [str(pair).removesuffix(".%l") for pair in formats] if isinstance(formats, list) else []
         headers = [
             posixpath.splitext(posixpath.basename(path))[0]
             for path in self._tree.below("sol")
             if path.endswith(".h") and path != "sol/manager.h"
         ]
-        names = next((one for one in (said, headers) if len(one) == 2 and all(map(ioi.source_stem, one))), None)
+        names = next(
+            (pair for pair in (format_names, headers) if len(pair) == 2 and all(map(ioi.source_stem, pair))), None
+        )
         languages = self._draft.problem.get("languages", [])
-        found = cms_gen.in_two_files(self._tree, names or ("encoder", "decoder"))
-        return [paths for paths in found if ioi.LANGUAGES[posixpath.splitext(paths[0])[1]] in languages]
+        halves = cms_gen.in_two_files(self._tree, names or ("encoder", "decoder"))
+        return [paths for paths in halves if ioi.LANGUAGES[posixpath.splitext(paths[0])[1]] in languages]
 
     def _count(self, gen: cms_gen.Gen) -> int:
         """The number of tests."""
-        said = self._conf.get("n_input")
-        there = {int(path[11:-4]) for path in self._tree.files if re.fullmatch(r"input/input\d{1,4}\.txt", path)}
-        if not there and not gen.lines:
+        raw_count = self._conf.get("n_input")
+        numbers = {int(path[11:-4]) for path in self._tree.files if re.fullmatch(r"input/input\d{1,4}\.txt", path)}
+        if not numbers and not gen.lines:
             msg = "has no input/input0.txt; tests that generators make must be there (cmsMake, task-maker)"
-            pair = next((one.input for one in find_pairs(self._tree.files)[0] if one.answer is not None), "")
+            pair = next((entry.input for entry in find_pairs(self._tree.files)[0] if entry.answer is not None), "")
             hint = f"; pairs of files such as {clean(pair, 60)} are taken alone by --from directory" if pair else ""
             raise PackageError(f"{self._tree.label}: {msg}{hint}")
-        if said is not None and (isinstance(said, bool) or not str(said).isdecimal() or not 0 < int(said) <= _MOST):
-            raise PackageError(f"{self._where}: n_input: '{clean(str(said), 40)}' is not a number of tests")
-        if gen.tests and said is not None and int(said) != gen.tests:
-            raise PackageError(f"{self._where}: n_input: is {int(said)}, but {_GEN} has {gen.tests} tests")
-        count = gen.tests or (int(said) if said is not None else max(there) + 1)
-        extra = len([number for number in there if number >= count])
+        if raw_count is not None and (
+            isinstance(raw_count, bool) or not str(raw_count).isdecimal() or not 0 < int(raw_count) <= _MOST
+        ):
+            raise PackageError(f"{self._where}: n_input: '{clean(str(raw_count), 40)}' is not a number of tests")
+        if gen.tests and raw_count is not None and int(raw_count) != gen.tests:
+            raise PackageError(f"{self._where}: n_input: is {int(raw_count)}, but {_GEN} has {gen.tests} tests")
+        count = gen.tests or (int(raw_count) if raw_count is not None else max(numbers) + 1)
+        extra = len([number for number in numbers if number >= count])
         if extra:
             self._draft.report.dropped(f"{extra} files in input/ beyond the {count} tests")
         return count
@@ -416,19 +425,23 @@ class _CmsConversion:
         if rule == "threshold":
             raise PackageError(f"{self._where}: score_type: GroupThreshold needs score_type_parameters")
         return [
-            ioi.Scored(one.name or f"subtask {number}", one.points, [names[test] for test in tests], rule)
-            for number, (one, tests) in enumerate(zip(gen.subtasks, gen.members(self._tree.where(_GEN)), strict=True))
+            ioi.Scored(subtask.name or f"subtask {number}", subtask.points, [names[test] for test in tests], rule)
+            for number, (subtask, tests) in enumerate(
+                zip(gen.subtasks, gen.members(self._tree.where(_GEN)), strict=True)
+            )
         ]
 
-    def _listed(self, one: cms_gen.ListedTestcase) -> ImportedCase:
-        return ImportedCase(one.name, self._draft.ref(one.input), self._draft.ref(one.output), sample=False)
+    def _testcase_case(self, testcase: cms_gen.ListedTestcase) -> ImportedCase:
+        return ImportedCase(
+            testcase.name, self._draft.ref(testcase.input), self._draft.ref(testcase.output), sample=False
+        )
 
     def _case(self, number: int, name: str, *, sample: bool) -> ImportedCase:
-        given = self._draft.ref(f"input/input{number}.txt")
+        input_ref = self._draft.ref(f"input/input{number}.txt")
         answer = f"output/output{number}.txt"
         if answer not in self._tree.files and self._kind in {"Communication", "OutputOnly"}:
-            return ImportedCase(name, given, b"", sample)
-        return ImportedCase(name, given, self._draft.ref(answer), sample)
+            return ImportedCase(name, input_ref, b"", sample)
+        return ImportedCase(name, input_ref, self._draft.ref(answer), sample)
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
@@ -440,22 +453,22 @@ class _CmsConversion:
                 self._written(language)
                 return
         pdfs = [path for path in self._tree.files if re.fullmatch(r"(?:statement|testo)/[^/]+\.pdf", path)]
-        found = {path: code for path in pdfs if (code := language_of(path, self._name()))}
-        named = [path for path in pdfs if posixpath.basename(path).lower() == f"{self._name()}.pdf".lower()]
-        for path in named or ([] if found else pdfs if len(pdfs) == 1 else []):
-            found[path] = language
-        for path, code in found.items():
+        languages = {path: code for path in pdfs if (code := language_of(path, self._name()))}
+        own_pdfs = [path for path in pdfs if posixpath.basename(path).lower() == f"{self._name()}.pdf".lower()]
+        for path in own_pdfs or ([] if languages else pdfs if len(pdfs) == 1 else []):
+            languages[path] = language
+        for path, code in languages.items():
             ioi.put_statement(self._draft, path, code)
         self._written(language)
 
     def _written(self, language: str) -> None:
         """Statements in Markdown, of the languages that have none in PDF; what names none is of the task's."""
         for path in self._tree.files:
-            one = re.fullmatch(
+            match = re.fullmatch(
                 r"(?:statement|testo)/(?:statement|testo|index)?\.?([A-Za-z]{2}(?:[_-]\w{2,4})?)?\.md", path
             )
             written = re.fullmatch(r"(?:statement|testo)/[^/]+\.md", path) and language_of(path, self._name())
-            code = (one[1] or language) if one is not None else str(written or "")
+            code = (match[1] or language) if match is not None else str(written or "")
             if code and f"statement/problem.{code}.pdf" not in self._draft.files:
                 ioi.put_statement(self._draft, path, code)
         if not any(path.startswith("statement/") for path in self._draft.files):
@@ -469,18 +482,18 @@ class _CmsConversion:
     def _solutions(self) -> None:
         """The official solution; of the others nothing says what they do."""
         halves = self._halves() if self._kind == "TwoSteps" else []
-        chosen = dict.fromkeys(
-            [path for one in halves for path in one] or cms_gen.official(self._tree, self._draft.name), "accepted"
+        solutions = dict.fromkeys(
+            [path for half in halves for path in half] or cms_gen.official(self._tree, self._draft.name), "accepted"
         )
-        if not chosen:
-            chosen = dict.fromkeys(cms_gen.only(self._tree), "accepted")
-            for path in chosen:
+        if not solutions:
+            solutions = dict.fromkeys(cms_gen.only(self._tree), "accepted")
+            for path in solutions:
                 self._draft.report.took(
                     f"solution {path} as accepted, as it is the only program; its name says nothing"
                 )
         sources = [path for path in self._tree.below(self._sol) if posixpath.splitext(path)[1] in ioi.LANGUAGES]
-        named = [posixpath.splitext(posixpath.basename(path))[0] for path in sources if path not in chosen]
-        others = len([stem for stem in named if stem not in cms_gen.GRADERS and not stem.endswith("lib")])
+        stems = [posixpath.splitext(posixpath.basename(path))[0] for path in sources if path not in solutions]
+        rest_count = len([stem for stem in stems if stem not in cms_gen.GRADERS and not stem.endswith("lib")])
         for paths in halves:
             folder, suffix = posixpath.splitext(paths[0])
             name = slug(f"{posixpath.basename(posixpath.dirname(folder))}_{suffix[1:]}")
@@ -489,20 +502,20 @@ class _CmsConversion:
         if halves:
             self._draft.report.took(f"{len(halves)} submissions of two files")
         elif self._kind != "OutputOnly":
-            ioi.put_solutions(self._draft, chosen)
-        if others:
-            self._draft.report.dropped(f"{others} files in {self._sol}/: nothing says how they should be judged")
+            ioi.put_solutions(self._draft, solutions)
+        if rest_count:
+            self._draft.report.dropped(f"{rest_count} files in {self._sol}/: nothing says how they should be judged")
 
-    def _rest(self, known: set[str]) -> None:
+    def _rest(self, used_tops: set[str]) -> None:
         """Say what was left out."""
         ignored = sorted(key for key in map(str, self._conf) if _CONTEST.fullmatch(key))
-        self._draft.check_keys(self._conf, _KNOWN | set(ignored), self._where)
+        self._draft.check_keys(self._conf, _KEYS | set(ignored), self._where)
         self._draft.unused(("check", "cor", *_OF_PROGRAMS))
         if ignored:
             self._draft.report.dropped(f"{', '.join(ignored)}: rules of a contest, not of the task")
         if self._get("public_testcases", "risultati"):
             self._draft.report.dropped("public_testcases: which results contestants see is the cluster's own rule")
-        folders = sorted({path.partition("/")[0] for path in self._tree.files if "/" in path} - known)
+        folders = sorted({path.partition("/")[0] for path in self._tree.files if "/" in path} - used_tops)
         if folders:
             self._draft.report.dropped(
                 f"{', '.join(f'{folder}/' for folder in folders[:5])}: nothing says what they are for"

@@ -74,21 +74,21 @@ class Gen:
 
     def members(self, where: str) -> list[list[int]]:
         """The tests of each subtask, from 0, with those of the subtasks that it contains. PackageError."""
-        named = {one.name: number for number, one in enumerate(self.subtasks) if one.name}
+        numbers = {subtask.name: number for number, subtask in enumerate(self.subtasks) if subtask.name}
         within: list[set[int]] = [{number} for number in range(len(self.subtasks))]
-        for one, found in zip(self.subtasks, within, strict=True):
-            waiting = list(one.requires)
+        for subtask, members in zip(self.subtasks, within, strict=True):
+            waiting = list(subtask.requires)
             while waiting:
                 name = waiting.pop()
-                number = named.get(name)
+                number = numbers.get(name)
                 if number is None:
                     raise PackageError(f"{where}: #STDEP: '{clean(name, 40)}' is no #STNAME of a subtask")
-                if number not in found:
-                    found.add(number)
+                if number not in members:
+                    members.add(number)
                     waiting += self.subtasks[number].requires
-        begins = itertools.accumulate((one.count for one in self.subtasks), initial=0)
-        own = [range(begin, begin + one.count) for begin, one in zip(begins, self.subtasks, strict=False)]
-        return [[test for number in sorted(found) for test in own[number]] for found in within]
+        begins = itertools.accumulate((subtask.count for subtask in self.subtasks), initial=0)
+        ranges = [range(begin, begin + subtask.count) for begin, subtask in zip(begins, self.subtasks, strict=False)]
+        return [[test for number in sorted(members) for test in ranges[number]] for members in within]
 
 
 def read_gen(text: str, where: str) -> Gen:
@@ -97,7 +97,7 @@ def read_gen(text: str, where: str) -> Gen:
     `#ST: POINTS` begins a subtask, `#COPY: FILE` is a test; `#STNAME: NAME` and `#STDEP: NAME …` are task-maker's, for
     subtasks that contain the tests of others. PackageError for what these systems refuse as well.
     """
-    found = Gen()
+    gen = Gen()
     for number, raw in enumerate(text.splitlines(), 1):
         test, hash_, comment = raw.strip().partition("#")
         comment = comment.strip()
@@ -105,21 +105,21 @@ def read_gen(text: str, where: str) -> Gen:
         if (test.strip() or copies) and begins:
             raise PackageError(f"{where}:{number}: has a test and begins a subtask; write them on two lines")
         if begins:
-            if not found.subtasks and found.tests:
+            if not gen.subtasks and gen.tests:
                 raise PackageError(f"{where}:{number}: the first subtask begins after some tests; move it before them")
-            if len(found.subtasks) >= _SUBTASKS:
+            if len(gen.subtasks) >= _SUBTASKS:
                 raise PackageError(f"{where}: has more than {_SUBTASKS} subtasks; join some")
-            found.subtasks.append(GenSubtask(points(comment[3:].split("#")[0], f"{where}:{number}")))
+            gen.subtasks.append(GenSubtask(points(comment[3:].split("#")[0], f"{where}:{number}")))
         elif test.strip() or (hash_ and copies):
-            given = "" if test.strip() else comment[len("COPY:") :].strip()
-            found.lines.append(GenLine(number, test.strip(), given))
-            if found.tests > MOST:
+            source = "" if test.strip() else comment[len("COPY:") :].strip()
+            gen.lines.append(GenLine(number, test.strip(), source))
+            if gen.tests > MOST:
                 raise PackageError(f"{where}: has more than {MOST} tests; join some")
-            if found.subtasks:
-                found.subtasks[-1].count += 1
-        elif comment.startswith(("STNAME:", "STDEP:")) and found.subtasks:
-            _describe(found.subtasks, comment, f"{where}:{number}")
-    return found
+            if gen.subtasks:
+                gen.subtasks[-1].count += 1
+        elif comment.startswith(("STNAME:", "STDEP:")) and gen.subtasks:
+            _describe(gen.subtasks, comment, f"{where}:{number}")
+    return gen
 
 
 def copied_from(draft: Draft, path: str) -> set[str]:
@@ -130,12 +130,12 @@ def copied_from(draft: Draft, path: str) -> set[str]:
 
 def _describe(subtasks: Sequence[GenSubtask], comment: str, where: str) -> None:
     """Note the name of the last subtask, or which others it contains; PackageError for a name that is taken."""
-    key, _, said = comment.partition(":")
-    names = said.split("#")[0].replace(",", " ").split()
+    key, _, text = comment.partition(":")
+    names = text.split("#")[0].replace(",", " ").split()
     if key == "STDEP":
         subtasks[-1].requires = list(dict.fromkeys([*subtasks[-1].requires, *names]))
     elif names:
-        if any(one.name == names[0] for one in subtasks):
+        if any(subtask.name == names[0] for subtask in subtasks):
             raise PackageError(f"{where}: #STNAME: two subtasks are called {clean(names[0], 40)}; rename one")
         subtasks[-1].name = names[0]
 
@@ -149,7 +149,7 @@ class ListedTestcase:
     output: str
 
 
-def listed(raw: Any, where: str) -> list[ListedTestcase]:
+def read_testcases(raw: Any, where: str) -> list[ListedTestcase]:
     """The tests that task.yaml itself lists, as `codename`, `input` and `output`; none where there is no list.
 
     PackageError.
@@ -158,15 +158,15 @@ def listed(raw: Any, where: str) -> list[ListedTestcase]:
         return []
     if not isinstance(raw, list) or not raw or len(raw) > MOST:
         raise PackageError(f"{where}: testcases: expected a list of 1 to {MOST} tests")
-    found: list[ListedTestcase] = []
-    for number, one in enumerate(raw):
-        files = [str(one.get(key) or "") for key in ("input", "output")] if isinstance(one, dict) else []
+    testcases: list[ListedTestcase] = []
+    for number, entry in enumerate(raw):
+        files = [str(entry.get(key) or "") for key in ("input", "output")] if isinstance(entry, dict) else []
         if not files or not all(files):
             raise PackageError(f"{where}: testcases.{number}: expected a mapping with codename, input and output")
-        found.append(ListedTestcase(clean(str(one.get("codename", number)), 60), *files))
-    if len({one.name for one in found}) < len(found):
+        testcases.append(ListedTestcase(clean(str(entry.get("codename", number)), 60), *files))
+    if len({testcase.name for testcase in testcases}) < len(testcases):
         raise PackageError(f"{where}: testcases: two tests have the same codename; rename one")
-    return found
+    return testcases
 
 
 @dataclass(frozen=True)
@@ -194,35 +194,37 @@ def unmade(draft: Draft, inputs: Mapping[int, GenLine], answers: Sequence[int], 
     sources = [draft.ref(path) for path in solution.paths] if answers else []
     program = plan.solution(draft, testlib.ProgramSource(sources[0], more=tuple(sources[1:]))) if sources else ""
     for number in sorted({*inputs, *answers}):
-        given = f"input/input{number}.txt"
+        input_path = f"input/input{number}.txt"
         line = inputs.get(number)
         steps: list[MakingStep] = []
         if line is not None and line.copy:
-            plan.copies[given] = _copied(draft, line.copy, f"{where}:{line.number}")
+            plan.copies[input_path] = _copied(draft, line.copy, f"{where}:{line.number}")
         elif line is not None:
             arguments = words(line.arguments, f"{where}:{line.number}")
-            steps.append(MakingStep(_generator(draft, plan), given, tuple(arguments)))
+            steps.append(MakingStep(_generator(draft, plan), input_path, tuple(arguments)))
         if number in answers:
             answer = f"output/output{number}.txt"
-            both = solution.two_steps
-            steps.append(MakingStep(program, answer, (), given, solution.input, solution.output, two_steps=both))
+            two_runs = solution.two_steps
+            steps.append(
+                MakingStep(program, answer, (), input_path, solution.input, solution.output, two_steps=two_runs)
+            )
         plan.add(*steps)
-    lacking = [several(len(one), what) for one, what in ((inputs, "input"), (answers, "answer")) if one]
-    return plan.refuse(f"{label}: still to be made: {' and '.join(lacking)}" + (f" of {_GEN}" if inputs else ""))
+    gaps = [several(len(paths), half) for paths, half in ((inputs, "input"), (answers, "answer")) if paths]
+    return plan.refuse(f"{label}: still to be made: {' and '.join(gaps)}" + (f" of {_GEN}" if inputs else ""))
 
 
-def _copied(draft: Draft, given: str, where: str) -> str:
+def _copied(draft: Draft, source: str, where: str) -> str:
     """A file by its path from the task's folder, or from gen/."""
-    for path in (posixpath.normpath(given), posixpath.normpath(posixpath.join("gen", given))):
+    for path in (posixpath.normpath(source), posixpath.normpath(posixpath.join("gen", source))):
         if path in draft.tree.files:
             return path
-    raise PackageError(f"{where}: there is no {clean(given, 80)} in the package")
+    raise PackageError(f"{where}: there is no {clean(source, 80)} in the package")
 
 
 def _generator(draft: Draft, plan: Plan) -> str:
     files = draft.tree.files
     paths = [f"gen/{stem}{suffix}" for stem in _GENERATORS for suffix in _SUFFIXES]
-    path = next((one for one in paths if one in files), None)
+    path = next((file for file in paths if file in files), None)
     if path is None:
         raise PackageError(f"{draft.tree.label}: has no input/, and no gen/generator.cpp or the like that makes it")
     return plan.program(draft, "generator", testlib.ProgramSource(draft.ref(path)))
@@ -246,8 +248,8 @@ def only(tree: Tree) -> list[str]:
 
     Programs that make or look at tests lie there as well. One whose name says that it is wrong is none either.
     """
-    alone = [path for path, stem in _sources(tree).items() if not _NO_SOLUTIONS.fullmatch(stem)]
-    return alone if len(alone) == 1 and not _WRONG.fullmatch(_sources(tree)[alone[0]]) else []
+    candidates = [path for path, stem in _sources(tree).items() if not _NO_SOLUTIONS.fullmatch(stem)]
+    return candidates if len(candidates) == 1 and not _WRONG.fullmatch(_sources(tree)[candidates[0]]) else []
 
 
 def _sources(tree: Tree) -> dict[str, str]:
@@ -262,10 +264,10 @@ def _sources(tree: Tree) -> dict[str, str]:
 
 def in_two_files(tree: Tree, names: Sequence[str]) -> list[list[str]]:
     """The official solutions of a task of two steps whose halves are files of these names, side by side."""
-    found: list[list[str]] = []
+    pairs: list[list[str]] = []
     for folder in sorted({posixpath.dirname(path) for path in tree.below("sol")}):
         name = posixpath.basename(folder).lower()
         if folder == "sol" or SOLUTIONS.fullmatch(name) or _RIGHT.fullmatch(name):
-            halves = ([posixpath.join(folder, one + suffix) for one in names] for suffix in ioi.LANGUAGES)
-            found += [paths for paths in halves if all(path in tree.files for path in paths)]
-    return found
+            halves = ([posixpath.join(folder, part + suffix) for part in names] for suffix in ioi.LANGUAGES)
+            pairs += [paths for paths in halves if all(path in tree.files for path in paths)]
+    return pairs

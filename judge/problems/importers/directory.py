@@ -48,10 +48,10 @@ _SCRIPTS = re.compile(
 _BETWEEN = r"[\W_]"
 
 
-def _word(words: str, alone: str = "") -> re.Pattern[str]:
-    """The pattern of names with one of these words between separators; `alone` are other whole names."""
-    own = rf"|{alone}" if alone else ""
-    return re.compile(rf"(?:{words})(?:[\W_\d].*)?|.*{_BETWEEN}(?:{words})\d*(?:{_BETWEEN}.*)?{own}")
+def _word(words: str, standalone: str = "") -> re.Pattern[str]:
+    """The pattern of names with one of these words between separators; `standalone` are other whole names."""
+    bare = rf"|{standalone}" if standalone else ""
+    return re.compile(rf"(?:{words})(?:[\W_\d].*)?|.*{_BETWEEN}(?:{words})\d*(?:{_BETWEEN}.*)?{bare}")
 
 
 _SOLUTIONS = (
@@ -125,14 +125,14 @@ _BOUNDS = {"time_limit": (0.01, 600.0), "memory": (4.0, 65536.0)}
 # Files that task-maker makes tests of, and checks them by, in the folder where they are.
 _MAKERS = frozenset({"gen/cases.gen", "gen/constraints.py", "gen/constraints.yaml"})
 # The only PDF of such a folder is the statement, whatever it is called, unless its name tells that it gives more away.
-_ALONE = re.compile(r"(?:statements?|description)/[^/]+\.pdf")
+_STATEMENT_PDF = re.compile(r"(?:statements?|description)/[^/]+\.pdf")
 _TELLING = re.compile(r"sol|edit|tutorial|analy|hint|review|slide|spoiler|explain|komment|razbor")
 # The owners of files that are called so at such places.
 _OWNERS = {
     "tests/score": "CD-MOJ",
 }
 # The owners of such files, by the endings of their names.
-_OTHERS = {
+_FOREIGN_SYSTEMS = {
     "cdf": "a contest of Lemon",
     "cfg": "ejudge, or a system like it",
     "gen": "task-maker",
@@ -174,36 +174,36 @@ def matches(tree: Tree) -> bool:
     return answered or packed.holds_tests(tree)
 
 
-def convert(tree: Tree, asked: ImporterWords) -> Draft:
+def convert(tree: Tree, options: ImporterWords) -> Draft:
     """A package of the tests and what lies beside them; PackageError."""
     tree = packed.opened(tree)
     draft = Draft(tree, "directory")
     for carried, line in tree.notes if isinstance(tree, packed.Packed) else ():
         (draft.report.took if carried else draft.report.dropped)(line)
-    if asked.memory is not None:
-        draft.limits["memory"] = asked.memory
+    if options.memory is not None:
+        draft.limits["memory"] = options.memory
     settings = _domjudge(draft)
     programs = _programs(tree)
-    pairs, alone = find_pairs(path for path in tree.files if path not in programs.values())
+    pairs, unpaired = find_pairs(path for path in tree.files if path not in programs.values())
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
-    _check_alone(tree, pairs, asked)
+    _check_alone(tree, pairs, options)
     tree = draft.tree = _plain_line_ends(draft, pairs)
     cases = [_case(tree, pair) for pair in pairs]
     write_plain(draft, cases)
     samples = sum(case.sample for case in cases)
     draft.report.took(f"{len(cases)} tests, {samples} of them samples by their names")
-    used = {path for pair in pairs for path in (pair.input, pair.answer)} | {*programs.values()}
+    used_paths = {path for pair in pairs for path in (pair.input, pair.answer)} | {*programs.values()}
     _put_programs(draft, programs)
-    for path in alone[:3]:
+    for path in unpaired[:3]:
         draft.report.dropped(f"{tree.where(path)}: is an answer without an input")
-    unknown = sorted(path for path in tree.files if _is_settings(path) and path not in used)
-    used = put_beside(draft, {*used, *alone, *unknown, *settings}, pairs)
-    _check_unknown(draft, unknown, used, asked)
+    unknown = sorted(path for path in tree.files if _is_settings(path) and path not in used_paths)
+    used_paths = put_beside(draft, {*used_paths, *unpaired, *unknown, *settings}, pairs)
+    _check_unknown(draft, unknown, used_paths, options)
     for path in unknown:
         ending = "gen" if path.lower() in _MAKERS else path.lower().rpartition(".")[2]
-        whose = _OWNERS.get(path.lower()) or _OTHERS.get(ending, "a system that is not known here")
-        lost = "points" if _take_limits(draft, path) else "limits, points"
-        draft.report.dropped(f"{path}: is of {whose}; its {lost} and checkers are lost")
+        system = _OWNERS.get(path.lower()) or _FOREIGN_SYSTEMS.get(ending, "a system that is not known here")
+        losses = "points" if _take_limits(draft, path) else "limits, points"
+        draft.report.dropped(f"{path}: is of {system}; its {losses} and checkers are lost")
     if not draft.limits.get("time_limit"):
         draft.report.dropped("the time limit: a directory does not have one; it is inferred, or set by --time-limit")
     return draft
@@ -211,7 +211,7 @@ def convert(tree: Tree, asked: ImporterWords) -> Draft:
 
 def _take_limits(draft: Draft, path: str) -> bool:
     """Copy the limits with units from a file of settings into the draft; return whether there are any."""
-    taken = False
+    has_limits = False
     for line in draft.start(path).splitlines():
         match = _LIMIT.fullmatch(line.rstrip())
         if match is None:
@@ -222,8 +222,8 @@ def _take_limits(draft: Draft, path: str) -> bool:
         if key not in draft.limits and _BOUNDS[key][0] <= value <= _BOUNDS[key][1]:
             draft.limits[key] = as_number(value)
             draft.report.took(f"{word.lower()} limit {number}{unit} of {path}")
-            taken = True
-    return taken
+            has_limits = True
+    return has_limits
 
 
 def _plain_line_ends(draft: Draft, pairs: Sequence[Pair]) -> Tree:
@@ -238,45 +238,49 @@ def _plain_line_ends(draft: Draft, pairs: Sequence[Pair]) -> Tree:
     return tree
 
 
-def put_beside(draft: Draft, used: set[str | None], pairs: Sequence[Pair] = ()) -> set[str | None]:
-    """Statements and solutions by their names; says what is left. Returns `used` with what was taken.
+def put_beside(draft: Draft, used_paths: set[str | None], pairs: Sequence[Pair] = ()) -> set[str | None]:
+    """Statements and solutions by their names; says what is left. Returns `used_paths` with what was taken.
 
     `pairs`: the tests of a plain directory. There a file that is called as the problem is its statement or a solution,
     and a program that is the only one is a solution as well.
     """
     called = _called(draft.tree, pairs) if pairs else frozenset()
-    used = {*used, *_put_statement(draft, used, called)}
-    used |= _put_solutions(draft, used, called)
-    used |= _put_only(draft, used, pairs)
-    rest = sorted(draft.tree.files.keys() - used)
+    used_paths = {*used_paths, *_put_statement(draft, used_paths, called)}
+    used_paths |= _put_solutions(draft, used_paths, called)
+    used_paths |= _put_only(draft, used_paths, pairs)
+    rest = sorted(draft.tree.files.keys() - used_paths)
     if rest:
         more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
         draft.report.dropped(f"{', '.join(rest[:3])}{more}: nothing says what it is for")
-    return used
+    return used_paths
 
 
 def _is_settings(path: str) -> bool:
     """Says whether a file is what other systems keep limits and points in, by its name and place."""
     folder, name = posixpath.split(path.lower())
-    near = not folder or folder in NAMELESS
-    return (near and _SETTINGS.fullmatch(name) is not None) or path.lower() in _MAKERS or path.lower() in _OWNERS
+    near_top = not folder or folder in NAMELESS
+    return (near_top and _SETTINGS.fullmatch(name) is not None) or path.lower() in _MAKERS or path.lower() in _OWNERS
 
 
-def _check_unknown(draft: Draft, unknown: Sequence[str], used: Collection[str | None], asked: ImporterWords) -> None:
+def _check_unknown(
+    draft: Draft, unknown: Sequence[str], used_paths: Collection[str | None], options: ImporterWords
+) -> None:
     """PackageError where settings of some system decide verdicts, or go with a program that does.
 
     --from directory insists.
     """
-    if asked.format == "directory":
+    if options.format == "directory":
         return
     tree = draft.tree
     judged = any(path.startswith("output_validator/") for path in draft.files)
     for path in () if judged else unknown:
-        found = (one for one in _JUDGED.finditer(draft.start(path)) if one[2] is None or not _USUAL.fullmatch(one[2]))
-        said = next((one[0].strip() for one in found), "")
-        if said:
+        hits = (
+            match for match in _JUDGED.finditer(draft.start(path)) if match[2] is None or not _USUAL.fullmatch(match[2])
+        )
+        excerpt = next((match[0].strip() for match in hits), "")
+        if excerpt:
             raise PackageError(
-                f"{tree.where(path)}: says '{clean(said, 60)}', which decides verdicts in the system that it is of; "
+                f"{tree.where(path)}: says '{clean(excerpt, 60)}', which decides verdicts in the system that it is of; "
                 "make a package of it, or have the tests compared alone (--from directory)"
             )
     # Beside a checker of testlib, such a script only calls it.
@@ -287,17 +291,17 @@ def _check_unknown(draft: Draft, unknown: Sequence[str], used: Collection[str | 
             f"{tree.where(scripts[0])}: decides verdicts, or builds or runs submissions, in the system that it is of; "
             "make a package of it, or have the tests compared alone (--from directory)"
         )
-    sources = [(path, stem) for path, stem in _named(tree, _SOURCES) if path not in used]
+    sources = [(path, stem) for path, stem in _sources_in(tree, _SOURCES) if path not in used_paths]
     asked_there = next((path for path, stem in sources if _DECIDING.fullmatch(stem) and not path.endswith(".py")), "")
     if asked_there and not judged:
         raise PackageError(
             f"{tree.where(asked_there)}: may be a checker by its name, and does not use testlib.h, so how it answers "
             "is unknown; remove or rename it, or have the tests compared alone (--from directory)"
         )
-    left = [path for path, stem in sources if _DECIDES.fullmatch(stem)]
-    if unknown and left:
+    deciders = [path for path, stem in sources if _DECIDES.fullmatch(stem)]
+    if unknown and deciders:
         raise PackageError(
-            f"{tree.where(unknown[0])}: is of a system that is not known here, and {clean(left[0], 60)} may decide "
+            f"{tree.where(unknown[0])}: is of a system that is not known here, and {clean(deciders[0], 60)} may decide "
             "verdicts there; make a package of it, or have the tests compared alone (--from directory)"
         )
 
@@ -307,46 +311,46 @@ def _domjudge(draft: Draft) -> list[str]:
     if INI not in draft.tree.files:
         return []
     where = draft.tree.where(INI)
-    said = ini.parse_ini(draft.tree.read(INI, metadata.YAML_BYTES), where)
-    if said.get("name"):
-        draft.problem["name"] = clean(said["name"])
-    if said.get("timelimit"):
-        draft.limits["time_limit"] = as_number(metadata.seconds(said["timelimit"], f"{where}: timelimit"))
+    settings = ini.parse_ini(draft.tree.read(INI, metadata.YAML_BYTES), where)
+    if settings.get("name"):
+        draft.problem["name"] = clean(settings["name"])
+    if settings.get("timelimit"):
+        draft.limits["time_limit"] = as_number(metadata.seconds(settings["timelimit"], f"{where}: timelimit"))
         draft.report.took(f"the time limit of {INI}")
     return [INI]
 
 
 def _check_pairs(draft: Draft, pairs: Sequence[Pair], *, custom: bool) -> None:
-    lacking = [pair for pair in pairs if pair.answer is None]
-    if not pairs or (lacking and not custom):
+    unanswered = [pair for pair in pairs if pair.answer is None]
+    if not pairs or (unanswered and not custom):
         if not pairs:
             raise PackageError(f"{draft.tree.label}: has no tests; expected pairs of files as NAME.in and NAME.out")
-        first = draft.tree.where(lacking[0].input)
-        msg = f"{first}: has no answer, as {len(lacking)} of {len(pairs)} inputs"
+        first = draft.tree.where(unanswered[0].input)
+        msg = f"{first}: has no answer, as {len(unanswered)} of {len(pairs)} inputs"
         raise PackageError(f"{msg}; add it (as NAME.out), or remove the input")
-    if lacking:
-        draft.report.dropped(f"answers of {len(lacking)} tests: there are none, so the checker gets empty files")
+    if unanswered:
+        draft.report.dropped(f"answers of {len(unanswered)} tests: there are none, so the checker gets empty files")
 
 
-def _check_alone(tree: Tree, pairs: Sequence[Pair], asked: ImporterWords) -> None:
+def _check_alone(tree: Tree, pairs: Sequence[Pair], options: ImporterWords) -> None:
     """PackageError where the tests are of several problems, or where something says how they are scored."""
     for path in ("gen/GEN", "gen/cases.gen"):
-        if path in tree.files and asked.format != "directory":
+        if path in tree.files and options.format != "directory":
             raise PackageError(
                 f"{tree.label}: has {path}, but no task.yaml beside it; add it, or choose --from directory"
             )
     folders = {posixpath.basename(posixpath.dirname(pair.input)).lower() for pair in pairs}
-    solved = sorted(folders & {stem for _, stem in _named(tree, _SOURCES)})
+    solved = sorted(folders & {stem for _, stem in _sources_in(tree, _SOURCES)})
     if len(solved) > 1:
-        shown = ", ".join(clean(folder, 40) for folder in solved[:4])
-        raise PackageError(f"{tree.label}: has tests of several problems ({shown}); give the folder of one of them")
+        examples = ", ".join(clean(folder, 40) for folder in solved[:4])
+        raise PackageError(f"{tree.label}: has tests of several problems ({examples}); give the folder of one of them")
     # In contests' archives A.in and A.out lie with A.cpp, and beside them B.in and B.out with B.cpp.
     stems = {_stem(pair) for pair in pairs} - _NO_NAMES
-    solved = sorted(stems & {stem for _, stem in _named(tree, _SOURCES)})
-    if len(solved) > 1 and asked.format != "directory":
-        shown = ", ".join(clean(stem, 40) for stem in solved[:4])
+    solved = sorted(stems & {stem for _, stem in _sources_in(tree, _SOURCES)})
+    if len(solved) > 1 and options.format != "directory":
+        examples = ", ".join(clean(stem, 40) for stem in solved[:4])
         raise PackageError(
-            f"{tree.label}: has tests of several problems ({shown}), by their programs; give one of them"
+            f"{tree.label}: has tests of several problems ({examples}), by their programs; give one of them"
         )
 
 
@@ -368,7 +372,7 @@ def _case(tree: Tree, pair: Pair) -> ImportedCase:
     return ImportedCase(pair.name, Ref(tree, pair.input), answer, sample=pair.sample)
 
 
-def _named(tree: Tree, endings: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _sources_in(tree: Tree, endings: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Sources and their names without endings, those nearest to the root first."""
     for path in sorted(tree.files, key=lambda path: (path.count("/"), path)):
         stem, ending = posixpath.splitext(posixpath.basename(path))
@@ -378,15 +382,15 @@ def _named(tree: Tree, endings: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _programs(tree: Tree) -> dict[str, str]:
     """The checker, interactor and validator among the files: what testlib registers one as counts, then its name."""
-    found: dict[str, str] = {}
-    registered = {path: what for path, _ in _named(tree, _CPP) if (what := _registered(tree, path))}
-    for path, stem in _named(tree, _SOURCES):
-        for what, pattern in (("checker", _CHECKER), ("interactor", _INTERACTOR), ("validator", _VALIDATOR)):
-            if pattern.fullmatch(stem) and registered.get(path, what) == what:
-                found.setdefault(what, path)
-    for path, what in registered.items():
-        found.setdefault(what, path)
-    return found
+    programs: dict[str, str] = {}
+    registered = {path: role for path, _ in _sources_in(tree, _CPP) if (role := _registered(tree, path))}
+    for path, stem in _sources_in(tree, _SOURCES):
+        for role, pattern in (("checker", _CHECKER), ("interactor", _INTERACTOR), ("validator", _VALIDATOR)):
+            if pattern.fullmatch(stem) and registered.get(path, role) == role:
+                programs.setdefault(role, path)
+    for path, role in registered.items():
+        programs.setdefault(role, path)
+    return programs
 
 
 def _registered(tree: Tree, path: str) -> str:
@@ -394,7 +398,7 @@ def _registered(tree: Tree, path: str) -> str:
     if tree.files[path] > _LOOKED_AT or not testlib.uses_testlib(Ref(tree, path)):
         return ""
     data = tree.read(path, _LOOKED_AT)
-    return next((what for what, called in _REGISTERED if called.search(data)), "")
+    return next((role for role, called in _REGISTERED if called.search(data)), "")
 
 
 def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
@@ -403,18 +407,18 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
         ioi.put_asked(draft, Ref(draft.tree, checker), "sio2_wrapper.sh")
         draft.report.took(f"checker {checker}, asked as SIO2 does")
         draft.report.dropped("parts of points by the checker: a test is right or wrong in a directory of tests")
-        programs = {what: path for what, path in programs.items() if what != "checker"}
-    for what, path in programs.items():
+        programs = {role: path for role, path in programs.items() if role != "checker"}
+    for role, path in programs.items():
         ref = Ref(draft.tree, path)
         if not path.endswith(_CPP) or not testlib.uses_testlib(ref):
-            if what == "validator":
+            if role == "validator":
                 draft.report.dropped(f"{ref.where}: is an input validator without testlib.h")
                 continue
-            msg = f"{ref.where}: is a {what} that does not use testlib.h, so how it answers is unknown"
+            msg = f"{ref.where}: is a {role} that does not use testlib.h, so how it answers is unknown"
             raise PackageError(f"{msg}; remove or rename it, or make a package with output_validator/")
-        draft.report.took(f"{what} {path} (testlib)")
+        draft.report.took(f"{role} {path} (testlib)")
     sources = {
-        what: testlib.ProgramSource(Ref(draft.tree, path)) for what, path in programs.items() if what != "validator"
+        role: testlib.ProgramSource(Ref(draft.tree, path)) for role, path in programs.items() if role != "validator"
     }
     if sources:
         testlib.put_checker(draft, sources.get("checker"), sources.get("interactor"))
@@ -425,36 +429,42 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
         testlib.put_input_validator(draft, "validator", testlib.ProgramSource(Ref(draft.tree, validator)))
 
 
-def _put_statement(draft: Draft, taken: Collection[str | None], called: Collection[str]) -> set[str]:
+def _put_statement(draft: Draft, taken_paths: Collection[str | None], called: Collection[str]) -> set[str]:
     """Statements by name; one of each language. A README is one where nothing else is."""
-    used = set()
-    own = re.compile(_CALLED.format("|".join(re.escape(name) for name in sorted(called)))) if called else None
+    used_paths = set()
+    by_name = re.compile(_CALLED.format("|".join(re.escape(name) for name in sorted(called)))) if called else None
     languages = {path.split(".")[1] for path in draft.files if path.startswith("statement/problem.")}
     order = sorted(
         draft.tree.files, key=lambda path: (_is_readme(path), path.count("/"), not path.endswith(".pdf"), path)
     )
-    alone = [path for path in order if _ALONE.fullmatch(path.lower()) and not _TELLING.search(path.lower())]
-    if len(alone) == 1 and alone[0] not in taken and not _BY_LANGUAGE.fullmatch(alone[0].lower()):
-        draft.put("statement/problem.en.pdf", Ref(draft.tree, alone[0]))
-        draft.report.took(f"statement {alone[0]} (en)")
-        used.add(alone[0])
+    pdfs = [path for path in order if _STATEMENT_PDF.fullmatch(path.lower()) and not _TELLING.search(path.lower())]
+    if len(pdfs) == 1 and pdfs[0] not in taken_paths and not _BY_LANGUAGE.fullmatch(pdfs[0].lower()):
+        draft.put("statement/problem.en.pdf", Ref(draft.tree, pdfs[0]))
+        draft.report.took(f"statement {pdfs[0]} (en)")
+        used_paths.add(pdfs[0])
         languages.add("en")
     for path in order:
-        found = _STATEMENT.fullmatch(posixpath.basename(path).lower()) or _BY_LANGUAGE.fullmatch(path.lower())
-        found = found or (own.fullmatch(path.lower()) if own is not None else None)
-        if found is None or path.count("/") > 1 or path in taken or path in used or (languages and _is_readme(path)):
+        match = _STATEMENT.fullmatch(posixpath.basename(path).lower()) or _BY_LANGUAGE.fullmatch(path.lower())
+        match = match or (by_name.fullmatch(path.lower()) if by_name is not None else None)
+        if (
+            match is None
+            or path.count("/") > 1
+            or path in taken_paths
+            or path in used_paths
+            or (languages and _is_readme(path))
+        ):
             continue
-        language = found[1] or ("pt" if posixpath.basename(path).lower().startswith("enunciado") else "en")
-        used.add(path)
+        language = match[1] or ("pt" if posixpath.basename(path).lower().startswith("enunciado") else "en")
+        used_paths.add(path)
         if language in languages:
             draft.report.dropped(f"{path}: there is a statement in {language} already")
             continue
         languages.add(language)
-        ending = {"markdown": "md"}.get(found[2], found[2])
+        ending = {"markdown": "md"}.get(match[2], match[2])
         draft.put(f"statement/problem.{language}.{ending}", Ref(draft.tree, path))
         draft.report.took(f"statement {path} ({language})")
-        used |= _put_pictures(draft, posixpath.dirname(path)) if ending != "pdf" else set()
-    return used
+        used_paths |= _put_pictures(draft, posixpath.dirname(path)) if ending != "pdf" else set()
+    return used_paths
 
 
 def _put_pictures(draft: Draft, folder: str) -> set[str]:
@@ -472,35 +482,35 @@ def _is_readme(path: str) -> bool:
     return posixpath.basename(path).lower().startswith("readme")
 
 
-def _put_solutions(draft: Draft, used: set[str | None], called: Collection[str]) -> set[str]:
+def _put_solutions(draft: Draft, used_paths: set[str | None], called: Collection[str]) -> set[str]:
     """Solutions by their names and folders, and generators; returns what was taken."""
-    taken: set[str] = set()
-    for path, stem in _named(draft.tree, _SOURCES):
+    put_paths: set[str] = set()
+    for path, stem in _sources_in(draft.tree, _SOURCES):
         folders = path.split("/")[:-1]
-        if path in used:
+        if path in used_paths:
             continue
         names = (stem, _parted(path))
-        below = {one.lower() for one in folders}
+        below = {part.lower() for part in folders}
         if any(map(_GENERATOR.fullmatch, names)) or below & _GENERATOR_FOLDERS:
             draft.put(_free(draft, "generators", path.replace("/", "_")), Ref(draft.tree, path))
-            taken.add(path)
+            put_paths.add(path)
             continue
         folder = _annotated(draft, path) or next(
-            (one.lower() for one in reversed(folders) if one.lower() in _FOLDERS), None
+            (name.lower() for name in reversed(folders) if name.lower() in _FOLDERS), None
         )
-        place = next((at for at, one in enumerate(folders) if one.lower() in _SOLUTION_FOLDERS), len(folders))
+        place = next((at for at, name in enumerate(folders) if name.lower() in _SOLUTION_FOLDERS), len(folders))
         folder = folder or next(
             (_NOW.get(word, word) for word in map(known_folder, reversed(folders[place:])) if word), None
         )
         if folder is None and (any(map(_NO_SOLUTION.fullmatch, names)) or below & _NO_SOLUTION_FOLDERS):
             continue
         folder = folder or _by_name(path)
-        if folder is None and (stem in called or any(one.lower() in _SOLUTION_FOLDERS for one in folders)):
+        if folder is None and (stem in called or any(name.lower() in _SOLUTION_FOLDERS for name in folders)):
             folder = "accepted"
         if folder is not None:
             _put_solution(draft, folder, path)
-            taken.add(path)
-    return taken
+            put_paths.add(path)
+    return put_paths
 
 
 def _by_name(path: str) -> str | None:
@@ -520,12 +530,12 @@ def _annotated(draft: Draft, path: str) -> str:
     return (_OF_VERDICT.get(min(verdicts), "mixed") if len(verdicts) == 1 else "mixed") if verdicts else ""
 
 
-def _put_only(draft: Draft, used: set[str | None], pairs: Sequence[Pair]) -> set[str]:
+def _put_only(draft: Draft, used_paths: set[str | None], pairs: Sequence[Pair]) -> set[str]:
     """The only program of a directory in which nothing else is a solution: people keep tests with what they solved.
 
     Should it be something else, then it is not accepted on these tests, and no time limit follows from it.
     """
-    sources = [(path, stem) for path, stem in _named(draft.tree, _SOURCES) if path not in used]
+    sources = [(path, stem) for path, stem in _sources_in(draft.tree, _SOURCES) if path not in used_paths]
     if not pairs or len(sources) != 1 or any(path.startswith("submissions/") for path in draft.files):
         return set()
     path, stem = sources[0]

@@ -63,8 +63,8 @@ class Report:
 
     origin: str
     carried: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    _seen: set[str] = field(default_factory=set, repr=False, compare=False)
+    losses: list[str] = field(default_factory=list)
+    _lines: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def took(self, line: str) -> None:
         """Note something that was carried over."""
@@ -73,13 +73,15 @@ class Report:
     def dropped(self, line: str) -> None:
         """Note something that was not carried over, or not as it was; said once."""
         sentence = clean(singular(line), 400)
-        if sentence not in self._seen:
-            self._seen.add(sentence)
-            self.left.append(sentence)
+        if sentence not in self._lines:
+            self._lines.add(sentence)
+            self.losses.append(sentence)
 
     def lines(self) -> list[str]:
         """All of it, what was carried over first; `problem import` and `problem check` print them."""
-        return [f"carried over: {line}" for line in self.carried] + [f"not carried over: {line}" for line in self.left]
+        return [f"carried over: {line}" for line in self.carried] + [
+            f"not carried over: {line}" for line in self.losses
+        ]
 
 
 @dataclass(frozen=True)
@@ -88,17 +90,17 @@ class ImporterWords:
 
     `time_limit` (seconds) takes the place of the package's whatever its format; importers need not find one then.
 
-    `made`: what has been made of the plan that an earlier conversion of the same package gave (making.py).
+    `products`: what has been made of the plan that an earlier conversion of the same package gave (making.py).
     """
 
     format: str | None = None
     memory: int | None = None
     time_limit: float | None = None
-    made: Made | None = None
+    products: MadeFiles | None = None
 
 
 @dataclass(frozen=True)
-class Made:
+class MadeFiles:
     """Files that are in a package's tree beside its own: on this disk, as bytes, or (str) one of its own again.
 
     A tuple: several of its own one behind the other, with every CR LF as LF.
@@ -127,7 +129,7 @@ class Draft:
         # The content of judge.yaml, our own extension of the format.
         self.judge: dict[str, Any] = {}
         # Things that must live as long as the files that refer to them: as long as what they were read from.
-        self.held = tree.held
+        self.held = tree.resources
 
     def put(self, path: str, content: Content | str) -> None:
         """Have a file in the package; a path that is taken already is a fault of the input."""
@@ -150,10 +152,10 @@ class Draft:
 
     def ref(self, path: str, tree: Tree | None = None) -> Ref:
         """A file of the input, or of an archive in it; PackageError when there is none of that name."""
-        found = tree or self.tree
-        if path not in found.files:
-            raise PackageError(f"{found.where(path)}: is named by the package, but is not in it")
-        return Ref(found, path)
+        base = tree or self.tree
+        if path not in base.files:
+            raise PackageError(f"{base.where(path)}: is named by the package, but is not in it")
+        return Ref(base, path)
 
     def text(self, path: str, tree: Tree | None = None, limit: int = TEXT_BYTES) -> str:
         """A text of the input, whatever it is encoded in."""
@@ -178,34 +180,38 @@ class Draft:
         try:
             archive = open_tree(local)
         except PackageError as exc:
-            said = str(exc).removeprefix(f"{local}: ").removeprefix(f"{local.name}/")
-            raise PackageError(f"{self.tree.where(path)}: {said}") from None
+            message = str(exc).removeprefix(f"{local}: ").removeprefix(f"{local.name}/")
+            raise PackageError(f"{self.tree.where(path)}: {message}") from None
         archive.label = self.tree.where(path)
         self.held.callback(archive.close)
         refuse_pointers(archive)
         return archive
 
-    def check_keys(self, given: Mapping[Any, Any], known: Collection[str], where: str, *, strict: bool = False) -> None:
+    def check_keys(
+        self, keys: Mapping[Any, Any], allowed: Collection[str], where: str, *, strict: bool = False
+    ) -> None:
         """Say which keys nothing is known of. `strict`: PackageError for one that looks like a slip of a known one."""
-        for key in map(str, given):
-            if key in known:
+        for key in map(str, keys):
+            if key in allowed:
                 continue
-            near = difflib.get_close_matches(key, known, 1, 0.8)
-            if strict and near and near[0] not in given:
-                raise PackageError(f"{where}: unknown key '{clean(key, 40)}'; did you mean '{near[0]}'?")
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            suggestions = difflib.get_close_matches(key, allowed, 1, 0.8)
+            if strict and suggestions and suggestions[0] not in keys:
+                raise PackageError(f"{where}: unknown key '{clean(key, 40)}'; did you mean '{suggestions[0]}'?")
+            hint = f"; did you mean '{suggestions[0]}'?" if suggestions else ""
             self.report.dropped(f"{where}: {clean(key, 40)}: nothing is known of this key{hint}")
 
-    def unused(self, folders: Iterable[str] | None = None, spared: Collection[str] = ()) -> None:
-        """Say which files of these folders, or of all, are not in the package. `spared`: those that are in part."""
-        taken = {content.path for content in self.files.values() if isinstance(content, Ref)} | set(spared)
+    def unused(self, folders: Iterable[str] | None = None, exempt: Collection[str] = ()) -> None:
+        """Say which files of these folders, or of all, are not in the package. `exempt`: those that are in part."""
+        used_paths = {content.path for content in self.files.values() if isinstance(content, Ref)} | set(exempt)
         paths = (
-            sorted(self.tree.files) if folders is None else [path for one in folders for path in self.tree.below(one)]
+            sorted(self.tree.files)
+            if folders is None
+            else [path for folder in folders for path in self.tree.below(folder)]
         )
-        left = [path for path in paths if path not in taken]
-        if left:
-            more = f" and {len(left) - 5} more" if len(left) > 5 else ""
-            self.report.dropped(f"{', '.join(left[:5])}{more}: nothing says what they are for")
+        unused_paths = [path for path in paths if path not in used_paths]
+        if unused_paths:
+            more = f" and {len(unused_paths) - 5} more" if len(unused_paths) > 5 else ""
+            self.report.dropped(f"{', '.join(unused_paths[:5])}{more}: nothing says what they are for")
 
     def finish(self) -> ConvertedTree:
         """The package's tree; closing it closes the input as well."""
@@ -289,7 +295,7 @@ class _Dumper(yaml.SafeDumper):
 def _as_written(dumper: yaml.SafeDumper, value: Fields | Items) -> yaml.Node:
     """A part of a file that was read: what another spelling stands for is text, for keys that have text."""
     pairs = value.items() if isinstance(value, Fields) else enumerate(value)
-    written = {key: text_of(value, key) if _is_spelled(value, key, one) else one for key, one in pairs}
+    written = {key: text_of(value, key) if _is_spelled(value, key, item) else item for key, item in pairs}
     return dumper.represent_data(written if isinstance(value, Fields) else list(written.values()))
 
 
@@ -322,18 +328,18 @@ def slug(name: str, fallback: str = "x") -> str:
 
 def unique(names: Iterable[str], key: Callable[[str], str] = slug) -> dict[str, str]:
     """A slug for each name, no two alike whatever the case of their letters; the first keeps the plain one."""
-    taken: set[str] = set()
-    found: dict[str, str] = {}
+    lowered: set[str] = set()
+    keys: dict[str, str] = {}
     for name in names:
-        if name in found:
+        if name in keys:
             continue
-        plain = chosen = key(name)
+        plain = candidate = key(name)
         number = 2
-        while chosen.lower() in taken:
-            chosen, number = f"{plain}_{number}", number + 1
-        taken.add(chosen.lower())
-        found[name] = chosen
-    return found
+        while candidate.lower() in lowered:
+            candidate, number = f"{plain}_{number}", number + 1
+        lowered.add(candidate.lower())
+        keys[name] = candidate
+    return keys
 
 
 def as_number(value: float) -> int | float:

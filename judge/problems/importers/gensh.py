@@ -37,7 +37,7 @@ _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*
 _COMPUTED = re.compile(r"\$\(\(([A-Za-z0-9_+*/% ()-]{1,200})\)\)")
 # A comment begins where a word may; the rest are quoted and bare parts of words.
 _PARTS = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*"|(?<!\S)#.*|(?:\\.|[^'"#\\]|(?<=\S)#)+""")
-_ALONE = re.compile(r"[$`;|&<>()*?]|(?<!\S)~")
+_SHELL_SYNTAX = re.compile(r"[$`;|&<>()*?]|(?<!\S)~")
 _BRACES = re.compile(r"\{(?=[^{}\s]*\})[^{}\s]*?(?:,|\.\.)[^{}\s]*\}")
 _IN_QUOTES = re.compile(r"[$`]")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,200}")
@@ -71,9 +71,9 @@ def _number(node: ast.expr | None, variables: Mapping[str, str]) -> int:
     return value
 
 
-def _divided(left: int, right: int) -> int:
+def _divided(dividend: int, right: int) -> int:
     """The quotient as a shell has it, without the fraction."""
-    return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    return abs(dividend) // abs(right) * (1 if (dividend < 0) == (right < 0) else -1)
 
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
@@ -81,7 +81,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: _divided,
-    ast.Mod: lambda left, right: left - _divided(left, right) * right,
+    ast.Mod: lambda dividend, right: dividend - _divided(dividend, right) * right,
 }
 
 
@@ -96,7 +96,7 @@ def _without_comment(line: str, *, ranges: bool) -> str | None:
             return None
         if part[0][0] == "#" and (end == 0 or line[end - 1].isspace()):
             return line[:end]
-        if part[0][0] != "'" and (_IN_QUOTES if part[0][0] == '"' else _ALONE).search(part[0]):
+        if part[0][0] != "'" and (_IN_QUOTES if part[0][0] == '"' else _SHELL_SYNTAX).search(part[0]):
             return None
         if part[0][0] not in "'\"" and not ranges and _BRACES.search(part[0]):
             return None
@@ -143,7 +143,7 @@ class _Script:
     def __init__(self, tree: Tree, path: str) -> None:
         self._tree, self._path = tree, path
         self._draft = Draft(tree, "package")
-        self._draft.files |= {one: Ref(tree, one) for one in tree.below("include")}
+        self._draft.files |= {file: Ref(tree, file) for file in tree.below("include")}
         self._plan = Plan(tree)
         self._variables = {"PROBLEM_PATH": "..", "SOLUTION_BASE": "../submissions/accepted"}
         self._programs: dict[str, str] = {}
@@ -158,8 +158,8 @@ class _Script:
 
     def _check_own(self) -> None:
         """PackageError for a gen.sh in the package, which may write other settings than the usual one."""
-        named = _SOURCED.search(self._tree.read(self._path, metadata.YAML_BYTES))
-        path = posixpath.normpath(posixpath.join("data", named[1].decode("utf-8", "replace"))) if named else ""
+        match = _SOURCED.search(self._tree.read(self._path, metadata.YAML_BYTES))
+        path = posixpath.normpath(posixpath.join("data", match[1].decode("utf-8", "replace"))) if match else ""
         if path in self._tree.files and path != self._path:
             raise PackageError(
                 f"{self._tree.where(path)}: is a gen.sh of the package's own, which is not read; run {self._path} "
@@ -179,9 +179,9 @@ class _Script:
                 f"{self._tree.where(self._path)}: makes no secret tests; expected some ('tc NAME GENERATOR')"
             )
         self._settle()
-        others = [clean(path, 60) for path in _scripts(self._tree) if path != self._path]
-        if others:
-            self._plan.notes.append((False, f"{', '.join(others[:3])}: makes tests, too; those of {self._path} count"))
+        scripts = [clean(path, 60) for path in _scripts(self._tree) if path != self._path]
+        if scripts:
+            self._plan.notes.append((False, f"{', '.join(scripts[:3])}: makes tests, too; those of {self._path} count"))
         count = sum(len(names) for names in self._groups.values())
         return self._plan.refuse(f"{self._tree.label}: {several(count, 'test')} of {self._path} still to be made")
 
@@ -192,10 +192,10 @@ class _Script:
     def _settle(self) -> None:
         """The settings of groups, as gen.sh writes them."""
         if self._scoring:
-            whole = f"on_reject: continue\nrange: 0 {self._score}\ngrader_flags: "
+            settings = f"on_reject: continue\nrange: 0 {self._score}\ngrader_flags: "
             self._settings["sample"] = list(_SAMPLE_LINES)
-            self._settings["secret"] = [whole + "first_error accept_if_any_accepted"]
-            self._settings[""] = [whole + "ignore_sample"]
+            self._settings["secret"] = [settings + "first_error accept_if_any_accepted"]
+            self._settings[""] = [settings + "ignore_sample"]
         for folder, lines in self._settings.items():
             self._plan.texts[posixpath.join("data", folder, "testdata.yaml")] = ("\n".join(lines) + "\n").encode()
 
@@ -212,7 +212,7 @@ class _Script:
                 continue
             loop = _LOOP.fullmatch(line.partition(" #")[0].strip())
             if loop is not None:
-                body, position = self._body(lines, position, number, begun=loop[3] is not None)
+                body, position = self._body(lines, position, number, started=loop[3] is not None)
                 for value in self._values(loop[2], number):
                     self._variables[loop[1]] = value
                     self._run(body)
@@ -232,10 +232,10 @@ class _Script:
         raise self._odd(lines[begin][0], lines[begin][1].strip())
 
     def _body(
-        self, lines: Sequence[tuple[int, str]], position: int, number: int, *, begun: bool
+        self, lines: Sequence[tuple[int, str]], position: int, number: int, *, started: bool
     ) -> tuple[Sequence[tuple[int, str]], int]:
         """The lines between `do` and its `done`, and where the script goes on."""
-        if not begun:
+        if not started:
             if position >= len(lines) or lines[position][1].strip() != "do":
                 raise self._odd(number, "for")
             position += 1
@@ -250,26 +250,28 @@ class _Script:
 
     def _values(self, text: str, number: int) -> list[str]:
         """The values that a loop goes through: words, and ranges of numbers."""
-        found: list[str] = []
-        text = _VARIABLE.sub(lambda found: self._say(self._variables.get(found[1] or found[2], found[0])), text)
+        words: list[str] = []
+        text = _VARIABLE.sub(lambda match: self._expand_text(self._variables.get(match[1] or match[2], match[0])), text)
         for word in self._words(number, text, ranges=True):
             numbers = _RANGE.fullmatch(word)
             if numbers is None:
-                found.append(word)
+                words.append(word)
                 continue
             first, last = int(numbers[1]), int(numbers[2])
             # All ranges of a loop together: a line may have thousands of them.
-            if len(found) + abs(last - first) >= MOST:
+            if len(words) + abs(last - first) >= MOST:
                 raise PackageError(f"{self._tree.where(self._path)}:{number}: goes through more than {MOST} values")
             # A shell writes all numbers as long as the longer end, if one begins with a zero.
             long = max(map(len, numbers.groups())) if any(re.match("-?0[0-9]", end) for end in numbers.groups()) else 0
-            found += (f"{one:0{long}d}" for one in range(first, last + 1))
-            found += (f"{one:0{long}d}" for one in range(first, last - 1, -1) if first > last)
-        return found
+            words += (f"{value:0{long}d}" for value in range(first, last + 1))
+            words += (f"{value:0{long}d}" for value in range(first, last - 1, -1) if first > last)
+        return words
 
     def _words(self, number: int, line: str, *, ranges: bool = False) -> list[str]:
-        self._say(line)
-        filled = _VARIABLE.sub(lambda found: self._say(self._variables.get(found[1] or found[2], found[0])), line)
+        self._expand_text(line)
+        filled = _VARIABLE.sub(
+            lambda match: self._expand_text(self._variables.get(match[1] or match[2], match[0])), line
+        )
         try:
             bare = _without_comment(_COMPUTED.sub(self._computed, filled), ranges=ranges)
             if bare is not None:
@@ -278,10 +280,10 @@ class _Script:
             pass
         raise self._odd(number, line) from None
 
-    def _computed(self, found: re.Match[str]) -> str:
-        return self._say(str(_number(python.expression(found[1]), self._variables)))
+    def _computed(self, match: re.Match[str]) -> str:
+        return self._expand_text(str(_number(python.expression(match[1]), self._variables)))
 
-    def _say(self, text: str) -> str:
+    def _expand_text(self, text: str) -> str:
         """The text, which is counted: a few lines could stand for any number of characters."""
         self._room -= len(text)
         if self._room < 0:
@@ -341,7 +343,7 @@ class _Script:
         self._folder = "sample"
 
     def _do_sample(self, name: str) -> None:
-        self._named(name)
+        self._use_name(name)
         case = _ShCase(f"sample/{name}", copy=self._file(f"sample/{name}.in"))
         self._index += 1
         self._have("sample", name, case)
@@ -349,12 +351,12 @@ class _Script:
     _do_sample_manual = _do_sample
 
     def _do_group(self, name: str, score: str) -> None:
-        self._named(name)
+        self._use_name(name)
         if not re.fullmatch(r"[0-9]{1,9}", score):
             raise PackageError(f"'{clean(score, 20)}' is not a number of points")
         self._folder = f"secret/{name}"
         self._score += int(score)
-        self._settings[self._folder] = [self._say(line).format(score=score) for line in _GROUP_LINES]
+        self._settings[self._folder] = [self._expand_text(line).format(score=score) for line in _GROUP_LINES]
 
     def _flags(self, key: str, words: Sequence[str]) -> None:
         self._settings.setdefault(self._folder if self._scoring else "", []).append(f"{key}: {' '.join(words)}")
@@ -366,9 +368,9 @@ class _Script:
         self._flags("output_validator_flags", words)
 
     def _do_tc(self, name: str, generator: str = "", *arguments: str) -> None:
-        self._named(name)
+        self._use_name(name)
         if not generator:
-            self._again(name)
+            self._use_again(name)
             return
         if name in self._cases:
             raise PackageError(f"there are two tests called '{clean(name, 60)}'")
@@ -384,7 +386,7 @@ class _Script:
     def _do_tc_manual(self, path: str) -> None:
         name = posixpath.splitext(posixpath.basename(path))[0]
         if name in self._cases and self._cases[name].copy == self._file(path):
-            self._again(name)
+            self._use_again(name)
         else:
             self._do_tc(name, "cat", path)
 
@@ -399,11 +401,11 @@ class _Script:
             if f"secret/{group}" not in self._groups and group not in self._groups:
                 raise PackageError(f"there is no group '{clean(group, 60)}' before this")
             for name in list(self._groups.get(f"secret/{group}", self._groups.get(group, []))):
-                self._again(name)
+                self._use_again(name)
 
     # --- tests ------------------------------------------------------------------------------------------------------
 
-    def _named(self, name: str) -> None:
+    def _use_name(self, name: str) -> None:
         if not _NAME.fullmatch(name):
             raise PackageError(f"'{clean(name, 40)}' is not the name of a test or group")
 
@@ -412,7 +414,7 @@ class _Script:
         self._index += 1
         self._have(self._folder, name, _ShCase(path, generator, arguments, copy))
 
-    def _again(self, name: str) -> None:
+    def _use_again(self, name: str) -> None:
         """A test of another group in this one, too: made again, as it comes out the same."""
         case = self._cases.get(name)
         if case is None:
@@ -424,24 +426,24 @@ class _Script:
     def _have(self, folder: str, name: str, case: _ShCase) -> None:
         self._groups.setdefault(folder, []).append(name)
         self._cases.setdefault(name, case)
-        given, answer = f"data/{case.path}.in", f"data/{case.path}.ans"
+        input_path, answer = f"data/{case.path}.in", f"data/{case.path}.ans"
         steps: list[MakingStep] = []
         if case.copy:
-            if case.copy != given:
-                self._plan.copies[given] = case.copy
+            if case.copy != input_path:
+                self._plan.copies[input_path] = case.copy
         else:
             key = self._plan.program(
                 self._draft,
                 f"generator {case.generator}",
                 testlib.ProgramSource(Ref(self._tree, self._programs[case.generator])),
             )
-            steps.append(MakingStep(key, given, case.arguments))
-        there = f"{case.copy[:-3]}.ans" if case.copy.startswith("data/sample/") else ""
-        if there in self._tree.files:
-            if there != answer:
-                self._plan.copies[answer] = there
+            steps.append(MakingStep(key, input_path, case.arguments))
+        answer_path = f"{case.copy[:-3]}.ans" if case.copy.startswith("data/sample/") else ""
+        if answer_path in self._tree.files:
+            if answer_path != answer:
+                self._plan.copies[answer] = answer_path
         elif not self._solution:
             raise PackageError("there is no 'use_solution' before it, which makes the answers")
         else:
-            steps.append(MakingStep(self._solution, answer, (), given))
+            steps.append(MakingStep(self._solution, answer, (), input_path))
         self._plan.add(*steps)

@@ -109,9 +109,9 @@ def find_program(draft: Draft, folders: Sequence[str], names: Sequence[str]) -> 
     return next((draft.ref(path) for path in (posixpath.join(*place) for place in places) if path in files), None)
 
 
-def other_checker(draft: Draft, folders: Sequence[str], used: Ref | None) -> Ref | None:
-    """A program beside `used` that looks like a checker by its name, or by what it asks of testlib; else None."""
-    used_stem = posixpath.splitext(used.path)[0] if used is not None else ""
+def other_checker(draft: Draft, folders: Sequence[str], first_checker: Ref | None) -> Ref | None:
+    """A second program that looks like a checker by its name, or by what it asks of testlib; else None."""
+    used_stem = posixpath.splitext(first_checker.path)[0] if first_checker is not None else ""
     for path in sorted(draft.tree.files):
         stem, ending = posixpath.splitext(path)
         folder, _, name = stem.rpartition("/")
@@ -119,8 +119,8 @@ def other_checker(draft: Draft, folders: Sequence[str], used: Ref | None) -> Ref
             continue
         source = draft.ref(path)
         if name == "check" or (ending in (".cpp", ".cc", ".cxx") and testlib.is_checker(source)):
-            named = find_program(draft, (folder,), (name,))
-            return source if named is None else named
+            candidate = find_program(draft, (folder,), (name,))
+            return source if candidate is None else candidate
     return None
 
 
@@ -202,9 +202,9 @@ def _put_program(draft: Draft, folder: str, name: str, source: Ref) -> str:
             raise PackageError(f"{source.where}: is neither a source nor a program; expected {name}.cpp beside it")
     draft.put(f"{folder}/{name}{suffix}", testlib.flat(source) if suffix in _C_FAMILY else source)
     needed = testlib.included(draft, source) if suffix in _C_FAMILY else testlib.modules(source)
-    for beside, ref in needed:
-        if f"{folder}/{beside}" not in draft.files:
-            draft.put(f"{folder}/{beside}", ref)
+    for file_name, ref in needed:
+        if f"{folder}/{file_name}" not in draft.files:
+            draft.put(f"{folder}/{file_name}", ref)
     return _BUILD[suffix].format(name)
 
 
@@ -223,14 +223,14 @@ def put_graders(draft: Draft, folders: Sequence[str], stems: Sequence[str]) -> s
         return ""
     mains = {language: path for path in reversed(paths) if _stem(path) == entry and (language := _language(path))}
     for language, main in sorted(mains.items()):
-        taken: dict[str, str] = {posixpath.basename(main): main}
+        sources: dict[str, str] = {posixpath.basename(main): main}
         for path in paths:
             base = posixpath.basename(path)
             header = language in {"c", "cpp"} and path.endswith(HEADERS)
             library = language == "pascal" and base.endswith("lib.pas")
-            if (header or library) and _named(base):
-                taken.setdefault(base, path)
-        for base, path in taken.items():
+            if (header or library) and _is_manager(base):
+                sources.setdefault(base, path)
+        for base, path in sources.items():
             draft.put(f"include/{language}/{base}", draft.ref(path))
     draft.problem["languages"] = sorted(mains)
     draft.report.took(f"graders '{entry}', compiled with submissions, in {', '.join(sorted(mains))}")
@@ -240,14 +240,16 @@ def put_graders(draft: Draft, folders: Sequence[str], stems: Sequence[str]) -> s
 
 def _put_headers(draft: Draft) -> None:
     """Have the headers of managers/ with submissions in C and C++, as that system has them without a grader, too."""
-    found = [
-        path for path in draft.tree.below("managers") if path.endswith(HEADERS) and _named(posixpath.basename(path))
+    headers = [
+        path
+        for path in draft.tree.below("managers")
+        if path.endswith(HEADERS) and _is_manager(posixpath.basename(path))
     ]
-    for path in found:
+    for path in headers:
         for language in ("c", "cpp"):
             draft.put(f"include/{language}/{posixpath.basename(path)}", draft.ref(path))
-    if found:
-        draft.report.took(f"{len(found)} headers of managers/, which go with submissions in C and C++")
+    if headers:
+        draft.report.took(f"{len(headers)} headers of managers/, which go with submissions in C and C++")
 
 
 def put_two_steps(draft: Draft, task: TaskKeys, entry: str) -> None:
@@ -266,7 +268,7 @@ def _language(path: str) -> str | None:
     return LANGUAGES.get(posixpath.splitext(path)[1])
 
 
-def _named(name: str) -> bool:
+def _is_manager(name: str) -> bool:
     return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", name) is not None
 
 
@@ -280,7 +282,7 @@ def source_stem(name: str) -> str:
 
 def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[ImportedCase], subtasks: Sequence[Scored]) -> None:
     """Tests with their subtasks: as groups of the format where it has what they need, else in judge.yaml."""
-    count = sum(len(one.tests) for one in subtasks)
+    count = sum(len(subtask.tests) for subtask in subtasks)
     if count > _MEMBERS:
         raise PackageError(
             f"{draft.tree.label}: its subtasks have {count} tests together, each counted in all that it is in; at most "
@@ -288,20 +290,20 @@ def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[ImportedCase], sub
         )
     settings = _settings(draft)
     kinds = draft.problem.get("type", "scoring")
-    named = {case.name: case for case in cases}
-    used = [name for one in subtasks for name in one.tests]
-    if len(set(used)) == len(used) and all(one.rule in {"min", "sum"} for one in subtasks):
+    by_name = {case.name: case for case in cases}
+    used_names = [name for subtask in subtasks for name in subtask.tests]
+    if len(set(used_names)) == len(used_names) and all(subtask.rule in {"min", "sum"} for subtask in subtasks):
         write_scored(
             draft,
             [
                 Group(
-                    one.name,
-                    [named[name] for name in one.tests],
-                    one.points,
-                    "min" if one.rule == "min" else "each",
+                    subtask.name,
+                    [by_name[name] for name in subtask.tests],
+                    subtask.points,
+                    "min" if subtask.rule == "min" else "each",
                     settings=settings,
                 )
-                for one in subtasks
+                for subtask in subtasks
             ],
         )
     else:
@@ -309,11 +311,11 @@ def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[ImportedCase], sub
     draft.problem["type"] = kinds
     if any(case.sample for case in cases):
         draft.group("data/sample", settings)
-    left = sorted(named.keys() - set(used))
-    if left:
-        draft.report.dropped(f"{len(left)} tests that are in no subtask, such as {clean(left[0], 60)}")
-    rules = ", ".join(sorted({one.rule for one in subtasks}))
-    draft.report.took(f"{len(set(used))} tests in {len(subtasks)} subtasks ({rules})")
+    unused_names = sorted(by_name.keys() - set(used_names))
+    if unused_names:
+        draft.report.dropped(f"{len(unused_names)} tests that are in no subtask, such as {clean(unused_names[0], 60)}")
+    rules = ", ".join(sorted({subtask.rule for subtask in subtasks}))
+    draft.report.took(f"{len(set(used_names))} tests in {len(subtasks)} subtasks ({rules})")
 
 
 def _settings(draft: Draft) -> dict[str, Any]:
@@ -321,39 +323,39 @@ def _settings(draft: Draft) -> dict[str, Any]:
 
     None where something else has said already how outputs are compared.
     """
-    own = any(path.startswith(("output_validator/", "manager/")) for path in draft.files)
-    said = "output_validator_args" in draft.groups.get("data/secret", {})
-    return {} if own or said else {"output_validator_args": ["case_sensitive"]}
+    has_program = any(path.startswith(("output_validator/", "manager/")) for path in draft.files)
+    has_arguments = "output_validator_args" in draft.groups.get("data/secret", {})
+    return {} if has_program or has_arguments else {"output_validator_args": ["case_sensitive"]}
 
 
 def _write_flat(
     draft: Draft, task: TaskKeys, cases: Sequence[ImportedCase], subtasks: Sequence[Scored], settings: Mapping[str, Any]
 ) -> None:
     """Tests without groups; which of them are in which subtask is said beside the format."""
-    used = {name for one in subtasks for name in one.tests}
-    kept = [case for case in cases if case.name in used]
-    plain = unique(case.name for case in kept)
+    used_names = {name for subtask in subtasks for name in subtask.tests}
+    used_cases = [case for case in cases if case.name in used_names]
+    plain = unique(case.name for case in used_cases)
     path_of: dict[str, str] = {}
-    for case in kept:
+    for case in used_cases:
         folder = "sample" if case.sample else "secret"
         path_of[case.name] = f"{folder}/{plain[case.name]}"
         draft.put(f"data/{path_of[case.name]}.in", case.input)
         draft.put(f"data/{path_of[case.name]}.ans", case.answer)
-    if all(case.sample for case in kept):
+    if all(case.sample for case in used_cases):
         raise PackageError(f"{draft.tree.label}: all tests are samples; expected some in a subtask with points")
-    total = sum((one.points for one in subtasks), Fraction(0))
+    total = sum((subtask.points for subtask in subtasks), Fraction(0))
     draft.problem.setdefault("type", "scoring")
     draft.group("data/secret", {"max_score": max(1, round(total)), "score_aggregation": "sum", **settings})
-    names = unique((one.name for one in subtasks), lambda name: clean(name, 80) or "subtask")
+    names = unique((subtask.name for subtask in subtasks), lambda name: clean(name, 80) or "subtask")
     task.keys["subtasks"] = [
         {
-            "name": names[one.name],
-            "points": as_number(float(one.points)),
-            "rule": one.rule,
-            **({"threshold": as_number(one.threshold)} if one.threshold is not None else {}),
-            "tests": [path_of[name] for name in one.tests],
+            "name": names[subtask.name],
+            "points": as_number(float(subtask.points)),
+            "rule": subtask.rule,
+            **({"threshold": as_number(subtask.threshold)} if subtask.threshold is not None else {}),
+            "tests": [path_of[name] for name in subtask.tests],
         }
-        for one in subtasks
+        for subtask in subtasks
     ]
     draft.report.dropped(
         "subtasks that share tests, or multiply outcomes: the format has none, so they stand in judge.yaml, which "
@@ -383,25 +385,25 @@ def put_attachments(draft: Draft, folder: str) -> int:
     return len(names)
 
 
-def put_solutions(draft: Draft, chosen: Mapping[str, str]) -> None:
+def put_solutions(draft: Draft, folders: Mapping[str, str]) -> None:
     """Have submissions: path in the input to the folder below `submissions`."""
-    for path, folder in chosen.items():
+    for path, folder in folders.items():
         base = posixpath.basename(path)
         target = f"submissions/{folder}/{base}"
         number = 2
         while target in draft.files:
             target, number = f"submissions/{folder}/{number}_{base}", number + 1
         draft.put(target, draft.ref(path))
-    if chosen:
-        draft.report.took(f"{len(chosen)} submissions")
+    if folders:
+        draft.report.took(f"{len(folders)} submissions")
 
 
-def limits(draft: Draft, seconds: Any, mib: Any, where: str, also: str = "") -> None:
-    """Time and memory limits; what is absent stays unsaid. PackageError; `also` says what else memory may be in.
+def limits(draft: Draft, seconds: Any, mib: Any, where: str, suffix: str = "") -> None:
+    """Time and memory limits; what is absent stays unsaid. PackageError; `suffix` says what else memory may be in.
 
     A time limit of 1000 and more is one in milliseconds: nobody's task runs for a quarter of an hour.
     """
-    for key, ours, value, unit, least, most in (
+    for key, target, value, unit, least, most in (
         ("time_limit", "time_limit", seconds, "seconds", 0.0, 600.0),
         ("memory_limit", "memory", mib, "MiB", 4.0, 65536.0),
     ):
@@ -413,9 +415,9 @@ def limits(draft: Draft, seconds: Any, mib: Any, where: str, also: str = "") -> 
             number /= 1000
             draft.report.took(f"time limit: {clean(str(value), 40)} is read as milliseconds")
         if not least <= number <= most or number == 0:
-            more = also if unit == "MiB" else ""
+            more = suffix if unit == "MiB" else ""
             raise PackageError(
                 f"{where}: {key}: '{str(value)[:40]}' is not a number of {unit} "
                 f"from {decimal(least)} to {decimal(most)}{more}"
             )
-        draft.limits[ours] = as_number(number)
+        draft.limits[target] = as_number(number)

@@ -24,14 +24,14 @@ _BLANKS = re.compile(rb"(?<![ \r])[ \r]{2,}+")
 
 def unix(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Every CR LF as LF: the rule of dos2unix, by which TPS makes inputs, and of Polygon's packages for Windows."""
-    for piece in _whole(chunks):
+    for piece in _whole_lines(chunks):
         yield piece.replace(b"\r\n", b"\n")
 
 
 def dmoj(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """DMOJ's rule: CR LF and CR become LF, and the last line gets an end; an empty file stays empty."""
     last = b"\n"
-    for piece in _whole(chunks):
+    for piece in _whole_lines(chunks):
         changed = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         last = changed[-1:] or last
         yield changed
@@ -44,21 +44,21 @@ def uoj(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
     Within a line, those of a run of both kinds stand together by their kinds. An empty file stays empty.
     """
-    held, last = b"", b"\n"
+    buffer, last = b"", b"\n"
     for chunk in chunks:
         last = chunk[-1:] or last
-        piece = held + chunk
+        piece = buffer + chunk
         body = piece.rstrip(b" \r")
-        held = piece[len(body) :]
+        buffer = piece[len(body) :]
         body = _ENDING_BLANKS.sub(b"\n", body)
         yield _BLANKS.sub(_by_kind, body) if b" \r" in body or b"\r " in body else body
     if last != b"\n":
         yield b"\n"
 
 
-def _by_kind(found: re.Match[bytes]) -> bytes:
-    kinds = (b" ", b"\r") if found[0].startswith(b" ") else (b"\r", b" ")
-    return b"".join(kind * found[0].count(kind) for kind in kinds)
+def _by_kind(ordered_returns: re.Match[bytes]) -> bytes:
+    kinds = (b" ", b"\r") if ordered_returns[0].startswith(b" ") else (b"\r", b" ")
+    return b"".join(kind * ordered_returns[0].count(kind) for kind in kinds)
 
 
 def plain(tree: Tree, paths: Collection[str]) -> tuple[Tree, list[str]]:
@@ -72,23 +72,27 @@ def plain(tree: Tree, paths: Collection[str]) -> tuple[Tree, list[str]]:
 
 
 def change(
-    draft: Draft, cases: Iterable[ImportedCase], rule: LineRule, whose: str, spared: Collection[Ref] = ()
+    draft: Draft, cases: Iterable[ImportedCase], rule: LineRule, system: str, exempt: Collection[Ref] = ()
 ) -> None:
-    """Have the files of these tests by a system's rule, except for `spared`; what changes is reported."""
-    held = list(cases)
-    refs = [part for case in held for part in (case.input, case.answer) if isinstance(part, Ref) and part not in spared]
+    """Have the files of these tests by a system's rule, except for `exempt`; what changes is reported."""
+    all_cases = list(cases)
+    refs = [
+        part for case in all_cases for part in (case.input, case.answer) if isinstance(part, Ref) and part not in exempt
+    ]
     changed = _changed(refs, rule)
-    for case in held:
+    for case in all_cases:
         case.input, case.answer = _new(case.input, changed), _new(case.answer, changed)
     if changed:
         count = f"{len(changed)} file{'s' if len(changed) > 1 else ''} of tests"
-        draft.report.took(f"line ends of {count} are changed as {whose}, such as in {next(iter(changed)).path}")
+        draft.report.took(f"line ends of {count} are changed as {system}, such as in {next(iter(changed)).path}")
 
 
 def say_kept(draft: Draft) -> None:
     """Report the inputs of a draft that have line ends of Windows: programs get them as they are."""
     contents = [content for path, content in draft.files.items() if path.startswith("data/") and path.endswith(".in")]
-    with_returns = [one for one in contents if isinstance(one, Ref) and returns(one.tree.chunks(one.path)) != 0]
+    with_returns = [
+        content for content in contents if isinstance(content, Ref) and returns(content.tree.chunks(content.path)) != 0
+    ]
     if with_returns:
         count = "1 input has" if len(with_returns) == 1 else f"{len(with_returns)} inputs have"
         draft.report.took(
@@ -107,8 +111,8 @@ def _changed(refs: Sequence[Ref], rule: LineRule) -> dict[Ref, Ref]:
         size = _size_changed(ref, rule)
         if size is not None:
             sizes.setdefault(ref.tree, {})[ref.path] = size
-    trees = {tree: ChangedLines(tree, found, rule) for tree, found in sizes.items()}
-    return {Ref(tree, path): Ref(trees[tree], path) for tree, found in sizes.items() for path in found}
+    trees = {tree: ChangedLines(tree, tree_sizes, rule) for tree, tree_sizes in sizes.items()}
+    return {Ref(tree, path): Ref(trees[tree], path) for tree, tree_sizes in sizes.items() for path in tree_sizes}
 
 
 def _size_changed(ref: Ref, rule: LineRule) -> int | None:
@@ -116,7 +120,7 @@ def _size_changed(ref: Ref, rule: LineRule) -> int | None:
     before, after = hashlib.blake2b(), hashlib.blake2b()
     binary = False
 
-    def seen() -> Iterator[bytes]:
+    def counted_pieces() -> Iterator[bytes]:
         nonlocal binary
         for chunk in ref.tree.chunks(ref.path):
             binary = binary or (rule is unix and b"\0" in chunk)
@@ -124,7 +128,7 @@ def _size_changed(ref: Ref, rule: LineRule) -> int | None:
             yield chunk
 
     size = 0
-    for piece in rule(seen()):
+    for piece in rule(counted_pieces()):
         size += len(piece)
         after.update(piece)
     return None if binary or before.digest() == after.digest() else size
@@ -139,7 +143,7 @@ class ChangedLines(Tree):
         self._base = base
         self._rule = rule
         self.changed = sizes
-        self.held, self.links, self.left_out = base.held, base.links, base.left_out
+        self.held, self.links, self.left_out = base.resources, base.links, base.left_out
         self.files = {**base.files, **sizes}
 
     def where(self, path: str) -> str:
@@ -151,13 +155,13 @@ class ChangedLines(Tree):
         if path not in self.changed:
             yield from self._base.chunks(path)
             return
-        left = self.files[path]
+        remaining = self.files[path]
         for changed in self._rule(self._base.chunks(path)):
-            left -= len(changed)
-            if left < 0:
+            remaining -= len(changed)
+            if remaining < 0:
                 break
             yield changed
-        if left:
+        if remaining:
             raise PackageError(f"{self.where(path)}: changed while it was read; try again")
 
     def local(self, path: str) -> Path | None:
@@ -175,19 +179,19 @@ class ChangedLines(Tree):
 def returns(chunks: Iterator[bytes]) -> int | None:
     """The number of line ends if all are CR LF; 0 at the first that is not; None when some were before."""
     count = 0
-    for piece in _whole(chunks):
-        both = piece.count(b"\r\n")
-        count += both
-        if piece.count(b"\r") != both or piece.count(b"\n") != both:
+    for piece in _whole_lines(chunks):
+        pairs = piece.count(b"\r\n")
+        count += pairs
+        if piece.count(b"\r") != pairs or piece.count(b"\n") != pairs:
             return None if count else 0
     return count
 
 
-def _whole(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The same bytes in pieces none of which ends between a CR and an LF."""
-    held = b""
+    buffer = b""
     for chunk in chunks:
-        piece = held + chunk
-        held = b"\r" if piece.endswith(b"\r") else b""
-        yield piece.removesuffix(held)
-    yield held
+        piece = buffer + chunk
+        buffer = b"\r" if piece.endswith(b"\r") else b""
+        yield piece.removesuffix(buffer)
+    yield buffer

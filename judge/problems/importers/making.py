@@ -16,7 +16,7 @@ from typing import Literal
 from judge.errors import PackageError
 from judge.languages import table
 from judge.problems.importers import ioi, testlib
-from judge.problems.importers.draft import Content, Draft, Made, Ref, read
+from judge.problems.importers.draft import Content, Draft, MadeFiles, Ref, read
 from judge.problems.tree import CHUNK, Tree, clean
 from judge.text import several
 
@@ -55,9 +55,9 @@ class MakingStep:
     The file `input` of the package is its standard input (`""`: nothing is), or lies in its working directory as
     `input_name`. What it makes is its standard output, or the file `output_name` there; `errors` is made of its
     standard error. `stem`: a file of that name with `.in` takes the place of what it prints, and `answer` is made of
-    one with `.ans`; where it leaves none, `lacking` says what becomes of it. `spare`: it only makes what is not there
-    by then. `talks_to`: a program that it talks to in place of that, called `PROGRAM INPUT RECORD ANSWER`, whose
-    record is the output. `before` and `after` are files of the package around what it makes, in which every CR LF
+    one with `.ans`; where it leaves none, `unmade_reason` says what becomes of it. `spare`: it only makes what is
+    not there by then. `talks_to`: a program that it talks to in place of that, called `PROGRAM INPUT RECORD ANSWER`;
+    its record is the output. `before` and `after` are files of the package around what it makes, in which every CR LF
     becomes LF where `unix` says so. `two_steps`: it runs twice side by side, with the arguments `0 PIPE` and `1 PIPE`;
     the first has the input, the second what the first writes into the pipe, and what that one prints is the output.
     """
@@ -71,7 +71,7 @@ class MakingStep:
     errors: str = ""
     stem: str = ""
     answer: str = ""
-    lacking: Literal["later", "empty", "refused"] = "later"
+    unmade_reason: Literal["later", "empty", "refused"] = "later"
     spare: bool = False
     talks_to: str = ""
     two_steps: bool = False
@@ -80,7 +80,7 @@ class MakingStep:
     unix: bool = False
 
     @property
-    def made(self) -> tuple[str, ...]:
+    def products(self) -> tuple[str, ...]:
         """The files that it makes."""
         return tuple(path for path in (self.output, self.errors, self.answer) if path)
 
@@ -104,17 +104,17 @@ class Plan:
     def program(self, draft: Draft, key: str, source: testlib.ProgramSource) -> str:
         """Have a program, once for each key, which is returned; PackageError for a language that is not known here."""
         if key not in self.programs:
-            before = len(draft.report.left)
+            before = len(draft.report.losses)
             self.programs[key] = program(draft, source)
-            self.notes += [(False, line) for line in draft.report.left[before:]]
+            self.notes += [(False, line) for line in draft.report.losses[before:]]
         return key
 
     def solution(self, draft: Draft, source: testlib.ProgramSource) -> str:
         """Have the program that makes the answers, with the graders that the draft has for it; its key."""
         suffix = posixpath.splitext(source.ref.path)[1].lower()
         language = "c" if suffix == ".c" else table.guess(source.ref.path, table.load_table()) or ""
-        beside = sorted(path for path in draft.files if path.startswith(f"include/{language}/"))
-        more = tuple(content for path in beside if isinstance(content := draft.files[path], Ref))
+        companions = sorted(path for path in draft.files if path.startswith(f"include/{language}/"))
+        more = tuple(content for path in companions if isinstance(content := draft.files[path], Ref))
         if more and language not in {"c", "cpp"}:
             msg = "is to make answers beside a grader, which is only done in C and C++; make them first"
             raise PackageError(f"{source.ref.where}: {msg}")
@@ -130,7 +130,9 @@ class Plan:
     def size(self, path: str) -> int:
         """Bytes of a file that no program makes, under the name that it will have; 0 for one that is to be made."""
         return (
-            len(self.texts[path]) if path in self.texts else sum(self.tree.files.get(one, 0) for one in self._of(path))
+            len(self.texts[path])
+            if path in self.texts
+            else sum(self.tree.files.get(part, 0) for part in self._of(path))
         )
 
     def read(self, path: str) -> bytes:
@@ -138,7 +140,7 @@ class Plan:
         if path in self.texts:
             return self.texts[path]
         joined = isinstance(self.copies.get(path), tuple)
-        data = b"".join(chunk for one in self._of(path) for chunk in self.tree.chunks(one))
+        data = b"".join(chunk for part in self._of(path) for chunk in self.tree.chunks(part))
         return data.replace(b"\r\n", b"\n") if joined else data
 
     def _of(self, path: str) -> tuple[str, ...]:
@@ -149,27 +151,27 @@ class Plan:
     def refuse(self, message: str) -> UnmadeError:
         """The error to raise: `message` says what is missing."""
         steps = [step for test in self.tests for step in test]
-        for what, found in (
+        for half, matches in (
             ("input", [step for step in steps if step.program != SOLUTION]),
             ("answer", [step for step in steps if step.program == SOLUTION]),
         ):
-            names = ", ".join(sorted({self.programs[step.program].name for step in found}))
-            if found:
-                self.notes.append((True, f"{several(len(found), what)} made at import by {clean(names, 200)}"))
+            names = ", ".join(sorted({self.programs[step.program].name for step in matches}))
+            if matches:
+                self.notes.append((True, f"{several(len(matches), half)} made at import by {clean(names, 200)}"))
         return UnmadeError(message, self)
 
     def close(self) -> None:
         """Close the package's tree, which a plan keeps open."""
         self.tree.close()
 
-    def stand_ins(self) -> Made:
+    def stand_ins(self) -> MadeFiles:
         """Empty files in place of all that is to be made: for looking at everything else in the package."""
-        empty = {path: b"" for test in self.tests for step in test for path in step.made}
-        return Made({**empty, **self.copies, **self.texts}, tuple(self.notes), stand_ins=True)
+        empty = {path: b"" for test in self.tests for step in test for path in step.products}
+        return MadeFiles({**empty, **self.copies, **self.texts}, tuple(self.notes), stand_ins=True)
 
-    def made(self, files: Mapping[str, Path]) -> Made:
+    def products(self, files: Mapping[str, Path]) -> MadeFiles:
         """The outcome, with all that needs no program."""
-        return Made({**files, **self.copies, **self.texts}, tuple(self.notes))
+        return MadeFiles({**files, **self.copies, **self.texts}, tuple(self.notes))
 
 
 class UnmadeError(PackageError):
@@ -179,23 +181,23 @@ class UnmadeError(PackageError):
         """`message` says which and by what; what can be done about it is added."""
         super().__init__(f"{message}; 'judgectl problem import' has them made by an executor")
         self.plan = plan
-        self.what = message
+        self.message = message
 
 
 class MadeTree(Tree):
     """A tree with files that were made for it."""
 
-    def __init__(self, base: Tree, made: Made) -> None:
+    def __init__(self, base: Tree, products: MadeFiles) -> None:
         """Made files take the place of the tree's own; PackageError when all together pass a tree's limits."""
         super().__init__(base.label)
         self._base = base
-        self._made = made.files
-        self.held, self.links, self.followed = base.held, base.links, base.followed
+        self._products = products.files
+        self.held, self.links, self.followed = base.resources, base.links, base.linked_paths
         self.left_out = base.left_out
         for path, size in base.files.items():
-            if path not in made.files:
+            if path not in products.files:
                 self._take(path, size)
-        for path, content in made.files.items():
+        for path, content in products.files.items():
             self._take(path, self._size(path, content))
 
     def _size(self, path: str, content: Path | bytes | str | tuple[str, ...]) -> int:
@@ -211,7 +213,7 @@ class MadeTree(Tree):
 
     def chunks(self, path: str) -> Iterator[bytes]:
         """The content in pieces, wherever it is."""
-        content = self._made.get(path, path)
+        content = self._products.get(path, path)
         if isinstance(content, str):
             yield from self._base.chunks(content)
             return
@@ -227,16 +229,16 @@ class MadeTree(Tree):
 
     def _joined(self, paths: tuple[str, ...]) -> Iterator[bytes]:
         """Files of the package one behind the other, with every CR LF as LF."""
-        held = b""
+        buffer = b""
         for chunk in (chunk for path in paths for chunk in self._base.chunks(path)):
-            piece = held + chunk
-            held = b"\r" if piece.endswith(b"\r") else b""
-            yield piece.removesuffix(held).replace(b"\r\n", b"\n")
-        yield held
+            piece = buffer + chunk
+            buffer = b"\r" if piece.endswith(b"\r") else b""
+            yield piece.removesuffix(buffer).replace(b"\r\n", b"\n")
+        yield buffer
 
     def local(self, path: str) -> Path | None:
         """The place of the file on this machine, if it is there."""
-        content = self._made.get(path, path)
+        content = self._products.get(path, path)
         if isinstance(content, str):
             return self._base.local(content)
         return content if isinstance(content, Path) else None
@@ -252,12 +254,12 @@ class MadeTree(Tree):
 def words(command: str, where: str) -> list[str]:
     """The words of a command line, as a shell has them; nothing in it is done by one. PackageError."""
     try:
-        found = shlex.split(command)
+        parts = shlex.split(command)
     except ValueError as exc:
         raise PackageError(f"{where}: '{clean(command, 60)}' is no command: {exc}") from None
-    if not found or len(found) > _WORDS or any(len(word.encode()) > _WORD_BYTES or "\0" in word for word in found):
+    if not parts or len(parts) > _WORDS or any(len(word.encode()) > _WORD_BYTES or "\0" in word for word in parts):
         raise PackageError(f"{where}: '{clean(command, 60)}' is no command of 1 to {_WORDS} words")
-    return found
+    return parts
 
 
 def program(draft: Draft, source: testlib.ProgramSource) -> PackageProgram:
@@ -267,15 +269,15 @@ def program(draft: Draft, source: testlib.ProgramSource) -> PackageProgram:
     plain = posixpath.basename(ref.path)
     if suffix in (*_CPP, ".c"):
         return _compiled(draft, source, suffix)
-    beside = {posixpath.basename(one.path): one for one in source.more}
-    files: dict[str, Content] = {**dict(testlib.modules(ref)), **beside, plain: ref}
-    quoted, here = shlex.quote(plain), "{}/" + plain
+    companions = {posixpath.basename(file.path): file for file in source.more}
+    files: dict[str, Content] = {**dict(testlib.modules(ref)), **companions, plain: ref}
+    quoted, target = shlex.quote(plain), "{}/" + plain
     if suffix == ".py":
-        return PackageProgram(ref.path, files, "", ("python3", here), language="python3")
+        return PackageProgram(ref.path, files, "", ("python3", target), language="python3")
     if suffix == ".java":
-        return PackageProgram(ref.path, files, "", ("java", "-Xmx1g", "-Xss64m", here), language="java")
+        return PackageProgram(ref.path, files, "", ("java", "-Xmx1g", "-Xss64m", target), language="java")
     if suffix == ".sh":
-        return PackageProgram(ref.path, files, "", ("sh", here), language="sh")
+        return PackageProgram(ref.path, files, "", ("sh", target), language="sh")
     if suffix in {".pas", ".dpr"}:
         word = "-dEVAL " if _asks_eval(draft, files) else ""
         return PackageProgram(
@@ -308,8 +310,8 @@ def _compiled(draft: Draft, source: testlib.ProgramSource, suffix: str) -> Packa
             plain = f"with_{plain}"
             units.append(shlex.quote(plain))
         files.setdefault(plain, ref)
-    for one in (source.ref, *source.more):
-        for include, content in testlib.included(draft, one):
+    for file in (source.ref, *source.more):
+        for include, content in testlib.included(draft, file):
             files.setdefault(include, content)
     word = "-DEVAL " if _asks_eval(draft, files) else ""
     if suffix == ".c":

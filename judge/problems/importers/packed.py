@@ -76,11 +76,11 @@ def refuse_packed(tree: Tree) -> None:
     for path in tree.below("data"):
         stem, ending = _split(path, (*_ARCHIVES, *_UNREAD_ARCHIVES))
         name = posixpath.basename(stem).lower()
-        lost = ending and (name in {"secret", "sample"} or _TESTS.fullmatch(name)) and not tree.below(stem)
-        if not lost:
+        is_lost = ending and (name in {"secret", "sample"} or _TESTS.fullmatch(name)) and not tree.below(stem)
+        if not is_lost:
             stem, ending = _split(path, (*_SINGLE, *_UNREAD))
-            lost = ending and re.search(r"\.(?:in|ans|out|files)$", stem.lower()) and stem not in tree.files
-        if lost:
+            is_lost = ending and re.search(r"\.(?:in|ans|out|files)$", stem.lower()) and stem not in tree.files
+        if is_lost:
             raise PackageError(
                 f"{tree.where(path)}: is compressed, and the package format has only plain files of tests; unpack it"
             )
@@ -107,12 +107,12 @@ def _singles(tree: Tree) -> dict[str, str]:
             (plain if ending in _SINGLE else unread)[path] = stem
     if not plain and not unread:
         return {}
-    pairs, alone = find_pairs([*tree.files, *plain.values(), *unread.values()])
-    tests = {path for pair in pairs for path in (pair.input, pair.answer)} | {*alone}
-    lost = next((path for path, stem in unread.items() if stem in tests), None)
-    if lost is not None:
+    pairs, unpaired = find_pairs([*tree.files, *plain.values(), *unread.values()])
+    tests = {path for pair in pairs for path in (pair.input, pair.answer)} | {*unpaired}
+    lost_path = next((path for path, stem in unread.items() if stem in tests), None)
+    if lost_path is not None:
         raise PackageError(
-            f"{tree.where(lost)}: is a test by its name, and compressed in a way that is not read here; unpack it"
+            f"{tree.where(lost_path)}: is a test by its name, and compressed in a way that is not read here; unpack it"
         )
     return {path: stem for path, stem in plain.items() if stem in tests}
 
@@ -122,7 +122,7 @@ def _named_archives(tree: Tree) -> list[str]:
     return [
         path
         for path in sorted(tree.files)
-        if (found := _split(path, _ARCHIVES))[1] and _TESTS.fullmatch(posixpath.basename(found[0]).lower())
+        if (parts := _split(path, _ARCHIVES))[1] and _TESTS.fullmatch(posixpath.basename(parts[0]).lower())
     ]
 
 
@@ -153,7 +153,7 @@ class Packed(Tree):
         """Unpack; PackageError for what is damaged, or passes a tree's limits."""
         super().__init__(base.label)
         self._base = base
-        self.held, self.links, self.left_out = base.held, base.links, base.left_out
+        self.held, self.links, self.left_out = base.resources, base.links, base.left_out
         self.notes: list[tuple[bool, str]] = []
         self._unpacked: dict[str, Path] = {}
         self._inner: dict[str, Ref] = {}
@@ -172,30 +172,30 @@ class Packed(Tree):
     def _open(self, path: str) -> None:
         """See an archive as a folder, where it has tests that are not beside it; else it stays a file."""
         folder = _split(path, _ARCHIVES)[0]
-        named = bool(_TESTS.fullmatch(posixpath.basename(folder).lower()))
+        has_test_name = bool(_TESTS.fullmatch(posixpath.basename(folder).lower()))
         try:
             archive = Draft(self._base, "directory").nested(path)
         except PackageError as exc:
-            if named or isinstance(exc, PointerError):
+            if has_test_name or isinstance(exc, PointerError):
                 raise
             self._take(path, self._base.files[path])
             self.notes.append((False, f"{path}: is not looked into: {exc}"))
             return
         pairs = [pair for pair in find_pairs(archive.files)[0] if pair.answer is not None]
         digests = {_digest(self, pair) for pair in find_pairs(self.files)[0] if pairs and pair.answer is not None}
-        again = [pair for pair in pairs if _digest(archive, pair) in digests]
-        if (pairs and len(again) == len(pairs)) or not (pairs or named):
+        repeated = [pair for pair in pairs if _digest(archive, pair) in digests]
+        if (pairs and len(repeated) == len(pairs)) or not (pairs or has_test_name):
             self._take(path, self._base.files[path])
             if pairs:
                 self.notes.append((False, f"{path}: its {len(pairs)} tests are those beside it"))
             return
-        left = {name for pair in again for name in (pair.input, pair.answer)}
+        repeated_paths = {name for pair in repeated for name in (pair.input, pair.answer)}
         for name, size in archive.files.items():
-            if name not in left:
+            if name not in repeated_paths:
                 self._take(f"{folder}/{name}", size)
                 self._inner[f"{folder}/{name}"] = Ref(archive, name)
-        more = f"; {len(again)} more are those beside it" if again else ""
-        self.notes.append((True, f"{len(pairs) - len(again)} tests of the archive {path}{more}"))
+        more = f"; {len(repeated)} more are those beside it" if repeated else ""
+        self.notes.append((True, f"{len(pairs) - len(repeated)} tests of the archive {path}{more}"))
 
     def _unpack(self, path: str, name: str, target: Path) -> None:
         size = 0
@@ -258,7 +258,7 @@ class _TreeFile(io.RawIOBase):
     def __init__(self, chunks: Iterator[bytes]) -> None:
         """Begin; nothing is read yet."""
         self._chunks = chunks
-        self._left = b""
+        self._remainder = b""
 
     def readable(self) -> bool:
         """It is."""
@@ -266,7 +266,7 @@ class _TreeFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """As files have it."""
-        self._left = self._left or next(self._chunks, b"")
-        piece, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+        self._remainder = self._remainder or next(self._chunks, b"")
+        piece, self._remainder = self._remainder[: len(buffer)], self._remainder[len(buffer) :]
         buffer[: len(piece)] = piece
         return len(piece)

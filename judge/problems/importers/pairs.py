@@ -22,7 +22,9 @@ _OUT = frozenset({
     "saidas", "ausgabe", "ausgaben", "izlaz", "izlazi", "wyjscie", "vystup", "vystupy", "kimenet", "cikis", "uitvoer",
 })  # fmt: skip
 # Words that may stand beside those in the name of a folder: `test_input`, `expected_output`.
-_BESIDE = frozenset({"test", "tests", "testcase", "testcases", "case", "cases", "data", "file", "files", "expected"})
+_NEUTRAL_WORDS = frozenset(
+    {"test", "tests", "testcase", "testcases", "case", "cases", "data", "file", "files", "expected"}
+)
 _DOTTED_IN = frozenset({"i", "dat", "data"})
 _DOTTED_OUT = frozenset({
     "a", "o", "ok", "ou", "sol", "res", "ref", "cor", "key", "std", "gold", "oup", "expect", "exp", "diff", "correct",
@@ -42,7 +44,7 @@ _SAMPLE = re.compile(
 NAMELESS = frozenset({"data", "test", "tests", "testcase", "testcases", "testdata", "test_data", "cases", "io"})
 # Endings of what is no test data, whatever it is called.
 # fmt: off
-_OTHERS = frozenset([
+_OTHER_ENDINGS = frozenset([
     "c", "cc", "cpp", "cxx", "c++", "h", "hh", "hpp", "py", "java", "kt", "pas",
     "dpr", "rs", "go", "cs", "js", "ts", "rb", "sh", "bat", "cmd", "exe", "jar",
     "class", "o", "obj", "pdf", "md", "html", "htm", "tex", "doc", "docx", "png", "jpg",
@@ -60,7 +62,17 @@ _BUILD = frozenset({
     "makefile", "gnumakefile", "makefile.am", "configure", "cmakelists", "cmakelists.txt", "config", "doxyfile",
     "manifest", "requirements", "requirements-dev", "dev-requirements", "meson.build", "build", "version", "aclocal",
 })  # fmt: skip
-_TEMPLATES = (_OTHERS - {"c", "h", "o", "d"}) | {"cmake", "am", "ac", "mk", "pc", "m4", "env", "service", "desktop"}
+_TEMPLATES = (_OTHER_ENDINGS - {"c", "h", "o", "d"}) | {
+    "cmake",
+    "am",
+    "ac",
+    "mk",
+    "pc",
+    "m4",
+    "env",
+    "service",
+    "desktop",
+}
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,7 @@ class Pair:
 def is_data(path: str) -> bool:
     """Says whether a file may be one of a test's, by its ending."""
     name = path.rpartition("/")[2].lower()
-    return name.rpartition(".")[2] not in _OTHERS
+    return name.rpartition(".")[2] not in _OTHER_ENDINGS
 
 
 def find_pairs(paths: Iterable[str]) -> tuple[list[Pair], list[str]]:
@@ -90,17 +102,17 @@ def find_pairs(paths: Iterable[str]) -> tuple[list[Pair], list[str]]:
     pairs = [_pair(key, path, answers.pop(key, None)) for key, path in inputs.items()]
     # Files in folders called input and output need not be called alike: 1.txt and 1.ans.
     loose = {_loose(key): key for key in answers}
-    for place, (key, one) in enumerate(zip(inputs, pairs, strict=True)):
-        found_key = loose.get(_loose(key) or _MARK) if one.answer is None else None
+    for place, (key, entry) in enumerate(zip(inputs, pairs, strict=True)):
+        found_key = loose.get(_loose(key) or _MARK) if entry.answer is None else None
         if found_key is not None and found_key in answers:
-            pairs[place] = _pair(found_key, one.input, answers.pop(found_key))
+            pairs[place] = _pair(found_key, entry.input, answers.pop(found_key))
     for key in list(answers):
         stem = key.rpartition("." + _MARK)[0]
-        found = next((plain.pop(name) for name in (stem, *(stem + end for end in _SUFFIXES)) if name in plain), None)
-        if stem and found is not None:
-            pairs.append(_pair(stem, found, answers.pop(key)))
+        answer = next((plain.pop(name) for name in (stem, *(stem + end for end in _SUFFIXES)) if name in plain), None)
+        if stem and answer is not None:
+            pairs.append(_pair(stem, answer, answers.pop(key)))
     pairs = [pair for pair in pairs if pair.answer is not None or not _is_template(pair.input)]
-    return sorted(pairs, key=lambda one: natural(one.name)), sorted(answers.values())
+    return sorted(pairs, key=lambda pair: natural(pair.name)), sorted(answers.values())
 
 
 def _is_template(path: str) -> bool:
@@ -124,11 +136,11 @@ def is_sample(path: str) -> bool:
     return _SAMPLE.search(path) is not None
 
 
-def _pair(key: str, given: str, answer: str | None) -> Pair:
+def _pair(key: str, input_path: str, answer: str | None) -> Pair:
     # Words that stand for input or output say nothing in a test's name; a folder of that name neither.
     bare = re.sub(r"\.(?:txt|dat|data)$", "", key.replace(_MARK + "/", ""))
     name = re.sub(r"[._-]*\0[._-]*", "_", bare).strip("_./-") or "1"
-    return Pair(re.sub(r"[/_]*_[/_]*", "_", name), given, answer, is_sample(given))
+    return Pair(re.sub(r"[/_]*_[/_]*", "_", name), input_path, answer, is_sample(input_path))
 
 
 def _loose(key: str) -> str:
@@ -172,6 +184,8 @@ def _role(path: str) -> tuple[bool | None, str]:
 def _folder_word(part: str) -> str:
     """The word for input or output in a folder's name that says nothing else; else the name."""
     words = re.split(r"[_-]", part.lower())
-    found = [word for word in words if word in _IN or word in _OUT]
-    alone = len(words) > 1 and {word in _IN for word in found} in ({True}, {False})
-    return found[-1] if alone and all(word in found or word in _BESIDE for word in words) else part.lower()
+    matches = [word for word in words if word in _IN or word in _OUT]
+    is_clear = len(words) > 1 and {word in _IN for word in matches} in ({True}, {False})
+    return (
+        matches[-1] if is_clear and all(word in matches or word in _NEUTRAL_WORDS for word in words) else part.lower()
+    )

@@ -25,10 +25,10 @@ from judge.problems.tree import Tree, clean
 from judge.text import several
 
 _CONFIGS = ("config.yml", "config.yaml")
-_NAMED = re.compile(r"in/([A-Za-z_][A-Za-z0-9_]{0,40}?)([0-9]+[a-z]?[a-z0-9]*)\.in")
+_INPUT_NAME = re.compile(r"in/([A-Za-z_][A-Za-z0-9_]{0,40}?)([0-9]+[a-z]?[a-z0-9]*)\.in")
 _TEST = re.compile(r"([0-9]+)([a-z]?[a-z0-9]*)")
 _ENDINGS = (".cpp", ".cc", ".c", ".py", ".pas", ".java", ".rs")
-_WHOLE = 100
+_FULL_SCORE = 100
 # That system's limits where a package says none.
 _MILLISECONDS, _KIB = 10_000, 66_000
 # Keys that say how submissions are built, which is not done here: with the reason.
@@ -36,12 +36,12 @@ _REFUSED = {
     "library": "names what submissions are compiled with",
     "extra_execution_files": "names files that lie beside submissions while they run",
 }
-_KNOWN = frozenset({
+_KEYS = frozenset({
     "title", "scores", "time_limit", "time_limits", "memory_limit", "memory_limits", "override_limits",
     "subtask_dependencies", "extra_compilation_files", "extra_compilation_args", "no_outgen", "testrun_soc",
     *_REFUSED,
 })  # fmt: skip
-_OTHER = re.compile(r"title_[a-z]{2}|sinol_\w+")
+_OTHER_KEYS = re.compile(r"title_[a-z]{2}|sinol_\w+")
 
 
 def matches(tree: Tree) -> bool:
@@ -49,42 +49,46 @@ def matches(tree: Tree) -> bool:
     return bool(_short_name(tree))
 
 
-def convert(tree: Tree, asked: ImporterWords) -> Draft:
+def convert(tree: Tree, options: ImporterWords) -> Draft:
     """The package of one problem; PackageError."""
-    return _Sio2Conversion(tree, asked).convert()
+    return _Sio2Conversion(tree, options).convert()
 
 
 def _short_name(tree: Tree) -> str:
     """What all is called in such a package, `abc`; "" for others."""
     label = posixpath.basename(tree.label).lower().partition(".")[0]
-    names = {hit[1] for path in tree.files if (hit := _NAMED.fullmatch(path)) is not None}
+    names = {hit[1] for path in tree.files if (hit := _INPUT_NAME.fullmatch(path)) is not None}
     if label and any(re.fullmatch(rf"in/{re.escape(label)}[0-9]+[a-z0-9]*\.in", path) for path in tree.files):
         names.add(label)
     programs = [posixpath.basename(path).lower() for path in tree.files if path.startswith(("prog/", "doc/"))]
-    for name in sorted(names, key=lambda one: (one != label, len(one), one)):
-        own = any(program.startswith(name.lower()) for program in programs)
-        if own or "makefile.in" in tree.files or (name == label and any(one in tree.files for one in _CONFIGS)):
+    for name in sorted(names, key=lambda candidate: (candidate != label, len(candidate), candidate)):
+        has_programs = any(program.startswith(name.lower()) for program in programs)
+        if (
+            has_programs
+            or "makefile.in" in tree.files
+            or (name == label and any(config in tree.files for config in _CONFIGS))
+        ):
             return name
     # Without inputs, only programs that make them are there.
-    made = (re.fullmatch(r"prog/([A-Za-z0-9_]+)ingen\.\w+", path) for path in sorted(tree.files))
-    return next((hit[1] for hit in made if hit is not None), "")
+    hits = (re.fullmatch(r"prog/([A-Za-z0-9_]+)ingen\.\w+", path) for path in sorted(tree.files))
+    return next((hit[1] for hit in hits if hit is not None), "")
 
 
 @dataclass
 class _Sio2Test:
-    """One test by its name: `1a` of group 1; `shown`: it is an example."""
+    """One test by its name: `1a` of group 1; `sample`: it is an example."""
 
     name: str
     group: str
-    shown: bool
+    sample: bool
 
 
 class _Sio2Conversion:
-    def __init__(self, tree: Tree, asked: ImporterWords) -> None:
-        self._tree, self._asked = tree, asked
+    def __init__(self, tree: Tree, options: ImporterWords) -> None:
+        self._tree, self._asked = tree, options
         self._draft = Draft(tree, "sio2")
         self._name = _short_name(tree)
-        self._path = next((one for one in _CONFIGS if one in tree.files), "")
+        self._path = next((path for path in _CONFIGS if path in tree.files), "")
         self._where = tree.where(self._path or "config.yml")
         self._conf = yamltext.Fields()
         if self._path:
@@ -99,7 +103,7 @@ class _Sio2Conversion:
         draft.name = self._name
         draft.problem["name"] = clean(self._conf.text("title") or self._title() or self._name)
         self._refuse()
-        keys = _KNOWN | {key for key in map(str, self._conf) if _OTHER.fullmatch(key)}
+        keys = _KEYS | {key for key in map(str, self._conf) if _OTHER_KEYS.fullmatch(key)}
         draft.check_keys(self._conf, keys, self._where, strict=True)
         tests = self._tests()
         self._libraries()
@@ -109,18 +113,18 @@ class _Sio2Conversion:
         self._write(tests)
         self._task.put(draft)
         self._statements()
-        folder = next((one for one in ("attachments", "dlazaw") if self._tree.below(one)), "")
+        folder = next((name for name in ("attachments", "dlazaw") if self._tree.below(name)), "")
         if folder:
             ioi.put_attachments(draft, folder)
         ioi.put_solutions(draft, solutions)
         if self._conf.get("override_limits"):
             draft.report.dropped("override_limits: a language has no limits of its own here")
         draft.report.dropped("rules of contests, such as points that shrink with the time that a program takes")
-        for stem, what in (("inwer", "looks at inputs"), ("ingen", "makes inputs")):
+        for stem, action in (("inwer", "looks at inputs"), ("ingen", "makes inputs")):
             for path in self._programs(stem):
-                draft.report.dropped(f"{path}: {what} there, and is not run here")
-        spared = {*self._programs("inwer"), *self._programs("ingen"), self._path, "makefile.in"}
-        draft.unused(spared=spared)
+                draft.report.dropped(f"{path}: {action} there, and is not run here")
+        exempt = {*self._programs("inwer"), *self._programs("ingen"), self._path, "makefile.in"}
+        draft.unused(exempt=exempt)
         return draft
 
     def _programs(self, suffix: str) -> list[str]:
@@ -163,41 +167,41 @@ class _Sio2Conversion:
             tests.append(_Sio2Test(match[0], match[1], match[1] == "0" or "ocen" in match[2]))
         if len(tests) > MOST:
             raise PackageError(f"{self._tree.label}/in: has more than {MOST} tests; join some")
-        if not any(not one.shown for one in tests):
+        if not any(not test.sample for test in tests):
             maker = next(iter(self._programs("ingen")), "")
             hint = f"; {clean(maker, 60)} makes them: have it do so first, and import the folder then" if maker else ""
             raise PackageError(f"{self._tree.label}/in: has no tests but examples{hint}")
-        return sorted(tests, key=lambda one: natural(one.name))
+        return sorted(tests, key=lambda test: natural(test.name))
 
     def _write(self, tests: Sequence[_Sio2Test]) -> None:
         draft, files = self._draft, self._tree.files
-        lacking = [one for one in tests if f"out/{self._name}{one.name}.out" not in files]
-        if lacking:
-            raise self._unmade(lacking)
+        unanswered = [test for test in tests if f"out/{self._name}{test.name}.out" not in files]
+        if unanswered:
+            raise self._unmade(unanswered)
         cases = [
             ImportedCase(
-                one.name,
-                draft.ref(f"in/{self._name}{one.name}.in"),
-                draft.ref(f"out/{self._name}{one.name}.out"),
-                sample=one.shown,
+                test.name,
+                draft.ref(f"in/{self._name}{test.name}.in"),
+                draft.ref(f"out/{self._name}{test.name}.out"),
+                sample=test.sample,
             )
-            for one in tests
+            for test in tests
         ]
         groups: dict[str, list[str]] = {}
-        for one in tests:
-            if not one.shown:
-                groups.setdefault(one.group, []).append(one.name)
+        for unshown in tests:
+            if not unshown.sample:
+                groups.setdefault(unshown.group, []).append(unshown.name)
         scores = self._scores(list(groups))
         requires = self._requires(groups.keys())
         subtasks = [
             ioi.Scored(
                 name,
                 scores[name],
-                list(dict.fromkeys(test for each in (*requires.get(name, ()), name) for test in groups[each])),
+                list(dict.fromkeys(test for group in (*requires.get(name, ()), name) for test in groups[group])),
             )
             for name in groups
         ]
-        samples = [one.name for one in tests if one.shown]
+        samples = [test.name for test in tests if test.sample]
         if samples:
             subtasks.insert(0, ioi.Scored("examples", Fraction(0), samples))
         ioi.write_tests(draft, self._task, cases, subtasks)
@@ -206,10 +210,10 @@ class _Sio2Conversion:
         """The points of each group: those of config.yml, else 100 in equal parts, the last ones with one more."""
         points_by_group = self._conf.get("scores")
         if not points_by_group:
-            each, more = divmod(_WHOLE, len(groups))
+            equal_share, more = divmod(_FULL_SCORE, len(groups))
             order = sorted(groups, key=natural)
-            self._draft.report.took(f"{_WHOLE} points in equal parts: config.yml says none")
-            return {name: Fraction(each + (place >= len(order) - more)) for place, name in enumerate(order)}
+            self._draft.report.took(f"{_FULL_SCORE} points in equal parts: config.yml says none")
+            return {name: Fraction(equal_share + (place >= len(order) - more)) for place, name in enumerate(order)}
         if not isinstance(points_by_group, dict):
             raise PackageError(f"{self._where}: scores: expected a mapping of groups to points")
         values = {str(key): value for key, value in points_by_group.items()}
@@ -222,47 +226,47 @@ class _Sio2Conversion:
     def _requires(self, groups: Any) -> dict[str, list[str]]:
         """The groups whose tests count in each as well."""
         dependencies = self._conf.get("subtask_dependencies") or {}
-        good = isinstance(dependencies, dict) and all(isinstance(one, list) for one in dependencies.values())
+        good = isinstance(dependencies, dict) and all(isinstance(names, list) for names in dependencies.values())
         requirements = {str(key): yamltext.texts_of(dependencies, key) for key in dependencies} if good else {}
-        odd = next((one for key, value in requirements.items() for one in (key, *value) if one not in groups), None)
+        odd = next((name for key, value in requirements.items() for name in (key, *value) if name not in groups), None)
         if not good or odd is not None:
             why = f"'{clean(odd, 40)}' is no group with points" if odd is not None else "expected lists of groups"
             raise PackageError(f"{self._where}: subtask_dependencies: {why}")
         return requirements
 
-    def _unmade(self, lacking: Sequence[_Sio2Test]) -> UnmadeError:
+    def _unmade(self, unanswered: Sequence[_Sio2Test]) -> UnmadeError:
         """The error to raise where outputs are to be made by the model solution, which is called as the problem."""
         model = next((path for path in self._programs("") if path.endswith(_ENDINGS)), None)
-        first = f"out/{self._name}{lacking[0].name}.out"
+        first = f"out/{self._name}{unanswered[0].name}.out"
         if model is None:
             raise PackageError(
                 f"{self._tree.where(first)}: is missing, and no prog/{self._name}.cpp or the like makes it"
             )
         plan = Plan(self._tree)
         program = plan.solution(self._draft, testlib.ProgramSource(self._draft.ref(model)))
-        for one in lacking:
-            plan.add(MakingStep(program, f"out/{self._name}{one.name}.out", (), f"in/{self._name}{one.name}.in"))
-        return plan.refuse(f"{self._tree.label}: still to be made: {several(len(lacking), 'output')}")
+        for test in unanswered:
+            plan.add(MakingStep(program, f"out/{self._name}{test.name}.out", (), f"in/{self._name}{test.name}.in"))
+        return plan.refuse(f"{self._tree.label}: still to be made: {several(len(unanswered), 'output')}")
 
     # --- limits -----------------------------------------------------------------------------------------------------
 
     def _limits(self, tests: Sequence[_Sio2Test]) -> None:
-        for key, ours, usual, unit in (
+        for key, target, usual, unit in (
             ("time_limit", "time_limit", _MILLISECONDS, "ms"),
             ("memory_limit", "memory", self._stated_memory() or _KIB, "KiB"),
         ):
-            limit = getattr(self._asked, ours)
+            limit = getattr(self._asked, target)
             if limit is not None:
-                self._draft.limits[ours] = as_number(limit)
+                self._draft.limits[target] = as_number(limit)
                 continue
-            whole, single = self._conf.get(key), self._conf.get(f"{key}s") or {}
+            overall, single = self._conf.get(key), self._conf.get(f"{key}s") or {}
             if not isinstance(single, dict):
                 raise PackageError(f"{self._where}: {key}s: expected a mapping of groups or tests to limits")
             limits = {str(name): value for name, value in single.items()}
-            usual_here = usual if whole is None else whole
-            values = {str(limits.get(one.name, limits.get(one.group, usual_here))): None for one in tests}
+            usual_here = usual if overall is None else overall
+            values = {str(limits.get(test.name, limits.get(test.group, usual_here))): None for test in tests}
             if len(values) > 1:
-                option = f"--{ours.replace('_', '-')}"
+                option = f"--{target.replace('_', '-')}"
                 raise PackageError(
                     f"{self._where}: {key}s: tests have different ones ({', '.join(values)} {unit}), and a test has "
                     f"no limit of its own here; give one for all ({option})"
@@ -274,8 +278,8 @@ class _Sio2Conversion:
             highest = 600 if unit == "ms" else 65536
             if number > highest:
                 raise PackageError(f"{self._where}: {key}: {clean(value, 40)} {unit} is more than a limit may be here")
-            self._draft.limits[ours] = as_number(float(number)) if unit == "ms" else max(4, -(-number // 1))
-            if whole is None and not limits:
+            self._draft.limits[target] = as_number(float(number)) if unit == "ms" else max(4, -(-number // 1))
+            if overall is None and not limits:
                 self._draft.report.took(f"{key} {value} {unit}, which SIO2 has where config.yml says none")
 
     def _stated_memory(self) -> int:
@@ -299,13 +303,13 @@ class _Sio2Conversion:
         odd = "" if isinstance(arguments, dict) else str(arguments)
         for language, words in args.items():
             plain = language in {"c", "cpp", "cc"}
-            odd = odd or next((one for one in words if not plain or f"prog/{one}" not in self._tree.files), "")
+            odd = odd or next((word for word in words if not plain or f"prog/{word}" not in self._tree.files), "")
         if odd:
             raise PackageError(
                 f"{self._where}: extra_compilation_args: '{clean(odd, 40)}' changes how submissions are compiled, "
                 "which is not done here; make a package of it"
             )
-        sources = {one for words in args.values() for one in words}
+        sources = {word for words in args.values() for word in words}
         for name in dict.fromkeys([*sorted(sources), *names]):
             path, ending = f"prog/{name}", posixpath.splitext(name)[1].lower()
             if path not in self._tree.files or "/" in name:
@@ -317,7 +321,7 @@ class _Sio2Conversion:
                     "and is only beside them there; call it .h, and include it so"
                 )
             languages = {"cc": "cpp"}
-            kinds = sorted({languages.get(one, one) for one in compiled})
+            kinds = sorted({languages.get(compiler, compiler) for compiler in compiled})
             kinds = kinds or (
                 ["c", "cpp"] if ending in ioi.HEADERS else ["python3"] if ending == ".py" else ["default"]
             )
@@ -325,18 +329,26 @@ class _Sio2Conversion:
                 draft.put(f"include/{kind}/{name}", draft.ref(path))
         if names or sources:
             draft.report.took(f"{several(len({*names, *sources}), 'file')} that submissions are compiled with")
-            beside = {path.split("/")[1] for path in draft.files if path.startswith("include/")}
-            if "default" not in beside:
-                draft.problem["languages"] = sorted(beside)
+            languages_with_files = {path.split("/")[1] for path in draft.files if path.startswith("include/")}
+            if "default" not in languages_with_files:
+                draft.problem["languages"] = sorted(languages_with_files)
                 draft.report.dropped("submissions in other languages: there is no library for them")
 
     def _checker(self) -> None:
-        path = next((one for one in self._programs("chk") if one.endswith((".cpp", ".cc", ".c", ".py", ".pas"))), None)
+        path = next(
+            (
+                candidate
+                for candidate in self._programs("chk")
+                if candidate.endswith((".cpp", ".cc", ".c", ".py", ".pas"))
+            ),
+            None,
+        )
         if path is None:
-            other = next(iter(self._programs("chk")), "")
-            if other:
+            unusable = next(iter(self._programs("chk")), "")
+            if unusable:
                 raise PackageError(
-                    f"{self._tree.where(other)}: is a checker that is no source in C, C++, Python or Pascal; add that"
+                    f"{self._tree.where(unusable)}: is a checker that is no source in C, C++, Python or Pascal; "
+                    "add that"
                 )
             # That system compares words, and capitals count.
             return

@@ -87,8 +87,8 @@ class ProgramSource:
     @property
     def standard(self) -> str:
         """The C++ standard that it is compiled by."""
-        found = re.search(r"(?:\+\+|cpp|cxx|msvc|ms20)[^0-9]*(98|03|11|14|17|20|22|23|26)", self.kind.lower())
-        return _STANDARDS[found[1]] if found else "17"
+        match = re.search(r"(?:\+\+|cpp|cxx|msvc|ms20)[^0-9]*(98|03|11|14|17|20|22|23|26)", self.kind.lower())
+        return _STANDARDS[match[1]] if match else "17"
 
 
 def uses_testlib(source: Ref) -> bool:
@@ -106,9 +106,9 @@ def prints_outcome(draft: Draft, source: Ref) -> bool:
     header = dict(included(draft, source)).get(HEADER)
     if isinstance(header, Ref):
         return _OUTCOMES.search(read(header)) is not None
-    used = _OF_TPS.search(read(source)) if header is not None else None
-    if used is not None:
-        name = used[0].decode().rstrip("( \t")
+    match = _OF_TPS.search(read(source)) if header is not None else None
+    if match is not None:
+        name = match[0].decode().rstrip("( \t")
         raise PackageError(
             f"{source.where}: calls {name}, which only the testlib.h of TPS has; add that header beside it"
         )
@@ -201,15 +201,15 @@ def _put_program(draft: Draft, folder: str, program: str, source: ProgramSource)
     draft.put(f"{folder}/{name}", flat(source.ref))
     sources = [name]
     for ref in source.more:
-        also = f"{program}_{slug(posixpath.basename(ref.path))}"
+        plain_name = f"{program}_{slug(posixpath.basename(ref.path))}"
         plain = posixpath.basename(ref.path)
         header = not plain.lower().endswith(_CPP)
-        path = f"{folder}/{plain if header else also}"
+        path = f"{folder}/{plain if header else plain_name}"
         if path not in draft.files:
             draft.put(path, ref)
-        sources += [] if header else [also]
-    for one in (source.ref, *source.more):
-        for include, content in included(draft, one):
+        sources += [] if header else [plain_name]
+    for part in (source.ref, *source.more):
+        for include, content in included(draft, part):
             path = f"{folder}/{include}"
             if path not in draft.files:
                 draft.put(path, content)
@@ -236,48 +236,48 @@ def included(draft: Draft, source: Ref) -> Iterable[tuple[str, Content]]:
 
     Where it includes testlib.h, and the package has none, ours takes its place.
     """
-    found: dict[str, Content] = {}
+    contents: dict[str, Content] = {}
     waiting = [source]
     while waiting:
-        one = waiting.pop()
-        for raw in _INCLUDE.findall(read(one)):
+        part = waiting.pop()
+        for raw in _INCLUDE.findall(read(part)):
             name = posixpath.normpath(decode(raw).replace("\\", "/"))
-            above = posixpath.normpath(posixpath.join(posixpath.dirname(one.path), name))
-            if name.startswith(("/", "..")) or name in found:
+            above = posixpath.normpath(posixpath.join(posixpath.dirname(part.path), name))
+            if name.startswith(("/", "..")) or name in contents:
                 name = posixpath.basename(name)
             header: Ref | None = None
-            if name not in found:
-                header = Ref(one.tree, above) if above in one.tree.files else _find(draft, one, name)
+            if name not in contents:
+                header = Ref(part.tree, above) if above in part.tree.files else _find(draft, part, name)
             if header is not None:
-                found[name] = header
+                contents[name] = header
                 waiting.append(header)
-            elif name == HEADER and HEADER not in found:
-                found[name] = resources.files(__package__).joinpath(HEADER).read_bytes()
+            elif name == HEADER and HEADER not in contents:
+                contents[name] = resources.files(__package__).joinpath(HEADER).read_bytes()
                 draft.report.dropped(
-                    f"{one.where}: includes testlib.h, which the package does not have; ours takes its place, with "
+                    f"{part.where}: includes testlib.h, which the package does not have; ours takes its place, with "
                     "what such programs usually call, and other random numbers"
                 )
-    return found.items()
+    return contents.items()
 
 
 def modules(source: Ref) -> Iterable[tuple[str, Ref]]:
     """The modules and packages beside a program in Python that it imports, directly or not, by their names there."""
     folder = posixpath.dirname(source.path)
-    beside: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for path in source.tree.files if source.path.endswith(".py") else ():
         name = path.removeprefix(f"{folder}/") if folder else path
         if name.endswith(".py") and path != source.path and (name != path or not folder):
-            beside.setdefault(name.removesuffix(".py").partition("/")[0], []).append(name)
-    found: dict[str, Ref] = {}
-    waiting = [source] if beside else []
+            by_name.setdefault(name.removesuffix(".py").partition("/")[0], []).append(name)
+    refs: dict[str, Ref] = {}
+    waiting = [source] if by_name else []
     while waiting:
-        for several, one in _IMPORT.findall(read(waiting.pop())):
-            for part in (several or one).decode().split(","):
+        for plain_import, from_import in _IMPORT.findall(read(waiting.pop())):
+            for part in (plain_import or from_import).decode().split(","):
                 module = part.strip().partition(" ")[0].partition(".")[0]
-                for name in beside.pop(module, ()):
-                    found[name] = Ref(source.tree, posixpath.join(folder, name))
-                    waiting.append(found[name])
-    return found.items()
+                for name in by_name.pop(module, ()):
+                    refs[name] = Ref(source.tree, posixpath.join(folder, name))
+                    waiting.append(refs[name])
+    return refs.items()
 
 
 def _find(draft: Draft, source: Ref, name: str) -> Ref | None:
@@ -290,5 +290,10 @@ def _find(draft: Draft, source: Ref, name: str) -> Ref | None:
     if posixpath.basename(name) != HEADER:
         return None
     trees = [tree] if tree is draft.tree else [tree, draft.tree]
-    known = [Ref(one, path) for one in trees for path in one.files if posixpath.basename(path) == HEADER]
-    return min(known, key=lambda ref: (ref.path.count("/"), ref.path), default=None)
+    headers = [
+        Ref(source_tree, path)
+        for source_tree in trees
+        for path in source_tree.files
+        if posixpath.basename(path) == HEADER
+    ]
+    return min(headers, key=lambda ref: (ref.path.count("/"), ref.path), default=None)

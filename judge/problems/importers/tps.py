@@ -28,13 +28,13 @@ _DEPTH = 20
 # and from how many on it is doubted.
 _LEAST_MIB, _MOST_MIB, _MUCH_MIB = 4, 65536, 8192
 _MIB = 1024**2
-_KNOWN = frozenset({
+_KEYS = frozenset({
     "code", "name", "title", "memory_limit", "time_limit", "task_type", "type", "task_type_parameters",
     "task_type_params", "type_params", "has_grader", "has_checker", "grader_name", "num_processes", "user_io",
     "score_type",
 })  # fmt: skip
 # Keys that say nothing about how a submission is judged.
-_OTHER = frozenset({
+_IGNORED_KEYS = frozenset({
     "description", "difficulty", "web_url", "web-url", "has_manager", "has_markdown_statement", "has_invocations",
     "java_enabled",
     "python_enabled", "solution_compiler_options", "score_precision", "feedback_level", "cpp_enabled", "author",
@@ -62,7 +62,7 @@ _VERDICTS = {
 _FOLDERS = frozenset({
     "tests", "subtasks", "statement", "statements", "solution", "grader", "graders", "checker", "manager",
 })  # fmt: skip
-_LEFT = {
+_LOSSES = {
     "gen": "what makes tests is not kept with them",
     "validator": "its programs do not look at the tests",
     "scripts": "is of that system alone",
@@ -80,20 +80,20 @@ def matches(tree: Tree) -> bool:
     )
 
 
-def convert(tree: Tree, asked: ImporterWords) -> Draft:
+def convert(tree: Tree, options: ImporterWords) -> Draft:
     """A package of the task; PackageError."""
-    return _TpsConversion(tree, asked).convert()
+    return _TpsConversion(tree, options).convert()
 
 
 def parse(data: bytes, where: str) -> dict[str, Any]:
     """A JSON file of a task; PackageError."""
     text = decode(data)
-    depth = found = 0
+    depth = deepest = 0
     for char in text:
         depth += (char in "[{") - (char in "]}")
-        found = max(found, depth)
+        deepest = max(deepest, depth)
     try:
-        value = from_json(text) if found <= _DEPTH else None
+        value = from_json(text) if deepest <= _DEPTH else None
     except (ValueError, RecursionError) as exc:
         raise PackageError(f"{where}: is no JSON: {clean(str(exc))}") from None
     if not isinstance(value, dict):
@@ -102,16 +102,16 @@ def parse(data: bytes, where: str) -> dict[str, Any]:
 
 
 class _TpsConversion:
-    def __init__(self, tree: Tree, asked: ImporterWords) -> None:
+    def __init__(self, tree: Tree, options: ImporterWords) -> None:
         self._tree = tree
         self._draft = Draft(tree, "tps")
         if _PROBLEM not in tree.files:
             raise PackageError(f"{tree.label}: has no {_PROBLEM}; expected a task of TPS")
         self._where = tree.where(_PROBLEM)
         self._conf: Mapping[str, Any] = self._json(_PROBLEM)
-        self._asked = asked
-        if asked.memory is not None:
-            self._draft.limits["memory"] = asked.memory
+        self._options = options
+        if options.memory is not None:
+            self._draft.limits["memory"] = options.memory
         self._task = ioi.TaskKeys()
 
     def _json(self, path: str) -> dict[str, Any]:
@@ -122,17 +122,17 @@ class _TpsConversion:
 
     def _memory(self) -> Any:
         """The memory limit in MiB; the number alone tells bytes and KiB from it, as no other reading is a limit."""
-        said = self._get("memory_limit")
-        if self._asked.memory is not None or isinstance(said, bool) or not isinstance(said, int | float):
-            return None if self._asked.memory is not None else said
-        if said >= _LEAST_MIB * _MIB:
-            return said / _MIB
-        if said > _MOST_MIB:
-            self._draft.report.took(f"memory limit: {said} is read as KiB")
-            return said / 1024
-        if said >= _MUCH_MIB:
-            self._draft.report.took(f"memory limit: {said} is read as MiB; --memory sets it if KiB were meant")
-        return said
+        limit = self._get("memory_limit")
+        if self._options.memory is not None or isinstance(limit, bool) or not isinstance(limit, int | float):
+            return None if self._options.memory is not None else limit
+        if limit >= _LEAST_MIB * _MIB:
+            return limit / _MIB
+        if limit > _MOST_MIB:
+            self._draft.report.took(f"memory limit: {limit} is read as KiB")
+            return limit / 1024
+        if limit >= _MUCH_MIB:
+            self._draft.report.took(f"memory limit: {limit} is read as MiB; --memory sets it if KiB were meant")
+        return limit
 
     def convert(self) -> Draft:
         """All of it."""
@@ -141,43 +141,43 @@ class _TpsConversion:
         code = clean(str(self._get("code", "name") or draft.tree.label.rpartition("/")[2]), 60)
         draft.name = code
         draft.problem["name"] = clean(str(self._get("title", "name") or code))
-        lacking = not any(re.fullmatch(r"tests/[^/]+\.in", path) for path in self._tree.files)
-        if lacking and tps_gen.DATA not in self._tree.files:
+        unmade = not any(re.fullmatch(r"tests/[^/]+\.in", path) for path in self._tree.files)
+        if unmade and tps_gen.DATA not in self._tree.files:
             raise PackageError(f"{self._tree.label}: has no tests/NAME.in; make the tests first (tps gen)")
         ioi.limits(
             draft, self._get("time_limit"), self._memory(), self._where, f", or of bytes from {_LEAST_MIB * _MIB} on"
         )
         self._programs(code)
-        if lacking:
+        if unmade:
             raise self._unmade()
         self._tests()
         self._statements()
-        attached = next((one for one in ("attachments", "public") if self._tree.below(one)), None)
+        attached = next((candidate for candidate in ("attachments", "public") if self._tree.below(candidate)), None)
         if attached is not None:
             ioi.put_attachments(draft, attached)
         self._solutions()
         self._task.put(draft)
-        draft.check_keys(self._conf, _KNOWN | _OTHER, self._where)
+        draft.check_keys(self._conf, _KEYS | _IGNORED_KEYS, self._where)
         draft.unused(("grader", "graders", "checker", "manager"))
-        for folder, why in _LEFT.items():
+        for folder, why in _LOSSES.items():
             if self._tree.below(folder):
                 draft.report.dropped(f"{folder}/: {why}")
         tops = {path.partition("/")[0] for path in self._tree.files if "/" in path}
-        others = sorted(tops - _FOLDERS - _LEFT.keys() - {attached})
-        if others:
-            shown = ", ".join(f"{clean(folder, 40)}/" for folder in others[:5])
-            draft.report.dropped(f"{shown}{', …' if len(others) > 5 else ''}: nothing says what they are for")
+        other_folders = sorted(tops - _FOLDERS - _LOSSES.keys() - {attached})
+        if other_folders:
+            examples = ", ".join(f"{clean(folder, 40)}/" for folder in other_folders[:5])
+            draft.report.dropped(f"{examples}{', …' if len(other_folders) > 5 else ''}: nothing says what they are for")
         return draft
 
     # --- programs -----------------------------------------------------------------------------------------------------
 
     def _kind(self) -> str:
-        said = str(self._get("task_type", "type") or "Batch")
+        kind_text = str(self._get("task_type", "type") or "Batch")
         for kind in ("Batch", "Communication", "TwoSteps", "OutputOnly"):
-            if re.sub(r"[^a-z]", "", said.lower()) == kind.lower():
+            if re.sub(r"[^a-z]", "", kind_text.lower()) == kind.lower():
                 return kind
-        known = "Batch, Communication, TwoSteps, OutputOnly"
-        raise PackageError(f"{self._where}: type: '{clean(said, 40)}' is not one of {known}")
+        kinds = "Batch, Communication, TwoSteps, OutputOnly"
+        raise PackageError(f"{self._where}: type: '{clean(kind_text, 40)}' is not one of {kinds}")
 
     def _parameter(self, kind: str, name: str, position: int) -> Any:
         """A parameter of the task's type, which are a list, or a mapping with long names; None when it is not said."""
@@ -194,9 +194,9 @@ class _TpsConversion:
         draft, keys, kind = self._draft, self._task.keys, self._kind()
         stems = {"Batch": ("grader",), "Communication": ("stub", "grader"), "TwoSteps": ("manager", "grader")}
         graded = kind in stems and self._get("has_grader") is not False
-        named = ioi.source_stem(str(self._get("grader_name") or ""))
-        wanted = (named, *stems.get(kind, ())) if named else stems.get(kind, ())
-        entry = ioi.put_graders(draft, ("graders", "grader"), wanted) if graded else ""
+        main_stem = ioi.source_stem(str(self._get("grader_name") or ""))
+        stem_order = (main_stem, *stems.get(kind, ())) if main_stem else stems.get(kind, ())
+        entry = ioi.put_graders(draft, ("graders", "grader"), stem_order) if graded else ""
         stem = ioi.source_stem(code)
         if entry:
             keys.update({"source": stem, "entry": entry} if stem else {"entry": entry})
@@ -216,8 +216,8 @@ class _TpsConversion:
             ioi.put_checker(draft, checker)
 
     def _files(self) -> None:
-        said = self._parameter("Batch", "io", 1)
-        names = said if isinstance(said, list) and len(said) == 2 else [None, None]
+        parameter = self._parameter("Batch", "io", 1)
+        names = parameter if isinstance(parameter, list) and len(parameter) == 2 else [None, None]
         for position, (key, long) in enumerate((("input_file", "io_0_inputfile"), ("output_file", "io_1_outputfile"))):
             name = str(names[position] or (self._parameter("Batch", long, 99)) or "")
             if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", name):
@@ -244,8 +244,10 @@ class _TpsConversion:
 
     def _unmade(self) -> UnmadeError:
         """The error to raise where only gen/data says which tests there are to be."""
-        said = self._json("solutions.json") if "solutions.json" in self._tree.files else {}
-        verdicts = {name: str(one.get("verdict")) for name, one in said.items() if isinstance(one, dict)}
+        solutions = self._json("solutions.json") if "solutions.json" in self._tree.files else {}
+        verdicts = {
+            name: str(solution.get("verdict")) for name, solution in solutions.items() if isinstance(solution, dict)
+        }
         keys = self._task.keys
         files = (keys.get("input_file", ""), keys.get("output_file", ""))
         return tps_gen.unmade(self._draft, verdicts, files, self._kind())
@@ -260,17 +262,17 @@ class _TpsConversion:
         subtasks = self._subtasks(names)
         kind = str(self._get("score_type") or "")
         if kind and kind not in _SCORES:
-            known = ", ".join(_SCORES)
-            raise PackageError(f"{self._where}: score_type: '{clean(kind, 40)}' is not one of {known}")
-        for one in subtasks if kind else ():
-            one.rule = _SCORES[kind]
+            kinds = ", ".join(_SCORES)
+            raise PackageError(f"{self._where}: score_type: '{clean(kind, 40)}' is not one of {kinds}")
+        for subtask in subtasks if kind else ():
+            subtask.rule = _SCORES[kind]
         first = subtasks[0]
-        shown = set() if first.points or len(subtasks) == 1 else set(first.tests)
+        sample_names = set() if first.points or len(subtasks) == 1 else set(first.tests)
         # A sample that counts elsewhere as well is still a sample: everybody has it.
-        cases = [self._case(name, sample=name in shown) for name in names]
+        cases = [self._case(name, sample=name in sample_names) for name in names]
         answers = [case.answer for case in cases if isinstance(case.answer, Ref)]
         line_ends.change(self._draft, cases, line_ends.unix, "TPS does it to inputs (dos2unix)", answers)
-        ioi.write_tests(self._draft, self._task, cases, [one for one in subtasks if one.tests])
+        ioi.write_tests(self._draft, self._task, cases, [subtask for subtask in subtasks if subtask.tests])
 
     def _case(self, name: str, *, sample: bool) -> ImportedCase:
         answer = next(
@@ -285,73 +287,79 @@ class _TpsConversion:
     def _subtasks(self, names: Sequence[str]) -> list[ioi.Scored]:
         """From an export's subtasks/, or from subtasks.json with tests/mapping or the tests' names."""
         files = [path for path in self._tree.below("subtasks") if path.endswith(".json")]
-        known = frozenset(names)
+        known_names = frozenset(names)
         if files:
-            found = []
+            subtasks = []
             for path in files:
-                said, where = self._json(path), self._tree.where(path)
-                tests = said.get("testcases")
+                fields, where = self._json(path), self._tree.where(path)
+                tests = fields.get("testcases")
                 if not isinstance(tests, list) or not all(isinstance(name, str) for name in tests):
                     raise PackageError(f"{where}: testcases: expected a list of tests' names")
-                lacking = [name for name in tests if name not in known]
-                if lacking:
-                    raise PackageError(f"{where}: testcases: there is no tests/{clean(lacking[0], 60)}.in")
+                missing_names = [name for name in tests if name not in known_names]
+                if missing_names:
+                    raise PackageError(f"{where}: testcases: there is no tests/{clean(missing_names[0], 60)}.in")
                 title = posixpath.basename(path)[:-5]
-                found.append(ioi.Scored(title, points(said.get("score"), where), list(dict.fromkeys(tests))))
-            return found
+                subtasks.append(ioi.Scored(title, points(fields.get("score"), where), list(dict.fromkeys(tests))))
+            return subtasks
         if "subtasks.json" not in self._tree.files:
             return [ioi.Scored("all", Fraction(100), list(names), "sum")]
-        return self._of_one_file(names, known)
+        return self._of_one_file(names, known_names)
 
-    def _of_one_file(self, names: Sequence[str], known: frozenset[str]) -> list[ioi.Scored]:
+    def _of_one_file(self, names: Sequence[str], known_names: frozenset[str]) -> list[ioi.Scored]:
         where = self._tree.where("subtasks.json")
-        said = self._json("subtasks.json").get("subtasks")
-        if not isinstance(said, dict) or not said or not all(isinstance(one, dict) for one in said.values()):
+        entries = self._json("subtasks.json").get("subtasks")
+        if (
+            not isinstance(entries, dict)
+            or not entries
+            or not all(isinstance(entry, dict) for entry in entries.values())
+        ):
             raise PackageError(f"{where}: subtasks: expected an object with a subtask under each name")
-        order = sorted(said, key=lambda name: (_index(said[name]), name))
-        mapping = self._mapping(known)
-        found = []
+        order = sorted(entries, key=lambda name: (_index(entries[name]), name))
+        mapping = self._mapping(known_names)
+        subtasks = []
         for name in order:
             tests = mapping.get(name, [])
             if not mapping:
-                prefix = re.compile(rf"{_index(said[name])}-")
+                prefix = re.compile(rf"{_index(entries[name])}-")
                 tests = [test for test in names if prefix.match(test)]
             if not tests:
                 self._draft.report.dropped(f"subtask {clean(name, 60)}: it has no tests")
-            found.append(ioi.Scored(name, points(said[name].get("score", 0), f"{where}: {clean(name, 40)}"), tests))
-        if not any(one.tests for one in found):
+            subtasks.append(
+                ioi.Scored(name, points(entries[name].get("score", 0), f"{where}: {clean(name, 40)}"), tests)
+            )
+        if not any(subtask.tests for subtask in subtasks):
             raise PackageError(f"{where}: no test belongs to any subtask; tests/mapping says which do")
-        return found
+        return subtasks
 
-    def _mapping(self, known: frozenset[str]) -> dict[str, list[str]]:
+    def _mapping(self, known_names: frozenset[str]) -> dict[str, list[str]]:
         """The tests of each subtask, by tests/mapping: lines `SUBTASK TEST`; else by gen/data, of which it is made."""
         if "tests/mapping" not in self._tree.files:
-            return self._listed(known)
-        found: dict[str, dict[str, None]] = {}
+            return self._generated_mapping(known_names)
+        tests_of: dict[str, dict[str, None]] = {}
         text = decode(self._tree.read("tests/mapping", 16 * metadata.YAML_BYTES))
         for number, line in enumerate(text.splitlines(), 1):
             words = line.split()
             if not words:
                 continue
-            if len(words) != 2 or words[1] not in known:
+            if len(words) != 2 or words[1] not in known_names:
                 msg = "expected the names of a subtask and of a test in tests/"
                 raise PackageError(f"{self._tree.where('tests/mapping')}:{number}: {msg}")
-            found.setdefault(words[0], {})[words[1]] = None
-        return {name: list(tests) for name, tests in found.items()}
+            tests_of.setdefault(words[0], {})[words[1]] = None
+        return {name: list(tests) for name, tests in tests_of.items()}
 
-    def _listed(self, known: frozenset[str]) -> dict[str, list[str]]:
+    def _generated_mapping(self, known_names: frozenset[str]) -> dict[str, list[str]]:
         """The tests of each subtask by gen/data, if they are the tests that are there; else none, which is said."""
         if tps_gen.DATA not in self._tree.files:
             return {}
         try:
-            found = tps_gen.read_data(self._draft.text(tps_gen.DATA), self._tree.where(tps_gen.DATA))
+            lists = tps_gen.read_data(self._draft.text(tps_gen.DATA), self._tree.where(tps_gen.DATA))
         except PackageError:
-            found = tps_gen.TpsLists()
-        if not found.commands or not found.commands.keys() <= known:
+            lists = tps_gen.TpsLists()
+        if not lists.commands or not lists.commands.keys() <= known_names:
             self._draft.report.dropped(f"{tps_gen.DATA}: lists other tests than there are; their names tell subtasks")
             return {}
         self._draft.report.took(f"the tests of subtasks by {tps_gen.DATA}, as there is no tests/mapping")
-        return {name: list(found.sets[name]) for name in found.subtasks}
+        return {name: list(lists.sets[name]) for name in lists.subtasks}
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
@@ -361,10 +369,10 @@ class _TpsConversion:
                 if re.fullmatch(rf"{folder}/[A-Za-z_-]{{2,12}}\.pdf", path):
                     ioi.put_statement(self._draft, path, posixpath.basename(path)[:-4].replace("_", "-"))
         written = [path for path in self._tree.below("statement") if re.fullmatch(r"statement/[^/]+\.md", path)]
-        chosen = written[:1] if len(written) == 1 else [path for path in written if path == "statement/index.md"]
-        for path in chosen:
+        statements = written[:1] if len(written) == 1 else [path for path in written if path == "statement/index.md"]
+        for path in statements:
             ioi.put_statement(self._draft, path, "en")
-        if chosen:
+        if statements:
             for path in self._tree.below("statement"):
                 if posixpath.splitext(path)[1].lower() in ioi.PICTURES:
                     self._draft.put(path, self._draft.ref(path))
@@ -375,38 +383,40 @@ class _TpsConversion:
         if "solutions.json" not in self._tree.files:
             self._solution_by_name()
             return
-        chosen: dict[str, str] = {}
-        said = self._json("solutions.json")
-        unsaid = [path for path in self._tree.below("solution") if path.removeprefix("solution/") not in said]
+        folders: dict[str, str] = {}
+        solutions = self._json("solutions.json")
+        unsaid = [path for path in self._tree.below("solution") if path.removeprefix("solution/") not in solutions]
         if unsaid:
-            shown = ", ".join(clean(path, 60) for path in unsaid[:3])
+            examples = ", ".join(clean(path, 60) for path in unsaid[:3])
             more = f" and {len(unsaid) - 3} more" if len(unsaid) > 3 else ""
-            self._draft.report.dropped(f"{shown}{more}: solutions.json does not say what they should do")
-        for name, about in said.items():
+            self._draft.report.dropped(f"{examples}{more}: solutions.json does not say what they should do")
+        for name, entry in solutions.items():
             path = f"solution/{name}"
-            verdict = str(about.get("verdict")) if isinstance(about, dict) else ""
+            verdict = str(entry.get("verdict")) if isinstance(entry, dict) else ""
             folder = _VERDICTS.get(verdict, "")
-            other = about.get("except") if isinstance(about, dict) else None
-            if isinstance(other, dict) and any(one != "correct" for one in other.values()):
+            exceptions = entry.get("except") if isinstance(entry, dict) else None
+            if isinstance(exceptions, dict) and any(exception != "correct" for exception in exceptions.values()):
                 # A test that it fails is one that is not accepted; a part of the points need not be.
-                fails = folder != "accepted" or any(_VERDICTS.get(str(one), "") for one in other.values())
+                fails = folder != "accepted" or any(
+                    _VERDICTS.get(str(exception), "") for exception in exceptions.values()
+                )
                 folder = "rejected" if fails and folder else ""
             if path in self._tree.files and folder:
-                chosen[path] = folder
+                folders[path] = folder
             else:
-                which = "with exceptions" if isinstance(other, dict) and other else "for all of its tests"
-                self._draft.report.dropped(f"solution {clean(name, 60)}: '{clean(verdict, 40)}' {which}")
-        ioi.put_solutions(self._draft, chosen)
+                extent = "with exceptions" if isinstance(exceptions, dict) and exceptions else "for all of its tests"
+                self._draft.report.dropped(f"solution {clean(name, 60)}: '{clean(verdict, 40)}' {extent}")
+        ioi.put_solutions(self._draft, folders)
 
     def _solution_by_name(self) -> None:
         """The one that is trusted to make the answers is one to be accepted; nothing says what the others should do."""
-        found = tps_gen.right_by_name(self._draft)
-        if found:
-            ioi.put_solutions(self._draft, {found: "accepted"})
-        rest = [path for path in self._tree.below("solution") if path != found]
+        solutions = tps_gen.right_by_name(self._draft)
+        if solutions:
+            ioi.put_solutions(self._draft, {solutions: "accepted"})
+        rest = [path for path in self._tree.below("solution") if path != solutions]
         if rest:
-            others = "the others" if found else "each"
-            self._draft.report.dropped(f"solution/: there is no solutions.json that says what {others} should do")
+            subject = "the others" if solutions else "each"
+            self._draft.report.dropped(f"solution/: there is no solutions.json that says what {subject} should do")
 
 
 def _index(subtask: Mapping[str, Any]) -> int:

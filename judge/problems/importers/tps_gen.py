@@ -50,10 +50,10 @@ class TpsLists:
 
     def include(self, rest: list[str]) -> None:
         """A line `@include NAME …`; PackageError."""
-        for other in rest:
-            if other not in self.sets:
-                raise PackageError(f"@include: there is no '{clean(other, 40)}' before it")
-            self.sets[self._current].update(self.sets[other])
+        for name in rest:
+            if name not in self.sets:
+                raise PackageError(f"@include: there is no '{clean(name, 40)}' before it")
+            self.sets[self._current].update(self.sets[name])
 
     def test(self, line: str, number: int) -> None:
         """A line of a test; PackageError when there are too many."""
@@ -82,15 +82,15 @@ def read_data(text: str, where: str) -> TpsLists:
 
     Every other line is a test, `manual FILE` or a generator with its arguments. PackageError.
     """
-    found = TpsLists()
+    lists = TpsLists()
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.strip()
         if line and not line.startswith("#"):
             try:
-                found.read(line, number)
+                lists.read(line, number)
             except PackageError as exc:
                 raise PackageError(f"{where}:{number}: {exc}") from None
-    return found
+    return lists
 
 
 def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], kind: str) -> UnmadeError:
@@ -100,37 +100,37 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], k
     working directory, if they are files; `kind` is that of the task, as the Contest Management System calls it.
     """
     where = draft.tree.where(DATA)
-    listed = read_data(draft.text(DATA), where)
+    lists = read_data(draft.text(DATA), where)
     plan = Plan(draft.tree)
-    if not listed.commands:
+    if not lists.commands:
         raise PackageError(f"{where}: lists no tests; expected lines of generators with their arguments")
     # That system puts these two around every input, also around those that were written by hand.
     before, after = (path if path in draft.tree.files else "" for path in (_HEADER, _FOOTER))
-    around = " and ".join(one for one in (before, after) if one)
+    around = " and ".join(part for part in (before, after) if part)
     if around:
         plan.notes.append((True, f"{around}, around every input"))
     model = _model(draft, plan, solutions) if kind in {"Batch", "TwoSteps"} else ""
-    for name, command in listed.commands.items():
+    for name, command in lists.commands.items():
         target = f"tests/{name}.in"
         steps: list[MakingStep] = []
-        head, *args = words(command, f"{where}:{listed.lines[name]}")
+        head, *args = words(command, f"{where}:{lists.lines[name]}")
         if head == _MANUAL:
             path = f"gen/manual/{args[0]}" if args else ""
             if path not in draft.tree.files:
-                given = clean(path or command, 80)
-                raise PackageError(f"{where}:{listed.lines[name]}: there is no {given} in the package")
-            plan.copies[target] = tuple(one for one in (before, path, after) if one)
+                label = clean(path or command, 80)
+                raise PackageError(f"{where}:{lists.lines[name]}: there is no {label} in the package")
+            plan.copies[target] = tuple(part for part in (before, path, after) if part)
         else:
-            program = _generator(draft, plan, head, f"{where}:{listed.lines[name]}")
+            program = _generator(draft, plan, head, f"{where}:{lists.lines[name]}")
             steps.append(MakingStep(program, target, tuple(args), before=before, after=after, unix=True))
         if model:
-            both = kind == "TwoSteps"
-            steps.append(MakingStep(model, f"tests/{name}.out", (), target, names[0], names[1], two_steps=both))
+            two_runs = kind == "TwoSteps"
+            steps.append(MakingStep(model, f"tests/{name}.out", (), target, names[0], names[1], two_steps=two_runs))
         plan.add(*steps)
-    mapping = "".join(f"{one} {test}\n" for one in listed.subtasks for test in listed.sets[one])
+    mapping = "".join(f"{subtask} {test}\n" for subtask in lists.subtasks for test in lists.sets[subtask])
     plan.texts["tests/mapping"] = mapping.encode()
-    first = next(iter(listed.commands.values()))
-    count = several(len(listed.commands), "test")
+    first = next(iter(lists.commands.values()))
+    count = several(len(lists.commands), "test")
     return plan.refuse(
         f"{draft.tree.label}: has no tests/NAME.in; {DATA} lists {count} to be made (first: '{clean(first, 60)}')"
     )
@@ -139,7 +139,7 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], k
 def _generator(draft: Draft, plan: Plan, head: str, where: str) -> str:
     stem = re.sub(r"\.(?:exe|cpp|py|sh)$", "", head)
     paths = [f"gen/{stem}{suffix}" for suffix in _SUFFIXES]
-    path = next((one for one in paths if one in draft.tree.files), None)
+    path = next((candidate for candidate in paths if candidate in draft.tree.files), None)
     if path is None or "/" in stem:
         raise PackageError(f"{where}: there is no gen/{clean(stem, 60)}.cpp or .py that makes this test")
     return plan.program(draft, f"generator {stem}", testlib.ProgramSource(draft.ref(path)))
@@ -158,8 +158,8 @@ def _model(draft: Draft, plan: Plan, solutions: Mapping[str, str]) -> str:
     """The model solution: the one that is called so, else one that is right, by what is said or by its name."""
     files = draft.tree.files
     for verdict in ("model_solution", "correct"):
-        for name, said in solutions.items():
-            if said == verdict and f"solution/{name}" in files:
+        for name, solution_verdict in solutions.items():
+            if solution_verdict == verdict and f"solution/{name}" in files:
                 return plan.solution(draft, testlib.ProgramSource(draft.ref(f"solution/{name}")))
     path = "" if solutions else right_by_name(draft)
     if path:

@@ -24,9 +24,9 @@ _TITLE = re.compile(rb"^[^%\n]*\\problemname\{([^{}\n$\\]+)\}|^%+\s*plainproblem
 
 def title(tree: Tree, yaml: ProblemYaml, ini: Mapping[str, str]) -> str:
     """The problem's name for people: of problem.yaml, DOMjudge's file, a LaTeX statement; empty when none says it."""
-    said = yaml.title() or clean(ini.get("name", ""))
-    if said:
-        return said
+    text = yaml.title() or clean(ini.get("name", ""))
+    if text:
+        return text
     for folder in yaml.format.statements:
         for path in tree.below(folder):
             if path.endswith(".tex") and "/problem." in path and tree.files[path] <= YAML_BYTES:
@@ -36,20 +36,20 @@ def title(tree: Tree, yaml: ProblemYaml, ini: Mapping[str, str]) -> str:
     return ""
 
 
-def shown(tree: Tree, yaml: ProblemYaml, blobs: TreeBlobs, findings: Findings) -> dict[str, Any]:
+def public_fields(tree: Tree, yaml: ProblemYaml, blobs: TreeBlobs, findings: Findings) -> dict[str, Any]:
     """The manifest's fields about what people see of the problem."""
-    named = yaml.name if isinstance(yaml.name, dict) else {}
-    only = next(iter(named)) if len(named) == 1 else None
-    found = statements.find(tree.files, legacy=yaml.legacy, only=only)
-    for note in found.notes:
+    titles = yaml.name if isinstance(yaml.name, dict) else {}
+    only = next(iter(titles)) if len(titles) == 1 else None
+    parts = statements.find(tree.files, legacy=yaml.legacy, only=only)
+    for note in parts.notes:
         findings.warning(f"{tree.label}/{note}")
 
     def text(path: str) -> tuple[bytes, str]:
         data = statements.with_constants(tree.read(path, MAX_SOURCE_BYTES), yaml.constants)
-        return data, blobs.made(data)
+        return data, blobs.add_bytes(data)
 
-    names = {statements.language_of(code): clean(name) for code, name in named.items()}
-    return statements.fields(found, names, blobs.of, text)
+    names = {statements.language_of(code): clean(name) for code, name in titles.items()}
+    return statements.fields(parts, names, blobs.of, text)
 
 
 def submissions(tree: Tree, constants: Mapping[str, str | int | float] | None, findings: Findings) -> dict[str, bytes]:
@@ -59,11 +59,11 @@ def submissions(tree: Tree, constants: Mapping[str, str | int | float] | None, f
         where = tree.where("submissions")
         findings.error(f"{where}: has more than {MAX_SUBMISSIONS_BYTES} bytes; remove what is no source")
         return {}
-    found = {}
+    sources = {}
     for path in paths:
         with findings.caught():
-            found[path] = substitute(tree.read(path, MAX_SOURCE_BYTES), constants)
-    return found
+            sources[path] = substitute(tree.read(path, MAX_SOURCE_BYTES), constants)
+    return sources
 
 
 def entries(tree: Tree, sources: Mapping[str, bytes], findings: Findings) -> dict[str, str]:
@@ -75,10 +75,10 @@ def entries(tree: Tree, sources: Mapping[str, bytes], findings: Findings) -> dic
     except (ValueError, RecursionError):
         findings.warning(f"{tree.where(ENTRIES)}: is no JSON, or has no plain texts; it is left alone")
         return {}
-    known = {"/".join(PurePosixPath(path).parts[:3]) for path in sources}
-    found = {}
-    for path, about in value.items() if isinstance(value, dict) else ():
-        entry = about.get("entry_point") if isinstance(about, dict) else None
-        if isinstance(entry, str) and path.rstrip("/") in known:
-            found[path.rstrip("/")] = entry[:255]
-    return found
+    folders = {"/".join(PurePosixPath(path).parts[:3]) for path in sources}
+    entry_points = {}
+    for path, settings in value.items() if isinstance(value, dict) else ():
+        entry = settings.get("entry_point") if isinstance(settings, dict) else None
+        if isinstance(entry, str) and path.rstrip("/") in folders:
+            entry_points[path.rstrip("/")] = entry[:255]
+    return entry_points

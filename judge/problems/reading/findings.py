@@ -51,11 +51,11 @@ class Findings:
         self._add("note", text)
 
     def _add(self, level: Level, text: str) -> None:
-        found = Finding(level, one_line(text))
-        if found in self.all:
+        finding = Finding(level, one_line(text))
+        if finding in self.all:
             return
         if len(self.all) < MOST or (level == "error" and not self.errors):
-            self.all.append(found)
+            self.all.append(finding)
         else:
             self.left_out += 1
 
@@ -70,7 +70,7 @@ class Findings:
     @property
     def errors(self) -> list[str]:
         """The sentences that refuse the package."""
-        return [one.text for one in self.all if one.level == "error"]
+        return [finding.text for finding in self.all if finding.level == "error"]
 
     def refuse(self) -> None:
         """PackageError with the first error, when there is one, and how many more there are."""

@@ -49,8 +49,8 @@ _NEW_FOLDERS = (
     ("test_group.yaml", "testdata.yaml"),
 )
 FORMATS: Final = {
-    one.name: one
-    for one in (
+    package_format.name: package_format
+    for package_format in (
         Format(LEGACY, True, *_OLD_FOLDERS),
         Format(LEGACY_ICPC, True, *_OLD_FOLDERS),
         Format(DRAFT, False, *_NEW_FOLDERS),
@@ -97,77 +97,81 @@ class SignsSeen:
 
 @dataclass(frozen=True)
 class Sign:
-    """Something that only one of the judges reads; `what` says it for people."""
+    """Something that only one of the judges reads; `description` says it for people."""
 
     dialect: Dialect
-    what: str
-    found: Callable[[SignsSeen], bool]
+    description: str
+    applies: Callable[[SignsSeen], bool]
 
 
-def _said(seen: SignsSeen, key: str) -> list[str]:
+def _values_of(signs: SignsSeen, key: str) -> list[str]:
     """The values of a key in all groups, as text."""
-    return [str(group[key]) for group in seen.groups if group.get(key) is not None]
+    return [str(group[key]) for group in signs.groups if group.get(key) is not None]
 
 
-def _other_flags(seen: SignsSeen) -> bool:
-    return bool({flag for text in _said(seen, "grader_flags") for flag in text.split()} - _SHARED_FLAGS)
+def _other_flags(signs: SignsSeen) -> bool:
+    return bool({flag for text in _values_of(signs, "grader_flags") for flag in text.split()} - _SHARED_FLAGS)
 
 
-def _other_scores(seen: SignsSeen) -> bool:
-    return bool(_said(seen, "reject_score")) or any(re.search("inf|-", text) for text in _said(seen, "range"))
+def _other_scores(signs: SignsSeen) -> bool:
+    return bool(_values_of(signs, "reject_score")) or any(
+        re.search("inf|-", text) for text in _values_of(signs, "range")
+    )
 
 
-def _other_types(seen: SignsSeen) -> bool:
-    return len(seen.words("type")) > 1 or bool({"interactive", "multi-pass"} & set(seen.words("type")))
+def _other_types(signs: SignsSeen) -> bool:
+    return len(signs.words("type")) > 1 or bool({"interactive", "multi-pass"} & set(signs.words("type")))
 
 
-def _quoted(seen: SignsSeen) -> bool:
-    texts = [*_said(seen, "output_validator_flags"), str(seen.yaml.get("validator_flags") or "")]
+def _quoted(signs: SignsSeen) -> bool:
+    texts = [*_values_of(signs, "output_validator_flags"), str(signs.yaml.get("validator_flags") or "")]
     return any('"' in text or "'" in text for text in texts)
 
 
-def _at_root(seen: SignsSeen) -> bool:
-    return bool({"problem.pdf", "problem.html", "problem.txt"} & set(seen.paths))
+def _at_root(signs: SignsSeen) -> bool:
+    return bool({"problem.pdf", "problem.html", "problem.txt"} & set(signs.paths))
 
 
-def _new_groups(seen: SignsSeen) -> bool:
-    return any(path.startswith("data/") and path.endswith("/test_group.yaml") for path in seen.paths)
+def _new_groups(signs: SignsSeen) -> bool:
+    return any(path.startswith("data/") and path.endswith("/test_group.yaml") for path in signs.paths)
 
 
 # The first that is found decides. Those that only one of the judges can read at all come first.
 SIGNS: Final = (
-    Sign("kattis", "testdata.yaml asks for a custom grader", lambda seen: "custom" in _said(seen, "grading")),
+    Sign("kattis", "testdata.yaml asks for a custom grader", lambda signs: "custom" in _values_of(signs, "grading")),
     Sign("kattis", "grader_flags are some that DOMjudge does not have", _other_flags),
     Sign("kattis", "testdata.yaml has a reject_score, or a range that is negative or endless", _other_scores),
-    Sign("kattis", "problem.yaml has 'grading'", lambda seen: bool(seen.yaml.get("grading"))),
-    Sign("kattis", "there are several output validators", lambda seen: seen.validators > 1),
-    Sign("domjudge", "validation says multi-pass", lambda seen: "multi-pass" in seen.words("validation")),
+    Sign("kattis", "problem.yaml has 'grading'", lambda signs: bool(signs.yaml.get("grading"))),
+    Sign("kattis", "there are several output validators", lambda signs: signs.validators > 1),
+    Sign("domjudge", "validation says multi-pass", lambda signs: "multi-pass" in signs.words("validation")),
     Sign("domjudge", "type has several words, or one that Kattis does not have in this format", _other_types),
-    Sign("domjudge", "the validator's folder is called output_validator", lambda seen: seen.below("output_validator")),
+    Sign(
+        "domjudge", "the validator's folder is called output_validator", lambda signs: signs.below("output_validator")
+    ),
     Sign(
         "domjudge",
         "other validators are in input_validator or answer_validator",
-        lambda seen: seen.below("input_validator", "answer_validator"),
+        lambda signs: signs.below("input_validator", "answer_validator"),
     ),
-    Sign("domjudge", "there is domjudge-problem.ini", lambda seen: "domjudge-problem.ini" in seen.paths),
-    Sign("domjudge", "there is submissions.json", lambda seen: "submissions.json" in seen.paths),
+    Sign("domjudge", "there is domjudge-problem.ini", lambda signs: "domjudge-problem.ini" in signs.paths),
+    Sign("domjudge", "there is submissions.json", lambda signs: "submissions.json" in signs.paths),
     Sign("domjudge", "the statement is problem.pdf, problem.html or problem.txt at the root", _at_root),
     Sign("domjudge", "there is test_group.yaml", _new_groups),
     Sign("domjudge", "flags of the validator have quoted parts", _quoted),
     Sign(
         "domjudge",
         "a submission has @EXPECTED_RESULTS@",
-        lambda seen: any(b"@EXPECTED_RESULTS@" in text for text in seen.sources),
+        lambda signs: any(b"@EXPECTED_RESULTS@" in text for text in signs.sources),
     ),
 )
 
 
-def detect(seen: SignsSeen) -> tuple[Dialect, str]:
+def detect(signs: SignsSeen) -> tuple[Dialect, str]:
     """The dialect of a legacy package, and by what it is known; Kattis's with an empty reason when nothing says.
 
     Kattis is the format's own home, so its reading is the one of the format's text.
     """
     for sign in SIGNS:
-        if sign.found(seen):
-            return sign.dialect, sign.what
+        if sign.applies(signs):
+            return sign.dialect, sign.description
     return "kattis", ""

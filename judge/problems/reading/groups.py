@@ -9,7 +9,7 @@ from judge.errors import PackageError
 from judge.model.problem import LegacyGroup, ProblemTest, StaticTest, TestGroup
 from judge.problems import metadata
 from judge.problems.reading import settings
-from judge.problems.scoring.base import same
+from judge.problems.scoring.base import nearly_equal
 from judge.text import decimal, unequal
 
 SECRET = "secret"  # noqa: S105 - a folder
@@ -22,14 +22,14 @@ def shared(groups: Sequence[TestGroup], where: Callable[[str], str]) -> list[Tes
         return list(groups)
     below = [group for group in groups if group is not secret]
     silent = [group for group in below if group.max_score is None]
-    given = math.fsum(group.max_score or 0.0 for group in below)
+    group_total = math.fsum(group.max_score or 0.0 for group in below)
     if secret.aggregation == "min":
         share = secret.max_score
-    elif given > secret.max_score and not same(given, secret.max_score):
-        shown, total = unequal(secret.max_score, given)
-        raise PackageError(f"{where(SECRET)}: max_score: is {shown}, less than the {total} of its groups")
+    elif group_total > secret.max_score and not nearly_equal(group_total, secret.max_score):
+        max_text, total = unequal(secret.max_score, group_total)
+        raise PackageError(f"{where(SECRET)}: max_score: is {max_text}, less than the {total} of its groups")
     else:
-        share = max(0.0, secret.max_score - given) / max(1, len(silent))
+        share = max(0.0, secret.max_score - group_total) / max(1, len(silent))
     return [group.model_copy(update={"max_score": share}) if group in silent else group for group in groups]
 
 
@@ -38,16 +38,16 @@ def check(
     tests: Sequence[ProblemTest],
     statics: Sequence[StaticTest],
     where: Callable[[str], str],
-    say: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     """The rules of 2025-09 that groups must keep among themselves; PackageError for the first that is broken.
 
-    `say` is told of what is read all the same: a required group with another aggregation passes when its tests do.
+    `report` is told of what is read all the same: a required group with another aggregation passes when its tests do.
     """
     secret = next((group for group in groups if group.name == SECRET), None)
     if secret is None:
         return
-    earlier = {"sample": "pass-fail"}
+    preceding = {"sample": "pass-fail"}
     for group in groups:
         place = where(group.name)
         if group.max_score is None and group.aggregation == "pass-fail":
@@ -56,69 +56,69 @@ def check(
             raise PackageError(f"{place}: max_score: is unbounded, but that of secret is {decimal(secret.max_score)}")
         if secret.aggregation == "pass-fail" and group.aggregation != "pass-fail":
             raise PackageError(f"{place}: score_aggregation: must be pass-fail, as it is for secret")
-        _check_required(group, earlier, place, say)
-        earlier[group.name] = group.aggregation
+        _check_required(group, preceding, place, report)
+        preceding[group.name] = group.aggregation
         has_tests = any(test.name.startswith(group.name + "/") for test in tests)
         if not has_tests and not any(static.group == group.name for static in statics):
             raise PackageError(f"{place}: its group has no tests; add some, or remove the folder")
 
 
-def _check_required(group: TestGroup, earlier: Mapping[str, str], place: str, say: Callable[[str], None]) -> None:
+def _check_required(group: TestGroup, preceding: Mapping[str, str], place: str, report: Callable[[str], None]) -> None:
     for name in group.require_pass:
-        if name not in earlier or (group.name == SECRET and name != "sample"):
+        if name not in preceding or (group.name == SECRET and name != "sample"):
             raise PackageError(f"{place}: require_pass: '{name[:80]}' is no group that comes before this one")
-        if earlier[name] != "pass-fail":
-            say(
+        if preceding[name] != "pass-fail":
+            report(
                 f"{place}: require_pass: '{name[:80]}' must have aggregation pass-fail; here it passes when all its "
                 "tests are accepted, with whatever part of their points"
             )
 
 
 def grader(
-    name: str, keys: Mapping[str, object], overall: metadata.GradingSection, where: str, say: Callable[[str], None]
+    name: str, keys: Mapping[str, object], overall: metadata.GradingSection, where: str, report: Callable[[str], None]
 ) -> LegacyGroup:
     """A legacy grader's settings of one folder, out of the keys that it and the folders above it set.
 
-    `overall` is the grading of problem.yaml, which is older and wins, as in problemtools; `say` is told of flags that
-    the default grader does not have.
+    `overall` is the grading of problem.yaml, which is older and wins, as in problemtools; `report` is told of flags
+    that the default grader does not have.
     """
     merged = {**keys, **{key: value for key in _SCORES if (value := getattr(overall, key)) is not None}}
     if overall.on_reject is not None:
         merged["on_reject"] = "continue" if overall.on_reject == "grade" else "break"
     raw = merged.get("grader_flags", [])
     flags = metadata.split(raw) if isinstance(raw, str | list) else []
-    chosen: dict[str, object] = {"name": name}
+    values: dict[str, object] = {"name": name}
     if merged.get("grading") == "custom":
-        chosen |= {"custom": True, "flags": flags}
+        values |= {"custom": True, "flags": flags}
     else:
-        chosen |= _default_grader(flags, where, say)
-    chosen |= {key: merged[key] for key in ("on_reject", *_SCORES[:2]) if merged.get(key) is not None}
+        values |= _default_grader(flags, where, report)
+    values |= {key: merged[key] for key in ("on_reject", *_SCORES[:2]) if merged.get(key) is not None}
     bounds = merged.get("range")
     if isinstance(bounds, tuple):
-        chosen["low"], chosen["high"] = bounds
-    return LegacyGroup.model_validate(chosen)
+        values["low"], values["high"] = bounds
+    return LegacyGroup.model_validate(values)
 
 
 _SCORES = ("accept_score", "reject_score", "range")
 
 
-def _default_grader(flags: Sequence[str], where: str, say: Callable[[str], None]) -> dict[str, object]:
+def _default_grader(flags: Sequence[str], where: str, report: Callable[[str], None]) -> dict[str, object]:
     """Read the flags of the default grader. Of several modes the last one counts; unknown flags are skipped."""
     flags = [settings.OLD_MODES.get(flag, flag) for flag in flags]
     unknown = [flag for flag in flags if flag not in settings.GRADER_FLAGS]
     if unknown:
-        known = ", ".join(settings.GRADER_FLAGS)
-        say(f"{where}: grader_flags: the default grader has no flag '{unknown[0][:40]}'; it has {known}")
-    chosen: dict[str, object] = {
+        flags_text = ", ".join(settings.GRADER_FLAGS)
+        report(f"{where}: grader_flags: the default grader has no flag '{unknown[0][:40]}'; it has {flags_text}")
+    values: dict[str, object] = {
         "ignore_sample": "ignore_sample" in flags,
         "accept_if_any": "accept_if_any_accepted" in flags,
     }
     for flag in flags:
         if flag in settings.VERDICT_MODES:
-            chosen["verdict"] = flag
+            values["verdict"] = flag
         elif flag in settings.SCORE_MODES:
-            chosen["score"] = flag
-    return chosen
+            values["score"] = flag
+    return values
 
 
 def decisive(graders: Sequence[LegacyGroup]) -> bool:

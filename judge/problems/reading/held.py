@@ -92,22 +92,22 @@ class TreeBlobs:
     """
 
     def __init__(self, tree: Tree, look: Look | None = None) -> None:
-        self.held: dict[str, Path | bytes] = {}
+        self.contents: dict[str, Path | bytes] = {}
         self.temporary: str | None = None
         self._tree = tree
         self._look = look
-        self._known: dict[str, str] = {}
+        self._shas: dict[str, str] = {}
         self._in_memory = 0
 
     def of(self, path: str) -> str:
         """The hash of a file, whose content is then held; an empty path is an empty file. PackageError."""
         if not path:
-            return self.made(b"")
-        if path not in self._known:
-            self._known[path] = self._file(path)
-        return self._known[path]
+            return self.add_bytes(b"")
+        if path not in self._shas:
+            self._shas[path] = self._file(path)
+        return self._shas[path]
 
-    def made(self, data: bytes) -> str:
+    def add_bytes(self, data: bytes) -> str:
         """The hash of content that is no file of the tree as it is."""
         return self._note(hashlib.sha256(data).hexdigest(), data)
 
@@ -122,14 +122,14 @@ class TreeBlobs:
         if local is not None:
             for chunk in self._tree.chunks(path):
                 digest.update(chunk)
-                self._seen(path, chunk)
+                self._observe(path, chunk)
             return self._note(digest.hexdigest(), local)
         size = self._tree.files[path]
         if size <= _IN_MEMORY and self._in_memory + size <= _ALL_IN_MEMORY:
             data = self._tree.read(path, _IN_MEMORY)
-            self._seen(path, data)
+            self._observe(path, data)
             self._in_memory += size
-            return self.made(data)
+            return self.add_bytes(data)
         if self.temporary is None:
             self.temporary = tempfile.mkdtemp(prefix="judge-package-")
         handle, name = tempfile.mkstemp(dir=self.temporary)
@@ -137,18 +137,18 @@ class TreeBlobs:
             with os.fdopen(handle, "wb") as file:
                 for chunk in self._tree.chunks(path):
                     digest.update(chunk)
-                    self._seen(path, chunk)
+                    self._observe(path, chunk)
                     file.write(chunk)
         except OSError as exc:
             raise PackageError(f"{self._tree.where(path)}: cannot be unpacked: {exc.strerror}") from None
-        if digest.hexdigest() in self.held:
+        if digest.hexdigest() in self.contents:
             Path(name).unlink()
         return self._note(digest.hexdigest(), Path(name))
 
-    def _seen(self, path: str, chunk: bytes) -> None:
+    def _observe(self, path: str, chunk: bytes) -> None:
         if self._look is not None:
             self._look(path, chunk)
 
     def _note(self, sha: str, blob: Path | bytes) -> str:
-        self.held.setdefault(sha, blob)
+        self.contents.setdefault(sha, blob)
         return sha

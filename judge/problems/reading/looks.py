@@ -56,29 +56,29 @@ def missing_pictures(kind: str, text: str, names: Collection[str]) -> Iterator[s
     if kind == "tex" and _PLACES.search(text):
         return  # they are where only LaTeX looks
     pattern = _IN_LATEX if kind == "tex" else _IN_HTML
-    told = _told(kind, text)
-    found = [match[match.lastindex or 1].strip() for match in pattern.finditer(told)]
-    found += [match[1] for match in _IN_MARKDOWN.finditer(told)] if kind == "md" else []
-    for address in dict.fromkeys(found):
+    visible_text = _visible_text(kind, text)
+    pictures = [match[match.lastindex or 1].strip() for match in pattern.finditer(visible_text)]
+    pictures += [match[1] for match in _IN_MARKDOWN.finditer(visible_text)] if kind == "md" else []
+    for address in dict.fromkeys(pictures):
         if not address.lower().startswith("data:") and not _is_there(address, names):
             yield address
 
 
 def unknown_placeholders(kind: str, text: str) -> Iterator[str]:
     """The names that still stand in a text whose constants have been put in, and are no samples'; each once."""
-    told = _told(kind, text)
+    visible_text = _visible_text(kind, text)
     # Two braces are nothing special in LaTeX.
-    found = [] if kind == "tex" else [match[1] for match in _BRACES.finditer(told)]
-    found += [match[1] for match in _CONSTANT.finditer(told)]
-    yield from dict.fromkeys(name for name in found if name not in _SAMPLES)
+    names = [] if kind == "tex" else [match[1] for match in _BRACES.finditer(visible_text)]
+    names += [match[1] for match in _CONSTANT.finditer(visible_text)]
+    yield from dict.fromkeys(name for name in names if name not in _SAMPLES)
 
 
 def included(text: str) -> list[str]:
     """The files that a statement in LaTeX includes, as it calls them."""
-    return [match[1].removeprefix("./") for match in _INCLUDED.finditer(_told("tex", text))]
+    return [match[1].removeprefix("./") for match in _INCLUDED.finditer(_visible_text("tex", text))]
 
 
-def _told(kind: str, text: str) -> str:
+def _visible_text(kind: str, text: str) -> str:
     """A text without what is no part of what it tells: remarks, and examples of code."""
     if kind == "tex":
         return _REMARK.sub("", text)

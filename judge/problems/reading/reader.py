@@ -56,7 +56,7 @@ _DEFAULT_PROGRAMS = frozenset({"", "compare", "default", "run"})
 
 
 @dataclass(frozen=True)
-class Given:
+class Overrides:
     """The caller's words beside a package: see `read_package`; `origin` is the format that it was made from."""
 
     name: str | None = None
@@ -69,7 +69,7 @@ class Reader:
     """Reads one tree. Faults are in `findings`; `read` gives a package only when there are no errors."""
 
     def __init__(
-        self, tree: Tree, name: str, given: Given, *, notes: list[str] | None = None, look: Look | None = None
+        self, tree: Tree, name: str, overrides: Overrides, *, notes: list[str] | None = None, look: Look | None = None
     ) -> None:
         self.tree = tree
         self.findings = Findings()
@@ -80,7 +80,7 @@ class Reader:
         self.ini: dict[str, str] = {}
         self._is_of_kattis = False
         self.name = name
-        self._given = given
+        self._overrides = overrides
         # Of another format: what was carried over, and what was not.
         self.notes = notes or []
         self._blobs = TreeBlobs(tree, look)
@@ -107,17 +107,17 @@ class Reader:
         self._links()
         self._settings()
         self.dialect = self._detect()
-        said = self.yaml.settings
+        yaml = self.yaml.settings
         cpu, origin = self._time_limit()
         limits: dict[str, Any] = {
             "limits": self._limits(PROVISIONAL if cpu is None else cpu),
             "limit_origin": origin,
-            "origin": self._given.origin,
+            "origin": self._overrides.origin,
         }
-        fields = {**self._programs_and_tests(), **self._about(), **limits}
+        fields = {**self._programs_and_tests(), **self._public_fields(), **limits}
         with self.findings.caught():
             fields["task"] = read_task(self.tree, fields, self._table, self._manager)
-        submissions = extras.submissions(self.tree, said.constants, self.findings)
+        submissions = extras.submissions(self.tree, yaml.constants, self.findings)
         entries = extras.entries(self.tree, submissions, self.findings)
         for folder, text in _NOT_DONE.items():
             if self.tree.below(folder):
@@ -131,12 +131,12 @@ class Reader:
         self._check_counts(manifest)
         return Package(
             manifest=manifest,
-            blobs=self._blobs.held,
+            blobs=self._blobs.contents,
             submissions=submissions,
-            yaml=said,
+            yaml=yaml,
             expectations=self._small(EXPECTATIONS) if EXPECTATIONS in self.tree.files else None,
             entries=entries,
-            notes=[*self.notes, *(one.text for one in self.findings.all)],
+            notes=[*self.notes, *(finding.text for finding in self.findings.all)],
             findings=self.findings,
             infer=cpu is None,
         )
@@ -146,7 +146,7 @@ class Reader:
         if self.dialect != DOMJUDGE or not manifest.traits.has_score:
             return
         samples = {test.name for test in manifest.tests if test.sample}
-        if set(standing(manifest, {}).used) <= samples:
+        if set(standing(manifest, {}).used_tests) <= samples:
             raise PackageError(
                 f"{self.tree.where('data/secret')}: none of its tests counts as DOMjudge reads the groups, as they are "
                 "in folders without testdata.yaml; give each such folder one, or say --dialect kattis"
@@ -154,30 +154,30 @@ class Reader:
 
     def _programs_and_tests(self) -> dict[str, Any]:
         """The manifest's fields about what is run: tests, validators, graders."""
-        said = self.yaml.settings
+        yaml = self.yaml.settings
         validators = self._validators()
-        inputs = [one for folder in formats.INPUT_VALIDATORS for one in self._finder.checkers(folder)]
-        answers = [one for folder in formats.ANSWER_VALIDATORS for one in self._finder.checkers(folder)]
+        inputs = [checker for folder in formats.INPUT_VALIDATORS for checker in self._finder.checkers(folder)]
+        answers = [checker for folder in formats.ANSWER_VALIDATORS for checker in self._finder.checkers(folder)]
         rules = testdata.Rules(
-            yaml=said,
+            yaml=yaml,
             dialect=self.dialect,
-            interactive=said.traits.needs_validator,
-            names={PurePosixPath(one.main).name: one.name for one in inputs},
+            interactive=yaml.traits.needs_validator,
+            names={PurePosixPath(checker.main).name: checker.name for checker in inputs},
             blob=self._blobs.of,
         )
         data = testdata.read_tests(self.tree, rules, self.findings)
         self._check_flags(data, custom=bool(validators))
         return {
-            "validators": [self._described(one) for one in validators],
-            "input_validators": [self._described(one) for one in inputs],
-            "answer_validators": [self._described(one) for one in answers],
+            "validators": [self._described(program) for program in validators],
+            "input_validators": [self._described(program) for program in inputs],
+            "answer_validators": [self._described(program) for program in answers],
             "static_validator": self._static(data),
             "static_tests": data.statics,
             "grader": self._grader(data),
             **self._tests(data),
         }
 
-    def _about(self) -> dict[str, Any]:
+    def _public_fields(self) -> dict[str, Any]:
         """The manifest's fields about submissions, limits and what people see."""
         include = self._finder.include(self._table)
         return {
@@ -185,15 +185,15 @@ class Reader:
             "include": {name: self._program_files(files) for name, files in include.items()},
             "title": extras.title(self.tree, self.yaml.settings, self.ini) or self.name,
             **self._extras(),
-            **extras.shown(self.tree, self.yaml.settings, self._blobs, self.findings),
+            **extras.public_fields(self.tree, self.yaml.settings, self._blobs, self.findings),
         }
 
     def _links(self) -> None:
         """Links that were not followed: an error where verdicts depend on what they lead to."""
         for path, reason in self.tree.links.items():
             decides = "/" not in path or path.startswith(_DECIDING)
-            say = self.findings.error if decides else self.findings.warning
-            say(f"{self.tree.where(path)}: {reason}" + ("" if decides else "; it is left out"))
+            report = self.findings.error if decides else self.findings.warning
+            report(f"{self.tree.where(path)}: {reason}" + ("" if decides else "; it is left out"))
         for path in self.tree.below("submissions"):
             if any(part.startswith("-") for part in path.split("/")):
                 self.findings.error(f"{self.tree.where(path)}: begins with '-', as options of programs do; rename it")
@@ -201,8 +201,10 @@ class Reader:
             self.findings.warning(f"{self.tree.where(path)}: {reason}")
         for path in self.tree.left_out:
             if path.startswith(_DECIDING):
-                what = "ends with '~'" if path.endswith("~") else "begins with '.'"
-                self.findings.warning(f"{self.tree.where(path)}: is left out, as its name {what}; rename what is meant")
+                fault = "ends with '~'" if path.endswith("~") else "begins with '.'"
+                self.findings.warning(
+                    f"{self.tree.where(path)}: is left out, as its name {fault}; rename what is meant"
+                )
 
     # --- settings --------------------------------------------------------------------------------------------------
 
@@ -232,13 +234,13 @@ class Reader:
     def _detect(self) -> Dialect:
         """The dialect, one of two, in which a legacy package is read; the reason is noted."""
         if not self.yaml.settings.legacy:
-            if self._given.dialect:
+            if self._overrides.dialect:
                 name = self.yaml.settings.format.name
                 self.findings.note(f"{self.tree.label}: format {name} is read in one way; the dialect is left alone")
             return ""
-        if self._given.dialect:
-            self._is_of_kattis = self._given.dialect != DOMJUDGE
-            return self._given.dialect
+        if self._overrides.dialect:
+            self._is_of_kattis = self._overrides.dialect != DOMJUDGE
+            return self._overrides.dialect
         raw: list[dict[Any, Any]] = []
         for path in [PROBLEM_YAML, *testdata.group_files(self.tree)]:
             document = self._raw(path)
@@ -249,8 +251,8 @@ class Reader:
             if self.tree.files[path] <= metadata.YAML_BYTES and not path.startswith("submissions/accepted/")
         ]
         folders = {path.split("/")[1] for path in self.tree.below("output_validators") if path.count("/") > 1}
-        seen = formats.SignsSeen(sorted(self.tree.files), raw[0], raw[1:], sources, len(folders))
-        dialect, reason = formats.detect(seen)
+        signs = formats.SignsSeen(sorted(self.tree.files), raw[0], raw[1:], sources, len(folders))
+        dialect, reason = formats.detect(signs)
         self._is_of_kattis = bool(reason) and dialect != DOMJUDGE
         if reason:
             self.findings.note(f"{self.tree.label}: is read as {_JUDGES[dialect]} reads it, as {reason}")
@@ -269,22 +271,23 @@ class Reader:
 
     def _validators(self) -> list[FoundProgram]:
         """The custom output validators; none: the default one."""
-        said = self.yaml.settings
-        own, other = said.format.validators
-        folder = own if self.tree.below(own) or not self.tree.below(other) else other
-        if folder == other and self.dialect != DOMJUDGE:
+        yaml = self.yaml.settings
+        expected, alternative = yaml.format.validators
+        folder = expected if self.tree.below(expected) or not self.tree.below(alternative) else alternative
+        if folder == alternative and self.dialect != DOMJUDGE:
             self.findings.warning(
-                f"{self.tree.where(other)}: is called {own} in format {said.format.name}; it is read all the same"
+                f"{self.tree.where(alternative)}: is called {expected} in format {yaml.format.name}; "
+                "it is read all the same"
             )
-        elif folder == own and self.tree.below(other):
-            self.findings.warning(f"{self.tree.where(other)}: is left alone, as there is {own}/, too")
-        found = self._programs_in(folder)
+        elif folder == expected and self.tree.below(alternative):
+            self.findings.warning(f"{self.tree.where(alternative)}: is left alone, as there is {expected}/, too")
+        programs = self._programs_in(folder)
         for key in ("special_compare", "special_run"):
-            if self.ini.get(key, "") not in _DEFAULT_PROGRAMS and not found:
+            if self.ini.get(key, "") not in _DEFAULT_PROGRAMS and not programs:
                 where = self.tree.where(INI)
                 self.findings.error(f"{where}: {key}: programs outside the package cannot be run here")
-        needing = [kind for kind in said.types if kind.traits.needs_validator]
-        if found and said.legacy and not said.custom and not needing:
+        needing = [kind for kind in yaml.types if kind.traits.needs_validator]
+        if programs and yaml.legacy and not yaml.custom and not needing:
             where = self.tree.where(folder)
             if self.dialect != DOMJUDGE:
                 self.findings.warning(
@@ -292,41 +295,41 @@ class Reader:
                 )
                 return []
             self.findings.warning(f"{where}: is used although problem.yaml says validation: default, as DOMjudge does")
-        if not found and not self.findings.errors:
+        if not programs and not self.findings.errors:
             where = self.yaml.at("validation")
-            if said.custom:
+            if yaml.custom:
                 self.findings.error(f"{where}: validation: is custom, but {folder} has no program")
             elif needing:
                 where = self.yaml.at("type")
                 kind = needing[0]
                 self.findings.error(f"{where}: type: {kind} problems need a custom output validator; there is none")
-        return found
+        return programs
 
     def _programs_in(self, folder: str) -> list[FoundProgram]:
         """The programs in a folder of output validators: one, or in the legacy format also several."""
-        found: list[FoundProgram] = []
+        programs: list[FoundProgram] = []
         with self.findings.caught():
             if not self.yaml.settings.legacy:
-                one = self._finder.one(folder, together=True)
-                return [] if one is None else [one]
-            found = self._finder.all(folder, together=self.dialect == DOMJUDGE)
-            if len(found) > 1:
-                names = ", ".join(one.name for one in found[:4])
+                program = self._finder.single(folder, as_one=True)
+                return [] if program is None else [program]
+            programs = self._finder.all(folder, as_one=self.dialect == DOMJUDGE)
+            if len(programs) > 1:
+                names = ", ".join(program.name for program in programs[:4])
                 where = self.tree.where(folder)
-                if self.dialect == DOMJUDGE or len(found) > MAX_VALIDATORS:
+                if self.dialect == DOMJUDGE or len(programs) > MAX_VALIDATORS:
                     raise PackageError(f"{where}: has several programs ({names}); keep one, or put its files together")
                 if self.yaml.settings.custom:
                     self.findings.warning(f"{where}: has several programs ({names}); all of them must accept")
-        return found
+        return programs
 
     def _static(self, data: testdata.TestData) -> ProblemProgram | None:
         """The static validator, when some group asks for it."""
-        found = None
+        program = None
         with self.findings.caught():
             if not self.yaml.settings.legacy:
-                found = self._finder.one("static_validator", together=True)
+                program = self._finder.single("static_validator", as_one=True)
         where = self.tree.where("static_validator")
-        if found is None:
+        if program is None:
             if data.statics:
                 group = self.tree.where(f"data/{data.statics[0].group}/test_group.yaml")
                 self.findings.error(f"{group}: static_validation_score: there is no static_validator/ to run")
@@ -335,47 +338,49 @@ class Reader:
             self.findings.error(f"{where}: submit-answer problems have no source that it could look at; remove it")
         if not data.statics:
             self.findings.warning(f"{where}: is not run, as no test_group.yaml has a static_validation_score")
-        return self._described(found)
+        return self._described(program)
 
     def _grader(self, data: testdata.TestData) -> ProblemProgram | None:
         """The legacy format's own grader, when some group asks for it."""
-        asked = any(group.custom for group in data.graders)
-        found = None
+        has_custom = any(group.custom for group in data.graders)
+        program = None
         with self.findings.caught():
-            if asked:
-                found = self._finder.one("graders", together=False)
-                if found is None:
+            if has_custom:
+                program = self._finder.single("graders", as_one=False)
+                if program is None:
                     raise PackageError(
                         f"{self.tree.where('graders')}: has no program, but testdata.yaml says grading: custom"
                     )
             elif self.tree.below("graders"):
                 where = self.tree.where("graders")
                 self.findings.warning(f"{where}: is not used, as no testdata.yaml says grading: custom")
-        return None if found is None else self._described(found)
+        return None if program is None else self._described(program)
 
     def _manager(self) -> ProblemProgram | None:
         """The manager of an IOI task, if there is one."""
-        found = self._finder.one(MANAGER, together=True)
-        return None if found is None else self._described(found)
+        program = self._finder.single(MANAGER, as_one=True)
+        return None if program is None else self._described(program)
 
-    def _described(self, found: FoundProgram) -> ProblemProgram:
+    def _described(self, program: FoundProgram) -> ProblemProgram:
         return ProblemProgram(
-            name=found.name[:255],
-            language=found.language,
-            main=found.main,
-            files={**self._program_files(found.files), **self._interpreter(found)},
+            name=program.name[:255],
+            language=program.language,
+            main=program.main,
+            files={**self._program_files(program.files), **self._interpreter(program)},
         )
 
-    def _interpreter(self, found: FoundProgram) -> dict[str, str]:
+    def _interpreter(self, program: FoundProgram) -> dict[str, str]:
         """The interpreter for a description of inputs, as blobs; none for a program."""
-        if found.main in found.files:
+        if program.main in program.files:
             return {}
-        return {name: self._blobs.made(data) for name, data in checktestdata.program().items()}
+        return {name: self._blobs.add_bytes(data) for name, data in checktestdata.program().items()}
 
     def _program_files(self, files: Mapping[str, str]) -> dict[str, str]:
         """Files of a program as blobs, constants put in."""
         return {
-            name: self._blobs.made(substitute(self.tree.read(path, MAX_SOURCE_BYTES), self.yaml.settings.constants))
+            name: self._blobs.add_bytes(
+                substitute(self.tree.read(path, MAX_SOURCE_BYTES), self.yaml.settings.constants)
+            )
             for name, path in files.items()
         }
 
@@ -403,52 +408,52 @@ class Reader:
 
     def _extras(self) -> dict[str, Any]:
         """The manifest's fields about limits and the kind of problem; what is not said stays at its default."""
-        said = self.yaml.settings
-        given = said.limits
+        yaml = self.yaml.settings
+        limits = yaml.limits
         extras: dict[str, Any] = {
-            "format": said.format.name,
+            "format": yaml.format.name,
             "dialect": self.dialect,
-            "memory_is_default": given.memory is None,
-            "validation_memory_is_default": "validation_memory" not in given.model_fields_set,
-            "type": said.types,
-            "passes": (given.validation_passes or said.traits.passes) if said.traits.passes > 1 else 1,
+            "memory_is_default": limits.memory is None,
+            "validation_memory_is_default": "validation_memory" not in limits.model_fields_set,
+            "type": yaml.types,
+            "passes": (limits.validation_passes or yaml.traits.passes) if yaml.traits.passes > 1 else 1,
         }
-        if given.code is not None:
-            extras["source_bytes"] = max(1, int(given.code * 1024))
-        if "compilation_time" in given.model_fields_set:
-            extras["compile_seconds"] = given.compilation_time
-        if "compilation_memory" in given.model_fields_set:
-            extras["compile_memory"] = int(given.compilation_memory * MIB)
-        if given.model_fields_set & {"validation_time", "validation_memory", "validation_output"}:
+        if limits.code is not None:
+            extras["source_bytes"] = max(1, int(limits.code * 1024))
+        if "compilation_time" in limits.model_fields_set:
+            extras["compile_seconds"] = limits.compilation_time
+        if "compilation_memory" in limits.model_fields_set:
+            extras["compile_memory"] = int(limits.compilation_memory * MIB)
+        if limits.model_fields_set & {"validation_time", "validation_memory", "validation_output"}:
             extras["validation"] = Limits(
-                cpu=given.validation_time,
-                wall=1.5 * given.validation_time,
-                memory=int(given.validation_memory * MIB),
-                output=max(1, int(given.validation_output * MIB)),
+                cpu=limits.validation_time,
+                wall=1.5 * limits.validation_time,
+                memory=int(limits.validation_memory * MIB),
+                output=max(1, int(limits.validation_output * MIB)),
             )
         return extras
 
     def _time_limit(self) -> tuple[float | None, LimitOrigin | None]:
         """CPU seconds of a test and who says so; nobody: it is to be inferred."""
-        if self._given.time_limit is not None:
-            return self._given.time_limit, LimitOrigin(how="hand")
-        said: list[tuple[float, str]] = []
+        if self._overrides.time_limit is not None:
+            return self._overrides.time_limit, LimitOrigin(how="hand")
+        sources: list[tuple[float, str]] = []
         if self.yaml.settings.limits.time_limit is not None:
-            said.append((self.yaml.settings.limits.time_limit, self.yaml.at("limits", "time_limit")))
+            sources.append((self.yaml.settings.limits.time_limit, self.yaml.at("limits", "time_limit")))
         with self.findings.caught():
             if TIME_LIMIT_FILE in self.tree.files:
                 data, where = self._small(TIME_LIMIT_FILE)
-                said.append((metadata.seconds(data.decode("ascii", "replace"), where), where))
+                sources.append((metadata.seconds(data.decode("ascii", "replace"), where), where))
             if self.ini.get("timelimit"):
                 where = self.tree.where(INI) + ": timelimit"
-                said.append((metadata.seconds(self.ini["timelimit"], where), where))
-        if not said:
+                sources.append((metadata.seconds(self.ini["timelimit"], where), where))
+        if not sources:
             return self._usual_limit()
-        cpu, first = said[0]
-        for other, where in said[1:]:
-            if other != cpu:
+        cpu, first = sources[0]
+        for second_limit, where in sources[1:]:
+            if second_limit != cpu:
                 self.findings.warning(
-                    f"{where}: says {decimal(other)} s, but {first} says {decimal(cpu)} s; the latter is taken"
+                    f"{where}: says {decimal(second_limit)} s, but {first} says {decimal(cpu)} s; the latter is taken"
                 )
         return cpu, LimitOrigin(how="package")
 
@@ -463,12 +468,12 @@ class Reader:
         return _DOMJUDGE_SECONDS, LimitOrigin(how="package")
 
     def _limits(self, cpu: float) -> Limits:
-        given = self.yaml.settings.limits
-        asked = {
-            "memory": int(given.memory * MIB) if given.memory else DEFAULT_MEMORY,
-            "output": max(1, int(given.output * MIB)) if given.output else None,
+        limits = self.yaml.settings.limits
+        optional = {
+            "memory": int(limits.memory * MIB) if limits.memory else DEFAULT_MEMORY,
+            "output": max(1, int(limits.output * MIB)) if limits.output else None,
         }
-        return Limits(cpu=cpu, **{key: value for key, value in asked.items() if value is not None})
+        return Limits(cpu=cpu, **{key: value for key, value in optional.items() if value is not None})
 
     def _languages(self) -> list[str]:
         """The restriction to some languages; those that are not judged here at all do not matter."""
@@ -479,9 +484,9 @@ class Reader:
         rows = {code: find(code, self._table) for code in codes}
         unknown = [code for code, row in rows.items() if row is None]
         if len(unknown) == len(codes):
-            asked = clean(", ".join(codes), 80)
+            names = clean(", ".join(codes), 80)
             self.findings.error(
-                f"{where}: languages: none of '{asked}' is judged here; see the table in docs/languages.md"
+                f"{where}: languages: none of '{names}' is judged here; see the table in docs/languages.md"
             )
         elif unknown:
             self.findings.warning(f"{where}: languages: {clean(', '.join(unknown), 80)}: not judged here; left out")
@@ -490,7 +495,7 @@ class Reader:
     def _index(self) -> str:
         """A blob that lists every file of the package with its hash, so that it can be exported as it was."""
         files = {path: self._blobs.of(path) for path in sorted(self.tree.files)}
-        return self._blobs.made(FileIndex(files=files).model_dump_json().encode())
+        return self._blobs.add_bytes(FileIndex(files=files).model_dump_json().encode())
 
 
 _JUDGES = {"kattis": "Kattis", "domjudge": "DOMjudge"}

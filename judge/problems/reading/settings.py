@@ -108,7 +108,7 @@ def current(raw: Mapping[Any, Any], where: str) -> tuple[dict[Any, Any], list[st
     """
     fields = yamltext.Fields(raw)
     fields.written = getattr(raw, "written", {})
-    said = []
+    sentences = []
     for key in ("scoring", "grading"):
         section = fields.get(key)
         if isinstance(section, dict):
@@ -117,25 +117,25 @@ def current(raw: Mapping[Any, Any], where: str) -> tuple[dict[Any, Any], list[st
                      "score_aggregation": "score_aggregation", "require_pass": "require_pass"}  # fmt: skip
             for name, value in section.items():
                 if name not in names:
-                    known = ", ".join(names)
-                    raise PackageError(f"{where}: {key}.{str(name)[:40]}: is not known; expected some of {known}")
+                    allowed = ", ".join(names)
+                    raise PackageError(f"{where}: {key}.{str(name)[:40]}: is not known; expected some of {allowed}")
                 if value is not None:
                     fields.setdefault(names[name], value)
-            said.append(f"{key}: is of a draft of the format; it is read as {', '.join(SCORING_KEYS)}")
+            sentences.append(f"{key}: is of a draft of the format; it is read as {', '.join(SCORING_KEYS)}")
     static = fields.pop("static_validation", None)
     if static is True or isinstance(static, dict):
         section = static if isinstance(static, dict) else {}
         fields.setdefault("static_validation_score", section.get("score", "pass-fail"))
         fields.setdefault("static_validator_args", section.get("args", []))
-        said.append("static_validation: is of a draft of the format; it is read as static_validation_score")
+        sentences.append("static_validation: is of a draft of the format; it is read as static_validation_score")
     for old, new in (("output_validator_flags", "output_validator_args"),
                      ("input_validator_flags", "input_validator_args")):  # fmt: skip
         if old in fields:
             value = fields.pop(old)
             if value is not None:
                 fields.setdefault(new, value if isinstance(value, list | dict) else yamltext.text_of(raw, old))
-            said.append(f"{old}: is the legacy format's word for {new}; it is read as that")
-    return fields, said
+            sentences.append(f"{old}: is the legacy format's word for {new}; it is read as that")
+    return fields, sentences
 
 
 def of_groups(document: yamltext.Document, findings: Findings) -> yamltext.Document:
@@ -143,24 +143,24 @@ def of_groups(document: yamltext.Document, findings: Findings) -> yamltext.Docum
     fields = yamltext.Fields(document.value)
     fields.written = document.value.written
     for word in ("output_validator_flags", "output_validator_args"):
-        given = fields.pop(word, None)
+        value = fields.pop(word, None)
         place = f"{document.source}:{document.lines().get((word,), 1)}: {word}"
-        if given is None:
+        if value is None:
             continue
-        if (fields.get("validator_flags") or given) != given:
+        if (fields.get("validator_flags") or value) != value:
             findings.error(f"{place}: contradicts 'validator_flags'; leave one of them out")
             continue
-        fields["validator_flags"] = given if isinstance(given, list | dict) else yamltext.text_of(document.value, word)
+        fields["validator_flags"] = value if isinstance(value, list | dict) else yamltext.text_of(document.value, word)
         findings.warning(f"{place}: is the word of groups for 'validator_flags'; it is read as that, for all tests")
     return replace(document, value=fields)
 
 
-def by_validator(given: Any, dialect: str) -> list[str] | dict[str, list[str]]:
+def by_validator(flags: Any, dialect: str) -> list[str] | dict[str, list[str]]:
     """Flags as they are handed over: of all validators of a kind, or by the names of some of them."""
-    if given is None:
+    if flags is None:
         return []
-    if not isinstance(given, dict):
-        return split(given, dialect)
-    if set(given) == {"name", "flags"}:  # the legacy format's way to name one
-        given = {str(given["name"]): given["flags"]}
-    return {str(name): split(value, dialect) for name, value in given.items()}
+    if not isinstance(flags, dict):
+        return split(flags, dialect)
+    if set(flags) == {"name", "flags"}:  # the legacy format's way to name one
+        flags = {str(flags["name"]): flags["flags"]}
+    return {str(name): split(value, dialect) for name, value in flags.items()}

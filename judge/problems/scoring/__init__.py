@@ -29,38 +29,38 @@ def standing(
     `problem` is a manifest, or the names of the tests in judging order where there is none. `grade` asks the package's
     own grader: the same question has the same answer.
     """
-    found = Standing()
+    total = Standing()
     if not isinstance(problem, ProblemManifest):
-        _first_failing(problem, results, found)
-        return found
+        _first_failing(problem, results, total)
+        return total
     scoring = problem.traits.has_score
     try:
         if problem.task is not None and problem.task.subtasks:
-            Subtasks(problem, results, found).evaluate(problem.task)
+            Subtasks(problem, results, total).evaluate(problem.task)
         elif problem.graders and problem.dialect == "domjudge" and scoring:
-            Domjudge(problem, results, found).evaluate()
+            Domjudge(problem, results, total).evaluate()
         elif problem.graders:
-            Legacy(problem, results, found, grade).evaluate()
+            Legacy(problem, results, total, grade).evaluate()
         elif scoring:
-            Current(problem, results, found).evaluate()
+            Current(problem, results, total).evaluate()
         else:
-            _first_failing(judging_order(problem), results, found)
+            _first_failing(judging_order(problem), results, total)
     except ScoringError as fault:
-        found.verdict, found.score, found.error, found.missing = Verdict.JE, None, str(fault), []
-        found.failed = found.failed or (fault.where if fault.where in results else None)
-    if scoring and not found.used and not found.error and judging_order(problem):
+        total.verdict, total.score, total.error, total.missing = Verdict.JE, None, str(fault), []
+        total.failed = total.failed or (fault.where if fault.where in results else None)
+    if scoring and not total.used_tests and not total.error and judging_order(problem):
         # Any submission at all would be accepted.
-        found.verdict, found.score, found.error = Verdict.JE, None, f"{problem.name}: by its groups no test counts"
-    return found
+        total.verdict, total.score, total.error = Verdict.JE, None, f"{problem.name}: by its groups no test counts"
+    return total
 
 
-def _first_failing(names: Sequence[str], results: Mapping[str, Judged], found: Standing) -> None:
+def _first_failing(names: Sequence[str], results: Mapping[str, Judged], total: Standing) -> None:
     """Pass-fail: the first failing test in judging order decides, and nothing after it counts."""
     for name in names:
-        found.used.append(name)
+        total.used_tests.append(name)
         judged = results.get(name)
         if judged is None:
-            found.missing.append(name)
+            total.missing.append(name)
         elif judged.verdict is not Verdict.AC:
-            found.verdict, found.failed = judged.verdict, name
+            total.verdict, total.failed = judged.verdict, name
             return

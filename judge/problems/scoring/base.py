@@ -34,14 +34,14 @@ class Judged:
 class Standing:
     """The worth of a submission. `missing`: tests that must still be run, in order; it is final when there are none.
 
-    `used` are the tests that decide; `error` is a sentence when the problem's own scoring is at fault (verdict JE).
+    `used_tests` are the tests that decide; `error` is a sentence if the problem's own scoring is at fault (JE).
     """
 
     verdict: Verdict = Verdict.AC
     failed: str | None = None
     score: float | None = None
     groups: list[GroupScore] = field(default_factory=list)
-    used: list[str] = field(default_factory=list)
+    used_tests: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     error: str = ""
 
@@ -54,14 +54,14 @@ class ScoringError(Exception):
         self.where = where
 
 
-def kept(score: float, most: float | None = None) -> float:
+def rounded(score: float, most: float | None = None) -> float:
     """A score as results have it: the maximum itself, or nine decimals."""
     return score if score == most else round(score, _DECIMALS)
 
 
-def same(score: float, other: float) -> bool:
+def nearly_equal(score: float, second: float) -> bool:
     """Says whether two scores are equal by nine decimals, or as far as sums of doubles can be."""
-    return abs(score - other) <= max(10.0**-_DECIMALS, _LAST_PLACES * abs(other))
+    return abs(score - second) <= max(10.0**-_DECIMALS, _LAST_PLACES * abs(second))
 
 
 def snapped(score: float, bound: float | None) -> float:
@@ -69,7 +69,7 @@ def snapped(score: float, bound: float | None) -> float:
 
     A third of 100 has no double, and three of them may be above 100 or below it.
     """
-    return bound if bound is not None and same(score, bound) else score
+    return bound if bound is not None and nearly_equal(score, bound) else score
 
 
 def group_of(name: str) -> str:
@@ -91,11 +91,11 @@ def judging_order(manifest: ProblemManifest) -> list[str]:
 def children_of(names: Sequence[str]) -> dict[str, list[str]]:
     """The children of each folder, tests and folders, in judging order; the root's name is empty."""
     children: dict[str, list[str]] = {}
-    known: set[str] = set()
+    below_here: set[str] = set()
     for name in names:
         child = name
-        while child not in known:
-            known.add(child)
+        while child not in below_here:
+            below_here.add(child)
             children.setdefault(group_of(child), []).append(child)
             if not group_of(child):
                 break
@@ -113,22 +113,22 @@ def aggregate(scores: Sequence[float], mode: str) -> float:
 
 
 class Evaluation:
-    """One look at a submission: each way of scoring fills `found` in its `evaluate`."""
+    """One look at a submission: each way of scoring fills `standing` in its `evaluate`."""
 
-    def __init__(self, manifest: ProblemManifest, results: Mapping[str, Judged], found: Standing) -> None:
-        """`found` is empty."""
+    def __init__(self, manifest: ProblemManifest, results: Mapping[str, Judged], standing: Standing) -> None:
+        """`standing` is empty."""
         self.manifest = manifest
         self.results = results
-        self.found = found
+        self.standing = standing
         self.names = judging_order(manifest)
 
     def look(self, name: str) -> Judged | None:
         """A test's result, noted as used or missing; a judge error in it ends everything."""
-        self.found.used.append(name)
+        self.standing.used_tests.append(name)
         judged = self.results.get(name)
         if judged is None:
-            self.found.missing.append(name)
+            self.standing.missing.append(name)
         elif judged.verdict is Verdict.JE:
-            self.found.failed = name
+            self.standing.failed = name
             raise ScoringError(name, "the judge's error in this test leaves the submission without a verdict")
         return judged

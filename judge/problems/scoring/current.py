@@ -7,20 +7,20 @@ from collections.abc import Mapping, Sequence
 
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import ProblemManifest, StaticTest, TestGroup
-from judge.problems.scoring.base import SAMPLE, SECRET, Evaluation, Judged, ScoringError, Standing, kept, snapped
+from judge.problems.scoring.base import SAMPLE, SECRET, Evaluation, Judged, ScoringError, Standing, rounded, snapped
 from judge.text import unequal
 
 
 class Current(Evaluation):
     """Sample, then every group of `secret`, then `secret` itself."""
 
-    def __init__(self, manifest: ProblemManifest, results: Mapping[str, Judged], found: Standing) -> None:
+    def __init__(self, manifest: ProblemManifest, results: Mapping[str, Judged], standing: Standing) -> None:
         """As `Evaluation`."""
-        super().__init__(manifest, results, found)
+        super().__init__(manifest, results, standing)
         self._static = {static.name: static for static in manifest.static_tests}
 
     def evaluate(self) -> None:
-        """Fill `found`."""
+        """Fill `standing`."""
         groups = {group.name: group for group in self.manifest.groups}
         secret = groups.get(SECRET, TestGroup(name=SECRET, max_score=100.0, aggregation="sum"))
         passed = {SAMPLE: self._sample()}
@@ -30,8 +30,8 @@ class Current(Evaluation):
             self._skip(secret)
             scores, passed[SECRET] = [0.0], False
         elif below:
-            own = StaticTest(group=SECRET).name
-            scores, fine = self._tests(secret, [own] if own in self._static else [])
+            static_test = StaticTest(group=SECRET).name
+            scores, fine = self._tests(secret, [static_test] if static_test in self._static else [])
             for group in below if fine or secret.aggregation == "sum" else []:
                 scores.append(self._group(group, passed))
                 if scores[-1] == 0.0 and not passed[group.name] and secret.aggregation != "sum":
@@ -40,7 +40,7 @@ class Current(Evaluation):
         else:
             scores, passed[SECRET] = self._tests(secret, self._below(secret))
         score = _aggregate(secret, scores, passed=passed[SECRET])
-        self.found.score = kept(score, secret.max_score)
+        self.standing.score = rounded(score, secret.max_score)
         self._note(secret, score)
 
     def _below(self, group: TestGroup) -> list[str]:
@@ -70,9 +70,9 @@ class Current(Evaluation):
         """The maximum of each test of a group: what the static test leaves is shared by the others of a sum."""
         static = {name: self._static[name].score or 0.0 for name in tests if name in self._static}
         highest = group.max_score
-        others = len(tests) - len(static)
-        if highest is not None and group.aggregation == "sum" and others:
-            highest = (highest - math.fsum(static.values())) / others
+        dynamic_count = len(tests) - len(static)
+        if highest is not None and group.aggregation == "sum" and dynamic_count:
+            highest = (highest - math.fsum(static.values())) / dynamic_count
         return {name: static.get(name, highest) for name in tests}
 
     def _tests(self, group: TestGroup, tests: Sequence[str]) -> tuple[list[float], bool]:
@@ -90,28 +90,32 @@ class Current(Evaluation):
         return scores, passed
 
     def _fail(self, name: str, verdict: Verdict) -> None:
-        if self.found.failed is None:
-            self.found.verdict, self.found.failed = verdict, name
+        if self.standing.failed is None:
+            self.standing.verdict, self.standing.failed = verdict, name
 
     def _skip(self, group: TestGroup) -> None:
         """A group that needs another one to pass, which did not."""
-        self.found.groups.append(GroupScore(name=group.name, verdict="skipped", score=0.0, max_score=group.max_score))
+        self.standing.groups.append(
+            GroupScore(name=group.name, verdict="skipped", score=0.0, max_score=group.max_score)
+        )
 
     def _note(self, group: TestGroup, score: float) -> None:
-        if any(one.name == group.name for one in self.found.groups):
+        if any(entry.name == group.name for entry in self.standing.groups):
             return
         verdict = next(
             (
                 judged.verdict
-                for name in self.found.used
+                for name in self.standing.used_tests
                 if name.startswith(group.name + "/")
                 and (judged := self.results.get(name)) is not None
                 and judged.verdict is not Verdict.AC
             ),
             Verdict.AC,
         )
-        self.found.groups.append(
-            GroupScore(name=group.name, verdict=verdict, score=kept(score, group.max_score), max_score=group.max_score)
+        self.standing.groups.append(
+            GroupScore(
+                name=group.name, verdict=verdict, score=rounded(score, group.max_score), max_score=group.max_score
+            )
         )
 
 
@@ -119,11 +123,11 @@ def _test_score(name: str, judged: Judged | None, most: float | None, aggregatio
     """One test's score in a group of 2025-09; `most` is its maximum, None when unbounded."""
     if judged is None:
         return most or 0.0
-    given = judged.score is not None or judged.multiplier is not None
+    has_score = judged.score is not None or judged.multiplier is not None
     accepted = judged.verdict is Verdict.AC
-    if given and not accepted:
+    if has_score and not accepted:
         raise ScoringError(name, "the output validator rejects the output and gives it a score")
-    if given and aggregation == "pass-fail":
+    if has_score and aggregation == "pass-fail":
         raise ScoringError(name, "the output validator gives a score in a group with aggregation pass-fail")
     if not accepted or aggregation == "pass-fail":
         return 0.0
@@ -144,8 +148,8 @@ def _given_score(name: str, judged: Judged, most: float | None) -> float:
         return most
     score = snapped(judged.score, most)
     if score > most:
-        given, limit = unequal(score, most)
-        raise ScoringError(name, f"the output validator gives {given} where {limit} is the maximum")
+        score_text, limit = unequal(score, most)
+        raise ScoringError(name, f"the output validator gives {score_text} where {limit} is the maximum")
     return score
 
 
@@ -155,6 +159,6 @@ def _aggregate(group: TestGroup, scores: Sequence[float], *, passed: bool) -> fl
     score = math.fsum(scores) if group.aggregation == "sum" else min(scores, default=0.0)
     score = snapped(score, group.max_score)
     if group.max_score is not None and score > group.max_score:
-        shown, limit = unequal(score, group.max_score)
-        raise ScoringError(group.name, f"the score {shown} is above the group's max_score {limit}")
+        score_text, limit = unequal(score, group.max_score)
+        raise ScoringError(group.name, f"the score {score_text} is above the group's max_score {limit}")
     return score

@@ -12,19 +12,19 @@ from collections.abc import Sequence
 
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import LegacyGroup
-from judge.problems.scoring.base import ROOT, SAMPLE, Evaluation, aggregate, children_of, kept
+from judge.problems.scoring.base import ROOT, SAMPLE, Evaluation, aggregate, children_of, rounded
 
 
 class Domjudge(Evaluation):
     """The root group's score is the submission's; the verdict is that of the first failing test of all groups."""
 
     def evaluate(self) -> None:
-        """Fill `found`."""
+        """Fill `standing`."""
         self._groups_by_name = {group.name: group for group in self.manifest.graders}
         root = self._groups_by_name.pop(ROOT, LegacyGroup(name=ROOT))
         self._children = children_of(self.names)
         self._every = frozenset(self.names)
-        self.found.score = kept(self._group(root)[1])
+        self.standing.score = rounded(self._group(root)[1])
 
     def _group(self, group: LegacyGroup) -> tuple[bool, float]:
         """Says whether all tests of a group passed, and its score."""
@@ -34,17 +34,17 @@ class Domjudge(Evaluation):
         score = aggregate(scores, group.score)
         if group.name != ROOT:
             verdict = Verdict.AC if passed else self._first_failing(group.name)
-            self.found.groups.append(
-                GroupScore(name=group.name, verdict=verdict, score=kept(score), max_score=group.high)
+            self.standing.groups.append(
+                GroupScore(name=group.name, verdict=verdict, score=rounded(score), max_score=group.high)
             )
         return passed, score
 
     def _groups(self, group: LegacyGroup, groups: Sequence[LegacyGroup]) -> tuple[bool, list[float]]:
         passed, scores = True, []
-        for one in groups:
-            if group.ignore_sample and one.name == SAMPLE:
+        for result_group in groups:
+            if group.ignore_sample and result_group.name == SAMPLE:
                 continue
-            fine, score = self._group(one)
+            fine, score = self._group(result_group)
             scores.append(score)
             passed = passed and fine
             if not fine and group.on_reject == "break":
@@ -60,8 +60,8 @@ class Domjudge(Evaluation):
             scores.append((judged.score if judged is not None else None) or 0.0 if fine else 0.0)
             if not fine and judged is not None:
                 passed = False
-                if self.found.failed is None:
-                    self.found.verdict, self.found.failed = judged.verdict, name
+                if self.standing.failed is None:
+                    self.standing.verdict, self.standing.failed = judged.verdict, name
                 if group.own_score or group.on_reject == "break":
                     break
         if group.own_score and scores:
@@ -71,7 +71,7 @@ class Domjudge(Evaluation):
     def _first_failing(self, name: str) -> Verdict:
         return next(
             judged.verdict
-            for test in self.found.used
+            for test in self.standing.used_tests
             if test.startswith(name + "/")
             and (judged := self.results.get(test)) is not None
             and judged.verdict is not Verdict.AC

@@ -19,7 +19,7 @@ from judge.problems.scoring.base import (
     aggregate,
     children_of,
     group_of,
-    kept,
+    rounded,
     snapped,
 )
 from judge.text import unequal
@@ -32,10 +32,10 @@ class Legacy(Evaluation):
     """Every folder's result is its grader's; the root's is the submission's."""
 
     def __init__(
-        self, manifest: ProblemManifest, results: Mapping[str, Judged], found: Standing, grade: Grade | None
+        self, manifest: ProblemManifest, results: Mapping[str, Judged], standing: Standing, grade: Grade | None
     ) -> None:
         """`grade` asks the package's own grader."""
-        super().__init__(manifest, results, found)
+        super().__init__(manifest, results, standing)
         self._grade = grade
         self._groups = {group.name: group for group in manifest.graders}
         self._children = children_of(self.names)
@@ -43,14 +43,14 @@ class Legacy(Evaluation):
         self._scoring = manifest.traits.has_score
 
     def evaluate(self) -> None:
-        """Fill `found`."""
+        """Fill `standing`."""
         verdict, score, failed = self._group(ROOT)
-        self.found.verdict = verdict
-        self.found.failed = failed if verdict is not Verdict.AC else None
+        self.standing.verdict = verdict
+        self.standing.failed = failed if verdict is not Verdict.AC else None
         if verdict is not Verdict.AC:
             # The format: of what is not accepted the score is ignored.
             score = self._grader(ROOT).reject_score
-        self.found.score = kept(score, self._grader(ROOT).high) if self._scoring else None
+        self.standing.score = rounded(score, self._grader(ROOT).high) if self._scoring else None
 
     def _grader(self, name: str) -> LegacyGroup:
         """A folder's own settings, else those of the closest folder above that has some."""
@@ -61,7 +61,7 @@ class Legacy(Evaluation):
     def _group(self, name: str) -> _Result:
         """Verdict, score and deciding test of one folder."""
         grader = self._grader(name)
-        before = len(self.found.missing)
+        before = len(self.standing.missing)
         results: list[_Result] = []
         for child in self._children.get(name, []):
             if child in self._tests:
@@ -73,14 +73,18 @@ class Legacy(Evaluation):
             ignored = grader.ignore_sample and not grader.custom and name == ROOT and child == SAMPLE
             if results[-1][0] is not Verdict.AC and grader.on_reject == "break" and not ignored:
                 break
-        complete = len(self.found.missing) == before
-        found = self._asked(name, grader, results, complete) if grader.custom else self._default(name, grader, results)
-        verdict, score, failed = found
-        if verdict is Verdict.AC and self._scoring and not self.found.missing:
+        complete = len(self.standing.missing) == before
+        result = (
+            self._custom_grade(name, grader, results, complete)
+            if grader.custom
+            else self._default(name, grader, results)
+        )
+        verdict, score, failed = result
+        if verdict is Verdict.AC and self._scoring and not self.standing.missing:
             score = _in_range(name, score, grader)
         if name != ROOT:
-            points = kept(score, grader.high) if self._scoring else None
-            self.found.groups.append(GroupScore(name=name, verdict=verdict, score=points, max_score=grader.high))
+            points = rounded(score, grader.high) if self._scoring else None
+            self.standing.groups.append(GroupScore(name=name, verdict=verdict, score=points, max_score=grader.high))
         return verdict, score, failed
 
     def _default(self, name: str, grader: LegacyGroup, results: list[_Result]) -> _Result:
@@ -93,7 +97,7 @@ class Legacy(Evaluation):
             score = grader.reject_score
         return verdict, score, failed
 
-    def _asked(self, name: str, grader: LegacyGroup, results: Sequence[_Result], complete: bool) -> _Result:
+    def _custom_grade(self, name: str, grader: LegacyGroup, results: Sequence[_Result], complete: bool) -> _Result:
         """The own grader's result for a folder; as long as tests are missing, it is taken to accept."""
         if not complete or not results:
             return Verdict.AC, 0.0, None
@@ -105,9 +109,13 @@ class Legacy(Evaluation):
             raise ScoringError(name or "data", str(exc)) from None
         if verdict is Verdict.JE:
             raise ScoringError(name or "data", "the package's grader says JE")
-        failing = [(found, failed) for found, _, failed in results if found is not Verdict.AC]
-        same = (failed for found, failed in failing if found.about.package.split()[:1] == [verdict])
-        failed = next(same, failing[0][1] if failing else None)
+        failing = [
+            (verdict_of_result, failed)
+            for verdict_of_result, _, failed in results
+            if verdict_of_result is not Verdict.AC
+        ]
+        matching = (failed for group_verdict, failed in failing if group_verdict.about.package.split()[:1] == [verdict])
+        failed = next(matching, failing[0][1] if failing else None)
         return verdict, score, None if verdict is Verdict.AC else failed
 
 
@@ -127,7 +135,7 @@ def _verdict(results: Sequence[_Result], grader: LegacyGroup) -> tuple[Verdict, 
         return Verdict.AC, None
     if grader.verdict == "first_error":
         return bad[0]
-    return max(bad, key=lambda one: one[0].about.severity)
+    return max(bad, key=lambda result: result[0].about.severity)
 
 
 def _in_range(name: str, score: float, grader: LegacyGroup) -> float:
@@ -136,6 +144,6 @@ def _in_range(name: str, score: float, grader: LegacyGroup) -> float:
     high = math.inf if grader.high is None else grader.high
     score = snapped(snapped(score, grader.low), grader.high)
     if not low <= score <= high:
-        shown, *limits = unequal(score, low, high)
-        raise ScoringError(name or "data", f"the score {shown} is outside the group's range {' '.join(limits)}")
+        score_text, *limits = unequal(score, low, high)
+        raise ScoringError(name or "data", f"the score {score_text} is outside the group's range {' '.join(limits)}")
     return score

@@ -10,7 +10,7 @@ import math
 
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import IoiTask, Subtask
-from judge.problems.scoring.base import SAMPLE, Evaluation, Judged, ScoringError, kept, snapped
+from judge.problems.scoring.base import SAMPLE, Evaluation, Judged, ScoringError, rounded, snapped
 from judge.text import unequal
 
 
@@ -18,23 +18,25 @@ class Subtasks(Evaluation):
     """The samples that are in no subtask, then the subtasks in their order; the score is their sum."""
 
     def evaluate(self, task: IoiTask) -> None:
-        """Fill `found`."""
-        self._seen: dict[str, Judged | None] = {}
+        """Fill `standing`."""
+        self._judged: dict[str, Judged | None] = {}
         scored = {name for subtask in task.subtasks for name in subtask.tests}
         for name in self.names:
             if name.startswith(SAMPLE + "/") and name not in scored:
                 self._once(name)
-        self.found.groups = [self._score(subtask) for subtask in task.subtasks]
+        self.standing.groups = [self._score(subtask) for subtask in task.subtasks]
         highest = math.fsum(subtask.points for subtask in task.subtasks)
-        self.found.score = kept(snapped(math.fsum(one.score or 0.0 for one in self.found.groups), highest), highest)
+        self.standing.score = rounded(
+            snapped(math.fsum(group.score or 0.0 for group in self.standing.groups), highest), highest
+        )
 
     def _once(self, name: str) -> Judged | None:
         """A test's result, which is noted and run once, in however many subtasks it is."""
-        if name not in self._seen:
-            judged = self._seen[name] = self.look(name)
-            if judged is not None and judged.verdict is not Verdict.AC and self.found.failed is None:
-                self.found.verdict, self.found.failed = judged.verdict, name
-        return self._seen[name]
+        if name not in self._judged:
+            judged = self._judged[name] = self.look(name)
+            if judged is not None and judged.verdict is not Verdict.AC and self.standing.failed is None:
+                self.standing.verdict, self.standing.failed = judged.verdict, name
+        return self._judged[name]
 
     def _score(self, subtask: Subtask) -> GroupScore:
         """One subtask, up to where no further test could change its score."""
@@ -48,7 +50,7 @@ class Subtasks(Evaluation):
             if outcomes[-1] == 0 and subtask.rule != "sum":
                 break
         part = {"sum": math.fsum(outcomes) / max(1, len(subtask.tests)), "mul": math.prod(outcomes)}
-        score = kept(part.get(subtask.rule, min(outcomes, default=1.0)) * subtask.points, subtask.points)
+        score = rounded(part.get(subtask.rule, min(outcomes, default=1.0)) * subtask.points, subtask.points)
         return GroupScore(name=subtask.name, verdict=verdict, score=score, max_score=subtask.points)
 
 
@@ -60,8 +62,8 @@ def _outcome(name: str, judged: Judged | None, subtask: Subtask) -> float:
         return 0.0
     if judged.score is not None and judged.multiplier is not None:
         raise ScoringError(name, "the output validator gives both score.txt and score_multiplier.txt")
-    given = judged.score if judged.score is not None else judged.multiplier
-    value = 1.0 if given is None else given
+    fraction = judged.score if judged.score is not None else judged.multiplier
+    value = 1.0 if fraction is None else fraction
     if subtask.rule == "threshold":
         return 1.0 if 0 < value <= (subtask.threshold or 0.0) else 0.0
     if not 0 <= value <= 1:

@@ -20,20 +20,23 @@ def main() -> Any:
 
     One that stumbles over text that is none says no.
     """
-    given, answer, feedback = (Path(name) for name in sys.argv[1:4])
+    input_path, answer, feedback = (Path(name) for name in sys.argv[1:4])
     flags = sys.argv[4:]
-    told = {**ARGUMENTS, "judge_input": plain(given.read_bytes()), "point_value": worth(flags)}
+    arguments = {**ARGUMENTS, "judge_input": plain(input_path.read_bytes()), "point_value": worth(flags)}
     if SOURCE:
-        told["submission_source"] = Path(__file__).parent.joinpath("judge", "submission").read_bytes()
+        arguments["submission_source"] = Path(__file__).parent.joinpath("judge", "submission").read_bytes()
     # Arguments that it names and never looks at, as the importer has seen to.
-    for name, wanted in list(inspect.signature(dmoj_checker.check).parameters.items())[2:]:
-        if wanted.kind in {wanted.POSITIONAL_OR_KEYWORD, wanted.KEYWORD_ONLY} and wanted.default is wanted.empty:
-            told.setdefault(name, b"")
+    for name, parameter in list(inspect.signature(dmoj_checker.check).parameters.items())[2:]:
+        if (
+            parameter.kind in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}
+            and parameter.default is parameter.empty
+        ):
+            arguments.setdefault(name, b"")
     try:
-        said = dmoj_checker.check(sys.stdin.buffer.read(), plain(answer.read_bytes()), **told)
+        result = dmoj_checker.check(sys.stdin.buffer.read(), plain(answer.read_bytes()), **arguments)
     except UnicodeDecodeError:
-        said = False
-    return verdict(said, feedback, flags)
+        result = False
+    return verdict(result, feedback, flags)
 
 
 if __name__ == "__main__":

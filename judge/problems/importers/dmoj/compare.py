@@ -29,15 +29,15 @@ def rstripped(data: bytes) -> list[bytes]:
 
 def linecount(output: bytes, answer: bytes) -> float:
     """The part of the answer's lines that are right, one by one; more lines than it has are wrong."""
-    wanted, found = ([line.strip() for line in data.split(b"\n") if line] for data in (answer, output))
-    if len(found) > len(wanted):
+    expected, actual = ([line.strip() for line in data.split(b"\n") if line] for data in (answer, output))
+    if len(actual) > len(expected):
         return 0.0
-    if not wanted:
+    if not expected:
         return 1.0
-    return sum(one == other for one, other in zip(wanted, found, strict=False)) / len(wanted)
+    return sum(left == right for left, right in zip(expected, actual, strict=False)) / len(expected)
 
 
-HOW: dict[str, Callable[[bytes, bytes], float]] = {
+COMPARISONS: dict[str, Callable[[bytes, bytes], float]] = {
     "identical": lambda output, answer: output.replace(b"\r\n", b"\n") == plain(answer),
     "rstripped": lambda output, answer: rstripped(plain(output)) == rstripped(plain(answer)),
     "sorted": lambda output, answer: sorted(lines(plain(output))) == sorted(lines(plain(answer))),
@@ -52,9 +52,9 @@ HOW: dict[str, Callable[[bytes, bytes], float]] = {
 def main() -> int:
     """Compare, and say how much of the points there is."""
     answer, feedback = Path(sys.argv[2]).read_bytes(), Path(sys.argv[3])
-    how, flags = sys.argv[4], sys.argv[5:]
-    part = float(HOW[how](sys.stdin.buffer.read(), answer))
-    feedback.joinpath("judgemessage.txt").write_text(f"{how}: {part:.4g} of it is right\n")
+    comparison, flags = sys.argv[4], sys.argv[5:]
+    part = float(COMPARISONS[comparison](sys.stdin.buffer.read(), answer))
+    feedback.joinpath("judgemessage.txt").write_text(f"{comparison}: {part:.4g} of it is right\n")
     if part >= 1:
         return RIGHT
     if part <= 0 or not flags:

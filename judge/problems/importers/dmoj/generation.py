@@ -19,7 +19,7 @@ from judge.problems.tree import clean
 from judge.text import several
 
 # The folder of the files that were made: no package has such a folder.
-MADE = "made by generators"
+FOLDER = "made by generators"
 # Keys of a generator. Nobody asks whether it is compiled in another way, or how long it may take.
 _OF_GENERATOR = frozenset({
     "source", "args", "flags", "language", "time_limit", "memory_limit", "compiler_time_limit",
@@ -34,29 +34,29 @@ class DmojGeneration:
         self._where = where
         self._plan = Plan(draft.tree)
 
-    def wanted(self, keys: Mapping[str, Any]) -> bool:
+    def applies(self, keys: Mapping[str, Any]) -> bool:
         """Says whether a case with these keys is made by one."""
         return bool(keys.get("generator")) and (keys.get("in") is None or keys.get("out") is None)
 
-    def files(self, keys: Mapping[str, Any], name: str, given: Content) -> tuple[Content, Content]:
-        """Input and standard error of a case, `given` being its own input; both empty while they are to be made."""
+    def files(self, keys: Mapping[str, Any], name: str, input_content: Content) -> tuple[Content, Content]:
+        """Input and standard error of a case, whose own input is `input_content`; both empty until they are made."""
         tree = self._draft.tree
-        paths = (f"{MADE}/{name}.in", f"{MADE}/{name}.out")
+        paths = (f"{FOLDER}/{name}.in", f"{FOLDER}/{name}.out")
         if all(path in tree.files for path in paths):
-            return (Ref(tree, paths[0]) if tree.files[paths[0]] else given), Ref(tree, paths[1])
-        if isinstance(given, Ref) and given.tree is not tree:
+            return (Ref(tree, paths[0]) if tree.files[paths[0]] else input_content), Ref(tree, paths[1])
+        if isinstance(input_content, Ref) and input_content.tree is not tree:
             raise PackageError(
                 f"{self._where}: generator: gets an input that is in the archive; unpack it beside init.yml"
             )
-        sources, args = self._said(keys)
+        sources, args = self._commands(keys)
         key = self._plan.program(self._draft, f"generator {' '.join(sources)}", self._source(sources))
-        place = given.path if isinstance(given, Ref) else ""
+        place = input_content.path if isinstance(input_content, Ref) else ""
         self._plan.add(MakingStep(key, paths[0], tuple(args), place, errors=paths[1]))
         return b"", b""
 
-    def made(self, ref: Ref) -> bool:
+    def is_generated(self, ref: Ref) -> bool:
         """Says whether a file was made by a generator."""
-        return ref.tree is self._draft.tree and ref.path.startswith(f"{MADE}/")
+        return ref.tree is self._draft.tree and ref.path.startswith(f"{FOLDER}/")
 
     def check(self) -> None:
         """UnmadeError when something is to be made."""
@@ -64,24 +64,24 @@ class DmojGeneration:
         if count:
             raise self._plan.refuse(f"{self._where}: {several(count, 'case')} are to be made by generators")
 
-    def _said(self, keys: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    def _commands(self, keys: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         """The generator's sources, and its arguments."""
         sources, args = (keys, "generator"), (keys, "generator_args")
-        said = keys["generator"]
-        if isinstance(said, dict):
-            self._draft.check_keys(said, _OF_GENERATOR, f"{self._where}: generator")
-            sources, args = (said, "source"), args if keys.get("generator_args") else (said, "args")
+        generator = keys["generator"]
+        if isinstance(generator, dict):
+            self._draft.check_keys(generator, _OF_GENERATOR, f"{self._where}: generator")
+            sources, args = (generator, "source"), args if keys.get("generator_args") else (generator, "args")
         return self._words("generator", *sources), self._words("generator_args", *args)
 
-    def _words(self, what: str, container: Mapping[str, Any], key: str) -> list[str]:
+    def _words(self, label: str, container: Mapping[str, Any], key: str) -> list[str]:
         """A list of words, or one."""
         value = container.get(key)
         values = value if isinstance(value, list) else [value]
-        if not all(isinstance(one, str | int | float) or (one is None and what != "generator") for one in values):
-            raise PackageError(f"{self._where}: {what}: expected names of files, and a list of arguments")
+        if not all(isinstance(item, str | int | float) or (item is None and label != "generator") for item in values):
+            raise PackageError(f"{self._where}: {label}: expected names of files, and a list of arguments")
         words = yamltext.texts_of(container, key)
         if any("\0" in word or len(word) > 4096 for word in words) or len(words) > 200:
-            raise PackageError(f"{self._where}: {what}: has too many or too long words")
+            raise PackageError(f"{self._where}: {label}: has too many or too long words")
         return words
 
     def _source(self, names: list[str]) -> testlib.ProgramSource:

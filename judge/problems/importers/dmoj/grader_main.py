@@ -21,7 +21,7 @@ def main() -> Any:
 
     A submission that has gone, or says what it must not, is wrong. What the grader prints itself is no part of it.
     """
-    given, answer, feedback = (Path(name) for name in sys.argv[1:4])
+    input_path, answer, feedback = (Path(name) for name in sys.argv[1:4])
     flags = sys.argv[4:]
     # Some look at their arguments to know whether they were started by hand.
     del sys.argv[1:]
@@ -29,17 +29,17 @@ def main() -> Any:
     os.dup2(2, 1)
     import dmoj_grader  # type: ignore[import-not-found] # noqa: PLC0415 - what it prints must go elsewhere by now
 
-    case = TestCase(plain(given.read_bytes()), plain(answer.read_bytes()), worth(flags))
+    case = TestCase(plain(input_path.read_bytes()), plain(answer.read_bytes()), worth(flags))
     interactor = Interactor(sys.stdin.buffer, to)
-    said: Any = False
+    result: Any = False
     try:
-        said = dmoj_grader.Grader().interact(case, interactor)
+        result = dmoj_grader.Grader().interact(case, interactor)
         interactor.close()
     except WrongAnswer as wrong:
-        said = CheckerResult(False, 0, str(wrong))
+        result = CheckerResult(False, 0, str(wrong))
     except OSError:
         pass
-    return verdict(said, feedback, flags)
+    return verdict(result, feedback, flags)
 
 
 if __name__ == "__main__":

@@ -30,24 +30,24 @@ _RUN_PLAIN = '"${0%/*}/manager" "$@" > /dev/null\ncase $? in 0) echo 1 ;; 1) ech
 # --- graders that are compiled with submissions ----------------------------------------------------------------------
 
 
-def put_signature(draft: Draft, given: Any, what: str, where: str) -> None:
-    """Have the files that are compiled with submissions, by language; `what` is the key that says so. PackageError."""
-    if not isinstance(given, dict) or not any(given.get(key) for key in ("entry", "java", "python")):
-        raise PackageError(f"{where}: {what}: expected a mapping with entry and header")
-    draft.check_keys(given, _SIGNATURE, f"{where}: {what}", strict=True)
-    own_main = bool(given.get("allow_main"))
+def put_signature(draft: Draft, signature: Any, label: str, where: str) -> None:
+    """Have the files that are compiled with submissions, by language; `label` is the key that says so. PackageError."""
+    if not isinstance(signature, dict) or not any(signature.get(key) for key in ("entry", "java", "python")):
+        raise PackageError(f"{where}: {label}: expected a mapping with entry and header")
+    draft.check_keys(signature, _SIGNATURE, f"{where}: {label}", strict=True)
+    own_main = bool(signature.get("allow_main"))
     languages: list[str] = []
-    if given.get("entry"):
-        languages += _put_native(draft, given, f"{where}: {what}", own_main=own_main)
-    if given.get("java"):
-        ref = _handler(draft, given, "java", f"{where}: {what}")
+    if signature.get("entry"):
+        languages += _put_native(draft, signature, f"{where}: {label}", own_main=own_main)
+    if signature.get("java"):
+        ref = _handler(draft, signature, "java", f"{where}: {label}")
         stem = find_entry(decode(read(ref)), posixpath.basename(ref.path))[0]
         draft.put(f"include/java/{stem}.java", ref)
         languages.append("java")
         if not own_main:
             draft.judge["entry"] = stem
-    if given.get("python"):
-        ref = _handler(draft, given, "python", f"{where}: {what}")
+    if signature.get("python"):
+        ref = _handler(draft, signature, "python", f"{where}: {label}")
         name = _LIBRARY
         if not own_main:
             plain = re.sub(r"[^A-Za-z0-9_]", "_", posixpath.splitext(posixpath.basename(ref.path))[0])
@@ -56,13 +56,13 @@ def put_signature(draft: Draft, given: Any, what: str, where: str) -> None:
         draft.put(f"include/python3/{name}.py", ref)
         languages.append("python3")
     draft.problem["languages"] = languages
-    draft.report.took(f"{what}: what is compiled with submissions, in {', '.join(languages)}")
+    draft.report.took(f"{label}: what is compiled with submissions, in {', '.join(languages)}")
 
 
-def _put_native(draft: Draft, given: Mapping[str, Any], where: str, *, own_main: bool) -> list[str]:
+def _put_native(draft: Draft, signature: Mapping[str, Any], where: str, *, own_main: bool) -> list[str]:
     """In C and C++; what stands before submissions there does so here. Returns the languages."""
-    entry = _named(draft, given["entry"], f"{where}: entry")
-    headers = [_named(draft, given["header"], f"{where}: header")] if given.get("header") else []
+    entry = _source_ref(draft, signature["entry"], f"{where}: entry")
+    headers = [_source_ref(draft, signature["header"], f"{where}: header")] if signature.get("header") else []
     languages = ["c", "cpp"] if entry.path.lower().endswith(".c") else ["cpp"]
     names = [slug(posixpath.basename(ref.path)) for ref in (*headers, entry)]
     for language in languages:
@@ -75,36 +75,38 @@ def _put_native(draft: Draft, given: Mapping[str, Any], where: str, *, own_main:
     return languages
 
 
-def _named(draft: Draft, name: Any, where: str) -> Ref:
+def _source_ref(draft: Draft, name: Any, where: str) -> Ref:
     if not isinstance(name, str):
         raise PackageError(f"{where}: expected the name of a file")
     return draft.ref(name.removeprefix("./"))
 
 
-def _handler(draft: Draft, given: Mapping[str, Any], language: str, where: str) -> Ref:
+def _handler(draft: Draft, handlers: Mapping[str, Any], language: str, where: str) -> Ref:
     """The grader in another language: `{entry: FILE}`, or the file itself."""
-    one = given[language]
-    return _named(draft, one.get("entry") if isinstance(one, dict) else one, f"{where}: {language}: entry")
+    handler = handlers[language]
+    return _source_ref(
+        draft, handler.get("entry") if isinstance(handler, dict) else handler, f"{where}: {language}: entry"
+    )
 
 
 # --- managers --------------------------------------------------------------------------------------------------------
 
 
-def put_communication(draft: Draft, said: Mapping[str, Any], where: str) -> bool:
+def put_communication(draft: Draft, settings: Mapping[str, Any], where: str) -> bool:
     """The manager that talks to processes of the submission; whether it may give a part of the points. PackageError."""
-    given = said["communication"]
-    manager = given.get("manager") if isinstance(given, dict) else None
+    communication = settings["communication"]
+    manager = communication.get("manager") if isinstance(communication, dict) else None
     if not isinstance(manager, dict):
         raise PackageError(f"{where}: communication: expected a mapping with manager and its files")
-    programs.check_keys(given, _COMMUNICATION, "communication", where)
+    programs.check_keys(communication, _COMMUNICATION, "communication", where)
     programs.check_keys(manager, programs.BRIDGED - {"type"}, "communication: manager", where)
     for key in ("interactive", "file_io", "io_redirects", "checker"):
-        if said.get(key) and said[key] != "standard":
+        if settings.get(key) and settings[key] != "standard":
             raise PackageError(f"{where}: {key}: the manager of a communication task does this; remove it")
-    count = given.get("num_processes", 1)
+    count = communication.get("num_processes", 1)
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= PROCESSES:
         raise PackageError(f"{where}: communication: num_processes: must be from 1 to {PROCESSES}")
-    kind = str(given.get("type") or "default")
+    kind = str(communication.get("type") or "default")
     if kind not in {"cms", "default"}:
         raise PackageError(f"{where}: communication: type: '{clean(kind, 40)}' is none of cms, default")
     source = programs.source_of(draft, manager, "communication: manager", where)
@@ -112,7 +114,7 @@ def put_communication(draft: Draft, said: Mapping[str, Any], where: str) -> bool
         raise PackageError(f"{where}: communication: manager: files: is in several sources; join them into one")
     ioi.put_manager(draft, source.ref, *([_RUN_PLAIN] if kind == "default" else []))
     draft.judge.update({"kind": "communication", "processes": count, "io": "std"})
-    signature = given.get("signature") or {key: given[key] for key in _SIGNATURE & given.keys()}
+    signature = communication.get("signature") or {key: communication[key] for key in _SIGNATURE & communication.keys()}
     if signature:
         put_signature(draft, signature, "communication", where)
     return kind == "cms"
@@ -122,7 +124,7 @@ def put_communication(draft: Draft, said: Mapping[str, Any], where: str) -> bool
 
 _GRADER = "InteractiveGrader"
 # Modules of that judge that graders import, and the names in them that are here.
-_GIVEN: Mapping[str, Collection[str]] = {
+_MODULE_NAMES: Mapping[str, Collection[str]] = {
     "dmoj.graders": {_GRADER},
     "dmoj.graders.interactive": {_GRADER, "Interactor", "WrongAnswer"},
     "dmoj.problem": {"TestCase"},
@@ -151,19 +153,19 @@ _MORE = frozenset({"json", "os", "time", "traceback"})
 
 def put_custom(draft: Draft, name: Any, where: str) -> bool:
     """A grader in Python that only talks to the submission; whether it may give a part of the points. PackageError."""
-    shown = clean(str(name), 80)
-    ref = _named(draft, name, f"{where}: custom_judge")
+    label = clean(str(name), 80)
+    ref = _source_ref(draft, name, f"{where}: custom_judge")
     text = draft.text(ref.path, limit=256 * 1024)
     reason = why_not(text)
     if reason:
-        msg = f"custom_judge: '{shown}' is a program for DMOJ's own judge that {reason}, and cannot be converted"
+        msg = f"custom_judge: '{label}' is a program for DMOJ's own judge that {reason}, and cannot be converted"
         raise PackageError(f"{where}: {msg}; rewrite it as an interactor in C++ (interactive), or make a package")
     draft.kind("interactive")
     for path, resource in _RESOURCES.items():
         draft.put(f"output_validator/{path}.py", programs.resource(f"{resource}.py") if resource else b"")
     draft.put("output_validator/dmoj/graders/__init__.py", f"from dmoj.graders.interactive import {_GRADER}\n")
     draft.put("output_validator/dmoj_grader.py", ref)
-    draft.report.took(f"custom_judge {shown}, as an interactor that is asked as DMOJ asks it")
+    draft.report.took(f"custom_judge {label}, as an interactor that is asked as DMOJ asks it")
     return "CheckerResult" in text
 
 
@@ -172,11 +174,11 @@ def why_not(text: str) -> str:
     tree = python.program(text)
     if tree is None:
         return "is not written in Python 3"
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == "Grader"]
-    bases = [getattr(base, "id", getattr(base, "attr", "")) for base in (found[-1].bases if found else [])]
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == "Grader"]
+    bases = [getattr(base, "id", getattr(base, "attr", "")) for base in (classes[-1].bases if classes else [])]
     if bases != [_GRADER]:
         return f"is no {_GRADER}"
-    methods = {one.name: one for one in found[-1].body if isinstance(one, ast.FunctionDef)}
+    methods = {statement.name: statement for statement in classes[-1].body if isinstance(statement, ast.FunctionDef)}
     more = sorted(methods.keys() & _RUNNING)
     if more or "interact" not in methods:
         return f"runs submissions in its own way ({', '.join(more) or 'without interact'})"
@@ -188,12 +190,12 @@ def _needs(tree: ast.Module, methods: Mapping[str, ast.FunctionDef]) -> Iterator
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             yield f"keeps {node.names[0][:40]} from one case to the next"
-        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.module in _GIVEN:
-            lacking = {one.name for one in node.names} - set(_GIVEN[node.module])
-            if lacking:
-                yield f"needs '{min(lacking)[:40]}' of {node.module}"
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.module in _MODULE_NAMES:
+            missing_names = {alias.name for alias in node.names} - set(_MODULE_NAMES[node.module])
+            if missing_names:
+                yield f"needs '{min(missing_names)[:40]}' of {node.module}"
         elif isinstance(node, ast.ImportFrom | ast.Import):
-            names = [node.module or "."] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
+            names = [node.module or "."] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
             for name in names:
                 if name.partition(".")[0] not in programs.STANDARD | _MORE:
                     yield f"needs the module '{name[:40]}'"
@@ -203,13 +205,13 @@ def _needs(tree: ast.Module, methods: Mapping[str, ast.FunctionDef]) -> Iterator
 
 def _asks(method: ast.FunctionDef) -> Iterator[str]:
     """The things that a method lacks here: of its grader, and `interact` of the case and the interactor, too."""
-    names = [one.arg for one in (*method.args.posonlyargs, *method.args.args)]
-    others = zip(names[1:], (_OF_CASES, _OF_INTERACTORS), strict=False) if method.name == "interact" else ()
-    has = dict(others)
+    names = [argument.arg for argument in (*method.args.posonlyargs, *method.args.args)]
+    attribute_lists = zip(names[1:], (_OF_CASES, _OF_INTERACTORS), strict=False) if method.name == "interact" else ()
+    has = dict(attribute_lists)
     for node in ast.walk(method):
         if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
             continue
         name = node.value.id
-        own = name in names[:1] and node.attr in _OF_JUDGES
-        if own or (name in has and node.attr not in has[name]):
+        is_own = name in names[:1] and node.attr in _OF_JUDGES
+        if is_own or (name in has and node.attr not in has[name]):
             yield f"asks for {name[:40]}.{node.attr[:40]}"

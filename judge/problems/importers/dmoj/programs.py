@@ -43,7 +43,7 @@ _UNKNOWN = frozenset({
     "binary_data", "case",
 })  # fmt: skip
 # Arguments that a built-in checker may get; those that only change the feedback, or a program's time, are left out.
-_TAKEN = {
+_ARGUMENTS = {
     "floats": {"precision", "error_mode"},
     "floatsabs": {"precision"},
     "floatsrel": {"precision"},
@@ -59,47 +59,47 @@ _DEEP = 32
 _SHIM = ("dmoj.result", "dmoj.utils.unicode")
 
 
-def put(draft: Draft, said: Mapping[str, Any], where: str) -> bool:
+def put(draft: Draft, settings: Mapping[str, Any], where: str) -> bool:
     """The output validator; whether it may give a part of a case's points."""
-    _check_one(said, where)
-    if said.get("interactive"):
-        if said.get("checker") not in (None, "standard"):
+    _check_one(settings, where)
+    if settings.get("interactive"):
+        if settings.get("checker") not in (None, "standard"):
             draft.report.dropped(
                 "checker: the interactor decides, as in DMOJ; some sites made from it ask a checker, too"
             )
-        return _put_interactor(draft, said["interactive"], where)
-    given: Any = said.get("checker") or "standard"
-    args: Any = said.get("checker_args") or {}
-    if isinstance(given, dict):
-        given, args = given.get("name") or "standard", given.get("args") or args
-    if not isinstance(given, str) or not isinstance(args, dict):
+        return _put_interactor(draft, settings["interactive"], where)
+    checker: Any = settings.get("checker") or "standard"
+    args: Any = settings.get("checker_args") or {}
+    if isinstance(checker, dict):
+        checker, args = checker.get("name") or "standard", checker.get("args") or args
+    if not isinstance(checker, str) or not isinstance(args, dict):
         raise PackageError(f"{where}: checker: expected a name, or a mapping with name and args")
-    return _put_checker(draft, given, args, where)
+    return _put_checker(draft, checker, args, where)
 
 
-def _check_one(said: Mapping[str, Any], where: str) -> None:
+def _check_one(settings: Mapping[str, Any], where: str) -> None:
     """All cases must have the same checker: a package has one validator."""
     for key in ("test_cases", "pretest_test_cases"):
-        entries = said.get(key)
+        entries = settings.get(key)
         for entry in entries if isinstance(entries, list) else []:
             inner = entry.get("batched") if isinstance(entry, dict) else None
-            for one in (entry, *(inner if isinstance(inner, list) else [])):
-                if isinstance(one, dict) and one.get("checker", said.get("checker")) != said.get("checker"):
+            for case in (entry, *(inner if isinstance(inner, list) else [])):
+                if isinstance(case, dict) and case.get("checker", settings.get("checker")) != settings.get("checker"):
                     raise PackageError(
                         f"{where}: {key}: a case has a checker of its own; a package has one for all tests"
                     )
 
 
-def check_keys(args: Mapping[str, Any], known: Collection[str], what: str, where: str) -> None:
+def check_keys(args: Mapping[str, Any], allowed: Collection[str], label: str, where: str) -> None:
     """Refuse arguments that are not known and not empty, as they may decide what is right; PackageError."""
     for key, value in args.items():
-        if key not in known and value not in (None, "", [], {}):
-            raise PackageError(f"{where}: {what}: '{clean(str(key), 40)}' cannot be converted; leave it out")
+        if key not in allowed and value not in (None, "", [], {}):
+            raise PackageError(f"{where}: {label}: '{clean(str(key), 40)}' cannot be converted; leave it out")
 
 
 def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -> bool:
     if name != "bridged" and not name.endswith(".py"):
-        check_keys(args, _TAKEN.get(name, ()), f"checker {clean(name, 40)}", where)
+        check_keys(args, _ARGUMENTS.get(name, ()), f"checker {clean(name, 40)}", where)
     if name == "standard":
         _flags(draft, ["case_sensitive"])
         draft.report.took(f"checker standard as {_TO_WHICH}")
@@ -122,17 +122,17 @@ def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -
     if name in _COMPARED:
         if name == "sorted" and str(args.get("split_on", "lines")) not in {"lines", "whitespace"}:
             raise PackageError(f"{where}: checker sorted: split_on: expected lines or whitespace")
-        how = "unordered" if name == "sorted" and args.get("split_on") == "whitespace" else name
+        comparison = "unordered" if name == "sorted" and args.get("split_on") == "whitespace" else name
         draft.put("output_validator/compare.py", resource("compare.py"))
-        _flags(draft, [how])
+        _flags(draft, [comparison])
         draft.report.took(f"checker {name}")
         return _COMPARED[name]
     if name == "bridged":
         return _put_bridged(draft, args, where)
     if name.endswith(".py"):
         return _put_python(draft, name, args, where)
-    known = ", ".join(["standard", "floats", *_COMPARED, "bridged"])
-    raise PackageError(f"{where}: checker: '{name[:40]}' is not known; expected one of {known}, or a file")
+    names = ", ".join(["standard", "floats", *_COMPARED, "bridged"])
+    raise PackageError(f"{where}: checker: '{name[:40]}' is not known; expected one of {names}, or a file")
 
 
 def _flags(draft: Draft, flags: Sequence[str]) -> None:
@@ -145,27 +145,27 @@ def resource(name: str) -> bytes:
     return resources.files(__package__).joinpath(name).read_bytes()
 
 
-def source_of(draft: Draft, given: Mapping[str, Any], what: str, where: str) -> testlib.ProgramSource:
+def source_of(draft: Draft, settings: Mapping[str, Any], label: str, where: str) -> testlib.ProgramSource:
     """The files of a bridged program; the first source is the main one."""
-    names = given.get("files")
+    names = settings.get("files")
     names = [names] if isinstance(names, str) else names
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise PackageError(f"{where}: {what}: files: expected a file, or a list of files")
+        raise PackageError(f"{where}: {label}: files: expected a file, or a list of files")
     refs = [draft.ref(name.removeprefix("./")) for name in names]
     main = next((ref for ref in refs if not ref.path.lower().endswith((".h", ".hpp"))), refs[0])
-    return testlib.ProgramSource(main, str(given.get("lang") or ""), tuple(ref for ref in refs if ref is not main))
+    return testlib.ProgramSource(main, str(settings.get("lang") or ""), tuple(ref for ref in refs if ref is not main))
 
 
-def _style(given: Mapping[str, Any], what: str, where: str) -> testlib.Style:
-    kind = str(given.get("type") or "default")
+def _style(settings: Mapping[str, Any], label: str, where: str) -> testlib.Style:
+    kind = str(settings.get("type") or "default")
     if kind not in _STYLES:
         raise PackageError(
-            f"{where}: {what}: type: '{clean(kind, 40)}' is not known; expected one of {', '.join(_STYLES)}"
+            f"{where}: {label}: type: '{clean(kind, 40)}' is not known; expected one of {', '.join(_STYLES)}"
         )
-    if not given.get("treat_checker_points_as_percentage"):
+    if not settings.get("treat_checker_points_as_percentage"):
         return _STYLES[kind]
     if kind != "testlib":
-        raise PackageError(f"{where}: {what}: treat_checker_points_as_percentage: is for type testlib")
+        raise PackageError(f"{where}: {label}: treat_checker_points_as_percentage: is for type testlib")
     return testlib.PERCENT
 
 
@@ -179,16 +179,16 @@ def _put_bridged(draft: Draft, args: Mapping[str, Any], where: str) -> bool:
     )
 
 
-def _put_interactor(draft: Draft, given: Any, where: str) -> bool:
-    if not isinstance(given, dict):
+def _put_interactor(draft: Draft, interactor: Any, where: str) -> bool:
+    if not isinstance(interactor, dict):
         raise PackageError(f"{where}: interactive: expected a mapping with files and type")
-    check_keys(given, BRIDGED, "interactive", where)
-    source, style = source_of(draft, given, "interactive", where), _style(given, "interactive", where)
+    check_keys(interactor, BRIDGED, "interactive", where)
+    source, style = source_of(draft, interactor, "interactive", where), _style(interactor, "interactive", where)
     if style is testlib.THEMIS:
         raise PackageError(f"{where}: interactive: type: themis is for checkers; expected lqdoj, default, or testlib")
     draft.kind("interactive")
     testlib.put_checker(draft, None, source, style)
-    draft.report.took(f"interactor {source.ref.path} ({given.get('type') or 'default'})")
+    draft.report.took(f"interactor {source.ref.path} ({interactor.get('type') or 'default'})")
     return style is not testlib.PLAIN and (
         style not in {testlib.TESTLIB, testlib.PERCENT} or testlib.gives_points(source.ref)
     )
@@ -204,7 +204,7 @@ def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) ->
         raise PackageError(f"{where}: checker {clean(name, 80)}: {msg}")
     ref = draft.ref(name.removeprefix("./"))
     text = draft.text(ref.path, limit=256 * 1024)
-    reason, shown = _why_not(text), _looks_at_source(text)
+    reason, reads_source = _why_not(text), _looks_at_source(text)
     if reason:
         msg = f"checker: '{name[:80]}' is a program for DMOJ's own judge that {reason}"
         raise PackageError(f"{where}: {msg}; rewrite it in C++ (bridged), or make a package with an output validator")
@@ -215,8 +215,8 @@ def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) ->
         draft.put(f"output_validator/{module.replace('.', '/')}.py", resource(f"shim_{module.split('.')[-1]}.py"))
     for folder in ("dmoj", "dmoj/utils"):
         draft.put(f"output_validator/{folder}/__init__.py", b"")
-    draft.put("output_validator/arguments.py", f"ARGUMENTS = {dict(args)!r}\nSOURCE = {shown!r}\n")
-    if shown:
+    draft.put("output_validator/arguments.py", f"ARGUMENTS = {dict(args)!r}\nSOURCE = {reads_source!r}\n")
+    if reads_source:
         draft.judge["show_source"] = True
         draft.report.took("checker: is shown what was handed in, as it asks for that")
     draft.report.took(f"checker {name}, asked as DMOJ asks it")
@@ -232,7 +232,7 @@ def _is_literal(value: Any, depth: int = 0) -> bool:
     if depth >= _DEEP or not isinstance(value, list | dict):
         return False
     inner = value if isinstance(value, list) else [*value, *value.values()]
-    return all(_is_literal(one, depth + 1) for one in inner)
+    return all(_is_literal(item, depth + 1) for item in inner)
 
 
 def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
@@ -241,10 +241,12 @@ def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
     Many name all that they are told, and use little of it: checker_main.py gives the others an empty value.
     """
     of = function.args
-    own = [*of.posonlyargs, *of.args, *of.kwonlyargs]
-    asked = {one.arg for one in own} & {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    parameters = [*of.posonlyargs, *of.args, *of.kwonlyargs]
+    names = {parameter.arg for parameter in parameters} & {
+        node.id for node in ast.walk(function) if isinstance(node, ast.Name)
+    }
     if of.kwarg is not None:
-        uses, seen = 0, 0
+        uses, first_uses = 0, 0
         for node in ast.walk(function):
             uses += isinstance(node, ast.Name) and node.id == of.kwarg.arg
             key: ast.expr | None = None
@@ -256,14 +258,14 @@ def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
                 case ast.Compare(left=key, ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=name)]):
                     pass
             if isinstance(key, ast.Constant) and isinstance(key.value, str) and name == of.kwarg.arg:
-                seen += 1
-                asked.add(key.value)
-        if uses > seen:
+                first_uses += 1
+                names.add(key.value)
+        if uses > first_uses:
             # They are handed on whole: any word of the program may be the key.
-            asked |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node not in own}
+            names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node not in parameters}
             constants = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-            asked |= {value for value in constants if isinstance(value, str)}
-    return asked & {*_UNKNOWN, _SOURCE}
+            names |= {value for value in constants if isinstance(value, str)}
+    return names & {*_UNKNOWN, _SOURCE}
 
 
 def _looks_at_source(text: str) -> bool:
@@ -289,13 +291,13 @@ def _why_not(text: str) -> str:
         if isinstance(node, ast.ImportFrom):
             modules = [node.module or "."]
         elif isinstance(node, ast.Import):
-            modules = [one.name for one in node.names]
+            modules = [alias.name for alias in node.names]
         for module in modules:
             top = module.split(".")[0]
             if module not in _SHIM and (top == "dmoj" or top not in STANDARD):
                 return f"needs the module '{module[:40]}'"
-    told = _asks_for(checks[-1], tree) - {_SOURCE}
-    return f"asks for {min(told)}" if told else ""
+    unavailable = _asks_for(checks[-1], tree) - {_SOURCE}
+    return f"asks for {min(unavailable)}" if unavailable else ""
 
 
 # Modules of Python that a checker may use; none of them matters to the sandbox.

@@ -21,14 +21,14 @@ def _scale(flags: list[str]) -> float:
     return float(flags[3]) if flags[2:3] == ["--times"] else 1.0
 
 
-def verdict(said: Any, feedback: Path, flags: list[str]) -> int:
-    """The exit code, with what is written for it: `said` is a yes, a no, or a CheckerResult.
+def verdict(result: Any, feedback: Path, flags: list[str]) -> int:
+    """The exit code, with what is written for it: `result` is a yes, a no, or a CheckerResult.
 
     With points, those decide, whether it says yes or no; with `--any` a part is right, too.
     """
     scored, most = flags[:1] == ["--points"], worth(flags)
-    passed, points = bool(getattr(said, "passed", said)), getattr(said, "points", None)
-    message = f"{getattr(said, 'feedback', '') or ''}\n"
+    passed, points = bool(getattr(result, "passed", result)), getattr(result, "points", None)
+    message = f"{getattr(result, 'feedback', '') or ''}\n"
     feedback.joinpath("judgemessage.txt").write_text(message, encoding="utf-8", errors="replace")
     part = (most if passed else 0.0) if points is None else float(points)
     if part >= most and (passed or scored):

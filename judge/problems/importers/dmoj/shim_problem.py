@@ -4,8 +4,8 @@
 class TestCase:
     """One test, as far as a grader is told of it here."""
 
-    def __init__(self, given: bytes, answer: bytes, points: float) -> None:
-        self._given, self._answer, self.points = given, answer, points
+    def __init__(self, input_data: bytes, answer: bytes, points: float) -> None:
+        self._given, self._answer, self.points = input_data, answer, points
 
     def input_data(self) -> bytes:
         """The input."""

@@ -55,11 +55,11 @@ class _TestsSource:
     generation: DmojGeneration
     folder: str = ""
     # The time and memory limit that whoever imports it gave for all tests.
-    asked: ImporterWords = field(default_factory=ImporterWords)
+    options: ImporterWords = field(default_factory=ImporterWords)
     # Cases whose files are texts for that judge.
     texts: list[ImportedCase] = field(default_factory=list)
 
-    def find(self, name: str | None, what: str) -> Content:
+    def find(self, name: str | None, label: str) -> Content:
         """The file of this name; nothing is said of a file that a case does not have."""
         if name is None:
             return b""
@@ -69,43 +69,51 @@ class _TestsSource:
                 return Ref(tree, path)
         if self.folder and f"{self.folder}/{path}" in self.draft.tree.files:
             return Ref(self.draft.tree, f"{self.folder}/{path}")
-        raise PackageError(f"{self.where}: {what}: '{clean(path, 80)}' is neither beside init.yml nor in the archive")
+        raise PackageError(f"{self.where}: {label}: '{clean(path, 80)}' is neither beside init.yml nor in the archive")
 
 
 def put(
-    draft: Draft, said: Mapping[str, Any], where: str, archive: Tree | None, asked: ImporterWords, *, partial: bool
+    draft: Draft,
+    settings: Mapping[str, Any],
+    where: str,
+    archive: Tree | None,
+    options: ImporterWords,
+    *,
+    partial: bool,
 ) -> None:
     """All tests. `partial`: a checker or interactor may give a part of a case's points."""
-    name = yamltext.optional_text(said, "archive") or ""
+    name = yamltext.optional_text(settings, "archive") or ""
     generation = DmojGeneration(draft, where)
-    source = _TestsSource(draft, archive, where, generation, "" if archive else posixpath.splitext(name)[0], asked)
-    listed = said.get("test_cases")
-    pretests = said.get("pretest_test_cases") or []
+    source = _TestsSource(draft, archive, where, generation, "" if archive else posixpath.splitext(name)[0], options)
+    test_cases = settings.get("test_cases")
+    pretests = settings.get("pretest_test_cases") or []
     if not isinstance(pretests, list):
         raise PackageError(f"{where}: pretest_test_cases: expected a list of cases")
-    listed, pretests = _entries(draft, listed, pretests, source)
-    top = _inherited(said)
+    test_cases, pretests = _entries(draft, test_cases, pretests, source)
+    top = _inherited(settings)
     subtasks: list[ImportedSubtask] = []
     batches: list[str] = []
-    entries = [(entry, True) for entry in pretests] + [(entry, False) for entry in listed]
+    entries = [(entry, True) for entry in pretests] + [(entry, False) for entry in test_cases]
     for number, (entry, first) in enumerate(entries, 1):
         if not isinstance(entry, dict):
             raise PackageError(f"{where}: test_cases: {number}: expected a mapping with in, out and points")
         subtasks.append(_subtask(entry, top, number, source, batches, first=first, partial=partial))
-    cases = [case for one in subtasks for case in one.cases]
+    cases = [case for subtask in subtasks for case in subtask.cases]
     if not cases:
         raise PackageError(f"{where}: test_cases: has no cases")
     if len(cases) > _MOST:
         raise PackageError(f"{where}: test_cases: has more than {_MOST} cases")
     generation.check()
-    printed = [case.input for case in source.texts if isinstance(case.input, Ref) and generation.made(case.input)]
+    printed = [
+        case.input for case in source.texts if isinstance(case.input, Ref) and generation.is_generated(case.input)
+    ]
     line_ends.change(draft, source.texts, line_ends.dmoj, "DMOJ's judge does it (LF, also at the end)", printed)
-    spoken = "points" in said or any("points" in entry for entry, _ in entries) or said.get("case_points")
-    scored = spoken and sum(one.points for one in subtasks)
+    spoken = "points" in settings or any("points" in entry for entry, _ in entries) or settings.get("case_points")
+    scored = spoken and sum(subtask.points for subtask in subtasks)
     if scored:
         _require_nothing_failed(subtasks)
         subtasks = _joined(subtasks)
-    if said.get("output_only"):
+    if settings.get("output_only"):
         _name_by_answers(cases)
     if scored:
         write_scored(draft, subtasks, partial=partial)
@@ -114,11 +122,11 @@ def put(
     draft.report.took(f"{len(cases)} cases, {len(batches)} batches, {len(pretests)} pretests")
 
 
-def _entries(draft: Draft, listed: Any, pretests: list[Any], source: _TestsSource) -> tuple[list[Any], list[Any]]:
+def _entries(draft: Draft, entries: Any, pretests: list[Any], source: _TestsSource) -> tuple[list[Any], list[Any]]:
     """The cases and pretests, where they may be left out; a problem with pretests alone is judged by them."""
-    if listed is None and pretests and source.archive is None:
+    if entries is None and pretests and source.archive is None:
         return pretests, []
-    return (listed if isinstance(listed, list) else _matched(draft, listed, source)), pretests
+    return (entries if isinstance(entries, list) else _matched(draft, entries, source)), pretests
 
 
 def _subtask(
@@ -139,21 +147,21 @@ def _subtask(
     batched = entry.get("batched")
     if batched is None:
         return ImportedSubtask(name, [_case(keys, name, source)], worth, "each" if partial else "all")
-    if not isinstance(batched, list) or any(not isinstance(one, dict) or "batched" in one for one in batched):
+    if not isinstance(batched, list) or any(not isinstance(case, dict) or "batched" in case for case in batched):
         raise PackageError(f"{source.where}: test_cases: {number}: batched: expected a list of cases")
     batches.append(name)
-    for one in batched:
-        _check_keys(one, source)
-    cases = [_case(yamltext.merged(keys, one), f"{name}_{place:02d}", source) for place, one in enumerate(batched, 1)]
+    for case in batched:
+        _check_keys(case, source)
+    cases = [_case(yamltext.merged(keys, case), f"{name}_{place:02d}", source) for place, case in enumerate(batched, 1)]
     if not cases:
         raise PackageError(f"{source.where}: test_cases: {number}: batched: has no cases")
     rule: Rule = "min" if partial else "all"
     return ImportedSubtask(name, cases, worth, rule, _dependencies(entry, number, source, batches))
 
 
-def refuse_links(said: Mapping[str, Any], where: str) -> None:
+def refuse_links(settings: Mapping[str, Any], where: str) -> None:
     """PackageError for files of the judge's machine that programs find beside them."""
-    if said.get("symlinks"):
+    if settings.get("symlinks"):
         msg = "programs find files of DMOJ's own machine beside them, which no package has"
         raise PackageError(f"{where}: symlinks: {msg}; give such files with the tests (NAME.files/ in format 2025-09)")
 
@@ -161,11 +169,11 @@ def refuse_links(said: Mapping[str, Any], where: str) -> None:
 def _check_keys(entry: Mapping[str, Any], source: _TestsSource) -> None:
     refuse_links(entry, f"{source.where}: test_cases")
     source.draft.check_keys(entry, _OF_CASES, f"{source.where}: test_cases", strict=True)
-    for limit, option, asked in (
-        ("time_limit", "--time-limit", source.asked.time_limit),
-        ("memory_limit", "--memory", source.asked.memory),
+    for limit, option, override in (
+        ("time_limit", "--time-limit", source.options.time_limit),
+        ("memory_limit", "--memory", source.options.memory),
     ):
-        if limit in entry and asked is None:
+        if limit in entry and override is None:
             msg = f"a test has no limit of its own here; remove it, or give one for all ({option})"
             raise PackageError(f"{source.where}: test_cases: {limit}: {msg}")
         if limit in entry:
@@ -174,32 +182,32 @@ def _check_keys(entry: Mapping[str, Any], source: _TestsSource) -> None:
 
 def _dependencies(entry: Mapping[str, Any], number: int, source: _TestsSource, batches: Sequence[str]) -> list[str]:
     """The names of the batches that one depends on; they are counted from 1, without the cases between them."""
-    given = entry.get("dependencies") or entry.get("requirements") or []  # the second is the older name
-    known = isinstance(given, list) and all(
-        isinstance(one, int) and not isinstance(one, bool) and 1 <= one < len(batches) for one in given
+    dependencies = entry.get("dependencies") or entry.get("requirements") or []  # the second is the older name
+    valid = isinstance(dependencies, list) and all(
+        isinstance(index, int) and not isinstance(index, bool) and 1 <= index < len(batches) for index in dependencies
     )
-    if not known:
+    if not valid:
         msg = f"test_cases: {number}: dependencies: expected numbers of batches that come before this one"
         raise PackageError(f"{source.where}: {msg}")
-    return [batches[one - 1] for one in given]
+    return [batches[index - 1] for index in dependencies]
 
 
-def _inherited(said: Mapping[str, Any]) -> yamltext.Fields:
+def _inherited(settings: Mapping[str, Any]) -> yamltext.Fields:
     """The keys that hold for each case below."""
-    keys = yamltext.merged(said)
+    keys = yamltext.merged(settings)
     for key in [key for key in keys if key not in _INHERITED]:
         del keys[key]
     return keys
 
 
 def _case(keys: Mapping[str, Any], name: str, source: _TestsSource) -> ImportedCase:
-    given = source.find(yamltext.optional_text(keys, "in"), "in")
+    input_content = source.find(yamltext.optional_text(keys, "in"), "in")
     answer = source.find(yamltext.optional_text(keys, "out"), "out")
-    if source.generation.wanted(keys):
-        given, printed = source.generation.files(keys, name, given)
+    if source.generation.applies(keys):
+        input_content, printed = source.generation.files(keys, name, input_content)
         answer = printed if keys.get("out") is None else answer
-    sample = isinstance(given, Ref) and is_sample(given.path)
-    case = ImportedCase(name, given, answer, sample=sample)
+    sample = isinstance(input_content, Ref) and is_sample(input_content.path)
+    case = ImportedCase(name, input_content, answer, sample=sample)
     if not keys.get("binary_data"):
         source.texts.append(case)
     return case
@@ -218,57 +226,57 @@ def _require_nothing_failed(subtasks: Sequence[ImportedSubtask]) -> None:
     Each requires the last of them alone, which has required those before it: with thousands, all of all would be
     millions. Samples require nothing themselves, as they become one group, so one of them stands for all.
     """
-    shown: list[str] = []
+    samples: list[str] = []
     last: list[str] = []
-    for one in subtasks:
-        one.requires = list(dict.fromkeys([*shown, *last, *one.requires]))
-        if not one.points:
-            one.rule = "all"
-            if all(case.sample for case in one.cases):
-                shown = shown or [one.name]
+    for subtask in subtasks:
+        subtask.requires = list(dict.fromkeys([*samples, *last, *subtask.requires]))
+        if not subtask.points:
+            subtask.rule = "all"
+            if all(case.sample for case in subtask.cases):
+                samples = samples or [subtask.name]
             else:
-                last = [one.name]
+                last = [subtask.name]
 
 
 def _joined(subtasks: Sequence[ImportedSubtask]) -> list[ImportedSubtask]:
     """Single cases of equal worth in a row as one group that shares its points, where nothing depends on them."""
-    required = {name for one in subtasks for name in one.requires}
-    found: list[ImportedSubtask] = []
-    for one in subtasks:
-        last = found[-1] if found else None
-        alone = one.cases[0].name == one.name and one.points and one.name not in required
+    required = {name for subtask in subtasks for name in subtask.requires}
+    joined: list[ImportedSubtask] = []
+    for subtask in subtasks:
+        last = joined[-1] if joined else None
+        mergeable = subtask.cases[0].name == subtask.name and subtask.points and subtask.name not in required
         if (
-            alone
+            mergeable
             and last is not None
             and last.rule == "each"
-            and last.requires == one.requires
-            and last.points == one.points * len(last.cases)
+            and last.requires == subtask.requires
+            and last.points == subtask.points * len(last.cases)
         ):
-            last.cases += one.cases
-            last.points += one.points
-        elif alone:
-            found.append(ImportedSubtask(one.name, list(one.cases), one.points, "each", one.requires))
+            last.cases += subtask.cases
+            last.points += subtask.points
+        elif mergeable:
+            joined.append(ImportedSubtask(subtask.name, list(subtask.cases), subtask.points, "each", subtask.requires))
         else:
-            found.append(one)
-    return found
+            joined.append(subtask)
+    return joined
 
 
 # --- patterns --------------------------------------------------------------------------------------------------------
 
 
-def _matched(draft: Draft, given: Any, source: _TestsSource) -> list[dict[str, Any]]:
+def _matched(draft: Draft, patterns: Any, source: _TestsSource) -> list[dict[str, Any]]:
     """Cases by patterns of file names, as the site orders them: numbers after words, batches by their cases."""
     where = source.where
-    if given is not None and not isinstance(given, dict):
+    if patterns is not None and not isinstance(patterns, dict):
         raise PackageError(f"{where}: test_cases: expected a list of cases, or a mapping with patterns")
     if source.archive is None:
-        said = "has patterns" if given else "is missing"
-        raise PackageError(f"{where}: test_cases: {said}; without an archive every case must be listed")
-    asked = given or {}
-    draft.check_keys(asked, _OF_PATTERNS, f"{where}: test_cases", strict=True)
+        fault = "has patterns" if patterns else "is missing"
+        raise PackageError(f"{where}: test_cases: {fault}; without an archive every case must be listed")
+    settings = patterns or {}
+    draft.check_keys(settings, _OF_PATTERNS, f"{where}: test_cases", strict=True)
     names = sorted(name for name in source.archive.files if len(name) <= _NAME_CHARS)
-    files, batched = _grouped(asked, names, where)
-    worth = asked.get("case_points")
+    files, batched = _grouped(settings, names, where)
+    worth = settings.get("case_points")
     if worth is not None and (not isinstance(worth, list) or len(worth) < len(files)):
         raise PackageError(
             f"{where}: test_cases: case_points: expected a list with one number for each of {len(files)}"
@@ -289,13 +297,13 @@ def _matched(draft: Draft, given: Any, source: _TestsSource) -> list[dict[str, A
 _Files = dict[int | str, dict[int | str, dict[str, str]]]
 
 
-def _grouped(asked: Mapping[str, Any], names: Sequence[str], where: str) -> tuple[_Files, set[int | str]]:
+def _grouped(settings: Mapping[str, Any], names: Sequence[str], where: str) -> tuple[_Files, set[int | str]]:
     """Files by batch (or case) and case, and which of the first are batches."""
     files: _Files = {}
     batched: set[int | str] = set()
-    for what in ("in", "out"):
-        key = f"{what}put_format"
-        pattern = asked.get(key) or _PATTERN.replace("WORD", what)
+    for half in ("in", "out"):
+        key = f"{half}put_format"
+        pattern = settings.get(key) or _PATTERN.replace("WORD", half)
         for name, hit in _search(pattern, names, f"{where}: test_cases: {key}"):
             case, batch = _key(hit.get("case")), _key(hit.get("batch"))
             if case is None:
@@ -304,7 +312,7 @@ def _grouped(asked: Mapping[str, Any], names: Sequence[str], where: str) -> tupl
                 )
             if batch is not None:
                 batched.add(batch)
-            files.setdefault(case if batch is None else batch, {}).setdefault(case, {})[what] = name
+            files.setdefault(case if batch is None else batch, {}).setdefault(case, {})[half] = name
     return files, batched
 
 
@@ -321,7 +329,7 @@ def _search(pattern: Any, names: Sequence[str], where: str) -> list[tuple[str, d
     if not isinstance(pattern, str) or len(pattern.encode("utf-8", "replace")) > _PATTERN_BYTES:
         raise PackageError(f"{where}: expected a regular expression of at most {_PATTERN_BYTES} bytes")
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-I", "-c", _MATCH],
             input=json.dumps([pattern, list(names)]).encode(),
             capture_output=True,
@@ -330,7 +338,7 @@ def _search(pattern: Any, names: Sequence[str], where: str) -> list[tuple[str, d
         )
     except subprocess.TimeoutExpired:
         raise PackageError(f"{where}: takes longer than {decimal(_SECONDS)} s; write a simpler one") from None
-    if done.returncode != 0:
+    if result.returncode != 0:
         raise PackageError(f"{where}: '{clean(pattern, 80)}' is not a regular expression of Python")
-    found: list[tuple[str, dict[str, str | None]]] = json.loads(done.stdout)
-    return found
+    matches: list[tuple[str, dict[str, str | None]]] = json.loads(result.stdout)
+    return matches

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from judge.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers.draft import Draft, ImporterWords, decode
-from judge.problems.importers.hydro.conversion import INI, KNOWN, PROBLEM, STATEMENT, HydroConversion
+from judge.problems.importers.hydro.conversion import INI, KEYS, PROBLEM, STATEMENT, HydroConversion
 from judge.problems.importers.pairs import NAMELESS
 from judge.problems.tree import Tree
 
@@ -26,35 +26,35 @@ def matches(tree: Tree) -> bool:
     below = [path.partition("/")[0] for path in tree.files]
     if PROBLEM in tree.files:
         return _DATA in below and "data" not in below
-    return bool(_alone(tree))
+    return bool(_data_folder(tree))
 
 
 def lacks_tests(tree: Tree) -> bool:
     """Says whether it is a problem.yaml as Hydro writes it, beside statements, without tests of any kind."""
     if PROBLEM not in tree.files or any(path.startswith((f"{_DATA}/", "data/")) for path in tree.files):
         return False
-    beside = any(STATEMENT.fullmatch(path) for path in tree.files)
-    return beside and _PID.search(tree.read(PROBLEM, metadata.YAML_BYTES)) is not None
+    has_statement = any(STATEMENT.fullmatch(path) for path in tree.files)
+    return has_statement and _PID.search(tree.read(PROBLEM, metadata.YAML_BYTES)) is not None
 
 
-def convert(tree: Tree, asked: ImporterWords) -> Draft:
+def convert(tree: Tree, options: ImporterWords) -> Draft:
     """A package of the problem; PackageError."""
     if PROBLEM in tree.files:
         names = {path.lower(): path for path in sorted(tree.files, reverse=True)}
         path = next((names[f"{_DATA}/{name}"] for name in _CONFIGS if f"{_DATA}/{name}" in names), "")
-        return HydroConversion(tree, asked, path, _DATA).convert()
-    path = _alone(tree)
-    return HydroConversion(tree, asked, path, posixpath.dirname(path)).convert()
+        return HydroConversion(tree, options, path, _DATA).convert()
+    path = _data_folder(tree)
+    return HydroConversion(tree, options, path, posixpath.dirname(path)).convert()
 
 
 def settings_at(tree: Tree, names: Collection[str]) -> str:
     """The file of one of these names, in any capitals, at the root or in a folder of tests; "" for none."""
-    found = [path for path in tree.files if posixpath.basename(path).lower() in names]
-    near = [path for path in sorted(found) if "/" not in path or posixpath.dirname(path).lower() in NAMELESS]
-    return min(near, key=lambda path: path.count("/"), default="")
+    paths = [path for path in tree.files if posixpath.basename(path).lower() in names]
+    near_paths = [path for path in sorted(paths) if "/" not in path or posixpath.dirname(path).lower() in NAMELESS]
+    return min(near_paths, key=lambda path: path.count("/"), default="")
 
 
-def _alone(tree: Tree) -> str:
+def _data_folder(tree: Tree) -> str:
     """Settings of Hydro beside tests, where nothing else says whose they are; "" for none."""
     path = settings_at(tree, _CONFIGS)
     if not path or tree.files[path] > metadata.YAML_BYTES:
@@ -66,4 +66,4 @@ def _alone(tree: Tree) -> str:
         keys = set(map(str, metadata.read(data, path).value))
     except PackageError:
         return ""
-    return path if keys <= KNOWN and keys - _COMMON else ""
+    return path if keys <= KEYS and keys - _COMMON else ""

@@ -29,7 +29,7 @@ _MIB = {"": 1, "m": 1, "mb": 1, "k": 1 / 1024, "kb": 1 / 1024, "g": 1024, "gb": 
 _POSSIBLE = {"time": (0.001, 600), "memory": (4, 65536)}
 # A test's name, and in it the number of its subtask.
 _NUMBERED = re.compile(r"[\w.-]*?(?:(\d*)[-_])?\d+", re.ASCII)
-_WHOLE = 100
+_FULL_SCORE = 100
 # The folder of what a statement refers to as `file://NAME`; a statement may be nothing but a PDF that it shows.
 _ADDED = "additional_file"
 _FILE = re.compile(r"file://([^\s()<>\"'?#\]\[]{1,255})(?:\?[^\s()<>\"'\]]{0,200})?")
@@ -37,7 +37,7 @@ _WHOLE_PDF = re.compile(r"@\[pdf\]\(file://([^\s()?#]{1,255})(?:[?#][^\s()]{0,20
 _KINDS = ("default", "interactive", "submit_answer")
 _CHECKERS = {"default": ["case_sensitive"], "strict": ["case_sensitive", "space_change_sensitive"]}
 # Keys that the top, a subtask and a case may have; some of them are about the site alone.
-_KNOWN = frozenset({
+_CASE_KEYS = frozenset({
     "type", "subType", "time", "memory", "score", "cases", "subtasks", "checker_type", "checker", "interactor",
     "validator", "filename", "user_extra_files", "judge_extra_files", "count", "key", "detail", "langs",
     "answers", "manager", "num_processes",
@@ -48,7 +48,7 @@ _REFUSED = {
     "memory_limit_rate": "a language has no memory limit of its own here",
     "template": "no code is put around submissions here",
 }
-KNOWN = _KNOWN | _REFUSED.keys()
+KEYS = _CASE_KEYS | _REFUSED.keys()
 # Languages by the first part of Hydro's names for them: cc.cc17o2 is C++.
 LANGUAGES = {
     "bash": "bash", "c": "c", "cc": "cpp", "cs": "csharp", "d": "d", "go": "go", "hs": "haskell", "java": "java",
@@ -63,41 +63,43 @@ def read_ini(text: str, where: str) -> dict[str, Any]:
     """The settings of a config.ini: how many tests, then `INPUT|OUTPUT|SECONDS|POINTS|KIB` of each. PackageError."""
     lines = text.splitlines()
     count = int(lines[0]) if lines and lines[0].strip().isdecimal() and len(lines[0]) < 6 else 0
-    listed = [line.split("|") for line in lines[1 : count + 1] if line.strip()]
-    if not count or len(listed) < count:
+    rows = [line.split("|") for line in lines[1 : count + 1] if line.strip()]
+    if not count or len(rows) < count:
         raise PackageError(f"{where}: expected the number of tests in its first line, and as many lines after it")
     subtasks = []
-    for number, parts in enumerate(listed, 2):
+    for number, parts in enumerate(rows, 2):
         if len(parts) < 4:
             raise PackageError(f"{where}:{number}: expected INPUT|OUTPUT|SECONDS|POINTS, and perhaps |KIB")
-        given, answer, seconds, score, *memory = (part.strip() for part in parts)
+        input_name, answer, seconds, score, *memory = (part.strip() for part in parts)
         kib = memory[0] if memory and memory[0].isdecimal() and len(memory[0]) < 12 else ""
         subtasks.append({
             "score": score,
             "time": f"{seconds}s",
             "memory": f"{int(kib) // 1024}m" if kib else "256m",
-            "cases": [{"input": given, "output": answer}],
+            "cases": [{"input": input_name, "output": answer}],
         })  # fmt: skip
     return {"subtasks": subtasks}
 
 
 def scored(subtasks: list[ImportedSubtask]) -> list[ImportedSubtask]:
     """Subtasks whose points are said, or dealt: what is left of 100 to subtasks, what is left of those to cases."""
-    for one, value in zip(subtasks, _dealt([one.points for one in subtasks], Fraction(_WHOLE)), strict=True):
-        one.points = value
-        if one.rule == "each":
-            values = _dealt([case.points or Fraction(0) for case in one.cases], value)
-            for case, own in zip(one.cases, values, strict=True):
-                case.points = own
+    for subtask, value in zip(
+        subtasks, _distributed([subtask.points for subtask in subtasks], Fraction(_FULL_SCORE)), strict=True
+    ):
+        subtask.points = value
+        if subtask.rule == "each":
+            values = _distributed([case.points or Fraction(0) for case in subtask.cases], value)
+            for case, case_points in zip(subtask.cases, values, strict=True):
+                case.points = case_points
     return subtasks
 
 
-def _dealt(given: Sequence[Fraction], whole: Fraction) -> list[Fraction]:
-    """Deal what is left of `whole` to those that have nothing, as whole numbers, one more to the last of them."""
-    left, silent = max(whole - sum(given), Fraction(0)), sum(not value for value in given)
-    each, more = divmod(left, silent) if silent else (0, Fraction(0))
-    shares = iter(Fraction(each + (number >= silent - more)) for number in range(silent))
-    return [value or next(shares) for value in given]
+def _distributed(given_points: Sequence[Fraction], total: Fraction) -> list[Fraction]:
+    """Deal what is left of `total` to those that have nothing, as whole numbers, one more to the last of them."""
+    remainder, silent = max(total - sum(given_points), Fraction(0)), sum(not value for value in given_points)
+    equal_share, more = divmod(remainder, silent) if silent else (0, Fraction(0))
+    shares = iter(Fraction(equal_share + (number >= silent - more)) for number in range(silent))
+    return [value or next(shares) for value in given_points]
 
 
 class HydroConversion:
@@ -105,15 +107,15 @@ class HydroConversion:
 
     origin = "hydro"
 
-    def __init__(self, tree: Tree, asked: ImporterWords, path: str, folder: str) -> None:
+    def __init__(self, tree: Tree, options: ImporterWords, path: str, folder: str) -> None:
         """Read the settings; PackageError."""
         self._tree = tree
         self._draft = Draft(tree, self.origin)
-        self._about = self._yaml(PROBLEM) if PROBLEM in tree.files else yamltext.Fields()
+        self._problem = self._yaml(PROBLEM) if PROBLEM in tree.files else yamltext.Fields()
         self._path = path
         self._base = f"{folder}/" if folder else ""
         self._where = tree.where(path or folder)
-        self._asked = asked
+        self._options = options
         self._conf = self._settings()
         self._limits: dict[str, set[float]] = {"time": set(), "memory": set()}
         # Tests that are shown, where the tests' names do not tell it.
@@ -123,38 +125,40 @@ class HydroConversion:
         """The settings, in Hydro's words."""
         if posixpath.basename(self._path).lower() != INI:
             return self._yaml(self._path) if self._path else {}
-        said = read_ini(self._draft.text(self._path), self._where)
+        settings = read_ini(self._draft.text(self._path), self._where)
         # It comes from systems where capitals did not count, and files lay in Input/ and Output/.
         names = [path.removeprefix(self._base) for path in sorted(self._tree.files, reverse=True)]
-        alike = {name.lower(): name for name in names}
-        for case in (one["cases"][0] for one in said["subtasks"]):
+        by_name = {name.lower(): name for name in names}
+        for case in (subtask["cases"][0] for subtask in settings["subtasks"]):
             for key, name in case.items():
                 if name not in names:
-                    case[key] = alike.get(f"{key}/{name.lower()}") or alike.get(name.lower(), name)
-        return said
+                    case[key] = by_name.get(f"{key}/{name.lower()}") or by_name.get(name.lower(), name)
+        return settings
 
     def _yaml(self, path: str) -> yamltext.Fields:
-        said: yamltext.Fields = metadata.read(self._tree.read(path, metadata.YAML_BYTES), self._tree.where(path)).value
-        return said
+        fields: yamltext.Fields = metadata.read(
+            self._tree.read(path, metadata.YAML_BYTES), self._tree.where(path)
+        ).value
+        return fields
 
     def convert(self) -> Draft:
         """All of it."""
         draft, kind = self._draft, str(self._conf.get("type") or "default")
         if kind not in _KINDS:
-            known = ", ".join(_KINDS)
-            raise PackageError(f"{self._where}: type: '{clean(kind, 40)}' is not one of {known}, which are judged here")
-        draft.name = clean(self._about.text("pid"), 60)
-        draft.problem["name"] = clean(self._about.text("title") or draft.name or self._tree.label)
+            kinds = ", ".join(_KINDS)
+            raise PackageError(f"{self._where}: type: '{clean(kind, 40)}' is not one of {kinds}, which are judged here")
+        draft.name = clean(self._problem.text("pid"), 60)
+        draft.problem["name"] = clean(self._problem.text("title") or draft.name or self._tree.label)
         for key, why in _REFUSED.items():
             if self._conf.get(key):
                 raise PackageError(f"{self._where}: {key}: {why}; remove it if submissions are right without it")
-        draft.check_keys(self._conf, KNOWN, self._where)
+        draft.check_keys(self._conf, KEYS, self._where)
         flags, partial = self._programs(kind)
         subtasks = self._subtasks(partial=partial)
-        for one in subtasks:
-            one.settings = {"output_validator_args": flags} if flags else {}
+        for subtask in subtasks:
+            subtask.settings = {"output_validator_args": flags} if flags else {}
         write_scored(draft, subtasks, partial=partial, samples=self._samples)
-        draft.report.took(f"{sum(len(one.cases) for one in subtasks)} tests in {len(subtasks)} subtasks")
+        draft.report.took(f"{sum(len(subtask.cases) for subtask in subtasks)} tests in {len(subtasks)} subtasks")
         if kind == "submit_answer":
             draft.problem["type"] = ["scoring", "submit-answer"]
         name = yamltext.optional_text(self._conf, "filename") or ""
@@ -169,21 +173,21 @@ class HydroConversion:
 
     # --- limits -----------------------------------------------------------------------------------------------------
 
-    def _note(self, said: Mapping[str, Any], where: str) -> None:
+    def _note(self, settings: Mapping[str, Any], where: str) -> None:
         """The limits of one part; there is one of each for all."""
         for key, units in (("time", _SECONDS), ("memory", _MIB)):
-            if said.get(key) is None:
+            if settings.get(key) is None:
                 continue
-            text = str(said[key]).strip().lower()
-            found = _LIMIT.fullmatch(text)
-            if found is None or found[2] not in units:
+            text = str(settings[key]).strip().lower()
+            match = _LIMIT.fullmatch(text)
+            if match is None or match[2] not in units:
                 example = "1s or 1000ms" if key == "time" else "256m"
                 raise PackageError(
-                    f"{where}: {key}: '{clean(str(said[key]), 40)}' is no limit; expected such as {example}"
+                    f"{where}: {key}: '{clean(str(settings[key]), 40)}' is no limit; expected such as {example}"
                 )
             # A number is one of milliseconds, and so is a text that is a whole number.
-            bare = key == "time" and (isinstance(said[key], int | float) or text.isdecimal())
-            value = float(found[1]) * (0.001 if bare else units[found[2]])
+            bare = key == "time" and (isinstance(settings[key], int | float) or text.isdecimal())
+            value = float(match[1]) * (0.001 if bare else units[match[2]])
             least, most = _POSSIBLE[key]
             if not least <= value <= most:
                 unit = "s" if key == "time" else "MiB"
@@ -194,20 +198,20 @@ class HydroConversion:
             self._limits[key].add(value)
 
     def _put_limits(self) -> None:
-        for key, ours, usual in (("time", "time_limit", 1.0), ("memory", "memory", 256.0)):
-            found, asked = self._limits[key], getattr(self._asked, ours)
-            if asked is not None:
-                self._draft.limits[ours] = as_number(asked)
-                if len(found) > 1:
+        for key, target, usual in (("time", "time_limit", 1.0), ("memory", "memory", 256.0)):
+            values, override = self._limits[key], getattr(self._options, target)
+            if override is not None:
+                self._draft.limits[target] = as_number(override)
+                if len(values) > 1:
                     self._draft.report.dropped(
-                        f"{key}: there are different ones; --{ours.replace('_', '-')} is for all"
+                        f"{key}: there are different ones; --{target.replace('_', '-')} is for all"
                     )
                 continue
-            if len(found) > 1:
+            if len(values) > 1:
                 why = "there are different ones, and a test has no limit of its own here"
-                raise PackageError(f"{self._where}: {key}: {why}; give one for all (--{ours.replace('_', '-')})")
-            self._draft.limits[ours] = as_number(next(iter(found), usual))
-            if not found:
+                raise PackageError(f"{self._where}: {key}: {why}; give one for all (--{target.replace('_', '-')})")
+            self._draft.limits[target] = as_number(next(iter(values), usual))
+            if not values:
                 self._draft.report.took(f"the {key} limit that Hydro has where nothing is said")
 
     def _put_languages(self) -> None:
@@ -216,81 +220,81 @@ class HydroConversion:
         if not names:
             return
         rows = {name: LANGUAGES.get(name) or LANGUAGES.get(name.partition(".")[0]) for name in names}
-        known = sorted({row for row in rows.values() if row is not None})
+        languages = sorted({row for row in rows.values() if row is not None})
         unknown = clean(", ".join(name for name, row in rows.items() if row is None), 80)
-        if not known:
+        if not languages:
             raise PackageError(
                 f"{self._where}: langs: none of '{unknown}' is known here; remove the key, or name others"
             )
-        self._draft.problem["languages"] = known
-        self._draft.report.took(f"langs: submissions may be in {', '.join(known)}")
+        self._draft.problem["languages"] = languages
+        self._draft.report.took(f"langs: submissions may be in {', '.join(languages)}")
         if unknown:
             self._draft.report.dropped(f"langs: {unknown}: not known here")
 
     # --- tests ------------------------------------------------------------------------------------------------------
 
     def _subtasks(self, *, partial: bool) -> list[ImportedSubtask]:
-        listed, cases = self._conf.get("subtasks"), self._conf.get("cases")
+        entries, cases = self._conf.get("subtasks"), self._conf.get("cases")
         if cases:  # then there are no subtasks for that system
             self._note(self._conf, self._where)
             return scored([ImportedSubtask("all", self._cases(cases, self._where), rule="each")])
-        if not listed:
+        if not entries:
             self._note(self._conf, self._where)
-            return scored(self._found(partial=partial))
-        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+            return scored(self._subtasks_by_name(partial=partial))
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise PackageError(f"{self._where}: subtasks: expected a list of mappings")
-        if all(type(one.get("id")) is int for one in listed):
-            listed = sorted(listed, key=lambda one: int(one["id"]))
-        if not any(one.get("cases") for one in listed):
-            return scored(self._filled(listed, partial=partial))
-        return scored([self._subtask(one, number, partial=partial) for number, one in enumerate(listed, 1)])
+        if all(type(entry.get("id")) is int for entry in entries):
+            entries = sorted(entries, key=lambda entry: int(entry["id"]))
+        if not any(entry.get("cases") for entry in entries):
+            return scored(self._filled(entries, partial=partial))
+        return scored([self._subtask(entry, number, partial=partial) for number, entry in enumerate(entries, 1)])
 
-    def _filled(self, listed: Sequence[Mapping[str, Any]], *, partial: bool) -> list[ImportedSubtask]:
+    def _filled(self, entries: Sequence[Mapping[str, Any]], *, partial: bool) -> list[ImportedSubtask]:
         """Subtasks that name no cases: theirs are the files with their numbers, and other files are others."""
-        found = {subtask.name: subtask for subtask in self._found(partial=partial)}
+        by_name = {subtask.name: subtask for subtask in self._subtasks_by_name(partial=partial)}
         filled = []
-        for number, said in enumerate(listed, 1):
-            subtask = found.pop(yamltext.optional_text(said, "id") or "", None)
+        for number, entry in enumerate(entries, 1):
+            subtask = by_name.pop(yamltext.optional_text(entry, "id") or "", None)
             if subtask is None:
                 where = f"{self._where}: subtasks.{number}: cases"
                 raise PackageError(f"{where}: expected a list of mappings with input and output, or files as ID-1.in")
-            filled.append(self._subtask(said, number, partial=partial, cases=subtask.cases))
-        if found:
+            filled.append(self._subtask(entry, number, partial=partial, cases=subtask.cases))
+        if by_name:
             self._note(self._conf, self._where)
-        return [*filled, *found.values()]
+        return [*filled, *by_name.values()]
 
     def _subtask(
-        self, said: Mapping[str, Any], number: int, *, partial: bool, cases: list[ImportedCase] | None = None
+        self, settings: Mapping[str, Any], number: int, *, partial: bool, cases: list[ImportedCase] | None = None
     ) -> ImportedSubtask:
         where = f"{self._where}: subtasks.{number}"
-        self._draft.check_keys(said, _OF_SUBTASKS, where)
+        self._draft.check_keys(settings, _OF_SUBTASKS, where)
         usual = {"time": "1s", "memory": "256m", **self._conf}
-        self._note({key: said.get(key) or usual[key] for key in ("time", "memory")}, where)
-        kind = str(said.get("type") or "min")
+        self._note({key: settings.get(key) or usual[key] for key in ("time", "memory")}, where)
+        kind = str(settings.get("type") or "min")
         if kind not in {"min", "sum"}:
             raise PackageError(f"{where}: type: '{clean(kind, 40)}' is neither min nor sum, which there are here")
         rule: Rule = "each" if kind == "sum" else "min" if partial else "all"
         return ImportedSubtask(
-            yamltext.optional_text(said, "id") or str(number),
-            cases or self._cases(said.get("cases"), where),
-            points(said.get("score") or 0, f"{where}: score"),
+            yamltext.optional_text(settings, "id") or str(number),
+            cases or self._cases(settings.get("cases"), where),
+            points(settings.get("score") or 0, f"{where}: score"),
             rule,
-            yamltext.texts_of(said, "if"),
+            yamltext.texts_of(settings, "if"),
         )
 
-    def _cases(self, listed: Any, where: str) -> list[ImportedCase]:
-        if not isinstance(listed, list) or not listed or not all(isinstance(one, dict) for one in listed):
+    def _cases(self, entries: Any, where: str) -> list[ImportedCase]:
+        if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
             raise PackageError(f"{where}: cases: expected a list of mappings with input and output")
-        found = []
-        for number, one in enumerate(listed, 1):
-            self._draft.check_keys(one, _OF_CASES, f"{where}: cases.{number}")
-            self._note(one, f"{where}: cases.{number}")
-            given = self._file(yamltext.optional_text(one, "input"), f"{where}: cases.{number}: input")
-            answer = self._file(yamltext.optional_text(one, "output"), f"{where}: cases.{number}: output")
-            value = points(one["score"], f"{where}: cases.{number}: score") if one.get("score") else None
-            name = posixpath.splitext(posixpath.basename(given.path))[0] if given else str(number)
-            found.append(ImportedCase(name, given or b"", answer or b"", points=value))
-        return found
+        converted = []
+        for number, entry in enumerate(entries, 1):
+            self._draft.check_keys(entry, _OF_CASES, f"{where}: cases.{number}")
+            self._note(entry, f"{where}: cases.{number}")
+            input_ref = self._file(yamltext.optional_text(entry, "input"), f"{where}: cases.{number}: input")
+            answer = self._file(yamltext.optional_text(entry, "output"), f"{where}: cases.{number}: output")
+            value = points(entry["score"], f"{where}: cases.{number}: score") if entry.get("score") else None
+            name = posixpath.splitext(posixpath.basename(input_ref.path))[0] if input_ref else str(number)
+            converted.append(ImportedCase(name, input_ref or b"", answer or b"", points=value))
+        return converted
 
     def _file(self, name: str | None, where: str) -> Ref | None:
         """A file of testdata/; nothing, or /dev/null, is an empty one."""
@@ -301,25 +305,25 @@ class HydroConversion:
             raise PackageError(f"{where}: '{clean(str(name), 60)}' is not in {self._base or 'the package'}")
         return self._draft.ref(path)
 
-    def _found(self, *, partial: bool) -> list[ImportedSubtask]:
+    def _subtasks_by_name(self, *, partial: bool) -> list[ImportedSubtask]:
         """Pairs of files by their names, as nothing lists them: 2 of 2-1.in is the number of its subtask."""
         pairs, _ = find_pairs(path for path in self._tree.files if path.startswith(self._base))
-        whole = [(pair, pair.answer) for pair in pairs if pair.answer is not None]
-        if not whole:
+        complete_pairs = [(pair, pair.answer) for pair in pairs if pair.answer is not None]
+        if not complete_pairs:
             raise PackageError(f"{self._where}: has no tests; expected pairs of files as 1.in and 1.out")
-        if len(whole) < len(pairs):
-            self._draft.report.dropped(f"{len(pairs) - len(whole)} inputs without an answer")
-        found: dict[int, ImportedSubtask] = {}
-        for pair, answer in whole:
+        if len(complete_pairs) < len(pairs):
+            self._draft.report.dropped(f"{len(pairs) - len(complete_pairs)} inputs without an answer")
+        subtasks: dict[int, ImportedSubtask] = {}
+        for pair, answer in complete_pairs:
             stem, suffix = posixpath.splitext(pair.input.removeprefix(self._base))
-            said = _NUMBERED.fullmatch(stem) if suffix.lower() in {".in", ".txt"} else None
-            number = (said[1] or "") if said is not None else ""
+            match = _NUMBERED.fullmatch(stem) if suffix.lower() in {".in", ".txt"} else None
+            number = (match[1] or "") if match is not None else ""
             rule: Rule = "each" if not number else "min" if partial else "all"
-            one = found.setdefault(int(number or 1), ImportedSubtask(str(int(number or 1)), [], rule=rule))
-            one.cases.append(ImportedCase(pair.name, self._draft.ref(pair.input), self._draft.ref(answer)))
-        if len(found) > 1:
-            self._draft.report.took(f"{len(found)} subtasks by the names of files, as 2 in 2-1.in")
-        return [found[number] for number in sorted(found)]
+            subtask = subtasks.setdefault(int(number or 1), ImportedSubtask(str(int(number or 1)), [], rule=rule))
+            subtask.cases.append(ImportedCase(pair.name, self._draft.ref(pair.input), self._draft.ref(answer)))
+        if len(subtasks) > 1:
+            self._draft.report.took(f"{len(subtasks)} subtasks by the names of files, as 2 in 2-1.in")
+        return [subtasks[number] for number in sorted(subtasks)]
 
     # --- programs ---------------------------------------------------------------------------------------------------
 
@@ -327,18 +331,18 @@ class HydroConversion:
         """Checker, interactor and validator; the default validator's flags, and whether parts of points are given."""
         draft, flags = self._draft, self._collected(kind)
         checker = self._source("checker") if flags is None else None
-        named = checker is not None or flags is not None
-        style = str(self._conf.get("checker_type") or ("testlib" if named else "default"))
+        has_checker = checker is not None or flags is not None
+        style = str(self._conf.get("checker_type") or ("testlib" if has_checker else "default"))
         interactor = self._source("interactor") if kind == "interactive" else None
         if kind == "interactive" and interactor is None:
             raise PackageError(f"{self._where}: interactor: is missing in a problem of type interactive")
         if style not in {*_CHECKERS, "testlib"}:
-            known = ", ".join([*_CHECKERS, "testlib"])
+            styles = ", ".join([*_CHECKERS, "testlib"])
             raise PackageError(
-                f"{self._where}: checker_type: '{clean(style, 40)}' is not one of {known}, which are here"
+                f"{self._where}: checker_type: '{clean(style, 40)}' is not one of {styles}, which are here"
             )
-        sources = [one for one in (checker if style == "testlib" else None, interactor) if one is not None]
-        if style == "testlib" and not named and interactor is None:
+        sources = [source for source in (checker if style == "testlib" else None, interactor) if source is not None]
+        if style == "testlib" and not has_checker and interactor is None:
             raise PackageError(f"{self._where}: checker: is missing, and checker_type is testlib")
         if sources:
             testlib.put_checker(draft, checker if style == "testlib" else None, interactor, testlib.SHARE)
@@ -347,14 +351,16 @@ class HydroConversion:
         validator = self._source("validator")
         if validator is not None and testlib.uses_testlib(validator.ref):
             testlib.put_input_validator(draft, "validator", validator)
-        partial = any(testlib.gives_points(one.ref) for one in sources)
+        partial = any(testlib.gives_points(source.ref) for source in sources)
         usual = _CHECKERS[style] if style != "testlib" else flags or []
         return ([] if sources else usual), partial
 
     def _collected(self, kind: str) -> list[str] | None:
         """The flags that do what a checker of testlib's collection does, which is called by its name there."""
-        said = self._conf.get("checker")
-        name = yamltext.optional_text(*((said, "file") if isinstance(said, dict) else (self._conf, "checker"))) or ""
+        checker = self._conf.get("checker")
+        name = (
+            yamltext.optional_text(*((checker, "file") if isinstance(checker, dict) else (self._conf, "checker"))) or ""
+        )
         collection = {**testlib.CHECKERS, **testlib.CLOSE_CHECKERS}
         if name not in collection or self._base + name in self._tree.files or kind == "interactive":
             return None
@@ -364,9 +370,9 @@ class HydroConversion:
         return collection[name]
 
     def _source(self, key: str) -> testlib.ProgramSource | None:
-        said = self._conf.get(key)
-        container, name = (said, "file") if isinstance(said, dict) else (self._conf, key)
-        language = said.get("lang") if isinstance(said, dict) else ""
+        setting = self._conf.get(key)
+        container, name = (setting, "file") if isinstance(setting, dict) else (self._conf, key)
+        language = setting.get("lang") if isinstance(setting, dict) else ""
         file = yamltext.optional_text(container, name)
         ref = self._file(file, f"{self._where}: {key}") if file else None
         return testlib.ProgramSource(ref, str(language or "")) if ref is not None else None
@@ -375,57 +381,59 @@ class HydroConversion:
 
     def _rest(self) -> None:
         draft = self._draft
-        for one in self._names("user_extra_files"):
-            ref = self._file(one, f"{self._where}: user_extra_files")
-            header = one.endswith(ioi.HEADERS)
+        for extra_file in self._names("user_extra_files"):
+            ref = self._file(extra_file, f"{self._where}: user_extra_files")
+            header = extra_file.endswith(ioi.HEADERS)
             for language in ("c", "cpp") if header else ("default",):
                 if ref is not None:
-                    draft.put(f"include/{language}/{posixpath.basename(one)}", ref)
+                    draft.put(f"include/{language}/{posixpath.basename(extra_file)}", ref)
         # The one that names its language first: Hydro shows the other where it has none in the reader's.
         for path in sorted(self._tree.files, key=lambda path: (path == "problem.md", path)):
-            found = STATEMENT.fullmatch(path)
-            if found is not None and not self._put_statement(path, (found[1] or "zh").replace("_", "-")):
+            match = STATEMENT.fullmatch(path)
+            if match is not None and not self._put_statement(path, (match[1] or "zh").replace("_", "-")):
                 draft.report.dropped(f"{path}: there is a statement in that language already")
         ioi.put_attachments(draft, _ADDED)
-        used = {content.path for content in draft.files.values() if isinstance(content, Ref)}
-        used |= {path for path in self._tree.files if STATEMENT.fullmatch(path)}
-        directory.put_beside(draft, {*used, *self._put_in_others(), self._path, PROBLEM})
+        used_paths = {content.path for content in draft.files.values() if isinstance(content, Ref)}
+        used_paths |= {path for path in self._tree.files if STATEMENT.fullmatch(path)}
+        directory.put_beside(draft, {*used_paths, *self._put_in_others(), self._path, PROBLEM})
 
     def _put_statement(self, path: str, language: str) -> bool:
         """A statement with its pictures: `file://one.png` is additional_file/one.png there."""
         draft, text = self._draft, self._draft.text(path)
-        whole = _WHOLE_PDF.fullmatch(text.strip())
-        pdf = f"{_ADDED}/{unquote(whole[1])}" if whole is not None else ""
+        pdf_link = _WHOLE_PDF.fullmatch(text.strip())
+        pdf = f"{_ADDED}/{unquote(pdf_link[1])}" if pdf_link is not None else ""
         if pdf in self._tree.files:
             return ioi.put_statement(draft, pdf, language)
         target = f"statement/problem.{re.sub(r'[^A-Za-z0-9-]', '-', language)}.md"
         if target in draft.files:
             return False
 
-        def local(found: re.Match[str]) -> str:
-            name = unquote(found[1])
+        def local(match: re.Match[str]) -> str:
+            name = unquote(match[1])
             source = f"{_ADDED}/{name}"
             if source not in self._tree.files or not name.lower().endswith(ioi.PICTURES):
-                return found[0]
+                return match[0]
             return self._pictures[source]
 
-        pictures = [one for one in self._tree.below(_ADDED) if one.lower().endswith(ioi.PICTURES)]
-        self._pictures = unique(pictures, lambda one: slug(posixpath.basename(one), "picture"))
+        pictures = [
+            picture_path for picture_path in self._tree.below(_ADDED) if picture_path.lower().endswith(ioi.PICTURES)
+        ]
+        self._pictures = unique(pictures, lambda picture_path: slug(posixpath.basename(picture_path), "picture"))
         changed = _FILE.sub(local, text)
-        used = [one for one, name in self._pictures.items() if name in changed and changed != text]
-        for one in used:
-            if (place := f"statement/{self._pictures[one]}") not in draft.files:
-                draft.put(place, draft.ref(one))
+        used_pictures = [picture for picture, name in self._pictures.items() if name in changed and changed != text]
+        for picture in used_pictures:
+            if (place := f"statement/{self._pictures[picture]}") not in draft.files:
+                draft.put(place, draft.ref(picture))
         draft.put(target, changed if changed != text else draft.ref(path))
         draft.report.took(f"statement ({language}): {self._tree.where(path)}")
-        if used:
-            draft.report.took(f"{len(used)} pictures of {_ADDED}/ beside it")
+        if used_pictures:
+            draft.report.took(f"{len(used_pictures)} pictures of {_ADDED}/ beside it")
         return True
 
     def _put_in_others(self) -> set[str]:
         """Files that are in the package in other words than their own: programs that were put together with others."""
-        named = [self._conf.get(key) for key in ("checker", "interactor", "validator")]
-        names = [one.get("file") if isinstance(one, dict) else one for one in named]
+        programs = [self._conf.get(key) for key in ("checker", "interactor", "validator")]
+        names = [program.get("file") if isinstance(program, dict) else program for program in programs]
         return {f"{self._base}{name}" for name in (*names, *self._names("judge_extra_files"), "testlib.h")}
 
     def _names(self, key: str) -> Sequence[str]:

@@ -20,7 +20,7 @@ from judge.problems.tree import Tree, clean
 
 _NAMES = ("data.yml", "data.yaml")
 _BEGIN = re.compile(r"^(?:inputFile|outputFile|userOutput|specialJudge) *:", re.MULTILINE)
-_KNOWN = frozenset({
+_KEYS = frozenset({
     "subtasks", "inputFile", "outputFile", "userOutput", "specialJudge", "interactor", "extraSourceFiles", "fullScore",
 })  # fmt: skip
 _NAME = 255
@@ -35,24 +35,24 @@ def matches(tree: Tree) -> bool:
     return bool(path) and _BEGIN.search(decode(next(tree.chunks(path), b"")[: metadata.YAML_BYTES])) is not None
 
 
-def convert(tree: Tree, asked: ImporterWords) -> Draft:
+def convert(tree: Tree, options: ImporterWords) -> Draft:
     """A package of the problem; PackageError."""
     draft, path = Draft(tree, "syzoj"), settings_at(tree, _NAMES)
     base, where = posixpath.dirname(path), tree.where(path)
     conf: Mapping[str, Any] = metadata.read(tree.read(path, metadata.YAML_BYTES), where).value
-    draft.check_keys(conf, _KNOWN, where, strict=True)
+    draft.check_keys(conf, _KEYS, where, strict=True)
     draft.problem["name"] = clean(tree.label)
     if conf.get("interactor"):
         raise PackageError(f"{where}: interactor: it speaks as only that system's do; make a package of it")
-    if asked.memory is not None:
-        draft.limits["memory"] = asked.memory
+    if options.memory is not None:
+        draft.limits["memory"] = options.memory
     _put_checker(draft, conf.get("specialJudge"), base, where)
     _put_sources(draft, conf.get("extraSourceFiles"), base, where)
     cases: dict[str, ImportedCase] = {}
     titles: set[str] = set()
     subtasks = [
-        _subtask(draft, conf, one, number, cases, titles, base, where)
-        for number, one in enumerate(_listed(conf.get("subtasks"), f"{where}: subtasks"), 1)
+        _subtask(draft, conf, entry, number, cases, titles, base, where)
+        for number, entry in enumerate(_entries(conf.get("subtasks"), f"{where}: subtasks"), 1)
     ]
     if conf.get("userOutput"):
         draft.problem["type"] = ["scoring", "submit-answer"]
@@ -60,19 +60,19 @@ def convert(tree: Tree, asked: ImporterWords) -> Draft:
     ioi.write_tests(draft, task, list(cases.values()), subtasks)
     task.put(draft)
     draft.report.dropped("the time and memory limit: that system has them elsewhere; see --time-limit and --memory")
-    taken = {content.path for content in draft.files.values() if isinstance(content, Ref)}
-    directory.put_beside(draft, {*taken, path, posixpath.join(base, _file_name(conf.get("specialJudge")))})
+    used_paths = {content.path for content in draft.files.values() if isinstance(content, Ref)}
+    directory.put_beside(draft, {*used_paths, path, posixpath.join(base, _file_name(conf.get("specialJudge")))})
     return draft
 
 
-def _listed(said: Any, where: str) -> list[Mapping[str, Any]]:
-    if not isinstance(said, list) or not said or not all(isinstance(one, dict) for one in said):
+def _entries(raw: Any, where: str) -> list[Mapping[str, Any]]:
+    if not isinstance(raw, list) or not raw or not all(isinstance(entry, dict) for entry in raw):
         raise PackageError(f"{where}: expected a list of mappings")
-    return said
+    return raw
 
 
-def _file_name(said: Any) -> str:
-    return str(said.get("fileName") or "") if isinstance(said, dict) else ""
+def _file_name(raw: Any) -> str:
+    return str(raw.get("fileName") or "") if isinstance(raw, dict) else ""
 
 
 def _ref(draft: Draft, base: str, name: Any, where: str) -> Ref:
@@ -85,7 +85,7 @@ def _ref(draft: Draft, base: str, name: Any, where: str) -> Ref:
 def _subtask(
     draft: Draft,
     conf: Mapping[str, Any],
-    said: Mapping[str, Any],
+    settings: Mapping[str, Any],
     number: int,
     cases: dict[str, ImportedCase],
     titles: set[str],
@@ -94,14 +94,14 @@ def _subtask(
 ) -> ioi.Scored:
     """One subtask; its tests go to `cases` by their names there, and what they are called here to `titles`."""
     where = f"{where}: subtasks.{number}"
-    kind, listed = str(said.get("type")), said.get("cases")
+    kind, case_names = str(settings.get("type")), settings.get("cases")
     if kind not in _RULES:
         raise PackageError(f"{where}: type: '{clean(kind, 40)}' is none of {', '.join(_RULES)}")
-    if not isinstance(listed, list) or not listed or len(listed) + len(cases) > MOST:
+    if not isinstance(case_names, list) or not case_names or len(case_names) + len(cases) > MOST:
         raise PackageError(f"{where}: cases: expected a list of up to {MOST} tests")
-    names = list(dict.fromkeys(str(name) for name in listed))
+    names = list(dict.fromkeys(str(name) for name in case_names))
     for name in names:
-        given, answer = (
+        input_ref, answer = (
             _ref(draft, base, str(conf[key]).replace("#", name, 1), f"{where}: {key}")
             if conf.get(key) not in (None, "", "-")
             else b""
@@ -109,31 +109,31 @@ def _subtask(
         )
         if name in cases:
             continue
-        handed = str(conf.get("userOutput") or "").replace("#", name, 1)
-        if len(handed) > _NAME:
-            raise PackageError(f"{where}: userOutput: '{clean(handed, 40)}' is longer than the name of a file")
-        title = posixpath.splitext(handed)[0] or name
-        cases[name] = ImportedCase(title if title not in titles else name, given, answer)
+        submitted = str(conf.get("userOutput") or "").replace("#", name, 1)
+        if len(submitted) > _NAME:
+            raise PackageError(f"{where}: userOutput: '{clean(submitted, 40)}' is longer than the name of a file")
+        title = posixpath.splitext(submitted)[0] or name
+        cases[name] = ImportedCase(title if title not in titles else name, input_ref, answer)
         titles.add(cases[name].name)
-    value = points(said.get("score"), f"{where}: score")
+    value = points(settings.get("score"), f"{where}: score")
     return ioi.Scored(str(number), Fraction(value), [cases[name].name for name in names], _RULES[kind])
 
 
-def _put_checker(draft: Draft, said: Any, base: str, where: str) -> None:
-    if said is None:
+def _put_checker(draft: Draft, settings: Any, base: str, where: str) -> None:
+    if settings is None:
         return
-    source = _ref(draft, base, _file_name(said), f"{where}: specialJudge")
+    source = _ref(draft, base, _file_name(settings), f"{where}: specialJudge")
     if _ASKS_CODE.search(read(source)):
         raise PackageError(f"{source.where}: asks for the submission's code, which checkers do not get here")
     ioi.put_asked(draft, source, "syzoj_wrapper.sh")
     draft.report.took(f"specialJudge {source.path}, asked as that system does")
 
 
-def _put_sources(draft: Draft, said: Any, base: str, where: str) -> None:
+def _put_sources(draft: Draft, settings: Any, base: str, where: str) -> None:
     """Files that are there where submissions are compiled, by languages."""
-    for one in _listed(said, f"{where}: extraSourceFiles") if said else ():
-        language = next(_languages(str(one.get("language"))), None)
-        for file in _listed(one.get("files"), f"{where}: extraSourceFiles: files") if language else ():
+    for entry in _entries(settings, f"{where}: extraSourceFiles") if settings else ():
+        language = next(_languages(str(entry.get("language"))), None)
+        for file in _entries(entry.get("files"), f"{where}: extraSourceFiles: files") if language else ():
             name = str(file.get("dest"))
             if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,90}", name):
                 raise PackageError(f"{where}: extraSourceFiles: '{clean(name, 40)}' is not the name of a file")

@@ -40,10 +40,10 @@ def matches(tree: Tree) -> bool:
     return bool(path) and _BEGIN.search(decode(next(tree.chunks(path), b"")[:_BYTES])) is not None
 
 
-def convert(tree: Tree, asked: ImporterWords) -> Draft:
+def convert(tree: Tree, options: ImporterWords) -> Draft:
     """A package of the problem; PackageError."""
     path = settings_at(tree, _CONF)
-    return _UojConversion(tree, asked, path, posixpath.dirname(path)).convert()
+    return _UojConversion(tree, options, path, posixpath.dirname(path)).convert()
 
 
 class _UojConversion(HydroConversion):
@@ -51,49 +51,49 @@ class _UojConversion(HydroConversion):
 
     def _settings(self) -> Mapping[str, Any]:
         """The settings in Hydro's words; its own are kept for the tests."""
-        self._own: dict[str, str] = {}
+        self._raw_conf: dict[str, str] = {}
         for line in self._draft.text(self._path, limit=metadata.YAML_BYTES).splitlines():
             # Anything behind a value is a comment there.
             key, value, *_ = [*line.split(), "", ""]
-            self._own[key] = value if not value.startswith("#") else ""
-        own = self._own
+            self._raw_conf[key] = value if not value.startswith("#") else ""
+        conf = self._raw_conf
         judger = next((name for name in ("judger.cpp", "Makefile") if self._base + name in self._tree.files), "")
-        if own.get("use_builtin_judger", "" if judger else "on") in _OFF:
+        if conf.get("use_builtin_judger", "" if judger else "on") in _OFF:
             raise PackageError(f"{self._where}: use_builtin_judger: a judger of its own judges there, and not here")
         for key, why in _REFUSED.items():
-            if own.get(key, "") not in _OFF:
+            if conf.get(key, "") not in _OFF:
                 raise PackageError(f"{self._where}: {key}: {why}; make a package of it")
-        for key, value in own.items():
-            same = re.fullmatch(r"((?:time|memory)_limit)_[0-9]+", key)
-            if same is None or value == own.get(same[1]):
+        for key, value in conf.items():
+            match = re.fullmatch(r"((?:time|memory)_limit)_[0-9]+", key)
+            if match is None or value == conf.get(match[1]):
                 continue
-            option, asked = ("--time-limit", self._asked.time_limit)
-            if same[1] == "memory_limit":
-                option, asked = ("--memory", self._asked.memory)
-            if asked is None:
+            option, override = ("--time-limit", self._options.time_limit)
+            if match[1] == "memory_limit":
+                option, override = ("--memory", self._options.memory)
+            if override is None:
                 msg = f"a test has no limit of its own here; give one for all ({option})"
                 raise PackageError(f"{self._where}: {key}: {msg}")
-            self._draft.report.dropped(f"{same[1]} of single tests: {option} is for all")
+            self._draft.report.dropped(f"{match[1]} of single tests: {option} is for all")
         self._draft.limits["output"] = self._number("output_limit", 64, 1024)
         return {
-            "type": "submit_answer" if own.get("submit_answer", "") not in _OFF else "default",
-            "time": f"{own.get('time_limit') or 1}s",
-            "memory": f"{own.get('memory_limit') or 256}m",
-            "checker": own.get("use_builtin_checker") or self._program("chk") or self._no_checker(),
+            "type": "submit_answer" if conf.get("submit_answer", "") not in _OFF else "default",
+            "time": f"{conf.get('time_limit') or 1}s",
+            "memory": f"{conf.get('memory_limit') or 256}m",
+            "checker": conf.get("use_builtin_checker") or self._program("chk") or self._no_checker(),
             "validator": self._program("val"),
         }
 
     def _program(self, stem: str) -> dict[str, str] | None:
         """A program by its name, which ends in the standard that it is written in."""
         names = (f"{stem}{standard}.cpp" for standard in _STANDARDS)
-        found = next((name for name in names if self._base + name in self._tree.files), None)
-        return {"file": found, "lang": f"cpp{found[len(stem) : -4] or '14'}"} if found is not None else None
+        source = next((name for name in names if self._base + name in self._tree.files), None)
+        return {"file": source, "lang": f"cpp{source[len(stem) : -4] or '14'}"} if source is not None else None
 
     def _no_checker(self) -> str:
         raise PackageError(f"{self._where}: has no use_builtin_checker, and there is no chk.cpp, which judges then")
 
     def _number(self, key: str, usual: int, most: int) -> int:
-        text = self._own.get(key) or str(usual)
+        text = self._raw_conf.get(key) or str(usual)
         if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) > most:
             raise PackageError(f"{self._where}: {key}: '{clean(text, 40)}' is not a whole number up to {most}")
         return int(text)
@@ -101,42 +101,44 @@ class _UojConversion(HydroConversion):
     def _case(self, number: int, extra: str = "") -> ImportedCase:
         names = []
         for key in ("input", "output"):
-            before, after = self._own.get(f"{key}_pre"), self._own.get(f"{key}_suf") or "txt"
-            tried = [f"{extra}{one}{number}.{after}" for one in ((key, "") if before is None else (before,))]
-            names.append(next((one for one in tried if self._base + one in self._tree.files), tried[0]))
-        given, answer = (self._file(name, f"{self._where}: test {number}") or b"" for name in names)
+            before, after = self._raw_conf.get(f"{key}_pre"), self._raw_conf.get(f"{key}_suf") or "txt"
+            candidates = [f"{extra}{prefix}{number}.{after}" for prefix in ((key, "") if before is None else (before,))]
+            names.append(next((name for name in candidates if self._base + name in self._tree.files), candidates[0]))
+        input_ref, answer = (self._file(name, f"{self._where}: test {number}") or b"" for name in names)
         stem = posixpath.splitext(names[self._conf["type"] == "submit_answer"])[0]
-        value = self._own.get(f"point_score_{number}")
-        own = points(value, f"{self._where}: point_score_{number}") if value and not extra else None
-        return ImportedCase(stem, given, answer, sample=bool(extra), points=own)
+        value = self._raw_conf.get(f"point_score_{number}")
+        case_points = points(value, f"{self._where}: point_score_{number}") if value and not extra else None
+        return ImportedCase(stem, input_ref, answer, sample=bool(extra), points=case_points)
 
     def _subtasks(self, *, partial: bool) -> list[ImportedSubtask]:
         self._note(self._conf, self._where)
-        own, count = self._own, self._number("n_tests", 10, MOST)
+        conf, count = self._raw_conf, self._number("n_tests", 10, MOST)
         cases = [self._case(number) for number in range(1, count + 1)]
-        extra, shown = self._number("n_ex_tests", 0, MOST), self._number("n_sample_tests", 0, MOST)
-        self._samples = [self._case(number, "ex_") for number in range(1, min(shown, extra) + 1)]
-        if own.get("dont_use_formatter", "") in _OFF:
+        extra, sample_count = self._number("n_ex_tests", 0, MOST), self._number("n_sample_tests", 0, MOST)
+        self._samples = [self._case(number, "ex_") for number in range(1, min(sample_count, extra) + 1)]
+        if conf.get("dont_use_formatter", "") in _OFF:
             files = [*cases, *self._samples]
             line_ends.change(self._draft, files, line_ends.uoj, "UOJ's formatter does it")
-        if extra > shown:
-            self._draft.report.dropped(f"{extra - shown} extra tests, which take 3 points away there when they fail")
+        if extra > sample_count:
+            self._draft.report.dropped(
+                f"{extra - sample_count} extra tests, which take 3 points away there when they fail"
+            )
         if not cases:
             raise PackageError(f"{self._where}: n_tests: there are no tests; expected some")
-        several = self._number("n_subtasks", 0, count)
-        if not several:
+        subtask_count = self._number("n_subtasks", 0, count)
+        if not subtask_count:
             return scored([ImportedSubtask("all", cases, rule="each")])
-        found, begin, requires = [], 0, self._requires(several)
-        for number in range(1, several + 1):
+        subtasks, begin, requires = [], 0, self._requires(subtask_count)
+        for number in range(1, subtask_count + 1):
             where = f"{self._where}: subtask_%s_{number}"
-            kind = own.get(f"subtask_type_{number}") or "packed"
+            kind = conf.get(f"subtask_type_{number}") or "packed"
             end = self._number(f"subtask_end_{number}", 0, count)
             if kind not in {"packed", "min"}:
                 raise PackageError(f"{where % 'type'}: '{clean(kind, 40)}' is neither packed nor min, which are here")
-            if end <= begin or (number == several and end < count):
+            if end <= begin or (number == subtask_count and end < count):
                 raise PackageError(f"{where % 'end'}: {end} leaves tests out, or the subtask empty")
-            value = own.get(f"subtask_score_{number}") or "0"
-            found.append(
+            value = conf.get(f"subtask_score_{number}") or "0"
+            subtasks.append(
                 ImportedSubtask(
                     str(number),
                     cases[begin:end],
@@ -146,41 +148,41 @@ class _UojConversion(HydroConversion):
                 )
             )
             begin = end
-        return scored(found)
+        return scored(subtasks)
 
     def _requires(self, count: int) -> dict[int, list[str]]:
         """The subtasks that each requires, by their numbers; there are `count`."""
-        found: dict[int, list[str]] = {}
+        requires: dict[int, list[str]] = {}
         names = frozenset(map(str, range(1, count + 1)))
-        for key, value in self._own.items():
-            said = re.fullmatch(r"subtask_dependence_([1-9][0-9]{0,8})(?:_[0-9]+)?", key)
-            if said is not None and value in names and value not in found.setdefault(int(said[1]), []):
-                found[int(said[1])].append(value)
-        return found
+        for key, value in self._raw_conf.items():
+            match = re.fullmatch(r"subtask_dependence_([1-9][0-9]{0,8})(?:_[0-9]+)?", key)
+            if match is not None and value in names and value not in requires.setdefault(int(match[1]), []):
+                requires[int(match[1])].append(value)
+        return requires
 
     def _rest(self) -> None:
         ioi.put_attachments(self._draft, f"{self._base}download")
-        implemented = self._own.get("with_implementer", "") not in _OFF
+        implemented = self._raw_conf.get("with_implementer", "") not in _OFF
         self._put_beside(self._put_implementers() if implemented else ["c", "cpp", "default"], implemented=implemented)
         super()._rest()
 
     def _put_implementers(self) -> list[str]:
         """The programs that are compiled with submissions; returns the languages that there are some for."""
-        draft, found = self._draft, {}
+        draft, implementers = self._draft, {}
         for language, name in _IMPLEMENTERS.items():
             paths = (f"{self._base}{folder}{name}" for folder in ("", "require/"))
-            path = next((one for one in paths if one in self._tree.files), None)
+            path = next((candidate for candidate in paths if candidate in self._tree.files), None)
             if path is not None:
-                found[language] = path
+                implementers[language] = path
                 draft.put(f"include/{language}/{name}", draft.ref(path))
-        if not found:
+        if not implementers:
             names = " or ".join(_IMPLEMENTERS.values())
             raise PackageError(f"{self._where}: with_implementer: there is no {names}; add what submissions call")
         draft.judge["entry"] = "implementer"
-        draft.problem["languages"] = sorted(found)
-        draft.report.took(f"with_implementer: {', '.join(found.values())}, compiled with submissions")
+        draft.problem["languages"] = sorted(implementers)
+        draft.report.took(f"with_implementer: {', '.join(implementers.values())}, compiled with submissions")
         draft.report.dropped("submissions in other languages: there is no implementer for them here")
-        return sorted(found)
+        return sorted(implementers)
 
     def _put_beside(self, languages: list[str], *, implemented: bool) -> None:
         """The files of require/, which lie beside submissions in these languages when they are compiled."""

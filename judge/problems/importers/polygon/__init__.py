@@ -12,7 +12,7 @@ def matches(tree: Tree) -> bool:
     return document.PROBLEM_XML in tree.files
 
 
-def convert(tree: Tree, _asked: ImporterWords) -> Draft:
+def convert(tree: Tree, _options: ImporterWords) -> Draft:
     """The package of one problem of Polygon; PackageError."""
     root = document.parse(tree)
     draft = Draft(tree, "polygon")

@@ -56,25 +56,25 @@ def put_programs(draft: Draft, root: Element) -> Programs:
     element = root.find("assets/checker")
     name = "" if element is None else (element.get("name") or "")
     standard = name.removeprefix("std::").partition(".")[0] if name.startswith("std::") else ""
-    found = root.find("assets/interactor")
-    interactor = _program(source(draft, found))
+    interactor_element = root.find("assets/interactor")
+    interactor = _program(source(draft, interactor_element))
     twice = count > 1
-    for position, one in enumerate(root.iterfind("assets/validators/validator"), 1):
-        _put_validator(draft, one, position)
+    for position, validator in enumerate(root.iterfind("assets/validators/validator"), 1):
+        _put_validator(draft, validator, position)
     if interactor is None and not twice and standard in testlib.CHECKERS:
         flags = testlib.CHECKERS[standard]
         _put_flags(draft, flags)
         draft.report.took(f"checker {name} as the default validator {' '.join(flags)}".rstrip())
         return Programs()
-    checker = _checker(draft, element, standard, alone=interactor is None and not twice)
+    checker = _checker(draft, element, standard, only_checker=interactor is None and not twice)
     if checker is None and interactor is None:
         return Programs()
     style = _style(root, count, interactor is not None, draft)
-    draft.kind(*(kind for kind, there in (("interactive", interactor is not None), ("multi-pass", twice)) if there))
+    draft.kind(*(kind for kind, present in (("interactive", interactor is not None), ("multi-pass", twice)) if present))
     testlib.put_checker(draft, checker, interactor, style)
-    for what, program in (("checker", checker), ("interactor", interactor)):
+    for role, program in (("checker", checker), ("interactor", interactor)):
         if program is not None:
-            draft.report.took(f"{what} {program.ref.path} (testlib)")
+            draft.report.took(f"{role} {program.ref.path} (testlib)")
     partial = any(program is not None and testlib.gives_points(program.ref) for program in (checker, interactor))
     return Programs(partial, interactor is not None)
 
@@ -91,23 +91,29 @@ def _style(root: Element, count: int, interactive: bool, draft: Draft) -> testli
             raise PackageError(
                 f"{where}: run-count: '{count}' runs of a submission are more than the two that are known"
             )
-        told = root.find("assets/interactor/runs")
-        named = {(one.text or "").strip() for one in told.iterfind("run")} if told is not None else set()
-        if named and "1" not in named:
+        runs_element = root.find("assets/interactor/runs")
+        run_numbers = (
+            {(run.text or "").strip() for run in runs_element.iterfind("run")} if runs_element is not None else set()
+        )
+        if run_numbers and "1" not in run_numbers:
             raise PackageError(f"{where}: interactor: is there for the second run alone, which is not done here")
-        both = "2" in named if named else told is not None or root.find("judging[@run-count]") is None
-        defines.append(f"RUNS={2 if interactive and both else 1}")
+        two_runs = (
+            "2" in run_numbers if run_numbers else runs_element is not None or root.find("judging[@run-count]") is None
+        )
+        defines.append(f"RUNS={2 if interactive and two_runs else 1}")
         draft.report.took(
             "submissions run twice, as a multi-pass problem; answers are the package's, and are there in both runs"
         )
     return replace(testlib.TESTLIB, defines=tuple(defines))
 
 
-def _program(found: tuple[Ref, str] | None) -> testlib.ProgramSource | None:
-    return None if found is None else testlib.ProgramSource(*found)
+def _program(reference: tuple[Ref, str] | None) -> testlib.ProgramSource | None:
+    return None if reference is None else testlib.ProgramSource(*reference)
 
 
-def _checker(draft: Draft, element: Element | None, standard: str, *, alone: bool) -> testlib.ProgramSource | None:
+def _checker(
+    draft: Draft, element: Element | None, standard: str, *, only_checker: bool
+) -> testlib.ProgramSource | None:
     """The checker's source; None for one of testlib's own whose source is absent, and where there is none at all."""
     if element is None:
         draft.report.dropped("the checker: there is none; tokens are compared")
@@ -120,7 +126,7 @@ def _checker(draft: Draft, element: Element | None, standard: str, *, alone: boo
     try:
         return _program(source(draft, element, "check.cpp"))
     except PackageError:
-        if not alone or standard not in testlib.CLOSE_CHECKERS:
+        if not only_checker or standard not in testlib.CLOSE_CHECKERS:
             raise
     flags = testlib.CLOSE_CHECKERS[standard]
     _put_flags(draft, flags)
@@ -136,10 +142,10 @@ def _put_flags(draft: Draft, flags: list[str]) -> None:
 
 def _put_validator(draft: Draft, element: Element, position: int) -> None:
     try:
-        found = _program(source(draft, element))
-        if found is not None:
-            testlib.put_input_validator(draft, f"validator{position}" if position > 1 else "validator", found)
-            draft.report.took(f"input validator {found.ref.path} (testlib)")
+        program = _program(source(draft, element))
+        if program is not None:
+            testlib.put_input_validator(draft, f"validator{position}" if position > 1 else "validator", program)
+            draft.report.took(f"input validator {program.ref.path} (testlib)")
     except PackageError as exc:
         # No verdict depends on it.
         draft.report.dropped(f"input validator: {exc}")
@@ -154,29 +160,29 @@ def put_solutions(draft: Draft, root: Element, *, partial: bool = False) -> None
     `partial`: every test of a solution can be right, and yet not have all of its points.
     """
     rules: dict[str, Any] = {"rejected": {"permitted": _ANY, "required": _ANY}} if partial else {}
-    taken: dict[str, int] = {}
-    for one in root.iterfind("assets/solutions/solution"):
-        path = path_of(one.find("source"))
+    counts: dict[str, int] = {}
+    for element in root.iterfind("assets/solutions/solution"):
+        path = path_of(element.find("source"))
         if path not in draft.tree.files:
             draft.report.dropped(f"solution {path}: it is not in the package")
             continue
-        tag = (one.get("tag") or "").lower()
+        tag = (element.get("tag") or "").lower()
         folder, rule = _TAGS.get(tag, ("", None))
         if not folder:
             draft.report.dropped(f"solution {path}: nothing is known of its tag '{tag}'")
             continue
-        name = _place(draft, folder, path, (one.find("source") or Element("x")).get("type") or "")
+        name = _place(draft, folder, path, (element.find("source") or Element("x")).get("type") or "")
         draft.put(f"submissions/{folder}/{name}", Ref(draft.tree, path))
-        taken[tag] = taken.get(tag, 0) + 1
+        counts[tag] = counts.get(tag, 0) + 1
         if rule is not None:
             rules[folder] = rule
-        extra = _extra(one)
+        extra = _extra(element)
         if extra:
             rules[f"{folder}/{name}"] = {**(rule or {}), **extra}
     if rules:
         draft.put_yaml("submissions/submissions.yaml", rules)
-    if taken:
-        draft.report.took("solutions: " + ", ".join(f"{count} {tag}" for tag, count in taken.items()))
+    if counts:
+        draft.report.took("solutions: " + ", ".join(f"{count} {tag}" for tag, count in counts.items()))
 
 
 def _place(draft: Draft, folder: str, path: str, kind: str) -> str:
@@ -190,12 +196,12 @@ def _place(draft: Draft, folder: str, path: str, kind: str) -> str:
 
 def _extra(solution: Element) -> dict[str, Any]:
     """The outcome that is expected of a solution in single groups, as submissions.yaml says it."""
-    found: dict[str, Any] = {}
-    for one in solution.iterfind("extra-tags/extra-tag"):
-        group, words = one.get("group"), _WORDS.get((one.get("tag") or "").lower())
+    demands: dict[str, Any] = {}
+    for tag in solution.iterfind("extra-tags/extra-tag"):
+        group, words = tag.get("group"), _WORDS.get((tag.get("tag") or "").lower())
         if group and words:
-            found[f"secret/*_{slug(group)}"] = {"permitted": list(dict.fromkeys(["AC", *words])), "required": words}
-    return found
+            demands[f"secret/*_{slug(group)}"] = {"permitted": list(dict.fromkeys(["AC", *words])), "required": words}
+    return demands
 
 
 # --- other files -----------------------------------------------------------------------------------------------------
@@ -211,13 +217,13 @@ def put_files(draft: Draft, root: Element) -> None:
     for place in ("files/attachments/file", "attachments/attachment", "materials/material"):
         for file in root.iterfind(place):
             path = path_of(file)
-            shown = (file.get("publish") or "with-statement").lower().replace("_", "-") == "with-statement"
-            if path in draft.tree.files and shown:
+            is_public = (file.get("publish") or "with-statement").lower().replace("_", "-") == "with-statement"
+            if path in draft.tree.files and is_public:
                 draft.put(f"attachments/{slug(posixpath.basename(path))}", Ref(draft.tree, path))
                 draft.report.took(f"attachment {path}")
     programs = {content.path for content in draft.files.values() if isinstance(content, Ref)}
-    for one in root.iterfind("files/executables/executable"):
-        path = path_of(one.find("source"))
+    for executable in root.iterfind("files/executables/executable"):
+        path = path_of(executable.find("source"))
         if path in draft.tree.files and path not in programs:
             target = f"generators/{slug(posixpath.basename(path))}"
             if target not in draft.files:
@@ -227,19 +233,21 @@ def put_files(draft: Draft, root: Element) -> None:
 def _put_grader(draft: Draft, file: Element) -> int:
     """A resource for solutions, as a file that goes with submissions; the number of languages that it is for."""
     path = path_of(file)
-    assets = {(one.get("name") or "").lower() for one in file.iterfind("assets/asset")}
-    stages = {(one.get("name") or "").lower() for one in file.iterfind("stages/stage")}
+    assets = {(asset.get("name") or "").lower() for asset in file.iterfind("assets/asset")}
+    stages = {(stage.get("name") or "").lower() for stage in file.iterfind("stages/stage")}
     name = posixpath.basename(path)
     if "solution" not in assets or name in _OWN_FILES or path not in draft.tree.files:
         return 0
     if stages and "compile" not in stages:
         draft.report.dropped(f"resource {path}: is for solutions while they run; files of tests are not made of it")
         return 0
-    types = [one for one in re.split(r"[;,\s]+", (file.get("for-types") or "").lower()) if one]
+    types = [kind for kind in re.split(r"[;,\s]+", (file.get("for-types") or "").lower()) if kind]
     kinds = {
         language
         for prefix, language in _GRADED.items()
-        if any(fnmatch.fnmatchcase(f"{prefix}.x", one) or one.split(".")[0] in {prefix, prefix + "*"} for one in types)
+        if any(
+            fnmatch.fnmatchcase(f"{prefix}.x", kind) or kind.split(".")[0] in {prefix, prefix + "*"} for kind in types
+        )
     }
     if not types:
         kinds = {"cpp", "c"} if name.endswith((".h", ".hpp")) else {"cpp"} if name.endswith((".cpp", ".cc")) else set()

@@ -42,12 +42,12 @@ def path_of(element: Element | None) -> str:
 
 def number(text: str | None, where: str, *, most: int, least: int = 0) -> int | None:
     """A whole number, None when nothing is said; PackageError for anything else."""
-    said = (text or "").strip()
-    if not said:
+    digits = (text or "").strip()
+    if not digits:
         return None
-    if not re.fullmatch(r"\d{1,18}", said) or not least <= int(said) <= most:
-        raise PackageError(f"{where}: '{said[:40]}' is not a whole number from {least} to {most}")
-    return int(said)
+    if not re.fullmatch(r"\d{1,18}", digits) or not least <= int(digits) <= most:
+        raise PackageError(f"{where}: '{digits[:40]}' is not a whole number from {least} to {most}")
+    return int(digits)
 
 
 def expand(pattern: str, index: int) -> str:
@@ -56,26 +56,26 @@ def expand(pattern: str, index: int) -> str:
     return _PATTERN.sub(lambda match: f"{index:0{match[1] or 0}d}", path, count=1)
 
 
-def source(draft: Draft, element: Element | None, *others: str) -> tuple[Ref, str] | None:
-    """The file of an element's <source> and its type; else the element's copy, else one of `others`.
+def source(draft: Draft, element: Element | None, *alternatives: str) -> tuple[Ref, str] | None:
+    """The file of an element's <source> and its type; else the element's copy, else one of `alternatives`.
 
     None when there is no such element; PackageError when none of the files is in the package.
     """
     if element is None:
         return None
-    given = element.find("source")
-    kind = "" if given is None else given.get("type") or ""
-    named = [path_of(given), path_of(element.find("copy")), *others]
-    for path in named:
+    source_element = element.find("source")
+    kind = "" if source_element is None else source_element.get("type") or ""
+    paths = [path_of(source_element), path_of(element.find("copy")), *alternatives]
+    for path in paths:
         if path in draft.tree.files:
             return Ref(draft.tree, path), kind
     where = draft.tree.where(PROBLEM_XML)
-    raise PackageError(f"{where}: {element.tag}: its source '{named[0][:80]}' is not in the package")
+    raise PackageError(f"{where}: {element.tag}: its source '{paths[0][:80]}' is not in the package")
 
 
 def runs(root: Element, where: str) -> int:
     """The number of a submission's runs on a test: `run-count`, else 2 by the tag run-twice, else 1. PackageError."""
     judging = root.find("judging")
-    said = number(None if judging is None else judging.get("run-count"), f"{where}: run-count", most=100)
-    tagged = any((one.get("value") or "") == "run-twice" for one in root.iterfind("tags/tag"))
-    return said or (2 if tagged else 1)
+    count = number(None if judging is None else judging.get("run-count"), f"{where}: run-count", most=100)
+    tagged = any((tag.get("value") or "") == "run-twice" for tag in root.iterfind("tags/tag"))
+    return count or (2 if tagged else 1)

@@ -53,9 +53,11 @@ class _PolygonPlanning:
         self._root = root
         self._where = draft.tree.where(PROBLEM_XML)
         self._plan = Plan(draft.tree)
-        found = (one.find("source") for one in root.iterfind("files/executables/executable"))
+        elements = (executable.find("source") for executable in root.iterfind("files/executables/executable"))
         self._sources = {
-            posixpath.splitext(posixpath.basename(path_of(one)))[0]: one for one in found if one is not None
+            posixpath.splitext(posixpath.basename(path_of(element)))[0]: element
+            for element in elements
+            if element is not None
         }
 
     def plan(self, tests: Sequence[PolygonTest]) -> UnmadeError:
@@ -65,16 +67,16 @@ class _PolygonPlanning:
             if test.answer not in files:
                 steps.append(self._answer(test))
             self._plan.add(*steps)
-        for what in ("input", "answer"):
-            lacking = [test for test in tests if getattr(test, what) not in files]
-            if lacking:
+        for half in ("input", "answer"):
+            missing_tests = [test for test in tests if getattr(test, half) not in files]
+            if missing_tests:
                 break
-        first = lacking[0]
+        first = missing_tests[0]
         command = (first.element.get("cmd") or "").strip()
-        made = f", made by '{clean(command, 60)}'" if command and what == "input" else ""
+        maker = f", made by '{clean(command, 60)}'" if command and half == "input" else ""
         return self._plan.refuse(
-            f"{self._where}: {len(lacking)} of {several(len(tests), 'test')} have no {what} file (first: "
-            f"{getattr(first, what)[:60]}{made}): this is a standard package"
+            f"{self._where}: {len(missing_tests)} of {several(len(tests), 'test')} have no {half} file (first: "
+            f"{getattr(first, half)[:60]}{maker}): this is a standard package"
         )
 
     def _input(self, test: PolygonTest) -> MakingStep:
@@ -84,12 +86,14 @@ class _PolygonPlanning:
             raise PackageError(f"{where}: has no input file {clean(test.input, 60)}, and no command; {_FULL}")
         name, *args = words(command, where)
         stem = posixpath.splitext(posixpath.basename(name.replace("\\", "/")))[0]
-        one = self._sources.get(stem)
-        path = path_of(one)
-        if one is None or path not in self._draft.tree.files:
+        element = self._sources.get(stem)
+        path = path_of(element)
+        if element is None or path not in self._draft.tree.files:
             raise PackageError(f"{where}: is made by '{clean(name, 60)}', whose source is not in the package; {_FULL}")
         key = self._plan.program(
-            self._draft, f"generator {stem}", testlib.ProgramSource(Ref(self._draft.tree, path), one.get("type") or "")
+            self._draft,
+            f"generator {stem}",
+            testlib.ProgramSource(Ref(self._draft.tree, path), element.get("type") or ""),
         )
         file = (test.element.get("from-file") or "").strip()
         if file and ("/" in file or file.startswith(".")):
@@ -101,11 +105,18 @@ class _PolygonPlanning:
         draft = self._draft
         if runs(self._root, self._where) > 1:
             raise PackageError(f"{self._where}: answers of a solution that runs twice are not made here; {_FULL}")
-        main = next((one for one in self._root.iterfind("assets/solutions/solution") if one.get("tag") == "main"), None)
-        found = source(draft, main)
-        if found is None:
+        main = next(
+            (
+                solution
+                for solution in self._root.iterfind("assets/solutions/solution")
+                if solution.get("tag") == "main"
+            ),
+            None,
+        )
+        main_source = source(draft, main)
+        if main_source is None:
             raise PackageError(f"{self._where}: has no answers, and no solution with tag main that makes them; {_FULL}")
-        key = self._plan.solution(draft, testlib.ProgramSource(*found))
+        key = self._plan.solution(draft, testlib.ProgramSource(*main_source))
         talks_to = ""
         element = self._root.find("assets/interactor")
         interactor = source(draft, element)

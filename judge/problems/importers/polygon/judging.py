@@ -42,26 +42,28 @@ def put_tests(draft: Draft, root: Element, programs: Programs) -> None:
         )
     if judging is None or not sets:
         raise PackageError(f"{where}: has no <testset>; expected one in <judging>")
-    chosen = next((one for one in sets if one.get("name") == _MAIN), None) or max(
-        sets, key=lambda one: len(_listed(one))
+    main_testset = next((testset for testset in sets if testset.get("name") == _MAIN), None) or max(
+        sets, key=lambda testset: len(_test_elements(testset))
     )
-    for one in sets:
-        if one is not chosen:
-            name = (one.get("name") or "")[:40]
-            draft.report.dropped(f"testset {name} of {len(_listed(one))} tests: only {chosen.get('name')} decides")
-    _limits(draft, judging, chosen)
-    tests = _tests(draft.tree, chosen)
+    for testset in sets:
+        if testset is not main_testset:
+            name = (testset.get("name") or "")[:40]
+            draft.report.dropped(
+                f"testset {name} of {len(_test_elements(testset))} tests: only {main_testset.get('name')} decides"
+            )
+    _limits(draft, judging, main_testset)
+    tests = _tests(draft.tree, main_testset)
     # Before anything is made of them: the main solution and validators expect plain line ends, too.
     _plain_line_ends(draft, tests)
     check_files(draft, root, tests)
     cases = {test.index: _case(draft, test) for test in tests}
-    _write(draft, chosen, tests, cases, programs)
+    _write(draft, main_testset, tests, cases, programs)
     samples = sum(test.sample for test in tests)
-    draft.report.took(f"{len(tests)} tests of testset {chosen.get('name')}, {samples} of them samples")
+    draft.report.took(f"{len(tests)} tests of testset {main_testset.get('name')}, {samples} of them samples")
     _shown_samples(draft, tests, interactive=programs.interactive)
 
 
-def _listed(testset: Element) -> list[Element]:
+def _test_elements(testset: Element) -> list[Element]:
     return testset.findall("tests/test")
 
 
@@ -85,27 +87,28 @@ def _limits(draft: Draft, judging: Element, testset: Element) -> None:
 
 def _tests(tree: Tree, testset: Element) -> list[PolygonTest]:
     where = tree.where(PROBLEM_XML)
-    listed = _listed(testset)
+    elements = _test_elements(testset)
     count = number(testset.findtext("test-count"), f"{where}: test-count", most=_MOST_TESTS)
-    listed += [Element("test")] * max(0, (count or 0) - len(listed))
-    given = (testset.findtext("input-path-pattern") or "tests/%02d").strip()
-    answers = (testset.findtext("answer-path-pattern") or given + ".a").strip()
-    if not listed:
+    elements += [Element("test")] * max(0, (count or 0) - len(elements))
+    input_pattern = (testset.findtext("input-path-pattern") or "tests/%02d").strip()
+    answers = (testset.findtext("answer-path-pattern") or input_pattern + ".a").strip()
+    if not elements:
         raise PackageError(f"{where}: testset '{(testset.get('name') or '')[:40]}' has no tests")
-    if len(listed) > 1 and expand(given, 1) == expand(given, 2):
+    if len(elements) > 1 and expand(input_pattern, 1) == expand(input_pattern, 2):
         raise PackageError(
-            f"{where}: input-path-pattern: '{given[:80]}' names one file for all tests; expected %d in it"
+            f"{where}: input-path-pattern: '{input_pattern[:80]}' names one file for all tests; expected %d in it"
         )
     return [
-        PolygonTest(index, expand(given, index), expand(answers, index), one) for index, one in enumerate(listed, 1)
+        PolygonTest(index, expand(input_pattern, index), expand(answers, index), element)
+        for index, element in enumerate(elements, 1)
     ]
 
 
 def _plain_line_ends(draft: Draft, tests: Sequence[PolygonTest]) -> None:
     """Packages for Windows have its line ends, in which validators find faults; those for Linux have plain ones."""
     files = [path for test in tests for path in (test.input, test.answer)]
-    shown = [path for test in tests if test.sample for path in _examples(draft.tree, test.index)]
-    draft.tree, mixed = line_ends.plain(draft.tree, [*files, *shown])
+    example_paths = [path for test in tests if test.sample for path in _examples(draft.tree, test.index)]
+    draft.tree, mixed = line_ends.plain(draft.tree, [*files, *example_paths])
     if isinstance(draft.tree, line_ends.ChangedLines):
         changed = several(len(draft.tree.changed), "file")
         draft.report.dropped(
@@ -119,7 +122,7 @@ def _plain_line_ends(draft: Draft, tests: Sequence[PolygonTest]) -> None:
 
 
 def _case(draft: Draft, test: PolygonTest) -> ImportedCase:
-    given = test.element.get("points")
+    points_text = test.element.get("points")
     group = test.element.get("group")
     # A validator hears a test's group; samples are not in it here, nor are tests of groups without points.
     validated = group and any(path.startswith("input_validators/") for path in draft.files)
@@ -129,7 +132,7 @@ def _case(draft: Draft, test: PolygonTest) -> ImportedCase:
         Ref(draft.tree, test.input),
         Ref(draft.tree, test.answer),
         sample=test.sample,
-        points=None if given is None else points(given, where),
+        points=None if points_text is None else points(points_text, where),
         settings={"input_validator_args": ["--group", group]} if validated else {},
     )
 
@@ -139,9 +142,9 @@ def _write(
 ) -> None:
     """Plain tests, or scored ones where there are points."""
     where = draft.tree.where(PROBLEM_XML)
-    described = {one.get("name") or "": one for one in testset.findall("groups/group")}
+    described = {group.get("name") or "": group for group in testset.findall("groups/group")}
     worth = sum((case.points or Fraction(0) for case in cases.values()), Fraction(0))
-    worth += sum((points(one.get("points") or 0, f"{where}: group") for one in described.values()), Fraction(0))
+    worth += sum((points(group.get("points") or 0, f"{where}: group") for group in described.values()), Fraction(0))
     if not worth:
         if programs.partial and any(case.points is not None for case in cases.values()):
             write_unbounded(draft, list(cases.values()))
@@ -156,14 +159,22 @@ def _write(
         if not test.sample:
             cases[test.index].settings = {}  # its group's are the same
         members.setdefault(test.element.get("group") or "", []).append(cases[test.index])
-    subtasks = [_subtask(draft, name, described.get(name), found) for name, found in members.items()]
+    subtasks = [_subtask(draft, name, described.get(name), group_cases) for name, group_cases in members.items()]
     write_scored(draft, subtasks, partial=programs.partial, samples=list(cases.values()))
     draft.report.took(f"{len(subtasks)} groups with {decimal(float(_total(subtasks)))} points")
 
 
 def _total(subtasks: Sequence[ImportedSubtask]) -> Fraction:
-    each = {one.name: sum((case.points or Fraction(0) for case in one.cases), Fraction(0)) for one in subtasks}
-    return sum((one.points if one.rule == "all" else each[one.name] or one.points for one in subtasks), Fraction(0))
+    test_points = {
+        subtask.name: sum((case.points or Fraction(0) for case in subtask.cases), Fraction(0)) for subtask in subtasks
+    }
+    return sum(
+        (
+            subtask.points if subtask.rule == "all" else test_points[subtask.name] or subtask.points
+            for subtask in subtasks
+        ),
+        Fraction(0),
+    )
 
 
 def _subtask(draft: Draft, name: str, element: Element | None, cases: list[ImportedCase]) -> ImportedSubtask:
@@ -172,24 +183,32 @@ def _subtask(draft: Draft, name: str, element: Element | None, cases: list[Impor
     policy = "each-test" if element is None else (element.get("points-policy") or "each-test").lower()
     if policy not in {"each-test", "complete-group"}:
         raise PackageError(f"{where}: points-policy '{policy[:40]}' is not known; expected complete-group or each-test")
-    own = sum((case.points or Fraction(0) for case in cases), Fraction(0))
-    given = element.get("points") if element is not None else None
+    test_points = sum((case.points or Fraction(0) for case in cases), Fraction(0))
+    points_text = element.get("points") if element is not None else None
     rule: Rule = "all" if policy == "complete-group" else "each"
     # A complete group's points stand at the group, else at its tests, which are then won or lost together.
-    total = points(given, f"{where}: points") if given is not None and (rule == "all" or not own) else own
+    total = (
+        points(points_text, f"{where}: points")
+        if points_text is not None and (rule == "all" or not test_points)
+        else test_points
+    )
     requires = (
-        [] if element is None else [one.get("group") or "" for one in element.iterfind("dependencies/dependency")]
+        []
+        if element is None
+        else [dependency.get("group") or "" for dependency in element.iterfind("dependencies/dependency")]
     )
     feedback = "" if element is None else element.get("feedback-policy") or ""
     if feedback and feedback != "complete":
         draft.report.dropped(f"feedback-policy {feedback[:20]}: what submitters see is the cluster's rule")
-    if rule == "each" and own:
+    if rule == "each" and test_points:
         # Samples without points are shown; judging them here as well would give them a share.
         cases = [case for case in cases if not (case.sample and not case.points)] or cases
         for case in cases:
             case.points = case.points or Fraction(0)
     settings = {"input_validator_args": ["--group", name]} if name else {}
-    return ImportedSubtask(name or "tests", cases, total, rule, [one for one in requires if one != name], settings)
+    return ImportedSubtask(
+        name or "tests", cases, total, rule, [dependency for dependency in requires if dependency != name], settings
+    )
 
 
 def _shown_samples(draft: Draft, tests: Sequence[PolygonTest], *, interactive: bool) -> None:
@@ -198,11 +217,11 @@ def _shown_samples(draft: Draft, tests: Sequence[PolygonTest], *, interactive: b
     written = sorted(path for path in draft.files if path.startswith("data/sample/") and path.endswith(".in"))
     for test, path in zip(samples, written, strict=False):
         for ending, kind, file in (("", "in", test.input), (".a", "ans", test.answer)):
-            shown = _example(draft.tree, test.index, ending)
-            if shown is not None and not _same(draft.tree, shown, file):
+            example = _example(draft.tree, test.index, ending)
+            if example is not None and not _same_files(draft.tree, example, file):
                 # The format wants what is shown and what can be downloaded together.
                 for use in ("statement", "download"):
-                    draft.put(f"{path.removesuffix('.in')}.{kind}.{use}", Ref(draft.tree, shown))
+                    draft.put(f"{path.removesuffix('.in')}.{kind}.{use}", Ref(draft.tree, example))
     if interactive and samples:
         draft.report.dropped("interactive samples as dialogues: Polygon has their two sides apart")
 
@@ -214,13 +233,13 @@ def _examples(tree: Tree, index: int) -> list[str]:
 def _example(tree: Tree, index: int, ending: str) -> str | None:
     """The first language's example file of a test, English before others."""
     name = f"/example.{index:02d}{ending}"
-    known = [path for path in tree.files if path.startswith("statement-sections/") and path.endswith(name)]
-    return min(known, key=lambda path: ("/english/" not in path, path), default=None)
+    paths = [path for path in tree.files if path.startswith("statement-sections/") and path.endswith(name)]
+    return min(paths, key=lambda path: ("/english/" not in path, path), default=None)
 
 
-def _same(tree: Tree, one: str, other: str) -> bool:
+def _same_files(tree: Tree, first: str, second: str) -> bool:
     """Says whether two files are the same but for their line ends; big ones are never an example."""
-    if max(tree.files[one], tree.files[other]) > 256 * 1024:
-        return tree.files[one] == tree.files[other]
-    texts = [tree.read(path, 256 * 1024).replace(b"\r\n", b"\n").rstrip() for path in (one, other)]
+    if max(tree.files[first], tree.files[second]) > 256 * 1024:
+        return tree.files[first] == tree.files[second]
+    texts = [tree.read(path, 256 * 1024).replace(b"\r\n", b"\n").rstrip() for path in (first, second)]
     return texts[0] == texts[1]

@@ -37,32 +37,32 @@ _COMMANDS = (
 
 def titles(root: Element) -> dict[str, str]:
     """The problem's name in each language."""
-    found: dict[str, str] = {}
-    for one in root.iterfind("names/name"):
-        language, value = code(one.get("language") or ""), clean(one.get("value") or "")
+    names: dict[str, str] = {}
+    for element in root.iterfind("names/name"):
+        language, value = code(element.get("language") or ""), clean(element.get("value") or "")
         if language and value:
-            found.setdefault(language, value)
-    return found
+            names.setdefault(language, value)
+    return names
 
 
 def put_statements(draft: Draft, root: Element) -> None:
     """For each language its LaTeX as one file and its PDF, else its page; what is of no known kind to be downloaded."""
-    made: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
     names = titles(root)
     folders = {path.split("/")[1] for path in draft.tree.below(_SECTIONS) if path.count("/") > 1}
     for folder in sorted(folders):
         language = code(folder)
-        if language and language not in made and f"{_SECTIONS}/{folder}/legend.tex" in draft.tree.files:
+        if language and language not in parts and f"{_SECTIONS}/{folder}/legend.tex" in draft.tree.files:
             _put_sections(draft, folder, language, names.get(language, ""))
-            made[language] = ["tex"]
-    for one in root.iterfind("statements/statement"):
-        _put_whole(draft, one, made)
+            parts[language] = ["tex"]
+    for element in root.iterfind("statements/statement"):
+        _put_whole(draft, element, parts)
     for kind in _KINDS:
-        for one in root.iterfind("statements/statement"):
-            _put_page(draft, one, kind, made)
-    for language, kinds in sorted(made.items()):
+        for element in root.iterfind("statements/statement"):
+            _put_page(draft, element, kind, parts)
+    for language, kinds in sorted(parts.items()):
         draft.report.took(f"statement in {language} ({', '.join(kinds)})")
-    if not made:
+    if not parts:
         _put_others(draft, root)
     for path in draft.tree.below(_SECTIONS):
         language = code(path.split("/")[1])
@@ -71,41 +71,44 @@ def put_statements(draft: Draft, root: Element) -> None:
             draft.put(target, Ref(draft.tree, path))
 
 
-def _put_whole(draft: Draft, element: Element, made: dict[str, list[str]]) -> None:
+def _put_whole(draft: Draft, element: Element, parts: dict[str, list[str]]) -> None:
     """A statement that is there as the LaTeX which Polygon makes of its sections, and not in sections."""
     language, path = code(element.get("language") or ""), path_of(element)
-    if element.get("type") == _LATEX and language and language not in made and path in draft.tree.files:
+    if element.get("type") == _LATEX and language and language not in parts and path in draft.tree.files:
         draft.put(f"statement/problem.{language}.tex", _section(draft, path) + "\n")
-        made[language] = ["tex"]
+        parts[language] = ["tex"]
         _put_images(draft, posixpath.dirname(path))
 
 
 def _put_others(draft: Draft, root: Element) -> None:
     """Statements where none is of a known kind and in a known language: at least they can be downloaded."""
-    named = root.findall("statements/statement")
-    there = [one for one in named if path_of(one) in draft.tree.files]
-    for one in there:
-        path = path_of(one)
-        said, kind = clean(one.get("language") or "no language", 20), clean(one.get("type") or "no type", 40)
-        draft.report.dropped(f"statement {path} ({said}, {kind}): is not shown; it is offered for download")
+    elements = root.findall("statements/statement")
+    available = [element for element in elements if path_of(element) in draft.tree.files]
+    for element in available:
+        path = path_of(element)
+        language, kind = (
+            clean(element.get("language") or "no language", 20),
+            clean(element.get("type") or "no type", 40),
+        )
+        draft.report.dropped(f"statement {path} ({language}, {kind}): is not shown; it is offered for download")
         target = f"attachments/{slug(posixpath.basename(path))}"
         if target not in draft.files:
             draft.put(target, Ref(draft.tree, path))
-    if named and not there:
+    if elements and not available:
         draft.report.dropped("statements: their files are not in the package")
 
 
-def _put_page(draft: Draft, element: Element, kind: str, made: dict[str, list[str]]) -> None:
+def _put_page(draft: Draft, element: Element, kind: str, parts: dict[str, list[str]]) -> None:
     """A statement of this kind as it is."""
     language, path, ending = code(element.get("language") or ""), path_of(element), _KINDS[kind]
     target = f"statement/problem.{language}.{ending}"
     if element.get("type") != kind or not language or path not in draft.tree.files or target in draft.files:
         return
     # A page of Polygon has formulas that only its own script can show, so everything else goes before it.
-    if ending == "html" and made.get(language):
+    if ending == "html" and parts.get(language):
         return
     draft.put(target, Ref(draft.tree, path))
-    made.setdefault(language, []).append(ending)
+    parts.setdefault(language, []).append(ending)
     if ending == "html":
         _put_images(draft, posixpath.dirname(path))
 
