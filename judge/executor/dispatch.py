@@ -19,7 +19,7 @@ from judge.executor.helpers import HelperScheduler
 from judge.executor.machine import for_want_of_space
 from judge.executor.parts import ExecutorParts
 from judge.executor.storage.data import Prepared
-from judge.model.messages import ABILITIES, TOOLS, Assignment, Completed, ExecutorInfo
+from judge.model.messages import ABILITIES, FINDING, FINDINGS, TOOLS, Assignment, Completed, ExecutorInfo
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Dispatcher:
             abilities=sorted({*ABILITIES, *(tool for tool in TOOLS if shutil.which(tool, path=_TOOLS_PATH))}),
             weak_sandbox=self._parts.weak,
             calibration=self._parts.calibration,
-            checks=[*self._parts.checks, *([full] if full else [])],
+            checks=[finding[:FINDING] for finding in (*([full] if full else []), *self._parts.checks)][:FINDINGS],
         )
 
     # --- from the assignment to a slot -------------------------------------------------------------------------

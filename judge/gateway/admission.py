@@ -39,8 +39,6 @@ PATH: Final = "/.judge/admission"
 SMALL_BODY: Final = 64 * 1024
 # Questions of the daemon and of nginx, which must not wait for a share.
 _FREE: Final = frozenset({"admission", "api.alive"})
-# Endpoints that hold calls until something changes. The application bounds these calls by itself.
-_HOLDING: Final = frozenset({"api.get", "judge0.ce.create", "judge0.extra.create"})
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _API: Final = "/api"
 _LOGIN: Final = "/login"
@@ -49,10 +47,10 @@ _FREE_FAILURES, _SECONDS_EACH = 20, 3.0
 # Seconds for which a request waits while others of its client are served.
 _PATIENCE: Final = 5.0
 _LOGIN_PATIENCE: Final = 15.0
-# A body above this size takes several times its size in memory.
+# A body above this size takes several times its size in memory: so many at once, and of one person.
 _HEAVY: Final = 1024**2
+_HEAVY_AT_ONCE, _HEAVY_EACH = 8, 2
 _PIECE: Final = 256 * 1024
-_HEAVY_AT_ONCE: Final = 8
 _SLASHES: Final = re.compile("/{2,}")
 _PORT: Final = re.compile(r"\.?(?::\d*)?$")
 
@@ -64,20 +62,20 @@ class BusyError(LimitError):
     """A client has as many requests under way as one client may; the text says so."""
 
 
-class ThreadShares:
-    """The share of each client in the threads of this process; safe to use from many threads."""
+class Shares:
+    """The share of each client in something of this process, as its threads; safe to use from many threads."""
 
-    def __init__(self, threads: int) -> None:
-        """A client may hold an eighth of `threads`. A half may wait for their turns."""
-        self._each = max(1, threads // 8)
-        self._waiters = max(1, threads // 2)
+    def __init__(self, each: int, waiters: int) -> None:
+        """A client may hold `each`. So many `waiters` of all clients may wait for their turns."""
+        self._each = max(1, each)
+        self._waiters = max(1, waiters)
         self._waiting = 0
         self._held: Counter[str] = Counter()
         self._released = threading.Condition()
 
     @contextlib.contextmanager
     def share(self, client: str, patience: float = _PATIENCE) -> Iterator[None]:
-        """Hold a thread for a client; BusyError if it holds its share for `patience` seconds, or too many wait."""
+        """Hold one for a client; BusyError if it holds its share for `patience` seconds, or too many wait."""
         with self._released:
             if self._held[client] >= self._each and not self._wait(client, patience):
                 raise BusyError("too many requests of yours are under way; wait for some of them to end")
@@ -85,12 +83,25 @@ class ThreadShares:
         try:
             yield
         finally:
+            self._release(client)
+
+    @contextlib.contextmanager
+    def lent(self, client: str) -> Iterator[None]:
+        """Do not count one that a client holds. Afterwards it counts again, also if the client has its share by now."""
+        self._release(client)
+        try:
+            yield
+        finally:
             with self._released:
-                self._held[client] -= 1
-                if not self._held[client]:
-                    del self._held[client]
-                if self._waiting:
-                    self._released.notify_all()
+                self._held[client] += 1
+
+    def _release(self, client: str) -> None:
+        with self._released:
+            self._held[client] -= 1
+            if not self._held[client]:
+                del self._held[client]
+            if self._waiting:
+                self._released.notify_all()
 
     def _wait(self, client: str, patience: float) -> bool:
         if self._waiting >= self._waiters:
@@ -141,8 +152,9 @@ class Admission:
         self._tokens = tokens
         self._identities = identities
         self._judge0 = config.judge0.prefix if config.judge0.enabled else None
-        self._shares = ThreadShares(config.threads)
+        self._shares = Shares(config.threads // 8, config.threads // 2)
         self._heavy = threading.BoundedSemaphore(_HEAVY_AT_ONCE)
+        self._heavy_shares = Shares(_HEAVY_EACH, config.threads // 2)
         self._lock = threading.Lock()
         self._throttle = AddressThrottle(_FREE_FAILURES, _SECONDS_EACH)
 
@@ -153,6 +165,10 @@ class Admission:
         app.after_request(self._answered)
         app.teardown_request(self._end)
         app.wsgi_app = Routing(app.wsgi_app, self._config)  # type: ignore[method-assign]
+
+    def held(self) -> contextlib.AbstractContextManager[None]:
+        """Take a request's thread out of its person's share while it waits for the cluster, within other bounds."""
+        return self._shares.lent(g.share)
 
     def large_body(self) -> Response:
         """Whether the person of a request may send its body: 204, 401 for strangers, 403 if it is too large."""
@@ -193,12 +209,12 @@ class Admission:
             principal = self._identify(request.method, request.path)
             if principal is None and length > SMALL_BODY and self._guests(request.path, request.method):
                 raise TooLargeError(f"the body is too large; without a token at most {size(SMALL_BODY)} are taken")
-        if request.endpoint not in _HOLDING or request.args.get("wait") in {None, "", "0", "false"}:
-            # A flood of one kind leaves the same person the other kind.
-            kind = "reads" if request.method in _READING else "changes"
-            client = f"user {principal.user}" if principal else address
-            g.admitted.enter_context(self._shares.share(f"{client} {kind}"))
+        client = f"user {principal.user}" if principal else address
+        # A flood of one kind leaves the same person the other kind.
+        g.share = f"{client} {'reads' if request.method in _READING else 'changes'}"
+        g.admitted.enter_context(self._shares.share(g.share))
         if length > _HEAVY and not request.path.startswith(_BLOBS):
+            g.admitted.enter_context(self._heavy_shares.share(client, 4 * _PATIENCE))
             if not self._heavy.acquire(timeout=4 * _PATIENCE):
                 raise UnavailableError("this gateway reads many large bodies already; try again in a few seconds")
             g.admitted.callback(self._heavy.release)

@@ -71,7 +71,9 @@ def create_app(config: GatewayConfig) -> Flask:
     judge0.register(app, services)
     app.before_request(_begin)
     app.after_request(_finish)
-    Admission(config, tokens, identities).register(app)
+    admission = Admission(config, tokens, identities)
+    admission.register(app)
+    cluster.held = admission.held
     app.before_request(_check_form)
     app.register_error_handler(JudgeError, _known)
     app.register_error_handler(HTTPException, _http)

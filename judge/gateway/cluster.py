@@ -38,6 +38,8 @@ class Cluster:
 
     def __init__(self, config: GatewayConfig) -> None:
         self._config = config
+        # Entered while a call of a person is held.
+        self.held: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
         self._lock = threading.Lock()
         self._rpc: RpcClient | None = None
         self._asking = threading.Lock()
@@ -113,7 +115,8 @@ class Cluster:
         if full:
             return self.call("get", m.GetRequest(id=task), m.Task), False
         try:
-            return self.call("get", m.GetRequest(id=task, wait=wait, version=version), m.Task), True
+            with self.held():
+                return self.call("get", m.GetRequest(id=task, wait=wait, version=version), m.Task), True
         finally:
             with self._lock:
                 self._waiting[user] -= 1

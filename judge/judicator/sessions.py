@@ -14,8 +14,9 @@ from judge.rpc.session import SessionBegin, SessionEnd
 
 log = logging.getLogger(__name__)
 
-# Sessions of one person: more than the browsers in use, and few for the database.
+# Sessions of one person, and of one of their tokens: more than the browsers in use, and few for the database.
 MOST = 50
+MOST_OF_TOKEN = 10
 
 
 class Sessions:
@@ -27,16 +28,22 @@ class Sessions:
     async def begin(self, request: SessionBegin) -> Empty:
         """Note a log-in; a majority has it on return. Repeating it changes nothing.
 
-        A person has so many sessions at most: the oldest end.
+        A person has so many sessions at most, and each token so many: the oldest of the same way in end, so that a
+        token that may do little ends no session that may do more.
         """
         fields: Bson = {"user": request.user, "begun": clock.wall()}
         if request.account:
             fields |= {"account": True, "token": request.token, "arrival": request.arrival}
         await self._db.sessions.update_one({"_id": request.id}, {"$setOnInsert": fields}, upsert=True)
-        cursor = self._db.sessions.find({"user": request.user}, {"_id": 1}, sort=[("begun", -1), ("_id", 1)], skip=MOST)
+        most = MOST if request.token is None else MOST_OF_TOKEN
+        same = {"user": request.user, "account": request.account or None, "token": request.token}
+        cursor = self._db.sessions.find(same, {"_id": 1}, sort=[("begun", -1), ("_id", 1)], skip=most)
         if old := [session["_id"] async for session in cursor]:
             await self._db.sessions.delete_many({"_id": {"$in": old}})
-            log.info("user '%s' has more than %d sessions, the %d oldest ended", request.user, MOST, len(old))
+            way = f"token {request.token}" if request.token else "password, provider or tokens.yml"
+            log.info(
+                "user '%s' has more than %d sessions by %s, the oldest ended: %d", request.user, most, way, len(old)
+            )
         return Empty()
 
     async def end(self, request: SessionEnd) -> Empty:

@@ -25,7 +25,7 @@ from judge.errors import ConfigError
 from judge.languages.entry import find_entry
 from judge.languages.names import Names
 from judge.languages.sources import choose
-from judge.model.messages import Identifier, Limits, RunOptions
+from judge.model.messages import LANGUAGES, Identifier, Limits, RunOptions
 from judge.model.verdicts import Verdict
 
 log = logging.getLogger(__name__)
@@ -293,7 +293,9 @@ def load_table(path: Path | None = None) -> dict[str, Language]:
 
 
 def _checked(table: dict[str, Language], path: Path) -> dict[str, Language]:
-    """The table; ConfigError where two rows have one suffix or name."""
+    """The table; ConfigError where two rows have one suffix or name, or no executor may have so many."""
+    if len(table) > LANGUAGES:
+        raise ConfigError(f"{path}:1: the table has {len(table)} rows with the built-in ones, the limit is {LANGUAGES}")
     owners: dict[str, str] = {}
     for name, language in table.items():
         for suffix in language.suffixes:

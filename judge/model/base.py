@@ -71,7 +71,7 @@ def first_fault(exc: ValidationError, *, given: bool = False) -> FieldFault:
 class CoreSpeed(Message):
     """The calibration program's seconds on one core: at an executor's start, and first on this machine."""
 
-    core: int = Field(ge=0)
+    core: int = Field(ge=0, lt=2**63)
     seconds: float = Field(gt=0, description="CPU seconds")
     first: float = Field(gt=0, description="CPU seconds when the core was first measured")
 

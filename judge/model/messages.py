@@ -30,6 +30,12 @@ LanguageName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00](?:[^\n\r\x0
 # One id from the API call to the sandbox; every log line about the task names it. Empty: from before there were any.
 Trace = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$")]
 
+# Whatever an executor sends is bounded, as a compromised one may send anything: names, texts, numbers that BSON has.
+Line = Annotated[str, StringConstraints(max_length=4096)]
+Text = Annotated[str, StringConstraints(max_length=4 * 1024**2)]
+Claim = Annotated[str, StringConstraints(max_length=128)]
+Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+
 # Bounds nobody exceeds by mistake. Without a bound a few megabytes of JSON become gigabytes of objects, or of faults.
 TESTS: Final = 10_000
 RESULTS: Final = 100_000
@@ -37,6 +43,9 @@ RESULTS: Final = 100_000
 FILES: Final = 1000
 # Of one executor, by its own word: shares are parts of all slots, and a report gets as many tasks as it asks for.
 SLOTS: Final = 4096
+# Languages of one executor, and characters of a version; findings of its machine check, and characters of each.
+LANGUAGES, VERSION = 200, 200
+FINDINGS, FINDING = 1000, 1000
 
 
 class Limits(Message):
@@ -47,7 +56,7 @@ class Limits(Message):
     memory: int = Field(default=512 * 1024**2, ge=4 * 1024**2, le=64 * 1024**3, description="bytes")
     output: int = Field(default=8 * 1024**2, ge=1, le=1024**3, description="bytes of stdout, of stderr, of any file")
     processes: int = Field(default=64, ge=1, le=4096, description="processes and threads")
-    stack: int | None = Field(default=None, ge=64 * 1024, description="bytes; default: the memory limit")
+    stack: Integer | None = Field(default=None, ge=64 * 1024, description="bytes; default: the memory limit")
     files: int = Field(default=256, ge=8, le=65536, description="open files")
 
     @property
@@ -200,16 +209,16 @@ class RunUsage(Message):
 
     cpu: float = 0.0
     wall: float = 0.0
-    memory: int = 0
-    exit_code: int | None = None
-    signal: int | None = None
+    memory: Integer = 0
+    exit_code: Integer | None = None
+    signal: Integer | None = None
 
 
 class GroupScore(Message):
     """The result of one group: the verdict of its first test that failed, and its part of the score."""
 
-    name: str
-    verdict: str
+    name: Line
+    verdict: Line
     score: float | None = None
     max_score: float | None = None
 
@@ -230,22 +239,22 @@ class TestResult(Message):
 
     __test__ = False  # not a pytest class
 
-    name: str
+    name: Line
     verdict: Verdict
     cpu: float = 0.0
     wall: float = 0.0
-    memory: int = 0
-    exit_code: int | None = None
-    signal: int | None = None
-    reason: str = ""
+    memory: Integer = 0
+    exit_code: Integer | None = None
+    signal: Integer | None = None
+    reason: Text = ""
     output_sha256: Sha256 | None = None
-    output_bytes: int = 0
-    output: str = Field(default="", description="the first bytes of stdout, for people")
-    error: str = Field(default="", description="the first bytes of stderr, for people")
-    message: str = Field(default="", description="what the validator said, for judges")
-    feedback: str = Field(default="", description="what the validator said for the submitter (teammessage.txt)")
+    output_bytes: Integer = 0
+    output: Text = Field(default="", description="the first bytes of stdout, for people")
+    error: Text = Field(default="", description="the first bytes of stderr, for people")
+    message: Text = Field(default="", description="what the validator said, for judges")
+    feedback: Text = Field(default="", description="what the validator said for the submitter (teammessage.txt)")
     score: float | None = None
-    passes: int = Field(default=1, description="how often the program ran, in multi-pass problems")
+    passes: Integer = Field(default=1, description="how often the program ran, in multi-pass problems")
     repeated: Repeated | None = Field(
         default=None, description="the test's first run, near the time limit; all else here is of the second"
     )
@@ -258,23 +267,23 @@ class TestResult(Message):
 class Result(Message):
     """Everything known about a judged attempt."""
 
-    compile_log: str = ""
+    compile_log: Text = ""
     compile: RunUsage | None = None
     tests: list[TestResult] = Field(default_factory=list, max_length=RESULTS)
     cpu: float = Field(default=0.0, description="the largest of the tests")
     wall: float = 0.0
-    memory: int = 0
-    reason: str = ""
-    stdout: str | None = Field(default=None, description="whole output of a task without answers, when small")
+    memory: Integer = 0
+    reason: Text = ""
+    stdout: Text | None = Field(default=None, description="whole output of a task without answers, when small")
     stdout_blob: Sha256 | None = None
-    stderr: str | None = Field(default=None, description="Base64 of the first 64 KiB, when whole outputs are kept")
-    left: str | None = Field(default=None, description="Base64 of a ZIP: files that its last run made or changed")
-    language_version: str = ""
-    judge_version: str = Field(default="", description="of the executor that judged it")
-    sandbox: str = Field(default="", description="the slot and core that judged it, as its log lines name them")
+    stderr: Text | None = Field(default=None, description="Base64 of the first 64 KiB, when whole outputs are kept")
+    left: Text | None = Field(default=None, description="Base64 of a ZIP: files that its last run made or changed")
+    language_version: Line = ""
+    judge_version: Line = Field(default="", description="of the executor that judged it")
+    sandbox: Line = Field(default="", description="the slot and core that judged it, as its log lines name them")
     limits: Limits | None = Field(default=None, description="of each run, the language's additions included")
     weak_sandbox: bool = False
-    failed_test: str | None = None
+    failed_test: Line | None = None
     score: float | None = Field(default=None, description="of a scoring problem")
     groups: list[GroupScore] = Field(
         default_factory=list, max_length=RESULTS, description="what each group of tests came to"
@@ -366,10 +375,10 @@ class Executing(Message):
     """A task that this executor has in hand. `waiting`: not begun, its data or its slot is not there yet."""
 
     id: TaskId
-    attempt: int
-    claim: str
+    attempt: Integer
+    claim: Claim
     status: Status = Status.COMPILING
-    progress: str = ""
+    progress: Line = ""
     waiting: bool = False
 
 
@@ -381,8 +390,8 @@ class Completed(Message):
     """
 
     id: TaskId
-    attempt: int
-    claim: str
+    attempt: Integer
+    claim: Claim
     status: Status
     verdict: Verdict | None = None
     result: Result = Result()
@@ -400,14 +409,16 @@ class ExecutorInfo(Message):
     """An executor's description of itself."""
 
     slots: int = Field(ge=0, le=SLOTS)
-    slot_memory: int | None = Field(default=None, ge=0, description="bytes of memory that each slot has for its runs")
-    languages: dict[str, str] = Field(default_factory=dict, description="language to version")
-    version: str = ""
+    slot_memory: Integer | None = Field(default=None, ge=0, description="bytes that each slot has for its runs")
+    languages: dict[Identifier, Annotated[str, StringConstraints(max_length=VERSION)]] = Field(
+        default_factory=dict, max_length=LANGUAGES, description="language to version"
+    )
+    version: str = Field(default="", max_length=VERSION)
     abilities: list[Identifier] = Field(default_factory=list, max_length=100, description="what older ones cannot do")
     weak_sandbox: bool = False
     calibration: list[CoreSpeed] = Field(default_factory=list, max_length=SLOTS)
-    checks: list[str] = Field(
-        default_factory=list, max_length=1000, description="findings of the machine check, WARN and FAIL only"
+    checks: list[Annotated[str, StringConstraints(max_length=FINDING)]] = Field(
+        default_factory=list, max_length=FINDINGS, description="findings of the machine check, WARN and FAIL only"
     )
 
 
@@ -420,15 +431,15 @@ class ReportRequest(Message):
     """
 
     executor: Identifier
-    incarnation: str
-    sequence: int
+    incarnation: Claim
+    sequence: Integer
     vacant: int = Field(ge=0, le=SLOTS)
     ahead: int = Field(default=0, ge=0, le=SLOTS)
     executing: list[Executing] = Field(default_factory=list, max_length=10_000)
     complete: list[Completed] = Field(default_factory=list, max_length=10_000)
     info: ExecutorInfo | None = None
     hold: float = Field(default=0.0, ge=0, le=60)
-    pending: int = 0
+    pending: Integer = 0
 
 
 class ClaimRef(Message):

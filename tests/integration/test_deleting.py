@@ -717,6 +717,19 @@ def test_a_fault_that_several_recounts_see_at_once_is_mended_once(world: World) 
         assert stored(running, "ann") == real(world, "ann")
 
 
+def test_the_sum_of_a_users_bytes_may_take_longer_than_another_query(world: World) -> None:
+    running = limited(world, 10**9)
+    add(world.client(), user="ann")
+    world.db.command("profile", 2)
+    try:
+        running.do(running.judicator.tasks.usage.recount(None))
+    finally:
+        world.db.command("profile", 0)
+    sums = list(world.db["system.profile"].find({"command.comment": "recount", "command.aggregate": "tasks"}))
+    assert sums
+    assert all(found["command"]["maxTimeMS"] > 30 * 60 * 1000 for found in sums)
+
+
 def test_the_sum_of_a_users_bytes_is_read_from_an_index_alone(world: World) -> None:
     limited(world, 10**9)
     world.db.tasks.insert_many({"user": f"u{n % 7}", "bytes": n, "arrival": n} for n in range(2_000))

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
 import itertools
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from judge.errors import ForbiddenError
-from judge.gateway.admission import ThreadShares
+from judge.gateway.admission import Shares
 from judge.gateway.auth import JUDGE0_HEADERS, FileTokens
 from judge.gateway.identity import secret_digest
 from judge.judge0.tokens import token_of
+from judge.model.messages import GetRequest, Message, Submission
 from judge.model.overview import UsageReply, UsageRequest
-from tests.support.gateway import ADMIN, OTHER, USER, Prepared, make_config, serving_app, write_tokens
+from tests.support.gateway import ADMIN, ID, OTHER, USER, Prepared, make_config, make_task, serving_app, write_tokens
 from tests.support.servers import wait_for
 
 
@@ -34,13 +37,13 @@ def nothing(_: UsageRequest) -> UsageReply:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The clients whose shares of the threads were taken."""
     clients: list[str] = []
-    share = ThreadShares.share
+    share = Shares.share
 
-    def noted(self: ThreadShares, client: str, patience: float = 1.0) -> contextlib.AbstractContextManager[None]:
+    def noted(self: Shares, client: str, patience: float = 1.0) -> contextlib.AbstractContextManager[None]:
         clients.append(client)
         return share(self, client, patience)
 
-    monkeypatch.setattr(ThreadShares, "share", noted)
+    monkeypatch.setattr(Shares, "share", noted)
     return clients
 
 
@@ -119,21 +122,96 @@ def test_the_second_token_of_judge0_counts_for_what_is_kept_for_it(
         assert listed[:2] == [None, "ada"]
 
 
-def test_only_calls_that_are_held_take_no_share(prepared: Prepared, tmp_path: Path, counted: list[str]) -> None:
+@pytest.mark.parametrize("wait", [None, "0", "0.0", "00", "x", "false", "1", "true", "nan"])
+def test_every_call_takes_a_share_whatever_it_asks_for(
+    prepared: Prepared, tmp_path: Path, counted: list[str], wait: str | None
+) -> None:
     settings = make_config(tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"))
     prepared.tasks()
     with serving_app(settings) as app:
         client = app.test_client()
         headers = {"Authorization": f"Bearer {USER}"}
-        for path, takes in (
-            ("/api/v1/whoami?wait=1", True),
-            ("/judge0/languages?wait=true", True),
-            (f"/api/v1/submissions/{'0' * 24}", True),
-            (f"/api/v1/submissions/{'0' * 24}?wait=1", False),
+        query = {} if wait is None else {"wait": wait}
+        for method, path in (
+            ("GET", f"/api/v1/submissions/{'0' * 24}"),
+            ("POST", "/judge0/submissions"),
+            ("POST", "/judge0/extra/submissions"),
         ):
             counted.clear()
-            client.get(path, headers=headers)
-            assert bool(counted) == takes, path
+            client.open(path, method=method, headers=headers, query_string=query, json={})
+            assert counted == [f"user ada {'reads' if method == 'GET' else 'changes'}"], path
+
+
+def test_a_call_gives_its_share_up_while_it_is_held(prepared: Prepared, tmp_path: Path) -> None:
+    settings = make_config(
+        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), threads=8, rpc_timeout=60.0
+    )
+    prepared.tasks(make_task())
+    before, begun, release = prepared.answers["get"], threading.Event(), threading.Event()
+    holds = True
+
+    async def get(request: GetRequest) -> Message:
+        if request.wait or not holds:
+            begun.set()
+            await asyncio.to_thread(release.wait, 60)
+        return before(request)  # type: ignore[operator]
+
+    prepared.answers["get"] = get  # type: ignore[assignment]
+    path, headers = f"/api/v1/submissions/{ID}", {"Authorization": f"Bearer {USER}"}
+    with serving_app(settings) as app, concurrent.futures.ThreadPoolExecutor(2) as pool:
+
+        def ask(query: str = "") -> int:
+            return app.test_client().get(path + query, headers=headers).status_code
+
+        try:
+            held = pool.submit(ask, "?wait=2")
+            assert begun.wait(30)
+            assert ask() == 200, "one of eight threads is a person's share"
+        finally:
+            release.set()
+        assert held.result(60) == 200
+        holds = False
+        begun.clear()
+        release.clear()
+        try:
+            busy = pool.submit(ask, "?wait=0.0")
+            assert begun.wait(30)
+            assert ask("?wait=0.0") == 429
+        finally:
+            release.set()
+        assert busy.result(60) == 200
+
+
+def test_one_person_takes_a_quarter_of_the_places_for_large_bodies(prepared: Prepared, tmp_path: Path) -> None:
+    settings = make_config(
+        tmp_path, prepared.etcd_config, prepared.tls("gateway-1", "gateway"), threads=64, rpc_timeout=60.0
+    )
+    begun, release = threading.Semaphore(0), threading.Event()
+
+    async def add(request: Submission) -> Message:
+        begun.release()
+        await asyncio.to_thread(release.wait, 60)
+        raise ForbiddenError("not in this test")
+
+    prepared.answers["add"] = add  # type: ignore[assignment]
+    body = {"language": "sh", "source": ":", "tests": [{"name": "a", "input": "y" * 1_500_000}]}
+    with serving_app(settings) as app, concurrent.futures.ThreadPoolExecutor(8) as pool:
+
+        def send(token: str) -> int:
+            headers = {"Authorization": f"Bearer {token}"}
+            return app.test_client().post("/api/v1/submissions", headers=headers, json=body).status_code
+
+        try:
+            mine = [pool.submit(send, USER) for _ in range(8)]
+            assert begun.acquire(timeout=30)
+            assert begun.acquire(timeout=30)
+            assert not begun.acquire(timeout=1)
+            other = pool.submit(send, OTHER)
+            assert begun.acquire(timeout=30)
+        finally:
+            release.set()
+        assert other.result(60) == 403
+        assert {one.result(60) for one in mine} <= {403, 429}
 
 
 def test_guests_are_shut_out_with_the_account_they_count_as(prepared: Prepared, tmp_path: Path) -> None:

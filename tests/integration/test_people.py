@@ -24,8 +24,8 @@ from judge.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from judge.judicator import audit
-from judge.judicator.people import rates, throttle
+from judge.judicator import audit, sessions
+from judge.judicator.people import rates, throttle, tokens
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.audit import AuditQuery, AuditReply, By
@@ -425,6 +425,28 @@ def test_a_token_ends_with_the_one_that_it_was_made_with(world: World, people: R
         token(people, "line", "foreign", maker=token(people, "another", "of another").id)
 
 
+def test_a_token_of_an_account_that_was_deleted_meanwhile_is_none_of_the_new_one(
+    people: RpcClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The account is found, deleted and made anew, and then the token is stored."""
+    call(people, "user_add", name="reborn")
+    token(people, "reborn", "earlier")
+
+    async def replace(_: tokens.Tokens, user: str) -> None:
+        await asyncio.to_thread(call, people, "user_delete", name=user)
+        await asyncio.to_thread(call, people, "user_add", name=user, role="admin")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tokens, "MOST", 1)
+        patch.setattr(tokens.Tokens, "_make_room", replace)
+        token(people, "reborn", "of the first")
+    assert [one.user for one in call(people, "tokens", user="reborn").tokens] == ["reborn"]
+    with pytest.raises(UnauthorizedError):
+        check(people, "of the first")
+    token(people, "reborn", "of the second")
+    assert check(people, "of the second").role == "admin"
+
+
 def test_nobody_has_tokens_without_an_account_or_without_end(
     world: World, people: RpcClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -506,6 +528,25 @@ def test_an_account_that_is_disabled_shuts_its_name_out_of_sessions_by_tokens_ym
     call(people, "user_change", name="filed", disabled=True)
     call(people, "session_begin", id="f" * 64, user="filed")
     assert not call(people, "credentials", names=["filed"]).names[0].user and not live(people, "f" * 64, "filed")
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["by password", "by another token"])
+def test_sessions_of_one_token_end_no_other_session(
+    people: RpcClient, monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    monkeypatch.setattr(sessions, "MOST", 3)
+    monkeypatch.setattr(sessions, "MOST_OF_TOKEN", 2)
+    name = f"crowd{own:d}"
+    call(people, "user_add", name=name)
+    weak, strong = token(people, name, f"{name} weak", scopes=["submit"]), token(people, name, f"{name} strong")
+    mine = digest(f"{name} mine")
+    begin = {"user": name, "account": True}
+    call(people, "session_begin", id=mine, token=strong.id if own else None, **begin)
+    flood = [digest(f"{name} {number}") for number in range(5)]
+    for session in flood:
+        call(people, "session_begin", id=session, token=weak.id, **begin)
+    assert live(people, mine, name)
+    assert [bool(live(people, session, name)) for session in flood] == [False, False, False, True, True]
 
 
 # --- identities --------------------------------------------------------------------------------------------------

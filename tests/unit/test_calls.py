@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import pytest
+from pydantic import Field, StringConstraints, ValidationError
 
 from judge.config import EtcdClient, JudicatorConfig, MongodbClient
 from judge.errors import ForbiddenError, JudgeError, TooLargeError, UnavailableError, UsageError
@@ -18,6 +21,7 @@ from judge.gateway.api.routes import Route
 from judge.judicator.dispatch import Dispatcher
 from judge.judicator.main import Judicator
 from judge.model.audit import Action
+from judge.model.messages import Identifier, Message, ReportRequest
 from judge.rpc import pki
 from judge.rpc.methods import EXECUTOR, GATEWAY, JUDICATOR, METHODS
 from judge.rpc.server import Peer
@@ -201,3 +205,77 @@ def test_the_page_has_each_action_of_the_trail() -> None:
     table = text[text.index("| action | object |") :].partition("\n\n")[0]
     named = re.findall(r"`([a-z.]+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:]))
     assert sorted(named) == sorted(get_args(Action))
+
+
+def unbounded(
+    schema: Any, definitions: dict[str, Any], place: str = "", seen: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """The places of a JSON schema whose values may be of any size."""
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        if name not in seen:
+            yield from unbounded(definitions[name], definitions, place, seen | {name})
+        return
+    for choice in schema.get("anyOf", []):
+        yield from unbounded(choice, definitions, place, seen)
+    kind = schema.get("type")
+    if kind == "string" and not {"enum", "const", "maxLength"} & schema.keys():
+        pattern = re.sub(r"\\.|\[[^\]]*\]", "x", schema.get("pattern", "*"))
+        if re.search(r"[*+]|,\}", pattern) or not pattern.endswith("$"):
+            yield place
+    if kind == "integer" and not {"maximum", "exclusiveMaximum"} & schema.keys():
+        yield place
+    if kind == "array":
+        if "maxItems" not in schema:
+            yield place
+        yield from unbounded(schema["items"], definitions, f"{place}[]", seen)
+    if kind == "object":
+        for name, inner in schema.get("properties", {}).items():
+            yield from unbounded(inner, definitions, f"{place}.{name}", seen)
+        named = {"patternProperties", "propertyNames"} & schema.keys()
+        if "properties" not in schema and not ("maxProperties" in schema and named):
+            yield place
+        for pattern, inner in schema.get("patternProperties", {}).items():
+            yield from unbounded({"type": "string", "pattern": pattern}, definitions, f"{place} key", seen)
+            yield from unbounded(inner, definitions, f"{place}[]", seen)
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if EXECUTOR in method.roles])
+def test_whatever_an_executor_sends_is_bounded(name: str) -> None:
+    schema = METHODS[name].request.model_json_schema()
+    assert not list(unbounded(schema, schema.get("$defs", {})))
+
+
+def test_unbounded_fields_are_seen() -> None:
+    class Inner(Message):
+        text: str | None = None
+        pattern: Annotated[str, StringConstraints(pattern="^[a+]+$")]
+        good: Identifier
+
+    class Outer(Message):
+        texts: list[Identifier]
+        inner: list[Inner] = Field(max_length=3)
+        number: int
+        names: dict[str, Identifier] = Field(max_length=3)
+        many: dict[Identifier, str]
+
+    schema = Outer.model_json_schema()
+    places = set(unbounded(schema, schema["$defs"]))
+    assert places == {".texts", ".inner[].text", ".inner[].pattern", ".number", ".names", ".many", ".many[]"}
+
+
+def test_a_report_of_very_many_languages_is_refused() -> None:
+    def report(**info: Any) -> str:
+        about = {"slots": 1, **info}
+        return json.dumps({"executor": "e", "incarnation": "i", "sequence": 1, "vacant": 0, "info": about})
+
+    ReportRequest.received(report(languages={f"l{number}": "v" for number in range(200)}).encode())
+    for info in (
+        {"languages": {f"l{number}": "v" for number in range(201)}},
+        {"languages": {"l" * 64: "v"}},
+        {"languages": {"l": "v" * 201}},
+        {"version": "v" * 201},
+        {"checks": ["c" * 1001]},
+    ):
+        with pytest.raises(ValidationError):
+            ReportRequest.received(report(**info).encode())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
 import http.server
 import io
 import ipaddress
@@ -14,7 +15,7 @@ import sys
 import threading
 import types
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,34 @@ def test_a_repeated_test_says_so(first, words, capsys):
     assert show.repeated(test).startswith(words)
     table = show._tests_table(m.Result(tests=[test]))
     assert table.rows[0][-1].plain.startswith(words)
+
+
+class Uploads:
+    """An `Api` that keeps what is uploaded."""
+
+    def __init__(self) -> None:
+        self.blobs: dict[str, bytes] = {}
+
+    def put_blob(self, sha: str, content: Callable[[], io.BytesIO]) -> None:
+        self.blobs[sha] = content().read()
+
+
+@pytest.mark.parametrize("data", [b"", b" ", b"\n\n", "42 é\r\n".encode(), b"\xff\xfe", b"\xc3", b"x" * (1024**2 + 1)])
+@pytest.mark.parametrize("piped", [True, False])
+def test_an_input_arrives_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, piped: bool) -> None:
+    path = Path("-") if piped else tmp_path / "input"
+    if piped:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+    else:
+        path.write_bytes(data)
+    uploads = Uploads()
+    handed = m.Submission(language="c", source="x", **submit.input_of(uploads, path))  # type: ignore[arg-type]
+    if handed.stdin is not None:
+        assert (handed.stdin.encode(), handed.tests, uploads.blobs) == (data, [], {})
+    else:
+        (test,) = handed.tests
+        assert uploads.blobs == {test.input_blob: data}
+        assert test.input_blob == hashlib.sha256(data).hexdigest()
 
 
 def test_a_key_is_made_once() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from judge.config import EtcdClient, GatewayConfig, Tls
 from judge.gateway import nginx
-from judge.gateway.admission import BusyError, Routing, ThreadShares
+from judge.gateway.admission import BusyError, Routing, Shares
 from judge.gateway.throttle import AddressThrottle
 from tests.support.gateway import make_config
 
@@ -27,8 +27,8 @@ def config(work) -> GatewayConfig:
 # --- shares of threads -------------------------------------------------------------------------------------------
 
 
-def test_a_client_has_an_eighth_of_the_threads():
-    shares = ThreadShares(32)
+def test_a_client_has_its_share():
+    shares = Shares(4, 16)
     with shares.share("ada"), shares.share("ada"), shares.share("ada"), shares.share("ada"):
         with pytest.raises(BusyError, match="too many requests of yours"), shares.share("ada", patience=0.01):
             pass
@@ -39,7 +39,7 @@ def test_a_client_has_an_eighth_of_the_threads():
 
 
 def test_a_request_waits_for_the_end_of_another_of_its_client():
-    shares, begun = ThreadShares(2), threading.Event()
+    shares, begun = Shares(1, 1), threading.Event()
     order = []
 
     def wait():
@@ -61,9 +61,19 @@ def test_a_request_waits_for_the_end_of_another_of_its_client():
     assert not shares._held and not shares._waiting
 
 
+def test_what_a_client_lends_counts_again_afterwards():
+    shares = Shares(1, 4)
+    with shares.share("ada"):
+        with shares.lent("ada"), shares.share("ada", patience=0):
+            pass
+        with pytest.raises(BusyError), shares.share("ada", patience=0.01):
+            pass
+    assert not shares._held
+
+
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=60))
 def test_shares_hold_whoever_comes_and_goes(steps):
-    shares = ThreadShares(24)
+    shares = Shares(3, 12)
     held = {client: [] for client in "abc"}
     for client, comes in steps:
         if comes:

@@ -55,6 +55,58 @@ def test_words_that_differ_are_marked_and_equal_lines_fold():
     assert (found.rows[5].left, found.rows[5].right) == (None, 102)
 
 
+def test_a_line_that_one_side_lacks_moves_no_other():
+    found = compare.compare("1\n2\n3\n4\n", "1\n3\n4\n")
+    assert [(row.left, row.right) for row in found.rows if row.differs] == [(2, None)]
+    line = compare.compare("1 2 3 4\n", "1 3 4\n").rows[0]
+    assert [part.text for part in line.printed if part.differs] == ["2 "]
+    assert not any(part.differs for part in line.answer)
+
+
+def test_two_words_of_a_line_that_differ_are_each_marked():
+    line = compare.compare("1 2 3 4 5\n", "1 7 3 8 5\n").rows[0]
+    assert [part.text for part in line.printed if part.differs] == ["2", "4"]
+
+
+class Counted(str):
+    """A text that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__ne__(self, other)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("a" * 500, "a" * 500),
+        ("a" * 500, "b" + "a" * 499),
+        ("ab" * 250, "baa" * 166),
+        ("a" * 250 + "b" * 250, "b" * 500),
+    ],
+)
+def test_alignment_looks_at_each_token_at_most_twice(monkeypatch, left, right):
+    monkeypatch.setattr(Counted, "compared", 0)
+    pairs = compare.aligned([Counted(token) for token in left], [Counted(token) for token in right])
+    assert [i for i, _ in pairs if i is not None] == list(range(len(left)))
+    assert [j for _, j in pairs if j is not None] == list(range(len(right)))
+    assert Counted.compared <= 2 * len(left)
+
+
+def test_the_worst_texts_are_compared_at_once():
+    """Lines of two words over and over took a longest common subsequence a quarter of a minute."""
+    printed = "\n".join(f"x{n} " + "a b " * 120 for n in range(200))
+    answer = "\n".join(f"y{n} " + "b a a " * 80 for n in range(200))
+    assert min(timeit.repeat(lambda: compare.compare(printed, answer), number=1, repeat=3)) < 2
+
+
 @pytest.mark.parametrize(("printed", "answer"), [("x" * 501, "y"), ("1\n" * 201, "1\n"), ("", "1\n" * 100_000)])
 def test_a_text_that_is_too_long_is_cut_and_said_to_be(printed, answer):
     found = compare.compare(printed, answer)

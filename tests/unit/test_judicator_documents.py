@@ -85,6 +85,15 @@ def test_the_smaller_source_limit_counts() -> None:
         intake.check(m.Submission.model_validate(GOOD), LIMITS, languages={"c"}, source_bytes=5)
 
 
+def test_hints_name_no_language_that_an_executor_made_up() -> None:
+    made_up = {f"{'k' * 56}{number:06}" for number in range(200)}
+    for given in ("k" * 62, "klingon"):
+        with pytest.raises(FieldError) as caught:
+            intake.check(m.Submission(language=given, source="x"), LIMITS, languages={*made_up, "c"}, source_bytes=1000)
+        assert "known are ada, algol68" in str(caught.value)
+        assert "kkkkk0" not in str(caught.value)
+
+
 def test_big_test_texts_become_blobs_and_small_sets_stay() -> None:
     small = m.Submission(**GOOD, tests=[m.Test(name="1", input="x" * 2000, answer="y")])
     assert intake.name_texts(small) == (small, {})
@@ -129,7 +138,8 @@ def test_cut_ends_on_a_whole_character() -> None:
 
 
 def test_a_monstrous_result_still_fits() -> None:
-    test = m.TestResult(name="t", verdict=m.Verdict.WA, output="x" * 10_000, error="y" * 10_000, message="\ud800" * 9)
+    test = m.TestResult(name="t", verdict=m.Verdict.WA, output="x" * 10_000, error="y" * 10_000)
+    test = test.model_copy(update={"message": "\ud800" * 9})  # no JSON has these
     result = m.Result(compile_log="z" * 10**6, stdout="s" * 10**6, reason="r" * 10**5, tests=[test] * 1000)
     stored = results.fit(result)
     assert len(json.dumps(stored)) < 4 * 1024**2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,20 +57,29 @@ def compare(printed: str, answer: str, *, whole: bool = True) -> Comparison:
     """
     left, left_whole = _cut(printed)
     right, right_whole = _cut(answer)
-    rows: list[ComparedLine] = []
-    matcher = difflib.SequenceMatcher(None, left, right, autojunk=False)
-    for tag, i, i_end, j, j_end in matcher.get_opcodes():
-        if tag == "equal":
-            rows += [
-                ComparedLine(i + k + 1, j + k + 1, (Part(left[i + k]),), (Part(right[j + k]),))
-                for k in range(i_end - i)
-            ]
-        else:
-            for k in range(max(i_end - i, j_end - j)):
-                a = left[i + k] if i + k < i_end else None
-                b = right[j + k] if j + k < j_end else None
-                rows.append(_pair(i + k + 1, a, j + k + 1, b))
+    rows = [
+        _pair(None if i is None else (i + 1, left[i]), None if j is None else (j + 1, right[j]))
+        for i, j in aligned(left, right)
+    ]
     return Comparison(_folded(rows), whole and left_whole and right_whole)
+
+
+def aligned(left: Sequence[str], right: Sequence[str]) -> list[tuple[int | None, int | None]]:
+    """Pairs of places: the common beginning, the common end, and between these one by one. In linear time.
+
+    A longest common subsequence takes quadratic time, and these texts are of strangers.
+    """
+    shorter, longer = sorted((len(left), len(right)))
+    begin = next((k for k in range(shorter) if left[k] != right[k]), shorter)
+    end = next((k for k in range(shorter - begin) if left[-1 - k] != right[-1 - k]), shorter - begin)
+    between = [
+        (k if k < len(left) - end else None, k if k < len(right) - end else None) for k in range(begin, longer - end)
+    ]
+    return [
+        *((k, k) for k in range(begin)),
+        *between,
+        *((len(left) - k, len(right) - k) for k in range(end, 0, -1)),
+    ]
 
 
 def _cut(text: str) -> tuple[list[str], bool]:
@@ -79,22 +88,31 @@ def _cut(text: str) -> tuple[list[str], bool]:
     return [line[:_CHARS] for line in lines[:_LINES]], whole
 
 
-def _pair(i: int, left: str | None, j: int, right: str | None) -> ComparedLine:
+def _pair(left: tuple[int, str] | None, right: tuple[int, str] | None) -> ComparedLine:
+    """A row of two lines with their numbers, or of one."""
     if left is None or right is None:
         return ComparedLine(
-            None if left is None else i,
-            None if right is None else j,
-            () if left is None else (Part(left, differs=True),),
-            () if right is None else (Part(right, differs=True),),
+            left and left[0],
+            right and right[0],
+            () if left is None else (Part(left[1], differs=True),),
+            () if right is None else (Part(right[1], differs=True),),
         )
-    a, b = _TOKENS.findall(left), _TOKENS.findall(right)
+    a, b = _TOKENS.findall(left[1]), _TOKENS.findall(right[1])
     printed: list[Part] = []
     answer: list[Part] = []
-    for tag, m, m_end, n, n_end in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        for parts, text in ((printed, a[m:m_end]), (answer, b[n:n_end])):
-            if text:
-                parts.append(Part("".join(text), differs=tag != "equal"))
-    return ComparedLine(i, j, tuple(printed), tuple(answer))
+    for i, j in aligned(a, b):
+        differs = i is None or j is None or a[i] != b[j]
+        _append(printed, "" if i is None else a[i], differs=differs)
+        _append(answer, "" if j is None else b[j], differs=differs)
+    return ComparedLine(left[0], right[0], tuple(printed), tuple(answer))
+
+
+def _append(parts: list[Part], token: str, *, differs: bool) -> None:
+    """Append a token of a line, to the last part if that differs as much."""
+    if parts and parts[-1].differs == differs:
+        parts[-1] = Part(parts[-1].text + token, differs)
+    elif token:
+        parts.append(Part(token, differs))
 
 
 def _folded(rows: list[ComparedLine]) -> list[ComparedLine]:

@@ -117,8 +117,10 @@ def _check_program(submission: Submission, languages: Collection[str]) -> None:
         if submission.compile is not None:
             raise FieldError("compile", "is given together with a language, which knows its own; leave it out")
         if submission.language not in languages:
-            near = difflib.get_close_matches(submission.language, languages, n=1, cutoff=0.8)
-            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(sorted(languages))}"
+            # `languages` has names that executors have sent.
+            rows = load_table()
+            near = difflib.get_close_matches(submission.language, rows, n=1, cutoff=0.8)
+            hint = f"did you mean '{near[0]}'?" if near else f"known are {', '.join(sorted(rows))}"
             raise FieldError("language", f"'{submission.language}' is unknown here; {hint}")
         if submission.source is None and not submission.files:
             raise FieldError("source", "is missing; hand in the text of the program")
