@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http
 import json
 import logging
 import tempfile
@@ -10,13 +11,13 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, TypeGuard, TypeVar
 
 from judge import clock, tracing
 from judge.config import GatewayConfig
 from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd
-from judge.gateway import asking, trace
+from judge.gateway import asking, disclosure, trace
 from judge.gateway.adding import Adding, Again, Outcome, prepared
 from judge.model import messages as m
 from judge.model.audit import By
@@ -92,7 +93,7 @@ class Cluster:
         for one in found:
             if isinstance(one, m.AddReply) and one.created:
                 trace.handed_in(one.task, begin)
-        return [_for_people(one) if isinstance(one, UnavailableError) else one for one in found]
+        return [_for_people(one) if _inner(one) else one for one in found]
 
     def _told(self, add: Callable[[], m.AddReply]) -> m.AddReply:
         begin = tracing.now()
@@ -123,7 +124,7 @@ class Cluster:
                 self._waiting += Counter()  # forgets those who have none
 
     def faults(self) -> list[str]:
-        """The faults of the cluster, up to a second old; one sentence when nobody answers.
+        """The faults of the cluster, up to a second old, without a name or address; one sentence when nobody answers.
 
         For callers without a token, who must not be able to load the cluster: one of them asks, the others get what
         is known.
@@ -133,9 +134,10 @@ class Cluster:
             return known
         try:
             try:
-                known = self.call("status", m.Empty(), StatusReply).faults
+                known = disclosure.faults(self.forward("status", m.Empty(), StatusReply))
             except JudgeError as exc:
-                known = [str(exc)]
+                log.warning("the state of the cluster cannot be read: %s", exc)
+                known = [_sentence(exc)]
             self._health = (clock.monotonic(), known)
             return known
         finally:
@@ -194,20 +196,46 @@ class Cluster:
 
     @contextlib.contextmanager
     def _sentences(self) -> Iterator[None]:
-        """Say what a person can do about a cluster that does not answer."""
+        """Say what a person can do about a cluster that does not answer, or fails."""
         try:
             yield
-        except UnavailableError as exc:
+        except JudgeError as exc:
+            if not _inner(exc):
+                raise
             raise _for_people(exc) from exc
 
 
-def _for_people(exc: UnavailableError) -> UnavailableError:
-    """The same, as one sentence that says what a person can do about it."""
+def _inner(outcome: Outcome) -> TypeGuard[JudgeError]:
+    """Says whether this is an error of the cluster itself, and not the answer to what a person has asked for."""
+    return isinstance(outcome, JudgeError) and outcome.http_status >= http.HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def _for_people(exc: JudgeError) -> JudgeError:
+    """The same as a fixed sentence that says what a person can do about it.
+
+    What went wrong may name hosts and addresses: judges and admins are told it, others the number in the log.
+    """
+    by = asking.current()
+    number = trace.of_request()
+    log.warning("trace %s: %s", number or "none", exc)
+    more = f"trace {number}" if number else ""
+    if by is not None and by.role in {"judge", "admin"}:
+        more = str(exc)
+    return _kind(exc)(_sentence(exc) + (f" ({more})" if more else ""))
+
+
+def _kind(exc: JudgeError) -> type[JudgeError]:
+    return type(exc) if isinstance(exc, UnavailableError) else JudgeError
+
+
+def _sentence(exc: JudgeError) -> str:
     if isinstance(exc, DeadlineError):
-        return DeadlineError(f"the judge's servers did not answer in time, try again in a few seconds ({exc})")
+        return "the judge's servers did not answer in time, try again in a few seconds"
     if isinstance(exc, OutcomeUnknownError):
-        return OutcomeUnknownError(
+        return (
             "the judge's servers did not answer in time, so it may have been done or not; "
-            f"with the same Idempotency-Key it is safe to try again ({exc})"
+            "with the same Idempotency-Key it is safe to try again"
         )
-    return UnavailableError(f"the judge's servers do not answer at the moment, try again in a few seconds ({exc})")
+    if isinstance(exc, UnavailableError):
+        return "the judge's servers do not answer at the moment, try again in a few seconds"
+    return "the judge's servers failed at this; the operators' logs say why"

@@ -54,9 +54,7 @@ SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
     HistoryReply: _fields("executor"),
     Start: _fields("at version slots weak_sandbox"),
     VersionChange: _fields("language before after"),
-    StatusReply: _fields(
-        "leader epoch judicators etcd mongodb queued running finished slots vacant versions faults waits"
-    ),
+    StatusReply: _fields("leader epoch queued running finished slots vacant versions waits"),
 }
 # Fields that go out as something made of them: fixed sentences, rounded figures, messages that are disclosed in turn.
 MADE: Final[dict[type[BaseModel], frozenset[str]]] = {
@@ -74,7 +72,7 @@ MADE: Final[dict[type[BaseModel], frozenset[str]]] = {
     HistoryReply: _fields("starts"),
     Start: _fields("changes"),
     VersionChange: frozenset(),
-    StatusReply: _fields("executors"),
+    StatusReply: _fields("executors judicators etcd mongodb faults"),
 }
 # Fields that no submitter sees; of a sample all fields but `message` are shown.
 WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
@@ -139,9 +137,24 @@ def executor(state: ExecutorState) -> ExecutorState:
     return _listed(state, info=None if state.info is None else _listed(state.info))
 
 
-def status(reply: StatusReply) -> StatusReply:
-    """The cluster at a glance, as people without role admin see it."""
-    return _listed(reply, executors=[executor(one) for one in reply.executors])
+def status(reply: StatusReply, *, judges: bool) -> StatusReply:
+    """The cluster at a glance, as people without role admin see it; those who do not judge without addresses."""
+    return _listed(
+        reply,
+        executors=[executor(one) for one in reply.executors],
+        judicators=reply.judicators if judges else [],
+        etcd=reply.etcd if judges else [],
+        mongodb=reply.mongodb if judges else [],
+        faults=reply.faults if judges else faults(reply),
+    )
+
+
+def faults(reply: StatusReply) -> list[str]:
+    """The faults of the cluster as strangers are told of them: these sentences name hosts and addresses."""
+    if not reply.faults:
+        return []
+    judging = "submissions are judged" if any(one.alive for one in reply.executors) else "no submission is judged"
+    return [f"the cluster has faults, {judging}; judges and admins see which, as by `judgectl status`"]
 
 
 def figures(reply: FiguresReply) -> FiguresReply:

@@ -38,6 +38,11 @@ def current() -> str:
     return str(g.trace)
 
 
+def of_request() -> str:
+    """The same, and empty outside of any request."""
+    return str(g.get("trace", "")) if has_request_context() else ""
+
+
 def ended(request: Request, response: Response) -> None:
     """The request has its answer: a span of it, when it was one that changes something."""
     if tracing.enabled() and request.method not in _LOOKING:

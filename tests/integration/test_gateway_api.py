@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import hashlib
 import json
 import re
@@ -14,13 +15,29 @@ import jsonschema
 import pytest
 
 from judge.allowance import UNLIMITED, Allowance
+from judge.errors import JudgeError, OutcomeUnknownError, UnavailableError
 from judge.gateway.api import routes
 from judge.gateway.api.handlers import ROUTES
 from judge.gateway.api.routes import PREFIX
 from judge.model import messages as m
+from judge.model.overview import JudicatorState, MemberState
 from judge.model.problem import ProblemManifest, ProblemTest
 from judge.rpc import packs
-from tests.support.gateway import ADMIN, DOCUMENT, ID, USER, Person, check, make_config, serving_app
+from tests.support.gateway import (
+    ADMIN,
+    DOCUMENT,
+    ID,
+    PEOPLE,
+    USER,
+    Browser,
+    Person,
+    Prepared,
+    check,
+    healthy,
+    make_config,
+    serving_app,
+    write_tokens,
+)
 from tests.support.judicators import World, accepted, patient_world
 from tests.support.servers import wait_for
 
@@ -407,11 +424,12 @@ def test_a_language_by_the_name_that_another_judge_has_for_it(ada):
         assert given["id"] in [task["id"] for task in found], name
 
 
-def test_status_judicators_languages_health(ada, nobody, executor, world):
+def test_status_judicators_languages_health(admin, ada, nobody, executor, world):
     wait_for(lambda: ada("GET", "/status").json["leader"] == "j1", what="a leader")
     status = check(ada("GET", "/status"), 200, "status")
     assert status["slots"] == 50
-    members = check(ada("GET", "/judicators"), 200, "judicators")
+    assert status["judicators"] == status["etcd"] == status["mongodb"] == []
+    members = check(admin("GET", "/judicators"), 200, "judicators")
     assert [(one["name"], one["leader"]) for one in members["judicators"]] == [("j1", True)]
     assert members["mongodb"] and members["etcd"]
     (language,) = check(ada("GET", "/languages"), 200, "languages")["languages"]
@@ -492,11 +510,12 @@ def test_a_put_without_a_length_is_refused(admin):
 # --- no judicator ----------------------------------------------------------------------------------------------
 
 
-def test_without_judicators_each_call_says_so(tmp_path, world):
+def test_without_judicators_each_call_says_so(tmp_path, world, caplog):
     lonely = world.etcd_config.model_copy(update={"prefix": "/nobody/"})
     settings = make_config(tmp_path, lonely, world.tls("gateway-1", "gateway"), rpc_timeout=0.3)
     with serving_app(settings) as app:
         ada, nobody = Person(app.test_client(), USER), Person(app.test_client(), None)
+        admin = Person(app.test_client(), ADMIN)
         for method, path, body in [
             ("POST", "/submissions", SOURCE),
             ("GET", "/status", None),
@@ -504,9 +523,60 @@ def test_without_judicators_each_call_says_so(tmp_path, world):
         ]:
             answer = error(ada(method, path, json=body), 503, "unavailable", "do not answer at the moment, try again")
             assert int(answer.headers["Retry-After"]) > 0
+            number = answer.headers["X-Request-Id"]
+            assert answer.json["error"].endswith(f"try again in a few seconds (trace {number})")
+            assert re.search(rf"trace {number}: no judicator answered '\w+'", caplog.text)
+            assert "no judicator answered" in admin(method, path, json=body).json["error"]
         health = check(nobody("GET", "/health"), 503, "health")
-        assert not health["healthy"] and "do not answer" in health["faults"][0]
+        assert not health["healthy"]
+        assert health["faults"] == ["the judge's servers do not answer at the moment, try again in a few seconds"]
         assert nobody("GET", "/alive").status_code == 200
+
+
+INNER = ["etcd member etcd-1 (10.0.0.1:2379) is not healthy", "executor 'e1.example' does not report"]
+MEMBER = {"name": "10.0.0.1:27017", "address": "10.0.0.1:27017"}
+
+
+def test_who_does_not_judge_learns_no_name_or_address_of_a_host(tmp_path, etcd_endpoint):
+    with Prepared(tmp_path / "judicator", etcd_endpoint).serving() as judicator:
+        inner = re.compile(r"10\.0\.0\.1|etcd-1|e1\.example|mongod ")
+        judicator.answers["status"] = healthy().model_copy(
+            update={
+                "faults": INNER,
+                "judicators": [JudicatorState(**MEMBER)],
+                "etcd": [MemberState(**MEMBER, role="leader", healthy=False)],
+                "mongodb": [MemberState(**MEMBER, role="primary", healthy=True)],
+            }
+        )
+        settings = make_config(tmp_path, judicator.etcd_config, judicator.tls("gateway-1", "gateway"))
+        write_tokens(settings.tokens, [*PEOPLE, ("jo", "judge", "judge-token-of-tests")])
+        with serving_app(settings) as app:
+            ada, admin = Person(app.test_client(), USER), Person(app.test_client(), ADMIN)
+            judge, nobody = Person(app.test_client(), "judge-token-of-tests"), Person(app.test_client(), None)
+            for person in (nobody, ada):
+                answer = person("GET", "/health")
+                assert answer.status_code == 503
+                assert len(answer.json["faults"]) == 1 and not inner.search(answer.text)
+            assert not inner.search(ada("GET", "/status").text) and ada("GET", "/status").json["faults"]
+            assert ada("GET", "/judicators").status_code == 403
+            for person in (judge, admin):
+                assert person("GET", "/status").json["faults"] == INNER
+                assert person("GET", "/judicators").json["mongodb"][0]["address"] == MEMBER["address"]
+
+            def fail(failure, _):
+                raise failure
+
+            for failure in (
+                JudgeError("MongoDB refused this call: mongod 10.0.0.1:27017 failed"),
+                UnavailableError("MongoDB does not serve this call now: 10.0.0.1:27017: closed"),
+                OutcomeUnknownError("MongoDB did not confirm this call: 10.0.0.1:27017: closed"),
+            ):
+                judicator.answers["search"] = functools.partial(fail, failure)
+                answer = ada("GET", "/submissions")
+                assert answer.status_code >= 500 and not inner.search(answer.text), answer.text
+                assert answer.headers["X-Request-Id"] in answer.json["error"]
+                assert inner.search(admin("GET", "/submissions").text)
+                assert not inner.search(Browser(app.test_client(), USER).get("/submissions").text)
 
 
 def test_health_costs_the_cluster_one_question_at_a_time(tmp_path, world):

@@ -20,9 +20,7 @@ from judge.model.figures import FiguresReply, HistoryReply, Point, Start, Versio
 from judge.model.overview import (
     ExecutorsReply,
     ExecutorState,
-    JudicatorState,
     MarksReply,
-    MemberState,
     StatusReply,
     UsageReply,
 )
@@ -92,16 +90,12 @@ PUBLIC: dict[tuple[type[Any], str], Any] = {
     (Start, "changes"): [VersionChange(language="c", before="gcc 12", after="gcc 13")],
     (StatusReply, "leader"): "judicator-1",
     (StatusReply, "epoch"): 1,
-    (StatusReply, "judicators"): [JudicatorState(name="judicator-1", address="127.0.0.1:1")],
-    (StatusReply, "etcd"): [MemberState(name="etcd-1", address="127.0.0.1:2", role="leader", healthy=True)],
-    (StatusReply, "mongodb"): [],
     (StatusReply, "queued"): {"normal": 1},
     (StatusReply, "running"): 1,
     (StatusReply, "finished"): 1,
     (StatusReply, "slots"): 2,
     (StatusReply, "vacant"): 1,
     (StatusReply, "versions"): {},
-    (StatusReply, "faults"): [],
     (StatusReply, "waits"): ["2 submissions wait: all slots are busy"],
 }
 TOKEN = people.TokenInfo(id="0" * 16, user="ada", scopes=["read"], created="2026-01-31T12:00:05Z")
@@ -119,7 +113,7 @@ FORMS: dict[str, dict[str, str]] = {
     "password": {"old": "present phrase", "password": "another phrase", "again": "another phrase"},
 }
 # Answers other than success, for all but these: to admins only (403).
-OTHER_STATUS = {"api.output": 404, "api.problem_file": 404, "api.revoke_token": 404}
+OTHER_STATUS = {"api.health": 503, "api.output": 404, "api.problem_file": 404, "api.revoke_token": 404}
 # Answers when the problem's manifest cannot be read.
 UNKNOWN_STATUS = {"api.problem": 404, "api.statement": 404, "problem": 404}
 # The least that two calls of Judge0's API need. It knows no problems, so it refuses most of what is asked here.

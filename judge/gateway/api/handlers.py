@@ -62,7 +62,7 @@ def executors(cluster: Cluster, principal: Principal) -> overview.ExecutorsReply
 def status(cluster: Cluster, principal: Principal) -> overview.StatusReply:
     """The cluster at a glance, as this person may see it."""
     reply = cluster.call("status", m.Empty(), overview.StatusReply)
-    return reply if principal.admin else disclosure.status(reply)
+    return reply if principal.admin else disclosure.status(reply, judges=principal.judges)
 
 
 def problems(cluster: Cluster) -> ProblemsReply:
@@ -315,7 +315,7 @@ ROUTES: list[Route] = [
     Route("POST", "/executors/<name>/resume", "resume", "Let an executor take work again", _resume, "admin",
           overview.ExecutorState, calls=("drain",)),
     Route("GET", "/judicators", "judicators", "The judicators, and the members of etcd and MongoDB", _judicators,
-          "user", models.JudicatorsReply, calls=("status",)),
+          "judge", models.JudicatorsReply, calls=("status",)),
     Route("GET", "/status", "status", "The cluster at a glance", _status, "user", overview.StatusReply,
           calls=("status",)),
     Route("GET", "/health", "health", "The health of the cluster", _health, "none", models.Health,

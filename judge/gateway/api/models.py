@@ -21,7 +21,7 @@ class Alive(m.Message):
 
 
 class Health(m.Message):
-    """The health of the cluster. `faults` has a sentence for each reason why it takes or judges no submissions."""
+    """The health of the cluster. `faults` says that there are some; `GET /status` tells judges and admins which."""
 
     healthy: bool
     faults: list[str] = Field(default_factory=list)
