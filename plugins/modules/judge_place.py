@@ -10,7 +10,6 @@ import hashlib
 import os
 import pwd
 import shlex
-import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_lock import RECORDS, LockedError, one_at_a_time
-from ..module_utils.judge_writing import keep_names, written
+from ..module_utils.judge_writing import keep_names, put, written
 
 DOCUMENTATION = r"""
 module: judge_place
@@ -234,8 +233,7 @@ class Placer:
     def _keep(path: Path, kept: str) -> None:
         """Keep what was there before the first file of ours."""
         if kept and path.is_file() and not Path(kept).exists() and OURS not in path.read_bytes():
-            shutil.copy2(path, f"{kept}.new")
-            Path(f"{kept}.new").replace(kept)
+            put(Path(kept), path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
 
     def _note(self, path: Path, old: bytes | None, new: bytes, *, secret: bool) -> None:
         before = "" if old is None else "(secret)\n" if secret else old.decode(errors="replace")

@@ -32,6 +32,7 @@ import grp
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +41,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_apt import noted
 from ..module_utils.judge_lock import RECORDS, LockedError, one_at_a_time
+from ..module_utils.judge_writing import put
 
 ROOT = Path("/")
 USERS = ("judge", "judge-etcd", "judge-mongodb")
@@ -209,7 +211,8 @@ class Wiper:
         for path in self.paths:
             remove(path, self.mounts)
         for kept in ROOT.glob(KEPT):
-            kept.replace(kept.with_suffix(""))
+            put(kept.with_suffix(""), kept.read_bytes(), stat.S_IMODE(kept.stat().st_mode))
+            kept.unlink()
             self._run("systemctl", "try-reload-or-restart", "nginx.service", ok=(0, 1, 5))
         self._run("systemctl", "daemon-reload")
         if self.packages:
