@@ -27,6 +27,7 @@ from judge.judicator.documents import AuditDocument, TaskDocument, first_id, iso
 from judge.judicator.people.rates import TAKING, Rates, noting, taking
 from judge.model import messages as m
 from judge.model.audit import Action, AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
+from judge.model.visibility import ProblemChange
 from judge.mongodb.store import Bson
 from judge.rpc.server import Peer
 from judge.text import one_line
@@ -320,7 +321,12 @@ problem_verified: Final = of("problem.verify", "problem", "hash", "right")
 
 async def problem_import(request: Any, _: Peer) -> Act:
     """The manifest is named by its hash; the reply tells the problem's name."""
-    return Act("problem.import", "", {"manifest": request.manifest})
+    return Act("problem.import", "", {"manifest": request.manifest, "visible": request.visible})
+
+
+async def problem_change(request: ProblemChange, _: Peer) -> Act:
+    """Who sees a problem, and its owners."""
+    return Act("problem.change", request.name, request.model_dump(mode="json", exclude_defaults=True, exclude={"name"}))
 
 
 async def drain(request: Any, _: Peer) -> Act:

@@ -225,6 +225,8 @@ class ProblemDocument(TypedDict, total=False):
     include: list[dict[str, Any]]
     imported: datetime.datetime
     verification: Dumped
+    visibility: Dumped  # without it, as releases before stored problems, everyone sees the problem
+    owners: list[str]
 
 
 class ManifestDocument(TypedDict):

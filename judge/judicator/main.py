@@ -142,7 +142,7 @@ class Judicator:
             tasks=self.tasks,
             executors=self.executors,
             blobs=self.blobs,
-            problems=Problems(self.database, self.blobs),
+            problems=Problems(self.database, self.blobs, self.people.users.groups),
             lead=self.lead,
             status=self._status,
             people=self.people,
@@ -173,8 +173,9 @@ class Judicator:
             "executor_history": Entry(self.machines.read),
             "drain": Entry(service.drain, audit.drain),
             # problems
-            "problems": Entry(service.problems.all),
+            "problems": Entry(service.problems.all, peer=True),
             "problem_import": Entry(service.problems.register, audit.problem_import),
+            "problem_change": Entry(service.problems.change, audit.problem_change, peer=True),
             "problem_verified": Entry(
                 service.problems.verified, audit.of("problem.verify", "problem", "hash", "right")
             ),

@@ -8,12 +8,14 @@ import datetime
 import logging
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from pydantic import ValidationError
+from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
 from judge import clock, failpoint
-from judge.errors import FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
+from judge.errors import FieldError, ForbiddenError, JudgeError, NotFoundError, PackageError, TooLargeError
 from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database
 from judge.judicator.documents import ManifestDocument, ProblemDocument, iso
@@ -24,9 +26,11 @@ from judge.model.messages import Empty, Limits
 from judge.model.problem import FileIndex, ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply
 from judge.model.statements import PagesRequest
 from judge.model.verification import Verification, VerificationReply
+from judge.model.visibility import EVERYONE, ProblemChange, Visibility
 from judge.mongodb.store import Bson
 from judge.problems.statements import text_of
 from judge.rpc.faults import check_values
+from judge.rpc.server import Peer
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +50,10 @@ _READS = 100
 class Problems:
     """The problems that submissions are judged against."""
 
-    def __init__(self, database: Database, blobs: Blobs) -> None:
+    def __init__(self, database: Database, blobs: Blobs, groups: Callable[[str], Awaitable[frozenset[str]]]) -> None:
+        """`groups` has those that a user is in."""
         self.render: Callable[[PagesRequest], Awaitable[object]]
+        self._groups = groups
         self._db = database
         self._blobs = blobs
         self._uploaded: OrderedDict[str, ProblemDocument] = OrderedDict()
@@ -57,16 +63,48 @@ class Problems:
         """The document of a problem: hash, title, source_bytes …; NotFoundError."""
         doc = await self._reads.ask(name)
         if doc is None:
-            raise NotFoundError(f"there is no problem '{name}'; `judgectl problem list` lists them")
+            raise _unknown(name)
         return doc
+
+    async def seen(self, name: str, user: str, role: str) -> ProblemDocument:
+        """The same for a user of this role; a problem that is hidden from the user is answered as one that is not."""
+        caller = await self._caller(user, role)
+        doc = await self.get(name)
+        if not visible_to(doc, caller, clock.wall()):
+            raise _unknown(name)
+        return doc
+
+    async def _caller(self, user: str, role: str) -> Caller:
+        return Caller(user, role in {"judge", "admin"}, await self._groups(user))
 
     async def _read(self, names: Sequence[str]) -> list[ProblemDocument | None]:
         return await self._db.find_all(self._db.problems, names)
 
-    async def all(self, _: Empty) -> ProblemsReply:
-        """Every problem, by name."""
+    async def all(self, _: Empty, peer: Peer) -> ProblemsReply:
+        """Every problem that the caller sees, by name."""
+        caller, now = await self._caller(peer.by.actor, peer.by.role), clock.wall()
         docs = self._db.problems.find({}, {"verification": 0, "include": 0}, sort=[("_id", 1)])
-        return ProblemsReply(problems=[_info(doc) async for doc in docs])
+        return ProblemsReply(problems=[_info(doc, caller) async for doc in docs if visible_to(doc, caller, now)])
+
+    async def change(self, request: ProblemChange, peer: Peer) -> ProblemInfo:
+        """Change who sees a problem, and its owners; NotFoundError, ForbiddenError."""
+        caller = await self._caller(peer.by.actor, peer.by.role)
+        doc = await self.seen(request.name, peer.by.actor, peer.by.role)
+        if not may_change(doc, caller):
+            raise ForbiddenError(f"problem '{request.name}' is not yours; its owners and judges change who sees it")
+        if request.owners is not None and not caller.judges:
+            raise ForbiddenError("owners: are set by judges; leave the field out")
+        fields: Bson = request.model_dump(mode="json", exclude_none=True, exclude={"name"})
+        if fields:
+            same = {"_id": request.name} if caller.judges else {"_id": request.name, "owners": caller.user}
+            changed = await self._db.problems.find_one_and_update(
+                same, {"$set": fields}, return_document=ReturnDocument.AFTER
+            )
+            if changed is None:
+                raise _unknown(request.name)
+            doc = changed
+        log.info("problem '%s' changed by %s: %s", request.name, caller.user, ", ".join(fields) or "nothing")
+        return _info(doc, caller)
 
     async def verified(self, verification: Verification) -> Empty:
         """Keep what came of verifying a problem's present content; NotFoundError when it has another by now."""
@@ -107,13 +145,13 @@ class Problems:
         """
         doc, manifest = await self._keep(request.manifest)
         name = doc.pop("_id")
-        await self._switch(name, doc)
+        doc = await self._switch(name, doc, request.visible)
         if any(text_of(one) is not None for one in manifest.statements):
             # Else they are rendered on their first view.
             with contextlib.suppress(JudgeError):
                 await self.render(PagesRequest(problem=name, hash=doc["hash"]))
         log.info("problem '%s' imported: %d tests, manifest %s", name, doc["tests"], request.manifest)
-        return _info({"_id": name, **doc})
+        return _info(doc, Caller("", judges=True))
 
     async def _keep(self, sha: str) -> tuple[ProblemDocument, ProblemManifest]:
         """Check an uploaded manifest and write down what it refers to; the document of its problem, and itself."""
@@ -127,7 +165,7 @@ class Problems:
         needed |= await self._files(manifest)
         now = clock.wall()
         doc = _document(manifest, sha, now)
-        if len(_info(doc).model_dump_json()) > _LISTED_BYTES:
+        if len(_info(doc, Caller("")).model_dump_json()) > _LISTED_BYTES:
             raise PackageError(
                 f"what lists show of problem '{manifest.name}' has more than {_LISTED_BYTES} bytes; shorten its title, "
                 "types and languages"
@@ -151,22 +189,27 @@ class Problems:
             first = next((f"of test '{name}'" for name in tests), "of a program or statement")
             raise FieldError("manifest", f"{len(missing)} of {len(needed)} blobs are not uploaded, first {first}")
 
-    async def _switch(self, name: str, doc: ProblemDocument) -> None:
+    async def _switch(self, name: str, doc: ProblemDocument, visible: bool | None) -> ProblemDocument:
         """Make `doc` what the name stands for. The manifest before it gets its whole grace, for adds under way."""
+        if visible is not None:
+            doc = {**doc, "visibility": Visibility(everyone=visible).model_dump(mode="json")}
         while True:
-            before = await self._db.latest(self._db.problems, {"_id": name}, {"hash": 1, "verification": 1})
+            before = await self._db.latest(self._db.problems, {"_id": name}, {"hash": 1})
             if before is not None:
-                # The same content again is as verified as it was.
-                if before["hash"] == doc["hash"] and "verification" in before:
-                    doc = {**doc, "verification": before["verification"]}
                 await unmark(self._db.manifests, {"_id": before["hash"]})
                 same = {"_id": name, "hash": before["hash"]}
-                if (await self._db.problems.replace_one(same, doc)).matched_count:
-                    return
+                # The same content again is as verified as it was.
+                update: Bson = {"$set": doc}
+                if before["hash"] != doc["hash"]:
+                    update["$unset"] = {"verification": ""}
+                after = await self._db.problems.find_one_and_update(same, update, return_document=ReturnDocument.AFTER)
+                if after is not None:
+                    return after
             else:
+                new: ProblemDocument = {"_id": name, "visibility": Visibility().model_dump(mode="json"), **doc}
                 with contextlib.suppress(DuplicateKeyError):
-                    await self._db.problems.insert_one({"_id": name, **doc})
-                    return
+                    await self._db.problems.insert_one(new)
+                    return new
 
     async def _files(self, manifest: ProblemManifest) -> set[str]:
         """The blobs of the whole package, which export needs: the index and what it lists, all uploaded."""
@@ -235,8 +278,45 @@ def _indexed(data: bytes) -> set[str]:
     return set(FileIndex.model_validate_json(data).files.values())
 
 
-def _info(doc: ProblemDocument) -> ProblemInfo:
+@dataclass(frozen=True)
+class Caller:
+    """Somebody who asks for problems; `judges`: a judge or admin."""
+
+    user: str
+    judges: bool = False
+    groups: frozenset[str] = frozenset()
+
+
+def visibility_of(doc: ProblemDocument) -> Visibility:
+    """The visibility of a stored problem; pure."""
+    stored = doc.get("visibility")
+    return EVERYONE if stored is None else Visibility.stored(stored)
+
+
+def may_change(doc: ProblemDocument, caller: Caller) -> bool:
+    """Says whether a caller may change who sees a problem; pure."""
+    return caller.judges or caller.user in doc.get("owners", [])
+
+
+def visible_to(doc: ProblemDocument, caller: Caller, now: datetime.datetime) -> bool:
+    """Says whether a caller sees a problem. Every way to a problem asks this, and nothing else does; pure."""
+    if may_change(doc, caller):
+        return True
+    seen = visibility_of(doc)
+    begun = seen.since is None or seen.since <= now
+    return begun and (seen.everyone or not caller.groups.isdisjoint(seen.groups))
+
+
+def _unknown(name: str) -> NotFoundError:
+    return NotFoundError(f"there is no problem '{name}'; `judgectl problem list` lists them")
+
+
+def _info(doc: ProblemDocument, caller: Caller) -> ProblemInfo:
+    """A problem as a caller sees it."""
+    changes = may_change(doc, caller)
     return ProblemInfo(
+        visibility=visibility_of(doc) if changes else None,
+        owners=doc.get("owners", []) if changes else [],
         name=doc["_id"],
         title=doc["title"],
         hash=doc["hash"],

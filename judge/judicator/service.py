@@ -113,7 +113,7 @@ class Service:
         """The problem that a submission is judged against: what its name stands for, or the content that it names."""
         intake.check_trial(submission)
         if submission.problem_hash is None:
-            return await self.problems.get(name)
+            return await self.problems.seen(name, submission.user, submission.role)
         problem = await self.problems.at(submission.problem_hash)
         if problem["_id"] != name:
             raise FieldError("problem_hash", f"names a manifest of problem '{problem['_id']}', not of '{name}'")

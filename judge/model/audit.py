@@ -20,6 +20,7 @@ Action = Literal[
     "logout",
     "tokens.change",
     "problem.import",
+    "problem.change",
     "problem.delete",
     "problem.verify",
     "submission.behalf",

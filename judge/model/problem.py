@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from judge.model.messages import TESTS, FileName, Identifier, Limits, Message, Sha256
+from judge.model.visibility import Visibility
 
 # The memory limit in bytes of a problem that sets none: the format's "typical system default". A host with less memory
 # gives what it has.
@@ -340,15 +341,21 @@ class ProblemInfo(Message):
     imported: str = ""
     kind: str = Field(default="pass-fail", description="the types of the problem, such as: scoring, interactive")
     languages: list[str] = Field(default_factory=list, description="only these; empty: all")
+    visibility: Visibility | None = Field(default=None, description="for who may change it")
+    owners: list[str] = Field(default_factory=list, description="for who may change the visibility")
 
 
 class ProblemsReply(Message):
-    """All problems, by name."""
+    """All problems that the caller sees, by name."""
 
     problems: list[ProblemInfo]
 
 
 class ProblemImport(Message):
-    """Register a manifest whose blobs have all been uploaded."""
+    """Register a manifest whose blobs have all been uploaded.
+
+    `visible`: to everyone, or to no user. Without it a new problem is hidden, and any other stays as it is.
+    """
 
     manifest: Sha256
+    visible: bool | None = None

@@ -38,6 +38,7 @@ from judge.model.several import Outcomes, SeveralAdds, TasksReply, TasksRequest
 from judge.model.statements import PagesReply, PagesRequest
 from judge.model.streaming import ChangesReply, ChangesRequest
 from judge.model.verification import Verification, VerificationReply
+from judge.model.visibility import ProblemChange
 from judge.rpc.session import SessionBegin, SessionEnd
 
 EXECUTOR = "executor"
@@ -107,6 +108,7 @@ METHODS: dict[str, Method] = {
     "problems": Method(m.Empty, ProblemsReply, _PEOPLE, reads=True),
     "blobs_missing": Method(BlobsWanted, BlobsMissing, _PEOPLE, reads=True),
     "problem_import": Method(ProblemImport, ProblemInfo, _PEOPLE, _UNKNOWN, reads=False),
+    "problem_change": Method(ProblemChange, ProblemInfo, _PEOPLE, _UNKNOWN, reads=False),
     "problem_verified": Method(Verification, m.Empty, _PEOPLE, _UNKNOWN, reads=False),
     "problem_verification": Method(ProblemName, VerificationReply, _PEOPLE, _UNKNOWN, reads=True),
     "problem_statements": Method(PagesRequest, PagesReply, _PEOPLE, _UNKNOWN, reads=False),

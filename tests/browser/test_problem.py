@@ -42,7 +42,9 @@ def people(world):
 
     def bring(manifest):
         return client.call(
-            "problem_import", ProblemImport(manifest=client.put_blob(manifest_bytes(manifest))), ProblemInfo
+            "problem_import",
+            ProblemImport(manifest=client.put_blob(manifest_bytes(manifest)), visible=True),
+            ProblemInfo,
         )
 
     put = client.put_blob

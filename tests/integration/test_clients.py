@@ -32,7 +32,7 @@ CLIENT = ROOT / "clients/python"
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     need_sandbox()
     with running(tmp_path_factory.mktemp("cluster") / "up") as one:
-        judgectl(one, "problem", "import", ROOT / "examples/problems/hello")
+        judgectl(one, "problem", "import", "--visible", ROOT / "examples/problems/hello")
         yield one
 
 
@@ -98,7 +98,7 @@ REFUSED = {
 
 def test_the_collection_runs_as_it_stands(cluster: Cluster, access: dict[str, str]) -> None:
     """Every request of every folder, in their order; a problem and an executor are all that somebody names."""
-    judgectl(cluster, "problem", "import", ROOT / "examples/problems/average")
+    judgectl(cluster, "problem", "import", "--visible", ROOT / "examples/problems/average")
     judgectl(cluster, "user", "add", "walker", "--role", "admin")
     scopes = [word for scope in SCOPES for word in ("--scope", scope)]
     token = judgectl(cluster, "token", "create", "--user", "walker", *scopes).stdout.strip()

@@ -62,6 +62,31 @@ def test_import_then_submit_files_with_exit_codes_by_verdict(cluster: Cluster) -
     assert ctl(cluster, "submit", "-p", "hello", "--each", *several, code=14).count("hello") >= 2
 
 
+def test_a_problem_is_hidden_published_and_given_owners(cluster: Cluster, tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        shutil.copytree(ROOT / "examples/problems/hello", tmp_path / name)
+    imported = ctl_json(cluster, "problem", "import", "--no-check", str(tmp_path / "first"))[0]
+    assert (imported["visibility"]["everyone"], imported["visibility"]["groups"]) == (False, [])
+    assert ctl_json(cluster, "problem", "import", "--visible", str(tmp_path / "second"))[0]["visibility"]["everyone"]
+    assert re.search(r"first .* hidden ", ctl(cluster, "problem", "list"))
+    publish = ["problem", "publish", "first", "second", "--group", "cs101", "--from", "2100-01-31T09:00"]
+    assert "groups cs101; from 2100-01-31 09:00 UTC" in ctl(cluster, *publish)
+    ctl(cluster, "problem", "owners", "first", "ada", "bob")
+    shown = ctl_json(cluster, "problem", "show", "first")
+    assert shown["visibility"] == {"everyone": False, "groups": ["cs101"], "since": "2100-01-31T09:00:00Z"}
+    assert shown["owners"] == ["ada", "bob"]
+    assert "ada, bob" in ctl(cluster, "problem", "show", "first")
+    again = ctl_json(cluster, "problem", "import", str(tmp_path / "first"))[0]
+    assert (again["visibility"], again["owners"]) == (shown["visibility"], shown["owners"])
+    assert ctl_json(cluster, "problem", "owners", "first")[0]["owners"] == []
+    ctl(cluster, "problem", "publish", "first")
+    hidden = ctl_json(cluster, "problem", "hide", "second")[0]
+    assert (hidden["visibility"]["groups"], hidden["visibility"]["since"]) == ([], None)
+    assert re.search(r"first .* to everyone ", ctl(cluster, "problem", "list"))
+    assert "there is no problem 'third'" in ctl(cluster, "problem", "hide", "third", code=2)
+    assert "--from: 'soon' is no time" in ctl(cluster, "problem", "publish", "first", "--from", "soon", code=2)
+
+
 def test_a_file_of_a_package_is_judged_against_its_problem(cluster: Cluster, tmp_path: Path) -> None:
     """Right after a deployment, before anything was imported; with limits or input of its own it is a free run."""
     package = tmp_path / "greeting"

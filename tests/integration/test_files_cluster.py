@@ -50,7 +50,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         rows["tokens"].append({"user": "ada", "role": "user", "sha256": token_digest(ADA)})
         tokens.write_text(yaml.safe_dump(rows))
         package = write(tmp_path_factory.mktemp("package") / "sum", PACKAGE)
-        run(found, "problem", "import", str(package))
+        run(found, "problem", "import", "--visible", str(package))
         yield found
     assert processes_of(str(found.directory)) == {}
 
@@ -198,7 +198,7 @@ def test_names_that_conflict_with_files_of_the_problem_are_refused(
 ) -> None:
     """A file of the same name is replaced, and the files for other languages are not there."""
     if not any(task["name"] == "with-include" for task in http.get("/problems").json()["problems"]):
-        run(cluster, "problem", "import", str(write(work / "with-include", {**PACKAGE, **INCLUDE})))
+        run(cluster, "problem", "import", "--visible", str(write(work / "with-include", {**PACKAGE, **INCLUDE})))
     files = dict.fromkeys(names, b"int main() {}\n")
     for name, data in files.items():
         (work / "own" / name).parent.mkdir(parents=True, exist_ok=True)

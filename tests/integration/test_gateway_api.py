@@ -461,8 +461,10 @@ def test_import_a_problem_and_judge_it_without_showing_its_secrets(admin, ada, e
         ],
     )
     sha, _ = put(admin, manifest.model_dump_json().encode())
-    info = check(admin("POST", "/problems", json={"manifest": sha}), 201, "import_problem")
+    info = check(admin("POST", "/problems", json={"manifest": sha, "visible": True}), 201, "import_problem")
     assert (info["name"], info["tests"], info["hash"]) == ("count", 2, sha)
+    assert info["visibility"] == {"everyone": True, "groups": [], "since": None}
+    info["visibility"] = None  # others do not hear of it
     assert check(ada("GET", "/problems"), 200, "problems")["problems"] == [info]
     told = check(ada("GET", "/problems/count"), 200, "problem")
     assert {key: told[key] for key in info} == info and told["samples"][0]["answer"] == "one\n"

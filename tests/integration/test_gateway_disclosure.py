@@ -109,6 +109,7 @@ QUERIES = {"api.get_batch": {"ids": ID}}
 FORMS: dict[str, dict[str, str]] = {
     "submit": {"language": "c", "source": "int x;", "problem": "hello"},
     "problem_submit": {"language": "c", "source": "int x;", "problem": "hello"},
+    "problem_change": {"to": "everyone"},
     "token_make": {"scopes": "read"},
     "password": {"old": "present phrase", "password": "another phrase", "again": "another phrase"},
 }
@@ -177,6 +178,7 @@ def prepare(judicator: Prepared, marks: Marks, *, known: bool) -> None:
         "executor_history": HistoryReply.model_construct(executor="executor-1", starts=[marks.message(Start)]),
         "status": marks.message(StatusReply, executors=executors.executors),
         "problems": ProblemsReply(problems=[problem]),
+        "problem_change": problem,
         "usage": UsageReply(allowance=Allowance(), waiting=0, running=0),
         "marks": MarksReply(),
         "user": people.User(name="ada", role="user", password=True, created="2026-01-31T12:00:05Z"),

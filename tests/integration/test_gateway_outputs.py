@@ -42,7 +42,8 @@ def imported(client, name, kind):
         ProblemTest(name=f"secret/{n}", input=client.put_blob(b"in"), answer=client.put_blob(b"out")) for n in "12"
     ]
     manifest = ProblemManifest(name=name, title=name, type=[ProblemType.PASS_FAIL, kind], tests=tests)
-    return client.call("problem_import", ProblemImport(manifest=client.put_blob(manifest_bytes(manifest))), ProblemInfo)
+    request = ProblemImport(manifest=client.put_blob(manifest_bytes(manifest)), visible=True)
+    return client.call("problem_import", request, ProblemInfo)
 
 
 @pytest.fixture(scope="module")

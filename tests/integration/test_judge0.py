@@ -603,7 +603,7 @@ def test_every_field_that_is_sent_comes_back(http: httpx.Client, server: str, re
 def test_a_problem_of_the_cluster_is_the_way_to_a_checker(http: httpx.Client, cluster: Cluster) -> None:
     """One whose validator takes any packing, and scores it."""
     package = PACKAGES / "packing"
-    judgectl(cluster, "problem", "import", package)
+    judgectl(cluster, "problem", "import", "--visible", package)
     asked = {
         "fields": "*,verdict,problem,score,tests",
         "problem": "packing",

@@ -40,6 +40,7 @@ from judge.model.several import TasksRequest
 from judge.model.statements import PagesRequest
 from judge.model.streaming import ChangesRequest
 from judge.model.verification import Verification
+from judge.model.visibility import ProblemChange
 from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
 from judge.rpc.client import RpcClient
 from judge.rpc.methods import METHODS
@@ -293,6 +294,7 @@ def calls(big: World, people: RpcClient) -> dict[str, list[m.Message]]:
         "audit_note": [Note(action="login")],
         "audit_tokens": [TokensSeen(tokens=[])],
         "audit": [AuditQuery(), AuditQuery(actor="root"), AuditQuery(action="rejudging."), AuditQuery(object="none")],
+        "problem_change": [ProblemChange(name="small", owners=[user])],
         "problem_verified": [Verification(problem="small", hash=content)],
         "problem_verification": [ProblemName(name="small")],
         "problem_statements": [PagesRequest(problem="small", hash=content)],

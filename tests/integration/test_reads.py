@@ -30,6 +30,7 @@ from judge.model.several import TasksRequest
 from judge.model.statements import PagesRequest
 from judge.model.streaming import ChangesRequest
 from judge.model.verification import Verification
+from judge.model.visibility import ProblemChange, Visibility
 from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
 from judge.rpc.methods import EXECUTOR, GATEWAY, METHODS
 from judge.rpc.server import Peer
@@ -102,6 +103,7 @@ def requests(world: World) -> dict[str, m.Message]:
         "marks": MarksRequest(user="ann"),
         "problems": m.Empty(),
         "blobs_missing": BlobsWanted(blobs=["a" * 64]),
+        "problem_change": ProblemChange(name="small", visibility=Visibility()),
         "problem_verification": ProblemName(name="small"),
         "problem_verified": Verification(problem="small", hash=small.hash),
         "rejudge_preview": RejudgeFilter(verdict=["AC"]),

@@ -240,7 +240,7 @@ def test_the_problem_is_taken_as_it_is_now_and_past_verdicts_pile_up(
         sha = people.put_blob(answer)
         test = ProblemTest(name="1", input=sha, answer=sha)
         manifest = people.put_blob(ProblemManifest(name="sum", tests=[test]).model_dump_json().encode())
-        return people.call("problem_import", ProblemImport(manifest=manifest), ProblemInfo).hash
+        return people.call("problem_import", ProblemImport(manifest=manifest, visible=True), ProblemInfo).hash
 
     old = publish(b"wrong")
     (task,) = judge(people, executor, "WA", problem="sum")

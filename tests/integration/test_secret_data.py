@@ -99,7 +99,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             data |= {"data/sample/1.in": "sample\n", "data/sample/1.ans": "sample\n"}
             package = tmp_path_factory.getbasetemp() / "packages" / name
             packages.write(package, {**data, **files})
-            judgectl(found, "problem", "import", "--no-check", package)
+            judgectl(found, "problem", "import", "--visible", "--no-check", package)
         yield found
 
 

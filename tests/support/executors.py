@@ -229,7 +229,7 @@ class Cluster:
 
     def import_problem(self, manifest: str) -> ProblemInfo:
         """Register an uploaded manifest."""
-        return self.rpc.call("problem_import", ProblemImport(manifest=manifest), ProblemInfo)
+        return self.rpc.call("problem_import", ProblemImport(manifest=manifest, visible=True), ProblemInfo)
 
     def state(self, executor: Daemon) -> ExecutorState | None:
         """What the judicators know of this very process, by the incarnation that it logs."""

@@ -307,7 +307,7 @@ def manifest(people: RpcClient, name: str = "hello", tests: int = 2, **fields: o
 
 
 def upload(people: RpcClient, made: ProblemManifest) -> ProblemImport:
-    return ProblemImport(manifest=people.put_blob(made.model_dump_json().encode()))
+    return ProblemImport(manifest=people.put_blob(made.model_dump_json().encode()), visible=True)
 
 
 def imported(people: RpcClient, name: str = "hello", tests: int = 2) -> ProblemInfo:

@@ -34,6 +34,7 @@ from judge import clock
 from judge.allowance import Quota
 from judge.gateway.auth import token_digest
 from judge.judicator.figures.series import minute
+from judge.model import audit
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.base import CoreSpeed
@@ -48,6 +49,7 @@ from judge.model.problem import (
     Statement,
 )
 from judge.model.verification import Verification, VerifiedRow
+from judge.model.visibility import ProblemChange
 from judge.model.webhooks import DeliveriesReply, DeliveriesRequest, WebhookAdd, WebhookAdded
 from judge.problems.package import manifest_bytes
 from judge.rpc.client import RpcClient
@@ -462,6 +464,7 @@ PAGES = [
     Page("problems", "problems", "/problems", sees="Cave Walk"),
     Page("problem", "problem", "/problems/caves", sees="no test is WA"),
     Page("problem-person", "problem", "/problems/guess", PERSON, sees="Sample interaction 1"),
+    Page("problem-hidden", "problem", "/problems/guess", sees="Owners"),
     Page("executors", "executors", "/executors", act=_unfold, sees="hyper-threading"),
     Page("executor", "executor", "/executors/executor-2", sees="a new disk"),
     Page("judicators", "judicators", "/judicators", sees="leader"),
@@ -586,12 +589,14 @@ def _people(client: RpcClient) -> None:
 
 
 def _problems(client: RpcClient, executor: Executor) -> None:
-    def bring(manifest: object) -> ProblemInfo:
+    def bring(manifest: object, *, visible: bool = True) -> ProblemInfo:
         blob = client.put_blob(manifest_bytes(manifest))
-        return client.call("problem_import", ProblemImport(manifest=blob), ProblemInfo)
+        return client.call("problem_import", ProblemImport(manifest=blob, visible=visible), ProblemInfo)
 
     caves = bring(problem(client.put_blob))
-    render_statements(client, executor, caves, bring(interactive(client.put_blob)))
+    render_statements(client, executor, caves, bring(interactive(client.put_blob), visible=False))
+    by = audit.By(actor=ADMIN, role="admin")
+    client.call("problem_change", ProblemChange(name="guess", owners=[PERSON]), ProblemInfo, by=by)
     rows = [
         VerifiedRow(submission="accepted/bfs.py", language="python3", verdict="AC", expected="AC", cpu=0.81,
                     limit=2.0, margin=2.5),

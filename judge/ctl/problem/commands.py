@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
+from judge import clock
 from judge.ctl import checkup, show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
 from judge.ctl.problem import exporting, importing, showing, verifying
+from judge.ctl.text import moment
 from judge.errors import EXIT_LEFT_OUT, UsageError
-from judge.model.problem import ProblemsReply
+from judge.model.problem import ProblemInfo, ProblemsReply
+from judge.model.visibility import ProblemFields, Visibility
 from judge.problems.importers.draft import ImporterWords
 
 app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
@@ -48,11 +52,16 @@ def problem_import(
     origin: checkup.Origin = None,
     memory: checkup.Memory = None,
     check: Check = True,
+    visible: Annotated[
+        bool | None,
+        typer.Option("--visible/--hidden", help="To everyone, or no user; default: a new one is hidden, others stay."),
+    ] = None,
     output: Output = TABLE,
 ) -> None:
     """Check problem packages and give them to the cluster.
 
-    A package without a time limit gets one by its accepted submissions, which are judged first. Exit code 4 when all
+    A new problem is hidden from users, unless --visible is given; `judgectl problem publish` shows it later. A package
+    without a time limit gets one by its accepted submissions, which are judged first. Exit code 4 when all
     are imported, and something could not be tried for want of an executor.
     """
     limit, chosen, quiet = checkup.limit_of(time_limit), checkup.dialect_of(dialect), not output.for_people
@@ -64,7 +73,7 @@ def problem_import(
         for path, package_known in zip(paths, known, strict=True):
             with how.whole(api, path, package_known, quiet=quiet) as package:
                 tried = importing.try_out(api, package, check=check, page=True, quiet=quiet)
-                done.append((importing.register(api, tried.manifest), tried))
+                done.append((importing.register(api, tried.manifest, visible=visible), tried))
             showing.print_tried(tried)
     infos = [info for info, _ in done]
     answer = [tried.as_json(info) for info, tried in done]
@@ -87,6 +96,40 @@ def problem_show(name: str, output: Output = TABLE) -> None:
         found = exporting.find(api, name)
         manifest = exporting.manifest_of(api, found)
     show.tell(output, showing.as_json(found, manifest), lambda: showing.print_problem(found, manifest))
+
+
+@app.command("publish")
+def problem_publish(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...")],
+    group: Annotated[list[str] | None, typer.Option("--group", "-g", help="Only to this group; repeatable.")] = None,
+    since: Annotated[str | None, typer.Option("--from", help="From then on, such as 2026-01-31T09:00 (UTC).")] = None,
+    output: Output = TABLE,
+) -> None:
+    """Make problems visible to everyone, or to groups; at once, or from a date on."""
+    visibility = Visibility(everyone=not group, groups=group or [], since=moment("from", since, clock.wall()))
+    _change(names, ProblemFields(visibility=visibility), output)
+
+
+@app.command("hide")
+def problem_hide(names: Annotated[list[str], typer.Argument(metavar="NAME...")], output: Output = TABLE) -> None:
+    """Hide problems from users: for them it is as if they were deleted. Submissions to them stay."""
+    _change(names, ProblemFields(visibility=Visibility()), output)
+
+
+@app.command("owners")
+def problem_owners(
+    name: str,
+    users: Annotated[list[str] | None, typer.Argument(metavar="[USER...]", help="None: nobody any more.")] = None,
+    output: Output = TABLE,
+) -> None:
+    """Set the users who see a problem in any case, and may publish and hide it."""
+    _change([name], ProblemFields(owners=users or []), output)
+
+
+def _change(names: list[str], fields: ProblemFields, output: show.OutputFormat) -> None:
+    with connect() as api:
+        infos = [api.call(ProblemInfo, "PUT", f"/problems/{quote(name, safe='')}", body=fields) for name in names]
+    show.tell(output, infos, lambda: show.out.print(showing.problems_table(infos)))
 
 
 @app.command("export")

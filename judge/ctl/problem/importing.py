@@ -121,9 +121,9 @@ def try_out(
     return tried
 
 
-def register(api: Api, manifest: ProblemManifest) -> ProblemInfo:
+def register(api: Api, manifest: ProblemManifest, *, visible: bool | None = None) -> ProblemInfo:
     """Make a manifest whose blobs are uploaded what its name stands for, at once or not at all."""
-    body = ProblemImport(manifest=api.put_content(manifest_bytes(manifest)))
+    body = ProblemImport(manifest=api.put_content(manifest_bytes(manifest)), visible=visible)
     return api.call(ProblemInfo, "POST", "/problems", body=body)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from judge import clock
 from judge.ctl import show
 from judge.ctl.problem import inferring
 from judge.ctl.problem.importing import Tried
@@ -17,11 +18,15 @@ from judge.text import decimal, size
 
 def problems_table(infos: list[ProblemInfo]) -> show.Grid:
     """A list of problems."""
-    table = show.grid("problem", "title…", "kind", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
-    for one in infos:
+    marks = [one.visibility.words(clock.wall()) if one.visibility is not None else "" for one in infos]
+    marked = ["visible…"] if any(marks) else []
+    columns = ("kind", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
+    table = show.grid("problem", "title…", *marked, *columns)
+    for one, mark in zip(infos, marks, strict=True):
         table.add_row(
             one.name,
             one.title,
+            *([mark or "to everyone"] if marked else []),
             one.kind,
             str(one.tests),
             f"{decimal(one.limits.cpu)} s",
@@ -47,6 +52,8 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
         ("format", f"{manifest.format}{read_as}{made_of}"),
         ("content", info.hash),
         ("imported (UTC)", info.imported[:19].replace("T", " ")),
+        ("visible", (info.visibility.words(clock.wall()) or "to everyone") if info.visibility is not None else ""),
+        ("owners", ", ".join(info.owners)),
         ("tests", f"{len(manifest.tests)}, {samples} of them samples"),
         ("limits", f"{decimal(limits.cpu)} s CPU, {decimal(limits.wall_seconds)} s wall, {size(limits.memory)} memory"),
         ("with a runtime", _more_words(manifest)),

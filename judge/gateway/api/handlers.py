@@ -66,7 +66,7 @@ def status(cluster: Cluster, principal: Principal) -> overview.StatusReply:
 
 
 def problems(cluster: Cluster) -> ProblemsReply:
-    """All problems."""
+    """All problems that the person who asks sees."""
     return cluster.call("problems", m.Empty(), ProblemsReply)
 
 
@@ -321,7 +321,8 @@ ROUTES: list[Route] = [
     Route("GET", "/health", "health", "The health of the cluster", _health, "none", models.Health,
           also={503: "The cluster does not judge; faults says why"}, calls=("status",)),
     Route("GET", "/alive", "alive", "A gateway's sign of life", _alive, "none", models.Alive),
-    Route("GET", "/problems", "problems", "All problems", None, "user", ProblemsReply, calls=("problems",)),
+    Route("GET", "/problems", "problems", "All problems that you see", None, "user", ProblemsReply,
+          calls=("problems",)),
     Route("POST", "/problems", "import_problem", "Register a problem whose blobs have been uploaded", _import, "judge",
           ProblemInfo, 201, body=ProblemImport, calls=("problem_import",)),
     Route("PUT", "/blobs/<sha>", "put_blob", "Store a blob under its SHA-256", _put_blob, "judge", models.BlobReply,

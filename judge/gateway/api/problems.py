@@ -20,6 +20,7 @@ from judge.model import messages as m
 from judge.model.deleting import ProblemName
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemsReply, Statement
 from judge.model.verification import Verification, VerificationReply
+from judge.model.visibility import ProblemChange, ProblemFields
 from judge.problems.statements import kind_of, text_of
 
 # A file's address names its content, so a browser may keep it; others than the one who asked may not.
@@ -95,7 +96,7 @@ class StatementReply(m.Message):
 
 
 def find(services: Services, name: str) -> ProblemInfo:
-    """One problem; NotFoundError."""
+    """One problem that the person who asks sees; NotFoundError."""
     for problem in services.cluster.call("problems", m.Empty(), ProblemsReply).problems:
         if problem.name == name:
             return problem
@@ -206,6 +207,16 @@ def _file(call: Call) -> Reply:
     return Reply(streamed(data, picture.media if picture is not None else BINARY), headers=headers)
 
 
+def change(cluster: Cluster, name: str, fields: ProblemFields) -> ProblemInfo:
+    """Change who sees a problem, and its owners; NotFoundError, ForbiddenError."""
+    wanted = ProblemChange(name=_name(name), **dict(fields))
+    return cluster.call("problem_change", wanted, ProblemInfo)
+
+
+def _change(call: Call) -> m.Message:
+    return change(call.cluster, call.params["name"], call.body)
+
+
 def _verified(call: Call) -> m.Message:
     told: Verification = call.body
     if told.problem != call.params["name"]:
@@ -215,11 +226,15 @@ def _verified(call: Call) -> m.Message:
 
 def verification(cluster: Cluster, name: str) -> VerificationReply:
     """The outcome of a problem's latest verification; for admins. NotFoundError."""
+    return cluster.call("problem_verification", ProblemName(name=_name(name)), VerificationReply)
+
+
+def _name(name: str) -> str:
+    """The name of a problem in an address; NotFoundError for one that no problem can have."""
     try:
-        asked = ProblemName(name=name)
+        return ProblemName(name=name).name
     except ValidationError:
         raise NotFoundError(f"there is no problem '{name[:60]}'") from None
-    return cluster.call("problem_verification", asked, VerificationReply)
 
 
 def _verification(call: Call) -> m.Message:
@@ -229,6 +244,8 @@ def _verification(call: Call) -> m.Message:
 ROUTES: list[Route] = [
     Route("GET", "/problems/<name>", "problem", "One problem, with its statements, samples and attachments", _problem,
           "user", ProblemDetails, calls=("problems",)),
+    Route("PUT", "/problems/<name>", "change_problem", "Change who sees a problem; what is left out stays", _change,
+          "user", ProblemInfo, body=ProblemFields, calls=("problem_change",)),
     Route("GET", "/problems/<name>/statement", "statement", "A problem's statement as HTML", _statement, "user",
           StatementReply, query=StatementQuery, calls=("problems", "problem_statements")),
     Route("GET", "/problems/<name>/files/<sha>", "problem_file", "A file of a statement, a sample or an attachment",

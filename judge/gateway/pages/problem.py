@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from flask import Response, g, redirect, render_template, request, url_for
+from flask import Response, flash, g, redirect, render_template, request, url_for
 from markupsafe import Markup
+from pydantic import ValidationError
 
-from judge.errors import JudgeError
+from judge import clock
+from judge.errors import FieldError, JudgeError
 from judge.gateway.api import handlers as api
 from judge.gateway.api import problems as details
 from judge.gateway.api import seen
-from judge.gateway.api.routes import Services
-from judge.gateway.pages import forms, submitting
+from judge.gateway.api.routes import Services, field_error
+from judge.gateway.pages import forms, submitting, views
 from judge.gateway.policy import content_policy
 from judge.gateway.statements.pictures import interaction
 from judge.gateway.statements.shown import View
 from judge.languages.table import load_table, more_than
 from judge.model import messages as m
-from judge.model.problem import LimitOrigin, Statement
+from judge.model.problem import LimitOrigin, ProblemInfo, Statement
 from judge.model.statements import Page
 from judge.model.verification import Verification
+from judge.model.visibility import ProblemFields
 from judge.problems.statements import kind_of
 from judge.text import decimal
 
 _LATEST = 5
+_ACCESS = ("to", "groups", "since", "owners")
 PREPARING = "The statement is being prepared; the page shows it within seconds."
 # A PDF is shown by the browser's own viewer, in an element of the page; other pages have none.
 _POLICY = content_policy(object_src="'self'", frame_src="'self'")
@@ -112,7 +117,20 @@ class ProblemPages:
         page.headers.update(outcome.headers)
         return page
 
-    def _page(self, name: str, form: forms.SubmitForm) -> Response:
+    def change(self, name: str) -> Any:
+        """POST /problems/NAME/visibility: who sees it; for judges and its owners."""
+        typed = {field: request.form.get(field, "").strip() for field in _ACCESS}
+        try:
+            details.change(self._services.cluster, name, _fields(typed, judges=g.principal.judges))
+        except (FieldError, ValidationError) as exc:
+            typed["error"] = str(field_error(exc, "the form") if isinstance(exc, ValidationError) else exc)
+            page = self._page(name, forms.SubmitForm({"problem": name}), typed)
+            page.status_code = 400
+            return page
+        flash("Saved. It takes effect within two seconds.", "good")
+        return redirect(url_for("problem", name=name), 303)
+
+    def _page(self, name: str, form: forms.SubmitForm, typed: dict[str, str] | None = None) -> Response:
         info = details.find(self._services, name)
         view = self._services.shown.view(info)
         statement = details.choose(view, request.args.get("language"), request.args.get("kind"))
@@ -138,6 +156,7 @@ class ProblemPages:
             limit_words=limit_words(view.limit_origin),
             tasks=self._own(name),
             verification=self._verification(name),
+            access=typed or access_of(info),
         )
         return Response(page, headers={"Content-Security-Policy": _POLICY})
 
@@ -196,13 +215,45 @@ def _others(view: View, statement: Statement | None) -> list[tuple[str, str, str
     return rows
 
 
+def access_of(problem: ProblemInfo) -> dict[str, str]:
+    """The fields of the form that says who sees a problem; none for who may not change it."""
+    seen = problem.visibility
+    if seen is None:
+        return {}
+    return {
+        "to": "everyone" if seen.everyone else "groups" if seen.groups else "nobody",
+        "groups": " ".join(seen.groups),
+        "since": f"{seen.since.astimezone(datetime.UTC):%Y-%m-%d %H:%M}" if seen.since is not None else "",
+        "owners": " ".join(problem.owners),
+    }
+
+
+def _fields(typed: dict[str, str], *, judges: bool) -> ProblemFields:
+    """The changes that the form asks for; FieldError, ValidationError."""
+    to, groups = typed["to"], typed["groups"].replace(",", " ").split()
+    if to not in {"everyone", "groups", "nobody"}:
+        raise FieldError("to", "is not chosen; choose who sees the problem")
+    if to == "groups" and not groups:
+        raise FieldError("groups", "has no name; name the groups that see the problem")
+    since = views.utc_time(typed["since"]) or None
+    visibility = {"everyone": to == "everyone", "groups": groups if to == "groups" else [], "since": since}
+    owners = typed["owners"].replace(",", " ").split() if judges else None
+    return ProblemFields.model_validate({"visibility": visibility, "owners": owners})
+
+
+def visibility_words(problem: ProblemInfo) -> str:
+    """The mark of a problem that not everyone sees; empty for others, and for who may not know."""
+    return "" if problem.visibility is None else problem.visibility.words(clock.wall())
+
+
 def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
     """The rows of this page in the table of pages."""
     pages = ProblemPages(services)
     return [
         ("/problems/<name>", "problem", pages.page, ["GET"]),
         ("/problems/<name>", "problem_submit", pages.submit, ["POST"]),
+        ("/problems/<name>/visibility", "problem_change", pages.change, ["POST"]),
     ]
 
 
-FILTERS = {"interaction": interaction, "language_name": language_name}
+FILTERS = {"interaction": interaction, "visibility": visibility_words, "language_name": language_name}

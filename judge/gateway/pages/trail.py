@@ -13,6 +13,7 @@ from judge.errors import ConflictError, NotFoundError
 from judge.gateway import auth
 from judge.gateway.api import deleting
 from judge.gateway.api.routes import Services, field_error
+from judge.gateway.pages import views
 from judge.model.audit import AuditQuery, AuditReply
 from judge.model.deleting import DeletionPreview, DeletionWanted, Purged
 
@@ -33,8 +34,8 @@ class TrailPages:
         given = {name: request.args.get(name, "").strip() for name in _CONDITIONS}
         wanted = {name: value for name, value in given.items() if value}
         for name in ("since", "until"):
-            if name in wanted and not wanted[name].endswith("Z") and "+" not in wanted[name]:
-                wanted[name] = f"{wanted[name]}{'' if 'T' in wanted[name] else 'T00:00'}Z"
+            if name in wanted:
+                wanted[name] = views.utc_time(wanted[name])
         error, reply = "", AuditReply(entries=[])
         try:
             reply = self._cluster.call("audit", AuditQuery.model_validate({**wanted, "limit": _PER_PAGE}), AuditReply)

@@ -79,6 +79,13 @@ def utc(text: str) -> str:
     return when.strftime("%Y-%m-%d %H:%M:%S UTC") if when else text
 
 
+def utc_time(text: str) -> str:
+    """A time that a person typed, as ISO 8601: UTC unless it says another zone, midnight unless it says an hour."""
+    if not text or text.endswith("Z") or "+" in text:
+        return text
+    return f"{text}{'' if re.search('[T ]', text) else 'T00:00'}Z"
+
+
 _DAY = 86400
 # Below 5 s all is "just now": clocks of two machines differ a little, so a time may even lie ahead.
 _AGES = (

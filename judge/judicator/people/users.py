@@ -31,7 +31,7 @@ from judge.rpc.server import Peer
 
 log = logging.getLogger(__name__)
 
-# Seconds for which a judicator believes what one user may take.
+# Seconds for which a judicator believes what one user may take, and which groups the user is in.
 _QUOTA_AGE: Final = 2.0
 _QUOTAS: Final = 10_000
 # Users whose figures are read by one command; those who have handed in within so many seconds are among them.
@@ -41,9 +41,10 @@ _LATELY: Final = 30.0
 
 @dataclass
 class _Own:
-    """The quota of one user, until when it counts, and when it was last asked for."""
+    """The quota and groups of one user, until when they count, and when they were last asked for."""
 
     quota: Quota | None
+    groups: frozenset[str]
     until: float
     seen: float
 
@@ -57,21 +58,28 @@ class Users:
         self._passwords = passwords
         self._throttle = throttle
         self._quotas: dict[str, _Own] = {}
-        self._given: Gathering[str, Quota | None] = Gathering(self._read_given, _READS)
+        self._given: Gathering[str, _Own] = Gathering(self._read_given, _READS)
 
     # --- what one user may take --------------------------------------------------------------------------------
 
     async def quota(self, user: str) -> Quota | None:
         """The user's own figures, up to two seconds old; None without any."""
+        return (await self._own(user)).quota
+
+    async def groups(self, user: str) -> frozenset[str]:
+        """The groups that the user is in, up to two seconds old."""
+        return (await self._own(user)).groups
+
+    async def _own(self, user: str) -> _Own:
         now = clock.monotonic()
         cached = self._quotas.get(user)
         if cached is not None:
             cached.seen = now
             if cached.until > now:
-                return cached.quota
+                return cached
         return await self._given.ask(user)
 
-    async def _read_given(self, names: Sequence[str]) -> list[Quota | None]:
+    async def _read_given(self, names: Sequence[str]) -> list[_Own]:
         """The figures of these users, and with them of those who have handed in lately, before they are too old."""
         now = clock.monotonic()
         soon = (
@@ -80,17 +88,19 @@ class Users:
             if cached.until - now < _QUOTA_AGE / 2 and now - cached.seen < _LATELY
         )
         users = {*names, *itertools.islice(soon, _READS)}
-        docs = self._col.find({"_id": {"$in": sorted(users)}}, {"quota": 1})
-        quotas = {doc["_id"]: doc.get("quota") async for doc in docs}
+        docs = {
+            doc["_id"]: doc async for doc in self._col.find({"_id": {"$in": sorted(users)}}, {"quota": 1, "groups": 1})
+        }
         if len(self._quotas) >= _QUOTAS:
             self._quotas.clear()
         for name in users:
-            stored, before = quotas.get(name), self._quotas.get(name)
+            doc, before = docs.get(name), self._quotas.get(name)
             if before is None and name not in names:  # changed meanwhile
                 continue
-            quota = Quota.model_validate(stored) if stored else None
-            self._quotas[name] = _Own(quota, now + _QUOTA_AGE, before.seen if before is not None else now)
-        return [self._quotas[name].quota for name in names]
+            quota = Quota.model_validate(doc["quota"]) if doc is not None and doc.get("quota") else None
+            groups = frozenset(doc["groups"] if doc is not None else ())
+            self._quotas[name] = _Own(quota, groups, now + _QUOTA_AGE, before.seen if before is not None else now)
+        return [self._quotas[name] for name in names]
 
     # --- for admins --------------------------------------------------------------------------------------------
 
@@ -232,9 +242,13 @@ class Users:
         for of_theirs in (self._db.tokens, self._db.sessions):
             await of_theirs.delete_many({"user": name})
 
+    async def _disown(self, name: str) -> None:
+        await self._db.problems.update_many({"owners": name}, {"$pull": {"owners": name}})
+
     async def _end_all(self, name: str) -> None:
         """Delete what the next person of this name must not inherit."""
         await self._end(name)
+        await self._disown(name)
         await removal.remove(self._db, await removal.of_user(self._db, name))
         await self._db.deliveries.delete_many({"user": name})
         await self._db.rates.delete_many({"_id": {"$in": _counts(name)}})
@@ -251,6 +265,7 @@ class Users:
         if done.deleted_count:
             await self._end(name)
             log.info("user '%s' deleted with their data", name)
+        await self._disown(name)
         await self._db.rates.delete_many({"_id": {"$in": _counts(name)}})
 
 
