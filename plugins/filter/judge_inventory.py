@@ -75,6 +75,29 @@ def judge_answer(reply: Mapping[str, Any]) -> str:
     return f"answers {status}: {what}"
 
 
+SERVICES = {
+    "judicators": ("boot", "etcd", "mongodb", "judicator"),
+    "executors": ("boot", "etcd", "executor"),
+    "gateways": ("boot", "etcd", "gateway"),
+}
+
+
+def judge_metrics_targets(hostvars: Mapping[str, Any], groups: Mapping[str, Iterable[str]]) -> list[dict[str, Any]]:
+    """Each daemon whose judge_*_metrics says where it serves metrics, once, as Prometheus reads lists of targets."""
+    targets: dict[tuple[str, str], dict[str, Any]] = {}
+    for group, services in SERVICES.items():
+        for host in groups.get(group, []):
+            variables = hostvars[host]
+            address = str(variables.get("judge_address") or variables.get("ansible_host") or host)
+            for service in services:
+                port = str(variables.get(f"judge_{service}_metrics") or "").rpartition(":")[2]
+                where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+                if port:
+                    labels = {"service": service, "host": host}
+                    targets.setdefault((host, service), {"targets": [where], "labels": labels})
+    return list(targets.values())
+
+
 def judge_unread(targets: Iterable[Mapping[str, Any]]) -> list[str]:
     """Those of Prometheus' targets that it could not read, or has not yet: which service of which host, and why."""
     return sorted(
@@ -169,6 +192,7 @@ class FilterModule:
             "judge_host": judge_host,
             "judge_listen": judge_listen,
             "judge_lock_fault": judge_lock_fault,
+            "judge_metrics_targets": judge_metrics_targets,
             "judge_public": judge_public,
             "judge_unit_item": judge_unit_item,
             "judge_unread": judge_unread,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import re
@@ -21,6 +20,7 @@ from judge.config import MODELS, BootService, Daemon, rendering
 from judge.embedded import cluster as embedded
 from judge.errors import RefusedError
 from plugins.modules import judge_service
+from tests.support.ansible import plugin
 
 ROOT = Path(__file__).parents[2]
 SIGNALLED = """
@@ -188,12 +188,10 @@ def test_check_mode_knows_what_the_role_of_each_kind_places():
 
 
 def test_a_monitor_asks_each_service_for_its_metrics():
-    template = (ROOT / "roles/judge_monitor/templates/prometheus.yml.j2").read_text()
-    (asked,) = re.findall(r"{% set of = (.*) %}", template)
-    assert ast.literal_eval(asked) == {
-        group: ["boot", *(name for name, kind in kinds.KINDS.items() if kind.group == group or kind.proxy)]
+    assert {
+        group: ("boot", *(name for name, kind in kinds.KINDS.items() if kind.group == group or kind.proxy))
         for group in dict.fromkeys(kind.group for kind in kinds.KINDS.values())
-    }
+    } == plugin("filter", "judge_inventory").SERVICES
 
 
 def test_an_embedded_cluster_has_one_of_each_in_the_order_of_start(work, monkeypatch):

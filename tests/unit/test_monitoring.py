@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import jinja2
 import pytest
 import yaml
 
-from plugins.filter.judge_inventory import judge_unread
+from plugins.filter.judge_inventory import judge_metrics_targets, judge_unread
 from tests.support.servers import program
 
 ROOT = Path(__file__).parents[2]
@@ -106,7 +107,7 @@ def rendered(directory: Path, **variables: object) -> str:
     """prometheus.yml of a cluster of two hosts, one of them with an IPv6 address; its files are empty ones."""
     template = ROOT / "roles/judge_monitor/templates/prometheus.yml.j2"
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False)
-    environment.filters["to_json"] = json.dumps
+    environment.filters |= {"to_json": json.dumps, "judge_metrics_targets": judge_metrics_targets}
     for name in ("ca.crt", "monitor.crt", "monitor.key"):
         (directory / name).touch()
     (directory / "judge.rules.yml").write_text(RULES.read_text())
@@ -163,3 +164,37 @@ def test_what_prometheus_cannot_read_is_named() -> None:
 
     told = [target("executor", "down", "connection refused"), target("etcd", "up"), target("boot", "unknown")]
     assert judge_unread(told) == ["boot of e1 (not tried yet)", "executor of e1 (connection refused)"]
+
+
+@promtool
+def test_a_prometheus_of_one_s_own_takes_what_the_page_says(tmp_path: Path) -> None:
+    page = (ROOT / "docs/playbooks/monitor.md").read_text()
+    (block,) = (text for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "file_sd_configs" in text)
+    (tmp_path / "prometheus.yml").write_text(block)
+    command = [str(PROMTOOL), "check", "config", "--syntax-only", str(tmp_path / "prometheus.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_prometheus_of_one_s_own_keeps_its_config(tmp_path: Path) -> None:
+    """The role writes rules and targets into its directory, and nothing else."""
+    here = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
+    hosts = {"judicators": {"hosts": {"j1": {"judge_judicator_metrics": "0.0.0.0:9401", "ansible_host": "10.0.0.1"}}}}
+    (tmp_path / "hosts.yml").write_text(json.dumps({**hosts, "monitors": {"hosts": {"m1": here}}}))
+    tasks = yaml.safe_load((ROOT / "roles/judge_monitor/tasks/main.yml").read_text())
+    (place,) = (task for task in tasks if task.get("register") == "judge_monitor_placed")
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/judge.rules.yml").write_text(RULES.read_text())
+    (tmp_path / "templates").symlink_to(ROOT / "roles/judge_monitor/templates")
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "monitors", "gather_facts": False, "tasks": [place]}]))
+    given = {"judge_monitor_config": "", "judge_monitor_directory": str(tmp_path / "judge")}
+    command = [Path(sys.executable).parent / "ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "play.yml"]
+    options = ["--check", "--diff", "-e", json.dumps(given)]
+    done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = re.findall(rf"^\+\+\+ after: (?:{tmp_path}/)?(.+)$", done.stdout, re.MULTILINE)
+    assert written == ["judge/judge.rules.yml", "judge/judge.targets.json"], done.stdout
+    (targets,) = re.findall(r"^\+(\[.*\])$", done.stdout, re.MULTILINE)
+    assert json.loads(targets) == [
+        {"targets": ["10.0.0.1:9401"], "labels": {"service": "judicator", "host": "j1"}}
+    ]  # fmt: skip
