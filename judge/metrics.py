@@ -91,9 +91,17 @@ class _Disks(Collector):
         yield from (free, size)
 
 
+class _Clock(Collector):
+    """The time of this host, which Prometheus compares with its own."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One sample."""
+        yield GaugeMetricFamily("judge_clock_timestamp_seconds", "The host's clock", clock.wall().timestamp())
+
+
 _CERTIFICATES, _DISKS = _Certificates(), _Disks()
-REGISTRY.register(_CERTIFICATES)
-REGISTRY.register(_DISKS)
+for _collector in (_CERTIFICATES, _DISKS, _Clock()):
+    REGISTRY.register(_collector)
 
 
 def watch_certificates(paths: Iterable[Path]) -> None:

@@ -9,7 +9,10 @@ import contextlib
 import dataclasses
 import logging
 import threading
+from functools import partial
 from pathlib import Path
+
+from prometheus_client import Gauge
 
 from judge import clock, metrics
 from judge.config import EtcdConfig
@@ -29,6 +32,8 @@ from judge.process import ChildProcess
 
 log = logging.getLogger(__name__)
 
+_DB = Gauge("judge_etcd_db_bytes", "Size of this member's database")
+_QUOTA = Gauge("judge_etcd_quota_bytes", "Size at which this member refuses writes")
 _TICK = 0.1  # seconds between two looks at the child
 _HOW: dict[type[Step], str] = {
     planner.StartNew: "a first member of a new cluster",
@@ -40,12 +45,23 @@ _HOW: dict[type[Step], str] = {
 def run(config: EtcdConfig, stop: threading.Event) -> int:
     """Run the member or the proxy until `stop` is set, or until its server ends; returns the exit code."""
     metrics.watch_disk(config.data_dir)
+    if config.data_dir is not None:
+        _DB.set_function(partial(database_bytes, config.data_dir))
+        _QUOTA.set(config.quota_bytes)
     metrics.serve(config.metrics, config.metrics_tls)
     program.check_urls(config)
     binary = program.check_binary(config)
     if config.mode == "proxy":
         return ProxyDaemon(config, binary, stop).run()
     return _MemberDaemon(config, binary, stop).run()
+
+
+def database_bytes(directory: Path) -> int:
+    """The size of a member's database, which etcd compares with its quota; 0 where there is none."""
+    try:
+        return (directory / "data/member/snap/db").stat().st_size
+    except OSError:
+        return 0
 
 
 def data_dir(config: EtcdConfig) -> EtcdDataDir:

@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 _PRIMARY = Gauge("judge_mongodb_primary", "1 while this member is the primary")
 _OPLOG_SECONDS = Gauge("judge_mongodb_oplog_seconds", "Seconds of writes that the oplog of this member holds")
 _OPLOG_FILLED = Gauge("judge_mongodb_oplog_filled_ratio", "Bytes in the oplog by the bytes at which old entries go")
+_LAG = Gauge("judge_mongodb_lag_seconds", "Seconds by which this member is behind the newest write of any")
 # Seconds between two looks at the oplog.
 _OPLOG_LOOK = 10.0
 
@@ -121,10 +122,11 @@ class Supervisor:
             return
         self._oplog_due = clock.monotonic() + _OPLOG_LOOK
         try:
-            oplog = self._replica.oplog()
+            oplog, lag = self._replica.oplog(), self._replica.lag()
         except JudgeError as exc:
             log.info("the oplog was not measured: %s", exc)
             return
+        _LAG.set(lag)
         _OPLOG_SECONDS.set(oplog.seconds)
         _OPLOG_FILLED.set(oplog.bytes / oplog.most_bytes)
 

@@ -87,6 +87,13 @@ def incarnation_of(entry: Bson) -> str:
     return str(entry.get("tags", {}).get(TAG, ""))
 
 
+def lag_of(status: Bson) -> float:
+    """Seconds by which this member's last write is older than the newest of any, from replSetGetStatus."""
+    writes = [one["optimeDate"] for one in status["members"] if "optimeDate" in one]
+    own = [one["optimeDate"] for one in status["members"] if one.get("self") and "optimeDate" in one]
+    return float((max(writes) - own[0]).total_seconds()) if own else 0.0
+
+
 @dataclass(frozen=True)
 class Oplog:
     """The seconds of writes that an oplog holds, its bytes, and the bytes from which on mongod drops old entries."""
@@ -143,6 +150,10 @@ class Replica:
             raise translate(exc) from exc
         times = [entry["ts"].time for entry in ends if entry is not None]
         return Oplog(float(times[-1] - times[0]) if times else 0.0, sizes["size"], sizes["maxSize"])
+
+    def lag(self) -> float:
+        """Seconds by which this member is behind the others."""
+        return lag_of(self._command({"replSetGetStatus": 1}))
 
     def rsid(self) -> str | None:
         """The id of the replica set that this data belongs to, None before it has joined one."""

@@ -47,6 +47,7 @@ def test_one_member_keeps_its_data_and_refuses_what_is_not_its_own(work):
         assert "INFO judge.etcd.server:" in m1.text(), "etcd's own lines are in the log"
         with m1.etcd() as etcd:
             etcd.put("a", "1")
+        assert member_module.database_bytes(m1.data) > 0, "its metric, which an alert compares with the quota"
         assert m1.stop() == 0
         m1.start().says("on the data that is there")
         m1.says("m1 serves at", times=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import json
 import logging
 from pathlib import Path
@@ -318,6 +319,16 @@ def test_a_line_that_the_parser_fails_on_does_not_end_the_reader(caplog: pytest.
     assert "0.5" in told
     assert "x" in told
     assert sum("cannot be understood" in text for text in told) == 1
+
+
+def test_a_member_is_behind_the_newest_write_of_any() -> None:
+    def member(seconds: int, *, own: bool = False) -> dict[str, object]:
+        when = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(seconds=seconds)
+        return {"optimeDate": when, **({"self": True} if own else {})}
+
+    assert replica.lag_of({"members": [member(50), member(8, own=True), {"state": 6}]}) == 42
+    assert replica.lag_of({"members": [member(50, own=True), member(8)]}) == 0
+    assert replica.lag_of({"members": [member(50), {"self": True}]}) == 0
 
 
 @pytest.mark.parametrize(("gib", "cache"), [(0.5, 0.25), (2, 0.25), (4, 0.75), (8, 1.75), (64, 15.75)])
