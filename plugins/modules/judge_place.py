@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ..module_utils.judge_kernel import FORMER, hand_back, remember
 from ..module_utils.judge_lock import RECORDS, LockedError, one_at_a_time
 from ..module_utils.judge_writing import keep_names, put, written
 
@@ -35,7 +36,8 @@ options:
         C(src)), C(directory) or C(absent).
       - C(validate) is a command, with C(%s) for the new file, that must succeed before the file takes its place.
       - C(apply) is one that puts the new file's settings into force, also before it takes its place. What is in place
-        was so in force, and a run that was cut off forgets nothing.
+        was so in force, and a run that was cut off forgets nothing. What a file of sysctl.d or tmpfiles.d no longer
+        sets gets the value back that the kernel had before.
       - C(then) is a command that runs once after all items when one of those that name it has changed. Until it has
         succeeded it is noted on the host, so that a run that is cut off leaves it to the next one.
       - C(keep) is where a file that was there before ours stays; what Ansible has written is not kept.
@@ -221,8 +223,13 @@ class Placer:
             self._settle(fresh, item)
             for key, fault in (("validate", "failed to validate"), ("apply", "could not be applied")):
                 command = [word.replace("%s", str(fresh)) for word in shlex.split(item[key])]
-                if command:
-                    self._run(command, f"{path} {fault}, the old one is still in place")
+                if not command:
+                    continue
+                if key == "apply":
+                    remember(item["dest"], data.decode(errors="replace"), FORMER)
+                self._run(command, f"{path} {fault}, the old one is still in place")
+                if key == "apply":
+                    hand_back(item["dest"], data.decode(errors="replace"), FORMER)
             self._keep(path, item["keep"])
             fresh.replace(path)
         finally:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.ansible import module_utils, plugin, run_module
 
+kernel = module_utils("judge_kernel")
 lock = module_utils("judge_lock")
 release = plugin("modules", "judge_release")
 MINE = {"owner": getpass.getuser(), "group": grp.getgrgid(os.getgid()).gr_name}
@@ -27,6 +28,50 @@ def item(path: Path, text: str | None = None, **more: Any) -> dict[str, Any]:
 
 def place(*items: dict[str, Any], check: bool = False, diff: bool = False) -> dict[str, Any]:
     return run_module("judge_place", {"items": list(items), "diff": diff}, check=check)
+
+
+def test_a_kernel_setting_is_handed_back(tmp_path: Path) -> None:
+    """The kernel's files are stood in for by files; a choice has brackets."""
+    record, knobs = tmp_path / "record/former.json", tmp_path / "knobs"
+    knobs.mkdir()
+    for name, text in (("cpu0", "powersave"), ("cpu1", "powersave"), ("thp", "[always] madvise never"), ("both", "9")):
+        (knobs / name).write_text(f"{text}\n")
+    governors = f"w- {knobs}/cpu* - - - - performance\n"
+    whole = f"# ours\n{governors}w- {knobs}/thp - - - - madvise\nw- {knobs}/both - - - - 1\nw- {knobs}/none - - - - 1\n"
+
+    def place_with(dest: str, text: str) -> None:
+        kernel.remember(dest, text, record)
+        for path, value in kernel.set_by(text).items():
+            if Path(path).exists():
+                Path(path).write_text(value)
+        kernel.hand_back(dest, text, record)
+
+    place_with("a.conf", whole)
+    place_with("b.conf", f"w- {knobs}/both - - - - 1\n")
+    place_with("a.conf", whole)
+    assert (knobs / "cpu1").read_text() == "performance"
+    place_with("a.conf", governors)
+    assert (knobs / "thp").read_text() == "always"
+    assert (knobs / "both").read_text() == "1", "b.conf sets it"
+    assert (knobs / "cpu0").read_text() == "performance"
+    place_with("a.conf", "")
+    assert {(knobs / name).read_text() for name in ("cpu0", "cpu1")} == {"powersave"}
+    assert not (knobs / "none").exists()
+    assert kernel.set_by("-net.core.somaxconn = 4096\n") == {"/proc/sys/net/core/somaxconn": "4096"}
+
+
+def test_a_file_with_settings_is_placed_with_what_was_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the module does it: the note comes before the command that sets, the way back after it."""
+    module = plugin("modules", "judge_place")
+    monkeypatch.setattr(module, "FORMER", tmp_path / "former.json")
+    knob = tmp_path / "knob"
+    knob.write_text("0")
+    runs = SimpleNamespace(run_command=lambda command: (knob.write_text("1") and 0, "", ""))
+    placer = module.Placer(runs, write=True, show=False)
+    for text, value in ((f"w- {knob} - - - - 1\n", "1"), ("# nothing\n", "0")):
+        wanted = {**item(tmp_path / "a.conf", text), "mode": "0644", "validate": "", "apply": "set", "keep": ""}
+        placer._replace(tmp_path / "a.conf", text.encode(), wanted)
+        assert knob.read_text() == value
 
 
 def test_what_was_there_before_is_kept_once(tmp_path: Path) -> None:

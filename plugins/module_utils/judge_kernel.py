@@ -1,0 +1,73 @@
+"""What the kernel had before a role's settings, so that it gets it back from a role that no longer sets it.
+
+Files of sysctl.d and tmpfiles.d say what is set. Runs on hosts: standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from pathlib import Path
+
+from .judge_writing import put
+
+FORMER = Path("/var/lib/judge/former-settings.json")
+_TMPFILES = re.compile(r"^w-? +(\S+) (?:.* )?(\S+)$", re.MULTILINE)
+_SYSCTL = re.compile(r"^-?([a-z][\w.]*) *= *(.*\S)", re.MULTILINE)
+
+Values = dict[str, str]
+
+
+def set_by(text: str) -> Values:
+    """The kernel's files that a file of sysctl.d or tmpfiles.d sets, and their values; a pattern is all its files."""
+    found = {f"/proc/sys/{key.replace('.', '/')}": value for key, value in _SYSCTL.findall(text)}
+    for pattern, value in _TMPFILES.findall(text):
+        found |= {str(path): value for path in Path("/").glob(pattern.lstrip("/"))}
+    return found
+
+
+def has(path: str) -> str | None:
+    """The value of one of the kernel's files, of choices the one in brackets; None where there is no such file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return None
+    chosen = re.search(r"\[(\S+)\]", text)
+    return chosen[1] if chosen else text
+
+
+def remember(dest: str, text: str, record: Path = FORMER) -> None:
+    """Note what the kernel has of what the new file `dest` will set, unless it is noted already."""
+    former = _read(record)
+    noted = former.get(dest, {})
+    fresh = {path: value for path in set_by(text) if path not in noted and (value := has(path)) is not None}
+    if fresh:
+        _write(record, former | {dest: noted | fresh})
+
+
+def hand_back(dest: str, text: str, record: Path = FORMER) -> None:
+    """Set what `dest` no longer sets to what the kernel had before, unless another file sets it."""
+    former = _read(record)
+    gone = {path: value for path, value in former.get(dest, {}).items() if path not in set_by(text)}
+    if not gone:
+        return
+    others = {path for other, values in former.items() if other != dest for path in values}
+    for path, value in gone.items():
+        if path not in others:
+            with contextlib.suppress(OSError):  # a container may not, as when it was set
+                Path(path).write_text(value, encoding="utf-8")
+    _write(record, former | {dest: {path: value for path, value in former[dest].items() if path not in gone}})
+
+
+def _read(record: Path) -> dict[str, Values]:
+    try:
+        found: dict[str, Values] = json.loads(record.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _write(record: Path, former: dict[str, Values]) -> None:
+    record.parent.mkdir(parents=True, exist_ok=True)
+    put(record, json.dumps(former, indent=1, sort_keys=True).encode(), 0o644)
