@@ -42,8 +42,8 @@ def daemon_command(unit: Unit) -> list[str]:
 
 def minimal_environment() -> dict[str, str]:
     """The part of boot's environment that services get: nothing that could be a secret."""
-    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return {"PATH": os.defpath, "LANG": "C.UTF-8"} | kept
+    variables = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return {"PATH": os.defpath, "LANG": "C.UTF-8"} | variables
 
 
 @dataclass
@@ -130,9 +130,9 @@ class ProcessBackend:
         running.handle.close()
         del self._running[unit.name]
         procs.kill_marked(procs.INCARNATION, running.incarnation)
-        seen = ObservedService(Process.EXITED, code=code, detail=self._last_line(unit, running.log_start))
-        self._ended[unit.name] = seen
-        return seen
+        observed = ObservedService(Process.EXITED, code=code, detail=self._last_line(unit, running.log_start))
+        self._ended[unit.name] = observed
+        return observed
 
     def stop(self, unit: Unit, *, force: bool) -> None:
         """SIGTERM to the daemon, or SIGKILL to it, its session and everything with its incarnation."""
@@ -224,9 +224,9 @@ class ProcessBackend:
     def _clear_the_way(self, unit: Unit) -> None:
         """Wait, shortly, until nothing carries this service's mark (children that outlived their daemon)."""
         deadline = clock.Deadline(_CLEAR_WAIT)
-        while left := procs.kill_marked(procs.SERVICE, self._mark(unit)):
+        while survivors := procs.kill_marked(procs.SERVICE, self._mark(unit)):
             if deadline.over:
-                raise OSError(f"process {left[0]} of an earlier run does not end")
+                raise OSError(f"process {survivors[0]} of an earlier run does not end")
             clock.sleep(0.01)
 
     def _last_line(self, unit: Unit, start: int) -> str:

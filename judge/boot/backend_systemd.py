@@ -69,13 +69,13 @@ class SystemdBackend:
         """
         if unit.name not in self._shown:
             self._look()
-        shown = self._shown.get(unit.name)
-        if shown is None or not shown.lives:
+        unit_state = self._shown.get(unit.name)
+        if unit_state is None or not unit_state.lives:
             return
-        self._found[unit.name] = shown.invocation
+        self._found[unit.name] = unit_state.invocation
         record = pidfile.read(self._pid(unit))
-        if record.incarnation == shown.invocation and record.fingerprint == unit.fingerprint:
-            self._known[unit.name] = shown.invocation
+        if record.incarnation == unit_state.invocation and record.fingerprint == unit.fingerprint:
+            self._known[unit.name] = unit_state.invocation
         else:
             self._outdated.add(unit.name)
 
@@ -87,39 +87,41 @@ class SystemdBackend:
         while any(self._shown[name].pid == pid for name, pid in gone.items()) and not deadline.over:
             clock.sleep(_PAUSE)
             self._look()
-        for name, shown in self._shown.items():
+        for name, unit_state in self._shown.items():
             handle = self._handles.get(name)
-            if handle is not None and (name in gone or handle.pid != shown.pid):
+            if handle is not None and (name in gone or handle.pid != unit_state.pid):
                 self._handles.pop(name).close()
-            if shown.pid is not None and shown.pid != gone.get(name):
-                self._watch(name, shown, shown.pid)
+            if unit_state.pid is not None and unit_state.pid != gone.get(name):
+                self._watch(name, unit_state, unit_state.pid)
 
     def _look(self) -> None:
         names = {unit_name(name): name for name in self._units}
-        done = _call("systemctl", "show", f"--property={','.join(systemd.PROPERTIES)}", "--", *names)
-        if isinstance(done, str):
+        result = _call("systemctl", "show", f"--property={','.join(systemd.PROPERTIES)}", "--", *names)
+        if isinstance(result, str):
             if self._answers:
-                log.warning("systemd does not answer (%s); boot goes on with what it saw last", done)
+                log.warning("systemd does not answer (%s); boot goes on with what it saw last", result)
             self._answers = False
             return
         if not self._answers:
             log.info("systemd answers again")
         self._answers = True
-        self._shown |= {names[name]: one for name, one in systemd.parse(done.stdout).items() if name in names}
+        self._shown |= {
+            names[name]: unit_state for name, unit_state in systemd.parse(result.stdout).items() if name in names
+        }
         self._asked.clear()
 
-    def _watch(self, name: str, shown: ShownUnit, pid: int) -> None:
+    def _watch(self, name: str, unit_state: ShownUnit, pid: int) -> None:
         """Keep a descriptor that tells the end of the main process, and note what it was started with."""
         if name not in self._handles:
             with contextlib.suppress(OSError):
                 self._handles[name] = procs.Handle(pid)
-        if shown.invocation in {self._known.get(name), self._found.get(name)}:
+        if unit_state.invocation in {self._known.get(name), self._found.get(name)}:
             return
         # The service has read the config that lies in the run directory now, whoever started it.
-        self._known[name] = shown.invocation
+        self._known[name] = unit_state.invocation
         self._outdated.discard(name)
         unit = self._units[name]
-        record = pidfile.PidRecord(pid, procfs.start_time(pid) or 0, shown.invocation, unit.fingerprint)
+        record = pidfile.PidRecord(pid, procfs.start_time(pid) or 0, unit_state.invocation, unit.fingerprint)
         try:
             pidfile.write(self._pid(unit), record)
         except OSError as exc:
@@ -128,61 +130,63 @@ class SystemdBackend:
     def start(self, unit: Unit) -> None:
         """Queue the unit's start. One that systemd does not know or may not start is EXITED, and refused."""
         name = unit_name(unit.name)
-        shown = self._shown.get(unit.name, ShownUnit(name))
+        unit_state = self._shown.get(unit.name, ShownUnit(name))
         self._ended.pop(unit.name, None)
         self._refused.pop(unit.name, None)
-        if shown.active == "failed":
+        if unit_state.active == "failed":
             _call("systemctl", "reset-failed", "--", name)
-        done = _call("systemctl", "start", "--no-block", "--", name)
-        if not isinstance(done, str):
-            self._before[unit.name] = shown.invocation
+        result = _call("systemctl", "start", "--no-block", "--", name)
+        if not isinstance(result, str):
+            self._before[unit.name] = unit_state.invocation
             self._asked.add(unit.name)
             return
         # A unit that is missing, broken or masked stays so until a person acts; anything else may pass.
-        code = EXIT_FAILED if shown.load == "loaded" else EXIT_REFUSED
+        code = EXIT_FAILED if unit_state.load == "loaded" else EXIT_REFUSED
         self._refused[unit.name] = ObservedService(
-            Process.EXITED, code=code, detail=f"systemd does not start it: {done}"
+            Process.EXITED, code=code, detail=f"systemd does not start it: {result}"
         )
 
     def poll(self, unit: Unit) -> ObservedService:
         """The service by the last look at its unit."""
         name = unit.name
-        shown = self._shown.get(name)
+        unit_state = self._shown.get(name)
         if name in self._asked:
             return ObservedService(Process.RUNNING, ready=False)
-        if shown is not None and shown.lives and not (self._host_stops and shown.over):
+        if unit_state is not None and unit_state.lives and not (self._host_stops and unit_state.over):
             self._refused.pop(name, None)
-            found = shown.invocation == self._found.get(name)
-            return systemd.living(shown, outdated=found and name in self._outdated, found=found)
+            found = unit_state.invocation == self._found.get(name)
+            return systemd.living(unit_state, outdated=found and name in self._outdated, found=found)
         if name in self._refused:
             return self._refused[name]
-        if shown is None or not any(name in ours for ours in (self._before, self._known, self._found)):
+        if unit_state is None or not any(
+            name in invocations for invocations in (self._before, self._known, self._found)
+        ):
             return ObservedService()
-        if name not in self._ended or self._ended[name][0] != shown:
-            self._ended[name] = (shown, self._end(name, shown))
+        if name not in self._ended or self._ended[name][0] != unit_state:
+            self._ended[name] = (unit_state, self._end(name, unit_state))
         return self._ended[name][1]
 
-    def _end(self, name: str, shown: ShownUnit) -> ObservedService:
+    def _end(self, name: str, unit_state: ShownUnit) -> ObservedService:
         """The end of a unit. One that ended well may be forgotten by systemd at once, and then has no invocation."""
-        if shown.invocation and shown.invocation == self._before.get(name):
+        if unit_state.invocation and unit_state.invocation == self._before.get(name):
             detail = "systemd dropped its start; see journalctl -u " + unit_name(name)
             return ObservedService(Process.EXITED, code=EXIT_FAILED, detail=detail)
-        invocation = shown.invocation or self._known.get(name, "")
-        detail = systemd.reason(shown) or _last_line(unit_name(name), invocation)
-        return ObservedService(Process.EXITED, code=systemd.exit_code(shown), detail=detail)
+        invocation = unit_state.invocation or self._known.get(name, "")
+        detail = systemd.reason(unit_state) or _last_line(unit_name(name), invocation)
+        return ObservedService(Process.EXITED, code=systemd.exit_code(unit_state), detail=detail)
 
     def stop(self, unit: Unit, *, force: bool) -> None:
         """Queue the unit's stop, or SIGKILL everything in its control group."""
         if force:
-            done = _call("systemctl", "kill", "--kill-whom=all", "--signal=SIGKILL", "--", unit_name(unit.name))
+            result = _call("systemctl", "kill", "--kill-whom=all", "--signal=SIGKILL", "--", unit_name(unit.name))
         elif _host_stops():
             # The unit has a stop job already, which waits for boot (judge.target): only its signal can be had before.
             self._host_stops = True
-            done = _call("systemctl", "kill", "--kill-whom=main", "--signal=SIGTERM", "--", unit_name(unit.name))
+            result = _call("systemctl", "kill", "--kill-whom=main", "--signal=SIGTERM", "--", unit_name(unit.name))
         else:
-            done = _call("systemctl", "stop", "--no-block", "--", unit_name(unit.name))
-        if isinstance(done, str):
-            log.warning("%s: systemd does not %s it: %s", unit.name, "kill" if force else "stop", done)
+            result = _call("systemctl", "stop", "--no-block", "--", unit_name(unit.name))
+        if isinstance(result, str):
+            log.warning("%s: systemd does not %s it: %s", unit.name, "kill" if force else "stop", result)
 
     def clear(self, unit: Unit) -> None:
         """Nothing to do: systemd leaves nothing of a unit behind."""
@@ -208,7 +212,7 @@ class SystemdBackend:
 def _call(*command: str) -> subprocess.CompletedProcess[str] | str:
     """Run one of systemd's programs; what it said, or why it failed, for a sentence."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, env=_ENVIRONMENT, timeout=_TIMEOUT, check=False,
             text=True, errors="replace",
         )  # fmt: skip
@@ -216,16 +220,16 @@ def _call(*command: str) -> subprocess.CompletedProcess[str] | str:
         return f"{command[0]} {command[1]} took longer than {_TIMEOUT:g} s"
     except OSError as exc:
         return f"{command[0]}: {exc.strerror}"
-    if done.returncode == 0:
-        return done
-    lines = done.stderr.strip().splitlines()
-    return lines[0].rstrip(".") if lines else f"{command[0]} {command[1]} ended with exit code {done.returncode}"
+    if result.returncode == 0:
+        return result
+    lines = result.stderr.strip().splitlines()
+    return lines[0].rstrip(".") if lines else f"{command[0]} {command[1]} ended with exit code {result.returncode}"
 
 
 def _host_stops() -> bool:
     """Says whether systemd is shutting the host down."""
-    done = _call("systemctl", "show", "--property=SystemState", "--value")
-    return not isinstance(done, str) and done.stdout.strip() == "stopping"
+    result = _call("systemctl", "show", "--property=SystemState", "--value")
+    return not isinstance(result, str) and result.stdout.strip() == "stopping"
 
 
 def _last_line(unit: str, invocation: str) -> str:
@@ -234,8 +238,8 @@ def _last_line(unit: str, invocation: str) -> str:
         return ""
     _call("journalctl", "--sync")
     matches = [f"_SYSTEMD_UNIT={unit}", f"_SYSTEMD_INVOCATION_ID={invocation}"]
-    done = _call("journalctl", "--quiet", "--no-pager", "--output=cat", f"--lines={_LINES}", *matches)
-    if isinstance(done, str):
+    result = _call("journalctl", "--quiet", "--no-pager", "--output=cat", f"--lines={_LINES}", *matches)
+    if isinstance(result, str):
         return ""
-    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    lines = [line.strip() for line in result.stdout.splitlines() if line.strip()]
     return lines[-1][:500] if lines else ""

@@ -164,11 +164,11 @@ def _check(run_dir: Path, service: str) -> None:
     except ValidationError:
         raise FieldError("service", f"'{service}' is not a service's name") from None
     try:
-        known = [entry["name"] for entry in json.loads((run_dir / "boot.json").read_text("utf-8"))["services"]]
+        names = [entry["name"] for entry in json.loads((run_dir / "boot.json").read_text("utf-8"))["services"]]
     except (OSError, ValueError, KeyError, TypeError):
         msg = f"{run_dir} is no run directory of a boot (it has no boot.json); start boot first or name another"
         raise NotFoundError(msg) from None
-    if service not in known:
-        raise NotFoundError(f"no service '{service}' in {run_dir}; boot runs {', '.join(known)} there")
+    if service not in names:
+        raise NotFoundError(f"no service '{service}' in {run_dir}; boot runs {', '.join(names)} there")
     if not os.access(run_dir, os.W_OK):
         raise NotFoundError(f"{run_dir} may not be written by this user; run it as the user that runs boot")

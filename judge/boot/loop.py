@@ -59,10 +59,10 @@ class _WatchedService:
 def signature(path: Path) -> tuple[int, ...]:
     """A text that changes when a config's source is edited; empty when the source cannot be looked at."""
     try:
-        found = path.stat()
+        file_status = path.stat()
     except OSError:
         return ()
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (file_status.st_mtime_ns, file_status.st_size, file_status.st_ino)
 
 
 class BootLoop:
@@ -92,13 +92,15 @@ class BootLoop:
         self._since = clock.wall().isoformat(timespec="seconds")
         self._written: status.BootStatus | None = None
         self._wake = asyncio.Event()
-        for one in rendered:
-            unit = Unit(one.service, self._run_dir / f"{one.service.name}.yml")
+        for service in rendered:
+            unit = Unit(service.service, self._run_dir / f"{service.service.name}.yml")
             prepare(unit)
             STARTS.labels(unit.name)  # there before the first start, which counts
-            mine = (overrides or {}).get(one.service.name, ())
+            own_overrides = (overrides or {}).get(service.service.name, ())
             self._services.append(
-                _WatchedService(unit, one.service, mine, signature(one.service.config), since=self._since)
+                _WatchedService(
+                    unit, service.service, own_overrides, signature(service.service.config), since=self._since
+                )
             )
 
     def stop(self) -> None:
@@ -166,7 +168,9 @@ class BootLoop:
             self._listener.receive()
         await asyncio.to_thread(self._look)
         if self._listener is not None:
-            self._listener.forget_others({one.seen.pid for one in self._services if one.seen.pid is not None})
+            self._listener.forget_others(
+                {watched.seen.pid for watched in self._services if watched.seen.pid is not None}
+            )
         self._open_gates(now)
         # A stop goes in reverse order, so that the end of one is the turn of the one before in the same look.
         order = range(len(self._services))
@@ -201,28 +205,28 @@ class BootLoop:
 
     def _facts(self, index: int, *, free: bool, now: float) -> ServiceFacts:
         service = self._services[index]
-        name, seen = service.unit.name, service.seen
-        held = ""
+        name, observed = service.unit.name, service.seen
+        holder = ""
         if not free:
-            held = f"its pid file is locked by {pidfile.holder(self._run_dir / f'{name}.pid')}"
+            holder = f"its pid file is locked by {pidfile.holder(self._run_dir / f'{name}.pid')}"
         else:
             holds.forget_expired(self._run_dir, name)
             hold = holds.read_one(self._run_dir, name)
-            held = hold.sentence if hold is not None else ""
+            holder = hold.sentence if hold is not None else ""
         if holds.take_release(self._run_dir, name):
             service.renewed = True
         renewed, service.renewed = service.renewed, False
         is_serving, trouble = self._checked(service, now)
-        before, service.incarnation = service.incarnation, seen.incarnation or service.incarnation
+        before, service.incarnation = service.incarnation, observed.incarnation or service.incarnation
         return ServiceFacts(
-            process=seen.process,
-            code=seen.code,
-            detail=seen.detail,
-            outdated=seen.outdated,
+            process=observed.process,
+            code=observed.code,
+            detail=observed.detail,
+            outdated=observed.outdated,
             another=before not in {"", service.incarnation},
             serving=is_serving,
             trouble=trouble,
-            held=held,
+            held=holder,
             may_start=service.gate is not None,
             renewed=renewed,
             ending=self._stopping,
@@ -245,22 +249,22 @@ class BootLoop:
 
     def _own_word(self, service: _WatchedService, now: float) -> tuple[bool | None, str]:
         """The word of a service without an address about itself, to boot or to the backend."""
-        seen, state = service.seen, service.state
+        observed, state = service.seen, service.state
         if now < service.next_probe:
             return None, ""
-        if seen.ready is not None:
+        if observed.ready is not None:
             if state.phase is Phase.RUNNING or now - state.since >= service.unit.spec.start_timeout:
                 service.next_probe = now + self._config.interval
-            return seen.ready, "" if seen.ready else "it has not said yet that it is ready"
-        if seen.pid is None:
+            return observed.ready, "" if observed.ready else "it has not said yet that it is ready"
+        if observed.pid is None:
             return None, ""
         if self._listener is None:
             return True, ""
-        if seen.found:
-            self._listener.vouch(seen.pid)
+        if observed.found:
+            self._listener.vouch(observed.pid)
         if state.phase is Phase.RUNNING:
             service.next_probe = now + self._config.interval
-        return self._listener.serving(seen.pid)
+        return self._listener.serving(observed.pid)
 
     def _probe(self, service: _WatchedService, now: float) -> None:
         """Begin the next check when it is due."""
@@ -319,10 +323,10 @@ class BootLoop:
 
     def _reread(self, service: _WatchedService) -> None:
         """Notice an edited config; a good one is written for the next start and ends FATAL, a bad one is told."""
-        found = signature(service.source.config)
-        if found == service.signature or self._stopping:
+        new_signature = signature(service.source.config)
+        if new_signature == service.signature or self._stopping:
             return
-        service.signature = found
+        service.signature = new_signature
         try:
             rendered = render(service.source, self._config.variables, service.overrides)
         except ConfigError as exc:

@@ -44,17 +44,17 @@ def run(
     make_directory(config.run_dir)
     if config.log_dir is not None and config.backend == "process":
         make_directory(config.log_dir)
-    held = lock or BootLock(config.run_dir)
+    boot_lock = lock or BootLock(config.run_dir)
     try:
         files.sweep(config.run_dir)
-        for one in rendered:
-            write_config(one, config.run_dir)
+        for service in rendered:
+            write_config(service, config.run_dir)
         if config.metrics_tls is not None:
             metrics.watch_certificates([config.metrics_tls.ca, config.metrics_tls.cert])
         metrics.serve(config.metrics, config.metrics_tls)
         asyncio.run(_main(config, rendered, overrides, observer, command))
     finally:
-        held.close()
+        boot_lock.close()
     return 0
 
 

@@ -128,15 +128,15 @@ def delay(spec: BootService, failures: int) -> float:
 def describe_end(code: int | None, detail: str) -> str:
     """The end of a service, with its last log line: `ended with exit code 2: etcd.yml:3: unknown key 'x'`."""
     if code is None:
-        how = "ended"
+        ending = "ended"
     elif code < 0:
         try:
-            how = f"was killed by {signal.Signals(-code).name}"
+            ending = f"was killed by {signal.Signals(-code).name}"
         except ValueError:
-            how = f"was killed by signal {-code}"
+            ending = f"was killed by signal {-code}"
     else:
-        how = f"ended with exit code {code}"
-    return f"{how}: {detail}" if detail else how
+        ending = f"ended with exit code {code}"
+    return f"{ending}: {detail}" if detail else ending
 
 
 def open_gates(

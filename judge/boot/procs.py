@@ -105,10 +105,10 @@ class Marked:
 
     def __call__(self, pid: int) -> bool:
         """Says whether the process carries the mark."""
-        found = environment(pid)
-        if not found and procfs.has_program(pid):
+        variables = environment(pid)
+        if not variables and procfs.has_program(pid):
             self.blank.append(pid)
-        return found.get(self._key) == self._value
+        return variables.get(self._key) == self._value
 
 
 def find_marked(key: str, value: str) -> list[Handle]:

@@ -117,14 +117,14 @@ class Etcd:
     def get(self, key: str) -> KeyValue | None:
         """The key as a quorum knows it now, or None."""
         request = rpc.RangeRequest(key=self._key(key))
-        reply = self._transport.read(f"get {key}", lambda stubs, left: stubs.kv.Range(request, timeout=left))
+        reply = self._transport.read(f"get {key}", lambda stubs, timeout: stubs.kv.Range(request, timeout=timeout))
         return self._kv(reply.kvs[0]) if reply.kvs else None
 
     def list(self, prefix: str) -> builtins.list[KeyValue]:
         """All keys that start with `prefix`, in the order of their names."""
         start = self._key(prefix)
         request = rpc.RangeRequest(key=start, range_end=after(start))
-        reply = self._transport.read(f"list {prefix}", lambda stubs, left: stubs.kv.Range(request, timeout=left))
+        reply = self._transport.read(f"list {prefix}", lambda stubs, timeout: stubs.kv.Range(request, timeout=timeout))
         return [self._kv(raw) for raw in reply.kvs]
 
     def create(self, key: str, value: str, lease: int = 0) -> KeyValue | None:
@@ -134,7 +134,7 @@ class Etcd:
             compare=[_created(raw, 0)],
             success=[rpc.RequestOp(request_put=rpc.PutRequest(key=raw, value=value.encode(), lease=lease))],
         )
-        reply = self._transport.write(f"create {key}", lambda stubs, left: stubs.kv.Txn(request, timeout=left))
+        reply = self._transport.write(f"create {key}", lambda stubs, timeout: stubs.kv.Txn(request, timeout=timeout))
         if not reply.succeeded:
             return None
         return KeyValue(key, value, reply.header.revision, reply.header.revision, lease)
@@ -142,7 +142,7 @@ class Etcd:
     def put(self, key: str, value: str, lease: int = 0) -> KeyValue:
         """Put the key whatever it was. LeaseGoneError when the lease is gone."""
         request = rpc.PutRequest(key=self._key(key), value=value.encode(), lease=lease, prev_kv=True)
-        reply = self._transport.write(f"put {key}", lambda stubs, left: stubs.kv.Put(request, timeout=left))
+        reply = self._transport.write(f"put {key}", lambda stubs, timeout: stubs.kv.Put(request, timeout=timeout))
         now = int(reply.header.revision)
         return KeyValue(key, value, reply.prev_kv.create_revision or now, now, lease)
 
@@ -153,7 +153,7 @@ class Etcd:
             compare=[] if create_revision is None else [_created(raw, create_revision)],
             success=[rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=raw))],
         )
-        reply = self._transport.write(f"delete {key}", lambda stubs, left: stubs.kv.Txn(request, timeout=left))
+        reply = self._transport.write(f"delete {key}", lambda stubs, timeout: stubs.kv.Txn(request, timeout=timeout))
         return bool(reply.succeeded and reply.responses[0].response_delete_range.deleted)
 
     def held(self, key: str, create_revision: int) -> bool:
@@ -174,7 +174,9 @@ class Etcd:
         lease_id = secrets.randbits(62) + 1
         request = rpc.LeaseGrantRequest(TTL=ttl, ID=lease_id)
         try:
-            reply = self._transport.read("lease grant", lambda stubs, left: stubs.lease_grant(request, timeout=left))
+            reply = self._transport.read(
+                "lease grant", lambda stubs, timeout: stubs.lease_grant(request, timeout=timeout)
+            )
         except RejectedError as exc:
             if "lease already exists" not in str(exc):
                 raise
@@ -186,7 +188,7 @@ class Etcd:
         request = rpc.LeaseKeepAliveRequest(ID=lease_id)
         try:
             reply = self._transport.read(
-                "lease keepalive", lambda stubs, left: stubs.lease_keepalive(request, timeout=left)
+                "lease keepalive", lambda stubs, timeout: stubs.lease_keepalive(request, timeout=timeout)
             )
         except LeaseGoneError:
             return 0
@@ -196,7 +198,7 @@ class Etcd:
         """End a lease and delete its keys; fine when it is gone already."""
         request = rpc.LeaseRevokeRequest(ID=lease_id)
         try:
-            self._transport.read("lease revoke", lambda stubs, left: stubs.lease_revoke(request, timeout=left))
+            self._transport.read("lease revoke", lambda stubs, timeout: stubs.lease_revoke(request, timeout=timeout))
         except LeaseGoneError:
             return
 
@@ -208,9 +210,9 @@ class Etcd:
         etcd 3.4 answers the member list from local state, so the same member is first asked a linearizable question.
         """
 
-        def ask(stubs: Stubs, left: float) -> Any:
-            budget = Deadline(left)
-            stubs.kv.Range(rpc.RangeRequest(key=b"\0", keys_only=True, limit=1), timeout=left)
+        def ask(stubs: Stubs, timeout: float) -> Any:
+            budget = Deadline(timeout)
+            stubs.kv.Range(rpc.RangeRequest(key=b"\0", keys_only=True, limit=1), timeout=timeout)
             return stubs.member_list(messages["MemberListRequest"](linearizable=True), timeout=budget.left())
 
         reply = self._transport.read("member list", ask)
@@ -224,7 +226,7 @@ class Etcd:
         """Add a member that is started afterwards (seed: `add_member`); RejectedError says why etcd refused."""
         request = messages["MemberAddRequest"](peerURLs=[peer_url], isLearner=learner)
         reply = self._transport.write(
-            f"member add {peer_url}", lambda stubs, left: stubs.member_add(request, timeout=left)
+            f"member add {peer_url}", lambda stubs, timeout: stubs.member_add(request, timeout=timeout)
         )
         return _member(reply.member)
 
@@ -233,7 +235,7 @@ class Etcd:
         request = messages["MemberIdRequest"](ID=member_id)
         try:
             self._transport.write(
-                f"member remove {member_id:x}", lambda stubs, left: stubs.member_remove(request, timeout=left)
+                f"member remove {member_id:x}", lambda stubs, timeout: stubs.member_remove(request, timeout=timeout)
             )
         except RejectedError as exc:
             if "member not found" not in str(exc):
@@ -244,7 +246,7 @@ class Etcd:
         request = messages["MemberIdRequest"](ID=member_id)
         try:
             self._transport.write(
-                f"member promote {member_id:x}", lambda stubs, left: stubs.member_promote(request, timeout=left)
+                f"member promote {member_id:x}", lambda stubs, timeout: stubs.member_promote(request, timeout=timeout)
             )
         except RejectedError as exc:
             if "member not found" in str(exc):
@@ -270,7 +272,9 @@ class Etcd:
                 reply.isLearner,
                 tuple(reply.errors),
             )
-            for endpoint, reply, error in self._transport.each(lambda stubs, left: stubs.status(request, timeout=left))
+            for endpoint, reply, error in self._transport.each(
+                lambda stubs, timeout: stubs.status(request, timeout=timeout)
+            )
         ]
 
     def _key(self, key: str) -> bytes:

@@ -66,15 +66,15 @@ def find_others(config: EtcdConfig, resolver: dns.resolver.Resolver | None = Non
     """All members but this one, from the list and from DNS."""
     own_port = host_port(config.client)
     host, port = endpoint.split(own_port)
-    own = {own_port} | {f"{address}:{port}" for address in _addresses(host)}
+    own_addresses = {own_port} | {f"{address}:{port}" for address in _addresses(host)}
     if config.mode == "proxy":
-        own = {config.proxy_listen}
-    listed = [host_port(peer.client) for peer in config.cluster.members if peer.name != config.name]
+        own_addresses = {config.proxy_listen}
+    addresses = [host_port(peer.client) for peer in config.cluster.members if peer.name != config.name]
     failed = ""
     if config.cluster.dns:
         discovered = find_by_dns(
             config.cluster.dns, config.cluster.dns_client_port, tls=config.tls is not None, resolver=resolver
         )
-        listed += discovered.others
+        addresses += discovered.others
         failed = discovered.failed
-    return Discovered(tuple(dict.fromkeys(address for address in listed if address not in own)), failed)
+    return Discovered(tuple(dict.fromkeys(address for address in addresses if address not in own_addresses)), failed)

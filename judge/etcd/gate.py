@@ -88,29 +88,29 @@ class Gate:
 
         Nothing is read before there is room: who begins calls and never says what they ask for holds up nobody else.
         """
-        who = Caller()
+        caller = Caller()
         with suppress(KeyError, IndexError, ValueError):  # nobody's, and refused as such
-            who = policy.caller(context.auth_context()["x509_pem_cert"][0])
-        with self._slot(who) as free:
+            caller = policy.caller(context.auth_context()["x509_pem_cert"][0])
+        with self._slot(caller) as free:
             if not free:
                 context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "etcdserver: too many requests")
             raw = _first(requests, context)
             try:
-                self._welcome(who, method, context)
-                request = policy.allowed(who, method, raw, self._prefix)
+                self._welcome(caller, method, context)
+                request = policy.allowed(caller, method, raw, self._prefix)
             except RefusedCallError as exc:
-                self._tell(who, method, str(exc))
+                self._tell(caller, method, str(exc))
                 context.abort(
-                    grpc.StatusCode.PERMISSION_DENIED, f"{who.name or 'nobody'} as {who.role or 'nobody'} {exc}"
+                    grpc.StatusCode.PERMISSION_DENIED, f"{caller.name or 'nobody'} as {caller.role or 'nobody'} {exc}"
                 )
-            left = context.time_remaining()
+            remaining = context.time_remaining()
             try:
-                reply: bytes = self._channel.unary_unary(method)(request, timeout=min(left or _LONGEST, _LONGEST))
+                reply: bytes = self._channel.unary_unary(method)(request, timeout=min(remaining or _LONGEST, _LONGEST))
             except grpc.RpcError as exc:
                 context.abort(exc.code(), exc.details() or exc.code().name)
             return reply
 
-    def _welcome(self, who: Caller, method: str, context: Any) -> None:
+    def _welcome(self, caller: Caller, method: str, context: Any) -> None:
         """RefusedCallError for a certificate of a host that was removed."""
         if method == policy.HEALTH:
             return
@@ -118,7 +118,7 @@ class Gate:
             self._look()
         if self._refused is None:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the gate does not know yet whose certificates are refused")
-        elif why := refused.reason(self._refused, who.name, who.issued):
+        elif why := refused.reason(self._refused, caller.name, caller.issued):
             raise RefusedCallError(f"may not make any call: {why}")
 
     def _follow(self) -> None:
@@ -138,30 +138,32 @@ class Gate:
             self._refused = refused.listed((kv.key[len(keys) :].decode(), kv.value.decode()) for kv in pairs)
 
     @contextmanager
-    def _slot(self, who: Caller) -> Iterator[bool]:
+    def _slot(self, caller: Caller) -> Iterator[bool]:
         """Says whether there is room for one more call of this certificate, and of its kind of role."""
-        keeper = who.role in _KEEPER_ROLES
+        keeper = caller.role in _KEEPER_ROLES
         with self._lock:
-            free = self._busy[keeper] < _ALL[keeper] and self._busy[who] < _EACH[keeper]
+            free = self._busy[keeper] < _ALL[keeper] and self._busy[caller] < _EACH[keeper]
             if free:
-                self._busy.update((keeper, who))
+                self._busy.update((keeper, caller))
         try:
             yield free
         finally:
             if free:
                 with self._lock:
-                    self._busy.subtract((keeper, who))
+                    self._busy.subtract((keeper, caller))
                     self._busy = +self._busy  # nothing is kept of who has no call
 
-    def _tell(self, who: Caller, method: str, reason: str) -> None:
+    def _tell(self, caller: Caller, method: str, reason: str) -> None:
         """One line per kind of refusal: it is a fault or an attack, and may come thousands of times."""
-        _REFUSALS.labels(who.role if who.role in policy.GRANTS else "unknown").inc()
-        what = (who, method, reason)
+        _REFUSALS.labels(caller.role if caller.role in policy.GRANTS else "unknown").inc()
+        key = (caller, method, reason)
         with self._lock:
-            if what in self._said or len(self._said) >= _REMEMBERED:
+            if key in self._said or len(self._said) >= _REMEMBERED:
                 return
-            self._said.add(what)
-        log.warning("refused %s for certificate %r as %r: it %s", method[:80], who.name[:80], who.role[:80], reason)
+            self._said.add(key)
+        log.warning(
+            "refused %s for certificate %r as %r: it %s", method[:80], caller.name[:80], caller.role[:80], reason
+        )
 
 
 class _Door(grpc.GenericRpcHandler):  # type: ignore[misc]

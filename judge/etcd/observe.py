@@ -24,21 +24,21 @@ def _client(config: EtcdConfig, endpoints: list[str] | tuple[str, ...], timeout:
 def endpoints(config: EtcdConfig, *, running: bool) -> tuple[tuple[str, ...], Discovered]:
     """The servers to ask: the others, and this host's own while it runs."""
     discovered = find_others(config)
-    own = (host_port(config.client),) if running else ()
-    return (*discovered.others, *own), discovered
+    own_endpoint = (host_port(config.client),) if running else ()
+    return (*discovered.others, *own_endpoint), discovered
 
 
 def observe(config: EtcdConfig, disk: MemberDisk, *, running: bool) -> Situation:
     """Look once; takes some seconds at most and never raises UnavailableError."""
     addresses, discovered = endpoints(config, running=running)
-    listed = tuple(PeerAddress(peer.name, peer.peer) for peer in config.cluster.members)
+    listed_members = tuple(PeerAddress(peer.name, peer.peer) for peer in config.cluster.members)
     return Situation(
         name=config.name,
         peer=config.peer,
         token=config.cluster.token,
         bootstrap=config.cluster.bootstrap,
-        listed=listed,
-        registered=config.cluster.dns is not None or any(peer.name == config.name for peer in listed),
+        listed=listed_members,
+        registered=config.cluster.dns is not None or any(peer.name == config.name for peer in listed_members),
         disk=disk,
         seen=_look(config, addresses, discovered, running=running),
         running=running,
@@ -62,9 +62,9 @@ def _look(config: EtcdConfig, addresses: tuple[str, ...], discovered: Discovered
 
 def _listed(config: EtcdConfig, member: EtcdMember, *, running: bool) -> ListedMember:
     """One entry; an identity that could be mine is asked whether a server stands behind it."""
-    own = config.peer in member.peer_urls or member.name == config.name
+    is_own = config.peer in member.peer_urls or member.name == config.name
     answers = False
-    if own and member.client_urls and not running:
+    if is_own and member.client_urls and not running:
         urls = [host_port(url) for url in member.client_urls]
         with _client(config, urls, max(2.0, _SECONDS_EACH * len(urls))) as etcd:
             answers = any(status.member_id == member.id for status in etcd.status())

@@ -331,18 +331,18 @@ def _empty_with_quorum(now: Situation, quorum: Quorum) -> Step:
 def _clash(now: Situation, quorum: Quorum) -> Refuse | None:
     """Refuse when another member has my name or address: it must never be taken for a stale one of mine."""
     for member in quorum.members:
-        here = now.peer in member.peer_urls
-        if member.name == now.name and not here:
+        has_address = now.peer in member.peer_urls
+        if member.name == now.name and not has_address:
             return Refuse(
                 f"another member named '{now.name}' is at {', '.join(member.peer_urls)}; "
                 f"give this one another name, or remove member {member.id:x} first"
             )
-        if here and member.name not in ("", now.name):
+        if has_address and member.name not in ("", now.name):
             return Refuse(
                 f"the address {now.peer} belongs to member '{member.name}'; "
                 f"give this one its own address, or remove member {member.id:x} first"
             )
-        if here and member.answers:
+        if has_address and member.answers:
             return Refuse(f"member '{now.name}' already answers at its address from elsewhere; stop the other server")
     return None
 

@@ -91,10 +91,10 @@ def check_binary(config: EtcdConfig) -> Path:
     """The program's path; RefusedError when it is missing or too old. Names its known bugs in one log line."""
     binary = find_binary(config.binary)
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [str(binary), "--version"], capture_output=True, text=True, timeout=20, check=False, env=environment()
         )
-        version = parse_version(done.stdout)
+        version = parse_version(result.stdout)
     except (OSError, subprocess.TimeoutExpired):
         version = None
     if version is None:

@@ -202,17 +202,17 @@ class Transport:
         for connection in connections:
             connection.close()
 
-    def read(self, what: str, call: Call) -> Any:
+    def read(self, label: str, call: Call) -> Any:
         """A call that may be repeated: tries every endpoint within the deadline."""
-        return self._run(what, call, repeat=True)
+        return self._run(label, call, repeat=True)
 
-    def write(self, what: str, call: Call) -> Any:
+    def write(self, label: str, call: Call) -> Any:
         """A call that must not be sent twice: goes only over a connection that has just answered.
 
         A frozen or vanished member is thereby found by a harmless question and not by the write itself.
         OutcomeUnknownError when the write was sent and its answer is missing.
         """
-        return self._run(what, call, repeat=False)
+        return self._run(label, call, repeat=False)
 
     def each(self, call: Call) -> list[tuple[str, Any | None, str]]:
         """Ask every endpoint once: (endpoint, reply or None, reason when None)."""
@@ -227,7 +227,7 @@ class Transport:
                 replies.append((endpoint, None, _text(exc)))
         return replies
 
-    def _run(self, what: str, call: Call, *, repeat: bool) -> Any:
+    def _run(self, label: str, call: Call, *, repeat: bool) -> Any:
         deadline = Deadline(self._timeout)
         reasons: dict[str, str] = {}
         late = False
@@ -246,7 +246,7 @@ class Transport:
                     if failed.retire:
                         self._retire(endpoint, connection)
                     if failed.error is not None:
-                        raise failed.error(f"etcd: {what}: {failed.text}") from None
+                        raise failed.error(f"etcd: {label}: {failed.text}") from None
                 else:
                     connection.answered = monotonic()
                     self._preferred = index
@@ -255,8 +255,8 @@ class Transport:
             self._preferred = (index + 1) % len(self.endpoints)
         text = "; ".join(f"{endpoint}: {reason}" for endpoint, reason in reasons.items())
         if late or deadline.over:
-            raise DeadlineError(f"etcd: {what} did not finish within {self._timeout:g} s ({text}); nothing was done")
-        raise UnavailableError(f"etcd: {what}: no endpoint can do it ({text}); nothing was done")
+            raise DeadlineError(f"etcd: {label} did not finish within {self._timeout:g} s ({text}); nothing was done")
+        raise UnavailableError(f"etcd: {label}: no endpoint can do it ({text}); nothing was done")
 
     def _check_term(self, reply: Any, *, accept: bool = False) -> None:
         """Raise for an answer of a member left behind; a write that succeeded is true whoever says so."""

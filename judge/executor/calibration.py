@@ -145,19 +145,21 @@ def calibrate(directory: Path, cores: Sequence[int]) -> Calibration:
     costs the comparison.
     """
     measured = measure(cores)
-    here = machine()
+    this_machine = machine()
     reference = load(directory)
-    if reference is None or reference.machine != here:
-        reference = ReferenceMeasurement(here, {})
+    if reference is None or reference.machine != this_machine:
+        reference = ReferenceMeasurement(this_machine, {})
     findings = compare(measured, reference)
-    whole = ReferenceMeasurement(here, {**measured, **reference.seconds})
-    if whole != reference:
+    measurement = ReferenceMeasurement(this_machine, {**measured, **reference.seconds})
+    if measurement != reference:
         try:
-            save(directory, whole)
+            save(directory, measurement)
         except OSError as exc:
             log.warning("calibration: %s cannot be written: %s", directory / FILE, exc.strerror)
     for core, seconds in measured.items():
         telemetry.CALIBRATION.labels(core=str(core)).set(seconds)
-        telemetry.DRIFT.labels(core=str(core)).set(seconds / whole.seconds[core] - 1)
-    speeds = [CoreSpeed(core=core, seconds=seconds, first=whole.seconds[core]) for core, seconds in measured.items()]
+        telemetry.DRIFT.labels(core=str(core)).set(seconds / measurement.seconds[core] - 1)
+    speeds = [
+        CoreSpeed(core=core, seconds=seconds, first=measurement.seconds[core]) for core, seconds in measured.items()
+    ]
     return Calibration(findings, speeds)

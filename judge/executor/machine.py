@@ -54,13 +54,13 @@ def usable_cores(topology: Path = _TOPOLOGY) -> list[int]:
 
 def first_of_each(siblings: Mapping[int, Iterable[int]]) -> list[int]:
     """Out of `CPU -> the CPUs of its core`, the lowest known CPU of each core."""
-    covered: set[int] = set()
+    covered_cpus: set[int] = set()
     firsts = []
     for cpu in sorted(siblings):
-        if cpu not in covered:
+        if cpu not in covered_cpus:
             firsts.append(cpu)
-            covered.update(siblings[cpu])
-            covered.add(cpu)
+            covered_cpus.update(siblings[cpu])
+            covered_cpus.add(cpu)
     return firsts
 
 
@@ -90,8 +90,8 @@ def plan_memory(memory: int | Literal["auto"], slots: int, total: int) -> int:
     if memory == "auto":
         return max(0, min(total * _FOR_SLOTS // slots, total // slots - BUILT))
     if (memory + BUILT) * slots > total:
-        each = f"{size(memory)} each, with {size(BUILT)} beside for what they build,"
-        msg = f"slot_memory: {slots} slots of {each} want more than the {size(total)} of this machine"
+        slot_text = f"{size(memory)} each, with {size(BUILT)} beside for what they build,"
+        msg = f"slot_memory: {slots} slots of {slot_text} want more than the {size(total)} of this machine"
         raise RefusedError(msg)
     return memory
 

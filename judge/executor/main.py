@@ -104,9 +104,9 @@ def examine(config: ExecutorConfig, name: str) -> Calibration:
     share = machine.memory_finding(
         machine.plan_memory(config.slot_memory, len(cores), machine_memory()), DEFAULT_MEMORY
     )
-    checked = check_machine(config.cgroup, name, cores)
+    machine_findings = check_machine(config.cgroup, name, cores)
     calibration = calibrate(config.work_dir, cores)
-    return Calibration([*checked, share, *calibration.findings], calibration.cores)
+    return Calibration([*machine_findings, share, *calibration.findings], calibration.cores)
 
 
 # Long, since it makes every part once and hands it to the next, without a decision in between.

@@ -150,8 +150,8 @@ class Slot:
             code = self.process.wait()
             reason = reason or self.known.reason
             if not reason:
-                how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-                reason = f"it {how}"
+                ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+                reason = f"it {ending}"
         if self.sock is not None:
             self.sock.close()
         self.process = self.sock = self.reader = None

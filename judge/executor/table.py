@@ -258,10 +258,14 @@ class TaskTable:
                 complete.append(completion.completed)
                 completion.reported = True
             else:
-                done = completion.completed
+                completed = completion.completed
                 executing.append(
                     m.Executing(
-                        id=done.id, attempt=done.attempt, claim=claim, status=m.Status.RUNNING, progress="judged"
+                        id=completed.id,
+                        attempt=completed.attempt,
+                        claim=claim,
+                        status=m.Status.RUNNING,
+                        progress="judged",
                     )
                 )
         return m.ReportRequest(

@@ -15,36 +15,40 @@ _SCHEMES: Final = frozenset({"http", "https"})
 # meant depends on the network; relays of 6to4 (RFC 7526); what sites used before there were private addresses of IPv6
 # (RFC 3879), which routers go on routing; documentation, segment routing.
 _SPECIAL: Final = tuple(
-    ipaddress.ip_network(one)
-    for one in (
+    ipaddress.ip_network(network)
+    for network in (
         *("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "192.88.99.0/24", "fec0::/10"),
         *("3fff::/20", "5f00::/16"),
     )
 )
 
 
-def networks(given: Iterable[str]) -> list[Network]:
+def networks(texts: Iterable[str]) -> list[Network]:
     """Networks as they are written, `10.0.0.0/8`; ValueError."""
-    return [ipaddress.ip_network(one) for one in given]
+    return [ipaddress.ip_network(text) for text in texts]
 
 
 def may_go_to(address: str, allowed: Iterable[Network] = ()) -> bool:
     """Says whether a call may go to this IP address: a public one, or one of a network that is allowed."""
     try:
-        given = found = ipaddress.ip_address(address.partition("%")[0])
+        whole_address = mapped = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
-    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
-        found = found.ipv4_mapped
-    if any(each.version == one.version and each in one for one in allowed for each in (given, found)):
+    if isinstance(mapped, ipaddress.IPv6Address) and mapped.ipv4_mapped is not None:
+        mapped = mapped.ipv4_mapped
+    if any(
+        candidate.version == network.version and candidate in network
+        for network in allowed
+        for candidate in (whole_address, mapped)
+    ):
         return True
     if (
-        found.is_multicast
-        or found.is_reserved
-        or any(found.version == one.version and found in one for one in _SPECIAL)
+        mapped.is_multicast
+        or mapped.is_reserved
+        or any(mapped.version == network.version and mapped in network for network in _SPECIAL)
     ):
         return False
-    return found.is_global
+    return mapped.is_global
 
 
 def url_fault(url: str, allowed: Iterable[Network] = (), setting: str = "webhooks.networks") -> str:

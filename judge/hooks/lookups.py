@@ -37,16 +37,16 @@ class Lookups(AbstractResolver):
         if self._under_way >= MOST:
             raise TooManyLookupsError(errno.EAGAIN, "too many names are being looked up; it is tried again")
         loop = asyncio.get_running_loop()
-        found: asyncio.Future[list[Any]] = loop.create_future()
+        future: asyncio.Future[list[Any]] = loop.create_future()
 
         def ended(infos: list[Any], error: OSError | None) -> None:
             self._under_way -= 1
-            if found.done():  # nobody waits any more
+            if future.done():  # nobody waits any more
                 return
             if error is None:
-                found.set_result(infos)
+                future.set_result(infos)
             else:
-                found.set_exception(error)
+                future.set_exception(error)
 
         def look() -> None:
             infos, error = _found(host, port, family)
@@ -55,7 +55,7 @@ class Lookups(AbstractResolver):
 
         threading.Thread(target=look, name="lookup", daemon=True).start()
         self._under_way += 1
-        return [_result(host, info) for info in await found]
+        return [_result(host, info) for info in await future]
 
     async def close(self) -> None:
         """Nothing is waited for."""

@@ -86,21 +86,21 @@ class Sender:
         session = self._session
         if session is None:
             raise RuntimeError("outside of `async with`")
-        began = clock.monotonic()
+        started = clock.monotonic()
         fault = url_fault(url, self._allowed, self._setting)
         if fault:
             return CallOutcome(0, f"the address {fault}", 0.0)
-        told = {"User-Agent": _AGENT, "Content-Type": "application/json", **headers}
+        sent_headers = {"User-Agent": _AGENT, "Content-Type": "application/json", **headers}
         try:
-            async with session.request(method, url, data=body, headers=told, allow_redirects=False) as answer:
+            async with session.request(method, url, data=body, headers=sent_headers, allow_redirects=False) as answer:
                 text = (await answer.content.read(_KEPT)).decode("utf-8", "replace")
                 after = answer.headers.get("Retry-After", "")
-                return CallOutcome(answer.status, one_line(text)[:_KEPT], clock.monotonic() - began, after[:100])
+                return CallOutcome(answer.status, one_line(text)[:_KEPT], clock.monotonic() - started, after[:100])
         except TimeoutError:
             why = f"no answer within {self._seconds:g} s"
         except (aiohttp.ClientError, OSError, ValueError) as exc:
             why = _reason(exc)
-        return CallOutcome(0, why, clock.monotonic() - began)
+        return CallOutcome(0, why, clock.monotonic() - started)
 
     def _socket(self, info: tuple[Any, ...]) -> socket.socket:
         family, kind, protocol, _, address = info
@@ -114,10 +114,10 @@ class Sender:
 def _reason(exc: BaseException) -> str:
     """The reason why there was no answer, in a sentence for people."""
     inner = getattr(exc, "os_error", None) or exc
-    found = [inner, *getattr(inner, "exceptions", ())]
-    for one in found:
-        if isinstance(one, ForbiddenAddressError | TooManyLookupsError):
-            return str(one.strerror)
+    exceptions = [inner, *getattr(inner, "exceptions", ())]
+    for exception in exceptions:
+        if isinstance(exception, ForbiddenAddressError | TooManyLookupsError):
+            return str(exception.strerror)
     if isinstance(exc, aiohttp.ClientConnectorDNSError):
         return f"the name {exc.host} stands for no address"
     if (

@@ -37,8 +37,8 @@ def key_of(secret: str) -> bytes:
 
 def signature(secret: str, identifier: str, moment: int, body: bytes) -> str:
     """The value of `webhook-signature` for a body that is sent at `moment`, in seconds since 1970."""
-    said = b".".join((identifier.encode(), str(moment).encode(), body))
-    return "v1," + base64.b64encode(hmac.new(key_of(secret), said, hashlib.sha256).digest()).decode()
+    message = b".".join((identifier.encode(), str(moment).encode(), body))
+    return "v1," + base64.b64encode(hmac.new(key_of(secret), message, hashlib.sha256).digest()).decode()
 
 
 def headers(secret: str, identifier: str, moment: int, body: bytes) -> dict[str, str]:

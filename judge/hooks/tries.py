@@ -28,20 +28,20 @@ def hopeless(status: int) -> bool:
     return status == _GONE
 
 
-def pause(tries: int, chance: float, asked: float | None = None) -> float:
+def pause(tries: int, chance: float, wait_asked: float | None = None) -> float:
     """Seconds until the next try after `tries` (from 1) that failed.
 
-    `chance` from 0 to 1 spreads them by a quarter, so that receivers that come back are not met by all at once; `asked`
-    is what the receiver's Retry-After says.
+    `chance` from 0 to 1 spreads them by a quarter, so that receivers that come back are not met by all at once;
+    `wait_asked` is what the receiver's Retry-After says.
     """
     wait = min(_MOST, _FIRST * 2.0 ** min(tries - 1, 20)) * (0.75 + 0.5 * chance)
-    return max(wait, min(asked, _MOST)) if asked is not None else wait
+    return max(wait, min(wait_asked, _MOST)) if wait_asked is not None else wait
 
 
-def probe_pause(failures: int, chance: float, asked: float | None = None) -> float:
+def probe_pause(failures: int, chance: float, wait_asked: float | None = None) -> float:
     """Seconds until the next call to a receiver after `failures` calls (from 1) in a row that failed; see `pause`."""
     wait = min(_PROBE_MOST, _PROBE_FIRST * 2.0 ** min(failures - 1, 20)) * (0.75 + 0.5 * chance)
-    return max(wait, min(asked, _MOST)) if asked is not None else wait
+    return max(wait, min(wait_asked, _MOST)) if wait_asked is not None else wait
 
 
 def retry_after(text: str, now: datetime.datetime) -> float | None:

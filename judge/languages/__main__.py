@@ -12,9 +12,9 @@ from judge.languages.table import load_table
 
 def main(arguments: list[str]) -> int:
     """Print the packages in one line."""
-    found = argparse.ArgumentParser(prog="python -m judge.languages", description=(__doc__ or "").split(":")[0])
-    found.add_argument("--release", default=platform.freedesktop_os_release().get("VERSION_CODENAME", ""))
-    release = found.parse_args(arguments).release
+    parser = argparse.ArgumentParser(prog="python -m judge.languages", description=(__doc__ or "").split(":")[0])
+    parser.add_argument("--release", default=platform.freedesktop_os_release().get("VERSION_CODENAME", ""))
+    release = parser.parse_args(arguments).release
     rows = [row for row in load_table().values() if release in row.releases]
     sys.stdout.write(" ".join(sorted({package for row in rows for package in row.packages})) + "\n")
     return 0

@@ -63,16 +63,16 @@ def find_entry(source: str, filename: str | None = None) -> tuple[str, str]:
     the main class. The main class is the top-level type that declares `void main(`, a public one first; it carries
     the package as its prefix. `Main` is the answer when nothing is found.
     """
-    found = _scan(source, "class")
-    public = found.public
-    entry = public if public in found.mains else next(iter(found.mains), None)
+    scan = _scan(source, "class")
+    public = scan.public
+    entry = public if public in scan.mains else next(iter(scan.mains), None)
     stem = public or _stem(filename) or entry or DEFAULT
-    entry = entry or (found.types[0][0] if found.types else stem)
+    entry = entry or (scan.types[0][0] if scan.types else stem)
     if not _is_name(stem):
         stem = DEFAULT
     if not _is_name(entry):
         entry = DEFAULT
-    return stem, found.qualified(entry)
+    return stem, scan.qualified(entry)
 
 
 def main_classes(source: str, filename: str, kind: Kind) -> list[str]:
@@ -80,10 +80,10 @@ def main_classes(source: str, filename: str, kind: Kind) -> list[str]:
 
     In Kotlin a main beside all classes belongs to a class that is called after the file.
     """
-    found = _scan(source, kind)
-    facade = [_facade(source, filename)] if found.facade else []
-    names = facade + sorted(dict.fromkeys(found.mains), key=lambda name: name != found.public)
-    return [found.qualified(name) for name in names if _is_name(name)]
+    scan = _scan(source, kind)
+    facade = [_facade(source, filename)] if scan.facade else []
+    names = facade + sorted(dict.fromkeys(scan.mains), key=lambda name: name != scan.public)
+    return [scan.qualified(name) for name in names if _is_name(name)]
 
 
 def default_class(source: str, filename: str, kind: Kind) -> str:
@@ -95,9 +95,9 @@ def default_class(source: str, filename: str, kind: Kind) -> str:
 
 def _facade(source: str, filename: str) -> str:
     """The class that holds a Kotlin file's own functions."""
-    named = _FACADE.search(source)
-    if named is not None:
-        return named[1]
+    match = _FACADE.search(source)
+    if match is not None:
+        return match[1]
     stem = re.sub(r"\W", "_", PurePosixPath(filename).stem) or DEFAULT
     return f"{'_' if stem[0].isdigit() else ''}{stem[0].upper()}{stem[1:]}Kt"
 
@@ -114,28 +114,28 @@ class _Scanner:
         self._last = ("", "", "")
 
     def mark(self, text: str) -> None:
-        found, (static, before, last) = self.found, self._last
+        scan, (static, before, last) = self.found, self._last
         self._depth += {"{": 1, "}": -1}.get(text, 0)
         if text == "(" and last == "main":
-            if self.kind == "class" and before == "void" and self._depth == 1 and found.types:
-                found.mains.append(found.types[-1][0])
+            if self.kind == "class" and before == "void" and self._depth == 1 and scan.types:
+                scan.mains.append(scan.types[-1][0])
             elif self.kind == "kotlin" and before == "fun" and self._depth == 0:
-                found.facade = True
-            elif self.kind == "kotlin" and (static, before) == ("JvmStatic", "fun") and found.types:
-                found.mains.append(found.types[-1][0])
+                scan.facade = True
+            elif self.kind == "kotlin" and (static, before) == ("JvmStatic", "fun") and scan.types:
+                scan.mains.append(scan.types[-1][0])
         if text == ";" and self._depth == 0:
             self._public = self._in_package = False
 
     def word(self, text: str) -> None:
         if self._depth:
             return
-        found, last = self.found, self._last[2]
+        scan, last = self.found, self._last[2]
         if self._in_package and last in {"package", "."}:
             self._package.append(text)
             return
-        self._in_package = text == "package" and not found.types and not self._package
+        self._in_package = text == "package" and not scan.types and not self._package
         if last in _TYPES[self.kind] and not self._in_package:
-            found.types.append((text, self._public))
+            scan.types.append((text, self._public))
             self._public = False
         self._public = self._public or text == "public"
 

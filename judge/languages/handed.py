@@ -86,29 +86,29 @@ def gather(
     `whole`: of an archive all is kept but what is hidden, which has no name that may be: archives in it, and what tools
     leave behind, too.
     """
-    found = _Gathered(bounds or Bounds())
+    files = _Gathered(bounds or Bounds())
     for name, data in named:
         if is_archive(name, data):
-            _unpack(name, data, found, (bounds or Bounds()).archive, whole=whole)
+            _unpack(name, data, files, (bounds or Bounds()).archive, whole=whole)
         elif name.lower().endswith(".zip"):
             raise FieldError("files", f"'{_shown(name)}' is no ZIP archive, though its name says so; pack it again")
         else:
-            found.add(name, len(data))
-            found.files[_composed(name)] = data
-    return found.files
+            files.add(name, len(data))
+            files.files[_composed(name)] = data
+    return files.files
 
 
 def read_directory(directory: Path) -> dict[str, bytes]:
     """The files below a directory by their names in it, in name order; what tools leave behind is left out."""
-    found = _Gathered(Bounds())
+    files = _Gathered(Bounds())
     root = directory.resolve()
     for path in _below(directory):
         name = path.relative_to(directory).as_posix()
         if not path.resolve().is_relative_to(root) or not path.is_file():
             raise FieldError("files", f"'{name}' is a link that leads out, or no file; copy the file into {directory}")
-        found.add(name, path.stat().st_size)
-        found.files[_composed(name)] = path.read_bytes()
-    return found.files
+        files.add(name, path.stat().st_size)
+        files.files[_composed(name)] = path.read_bytes()
+    return files.files
 
 
 def left_out(name: str) -> bool:
@@ -143,8 +143,8 @@ def program(
     single = _as_source(files, entry, outputs=outputs)
     if single is not None:
         return {"language": language, **single}
-    made = [SourceFile.of(name, data) for name, data in files.items()]
-    return {"language": language, "files": made, "entry": entry, "filename": filename}
+    sources = [SourceFile.of(name, data) for name, data in files.items()]
+    return {"language": language, "files": sources, "entry": entry, "filename": filename}
 
 
 def _as_source(files: Mapping[str, bytes], entry: str | None, *, outputs: bool) -> dict[str, Any] | None:
@@ -200,8 +200,12 @@ def comparable(submission: Submission) -> Submission:
         files = sorted(submission.files, key=lambda file: file.name)
         update |= {"files": files, "filename": None}
         outputs = submission.language is None and submission.command is None
-        whole = {file.name: file.data for file in files if None in {file.text, file.base64}}
-        single = _as_source(whole, submission.entry, outputs=outputs) if len(whole) == len(files) == 1 else None
+        bytes_by_name = {file.name: file.data for file in files if None in {file.text, file.base64}}
+        single = (
+            _as_source(bytes_by_name, submission.entry, outputs=outputs)
+            if len(bytes_by_name) == len(files) == 1
+            else None
+        )
         if single is not None:
             update |= {"files": [], "entry": None, **single}
     elif submission.entry == submission.filename:
@@ -241,15 +245,19 @@ def unpack(data: bytes, most: int) -> dict[str, bytes]:
 def guess_language(names: Sequence[str], table: Mapping[str, Language], entry: str | None = None) -> str:
     """The language by the suffix of the entry, or of all files that have one; FieldError when they do not agree."""
     main = None if entry is None else file_named(names, entry)
-    told = {name: found for name in ([main] if main else names) if (found := guess(PurePosixPath(name).name, table))}
-    kinds = list(dict.fromkeys(told.values()))
+    kinds_by_name = {
+        name: kind_of_name
+        for name in ([main] if main else names)
+        if (kind_of_name := guess(PurePosixPath(name).name, table))
+    }
+    kinds = list(dict.fromkeys(kinds_by_name.values()))
     # A row that compiles another's sources, too: C++ those of C.
     for kind in kinds:
-        if all(other == kind or set(table[other].suffixes) & set(table[kind].sources) for other in kinds):
+        if all(candidate == kind or set(table[candidate].suffixes) & set(table[kind].sources) for candidate in kinds):
             return kind
     if not kinds:
-        shown = ", ".join(f"'{name[-60:]}'" for name in names[:3])
-        raise FieldError("language", f"cannot be told from {shown}; name it")
+        examples = ", ".join(f"'{name[-60:]}'" for name in names[:3])
+        raise FieldError("language", f"cannot be told from {examples}; name it")
     raise FieldError(
         "language", f"could be {' or '.join(kinds[:4])} by the files' names; name it, or the file to start"
     )
@@ -284,7 +292,7 @@ class _Gathered:
             raise FieldError("files", f"'{_shown(name)}' is not as long as the archive says; pack it again")
 
 
-def _unpack(label: str, data: bytes, found: _Gathered, most: int, *, whole: bool) -> None:
+def _unpack(label: str, data: bytes, gathered: _Gathered, most: int, *, whole: bool) -> None:
     label = _shown(label)
     if len(data) > most:
         raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {most} are taken", "files")
@@ -295,15 +303,15 @@ def _unpack(label: str, data: bytes, found: _Gathered, most: int, *, whole: bool
                 if name is None or (_hidden(name) if whole else left_out(name)):
                     continue
                 _check_entry(label, name, entry)
-                found.add(name, entry.file_size)
+                gathered.add(name, entry.file_size)
                 with archive.open(entry) as file:
                     content = file.read(entry.file_size + 1)
-                found.check_size(name, content, entry.file_size)
+                gathered.check_size(name, content, entry.file_size)
                 if is_archive(name, content) and not whole:
                     raise FieldError(
                         "files", f"'{name}' is an archive in the archive '{label}'; pack its files instead"
                     )
-                found.files[_composed(name)] = content
+                gathered.files[_composed(name)] = content
     except zips.TooManyEntriesError:
         why = f"has more than {_ENTRIES} entries; pack the sources alone"
         raise FieldError("files", f"the archive '{label}' {why}") from None
@@ -338,14 +346,14 @@ def _check_entry(label: str, name: str, entry: zipfile.ZipInfo) -> None:
 
 def _below(directory: Path) -> list[Path]:
     """All files below a directory, in name order; links to directories are not followed."""
-    found: list[Path] = []
+    paths: list[Path] = []
     for folder, folders, names in os.walk(directory, onerror=_unreadable):
         folders[:] = [name for name in folders if not left_out(name)]
         links = [name for name in folders if (Path(folder) / name).is_symlink()]
-        found += [Path(folder) / name for name in [*names, *links] if not left_out(name)]
-        if len(found) > _ENTRIES:
+        paths += [Path(folder) / name for name in [*names, *links] if not left_out(name)]
+        if len(paths) > _ENTRIES:
             raise FieldError("files", f"{directory} has more than {_ENTRIES} files; hand in fewer")
-    return sorted(found)
+    return sorted(paths)
 
 
 def _unreadable(error: OSError) -> None:

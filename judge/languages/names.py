@@ -65,12 +65,12 @@ class Names:
                 raise ConfigError(f"{where}:1: '{alias}' is a name of both '{owner}' and '{name}'; leave it in one row")
 
 
-def _spaced(said: str) -> str:
-    return " ".join(said.casefold().split())
+def _spaced(text: str) -> str:
+    return " ".join(text.casefold().split())
 
 
-def _exact(said: str) -> str:
-    return _spaced(said).replace(" ", "").replace("_", "")
+def _exact(text: str) -> str:
+    return _spaced(text).replace(" ", "").replace("_", "")
 
 
 def _pattern(spaced: str) -> re.Pattern[str]:

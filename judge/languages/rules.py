@@ -14,8 +14,8 @@ SOURCE = "source"
 def check_size(length: int, limit: int, field: str = SOURCE, name: str = "") -> None:
     """TooLargeError for more bytes than the limit; `name` is the one of several files."""
     if length > limit:
-        which = f"'{name}' " if name else ""
-        raise TooLargeError(f"{field}: {which}is too large, {size(length)}; at most {size(limit)} are taken", field)
+        label = f"'{name}' " if name else ""
+        raise TooLargeError(f"{field}: {label}is too large, {size(length)}; at most {size(limit)} are taken", field)
 
 
 def check_not_empty(text: str, field: str = SOURCE) -> None:
@@ -27,8 +27,8 @@ def check_not_empty(text: str, field: str = SOURCE) -> None:
 def check_no_nul(text: str | bytes, field: str = SOURCE, name: str = "") -> None:
     """FieldError for a NUL byte, which is in binary files only; `name` as in `check_size`."""
     if ("\0" if isinstance(text, str) else b"\0") in text:  # type: ignore[operator]
-        which = f"'{name}' " if name else ""
-        raise FieldError(field, f"{which}contains a NUL byte, so it is not text")
+        label = f"'{name}' " if name else ""
+        raise FieldError(field, f"{label}contains a NUL byte, so it is not text")
 
 
 def check_source(source: str, limit: int | None, field: str = SOURCE) -> None:

@@ -53,91 +53,93 @@ class Chosen:
 def is_source(name: str, row: LanguageRow) -> bool:
     """Says whether a file is a source of this language by its suffix, in any case."""
     suffix = PurePosixPath(name).suffix
-    known = {*row.suffixes, *row.sources}
-    return bool(suffix) and (suffix in known or suffix.lower() in known)
+    suffixes = {*row.suffixes, *row.sources}
+    return bool(suffix) and (suffix in suffixes or suffix.lower() in suffixes)
 
 
 def choose(files: Mapping[str, bytes], row: LanguageRow, entry: str | None = None) -> Chosen:
     """The sources among `files` (at least one), and what is started: `entry`, a file or a class, where it is given."""
     names = [name for name in files if is_source(name, row)] or list(files)
-    given = file_named(files, entry) if entry is not None else None
+    chosen = file_named(files, entry) if entry is not None else None
     if row.entry == "file":
-        given = given or (stem_named(names, entry) if entry is not None else None)
-        main = given or _main_file(names, files, row)
+        chosen = chosen or (stem_named(names, entry) if entry is not None else None)
+        main = chosen or _main_file(names, files, row)
         started = PurePosixPath(main).stem
     else:
-        main, started = _main_class(names if given is None else [given], files, row.entry, entry if not given else None)
+        main, started = _main_class(
+            names if chosen is None else [chosen], files, row.entry, entry if not chosen else None
+        )
     return Chosen(main, [main, *(name for name in names if name != main)], started)
 
 
-def file_named(names: Collection[str], wanted: str) -> str | None:
+def file_named(names: Collection[str], entry: str) -> str | None:
     """The file that somebody means: by its whole name, or else by its last part, where only one has that."""
-    if wanted in names:
-        return wanted
-    same = [name for name in names if PurePosixPath(name).name == wanted]
-    return same[0] if len(same) == 1 else None
+    if entry in names:
+        return entry
+    matches = [name for name in names if PurePosixPath(name).name == entry]
+    return matches[0] if len(matches) == 1 else None
 
 
-def stem_named(names: Collection[str], wanted: str) -> str | None:
+def stem_named(names: Collection[str], entry: str) -> str | None:
     """The same by its name without suffix, as other judges' entry points are written."""
-    same = [name for name in names if PurePosixPath(name).stem == wanted]
-    return same[0] if len(same) == 1 else None
+    matches = [name for name in names if PurePosixPath(name).stem == entry]
+    return matches[0] if len(matches) == 1 else None
 
 
 def entry_fault(names: Collection[str], row: LanguageRow, entry: str | None) -> str:
     """The reason why a program cannot be started so, to end a sentence about the entry; empty when it may be."""
     if entry is None or file_named(names, entry) is not None:
         return ""
-    shown = ", ".join(sorted(names)[:5]) + (", …" if len(names) > 5 else "")
+    examples = ", ".join(sorted(names)[:5]) + (", …" if len(names) > 5 else "")
     if row.entry == "file":
         if stem_named([name for name in names if is_source(name, row)], entry) is not None:
             return ""
-        return f"'{entry}' is none of the files ({shown}); name the file to start"
+        return f"'{entry}' is none of the files ({examples}); name the file to start"
     if not _CLASS.fullmatch(entry):
-        return f"'{entry}' is no class and none of the files ({shown}); name the class with main, such as app.Main"
+        return f"'{entry}' is no class and none of the files ({examples}); name the class with main, such as app.Main"
     return ""
 
 
-def name_conflict(own: Collection[str], include: Collection[str]) -> tuple[str, str] | None:
+def name_conflict(own_files: Collection[str], include: Collection[str]) -> tuple[str, str] | None:
     """The first file of a submission whose name is that of a folder in which another file lies, or the other way round.
 
     Returns the name and a reason. `include` are files of the problem that lie beside the submission's own.
     """
-    names = {*own, *include}
-    for name in (*own, *include):
+    names = {*own_files, *include}
+    for name in (*own_files, *include):
         for folder in map(str, PurePosixPath(name).parents):
             if folder not in names:
                 continue
             if name in include:
                 return folder, f"is a folder of the problem's files ('{name}'); rename your file"
-            whose = "is a file of the problem" if folder in include else "is a file"
-            return name, f"lies in '{folder}', which {whose}; rename your folder"
+            description = "is a file of the problem" if folder in include else "is a file"
+            return name, f"lies in '{folder}', which {description}; rename your folder"
     return None
 
 
 def _main_file(names: Sequence[str], files: Mapping[str, bytes], row: LanguageRow) -> str:
-    for wanted in row.entry_files:
-        same = [name for name in names if PurePosixPath(name).name.lower() == wanted.lower()]
-        if same:
-            return min(same, key=lambda name: name.count("/"))
+    for entry_file in row.entry_files:
+        matches = [name for name in names if PurePosixPath(name).name.lower() == entry_file.lower()]
+        if matches:
+            return min(matches, key=lambda name: name.count("/"))
     if row.entry_pattern and len(names) > 1:
         pattern = re.compile(row.entry_pattern, re.MULTILINE)
         return next((name for name in names if pattern.search(_text(files[name]))), names[0])
     return names[0]
 
 
-def _main_class(names: Sequence[str], files: Mapping[str, bytes], kind: Kind, wanted: str | None) -> tuple[str, str]:
+def _main_class(names: Sequence[str], files: Mapping[str, bytes], kind: Kind, entry: str | None) -> tuple[str, str]:
     """The file and the class: the wanted one, or one that is called Main, or the first that can be started."""
-    found = [(name, one) for name in names for one in main_classes(_text(files[name]), name, kind)]
-    if wanted is not None:
-        same = [pair for pair in found if pair[1] == wanted] or [
-            pair for pair in found if pair[1].rpartition(".")[2] == wanted
+    classes = [(name, class_name) for name in names for class_name in main_classes(_text(files[name]), name, kind)]
+    if entry is not None:
+        matches = [pair for pair in classes if pair[1] == entry] or [
+            pair for pair in classes if pair[1].rpartition(".")[2] == entry
         ]
-        return same[0] if same else (names[0], wanted)
-    if not found:
+        return matches[0] if matches else (names[0], entry)
+    if not classes:
         return names[0], default_class(_text(files[names[0]]), names[0], kind)
     usual = {"Main", "MainKt"}
-    return next((pair for pair in found if pair[1].rpartition(".")[2] in usual), found[0])
+    return next((pair for pair in classes if pair[1].rpartition(".")[2] in usual), classes[0])
 
 
 def _text(data: bytes) -> str:

@@ -150,15 +150,18 @@ class Language(config.Model):
         base = rows.get(self.like)
         if base is None:
             raise ConfigError(f"{where}:1: '{name}' is like '{self.like}', which is no row before it")
-        given = {field: getattr(self, field) for field in (*_OWN, *self.model_fields_set)}
+        fields = {field: getattr(self, field) for field in (*_OWN, *self.model_fields_set)}
         # Its files are called as the other's are, but for who has a suffix of its own.
-        given["sources"] = list(
-            dict.fromkeys([*given.get("sources", base.sources), *([] if self.suffixes else base.suffixes)])
+        fields["sources"] = list(
+            dict.fromkeys([*fields.get("sources", base.sources), *([] if self.suffixes else base.suffixes)])
         )
-        row = base.model_copy(update={**given, "name": name, "family": self.family or base.family})
+        row = base.model_copy(update={**fields, "name": name, "family": self.family or base.family})
         commands = {field: getattr(row, field) for field in ("compile", "run", "version_command")}
-        replaced = {field: [self.words.get(word, word) for word in said or ()] for field, said in commands.items()}
-        return row.model_copy(update={field: said or None for field, said in replaced.items()})
+        replaced = {
+            field: [self.words.get(word, word) for word in command_words or ()]
+            for field, command_words in commands.items()
+        }
+        return row.model_copy(update={field: command_words or None for field, command_words in replaced.items()})
 
     def plan(self, source: str, filename: str | None, memory: int) -> CommandPlan:
         """The commands that build and start a program of one file; `memory` is the problem's limit in bytes, for runs.
@@ -185,21 +188,21 @@ class Language(config.Model):
         compiler. The executor calls this once per submission, and takes its commands to the sandbox as they are.
         """
         options = options or RunOptions()
-        chosen = choose(files, self, entry)
+        choice = choose(files, self, entry)
         values = {
-            "source": f"{BOX}/{chosen.main}",
-            "directory": f"{BOX}/{chosen.main}".rpartition("/")[0],
-            "stem": PurePosixPath(chosen.main).stem,
-            "entry": chosen.entry,
+            "source": f"{BOX}/{choice.main}",
+            "directory": f"{BOX}/{choice.main}".rpartition("/")[0],
+            "stem": PurePosixPath(choice.main).stem,
+            "entry": choice.entry,
             "memory_mb": str(max(1, memory // MIB)),
             "limit_mb": str(max(1, memory // MIB) + self.memory_extra),
         }
-        sources = [f"{BOX}/{name}" for name in (chosen.sources if not options.alone else [chosen.main])]
+        sources = [f"{BOX}/{name}" for name in (choice.sources if not options.alone else [choice.main])]
         more = options.compiler if self.compiler_options else []
         command = None if options.unchecked and self.compile_checks else self.compile
         return CommandPlan(
-            source_name=chosen.main,
-            entry=chosen.entry,
+            source_name=choice.main,
+            entry=choice.entry,
             compile=_with_options(command, _fill(command, values, sources), more) if command else None,
             run=_fill(self.run, values, sources),
             env={name: _replace(value, values) for name, value in self.env.items()},
@@ -207,7 +210,7 @@ class Language(config.Model):
 
     def outputs(self) -> set[str]:
         """The names in `/box` that its commands write: what a compiler makes. No file of a submission may have one."""
-        return {found[1] for word in [*(self.compile or []), *self.run] for found in _BOX_FILE.finditer(word)}
+        return {match[1] for word in [*(self.compile or []), *self.run] for match in _BOX_FILE.finditer(word)}
 
     def limits(self, limits: Limits) -> Limits:
         """A problem's limits as this language gets them: more CPU time, memory and processes where its row says so."""
@@ -342,8 +345,8 @@ def include_folder(folders: Collection[str], language: str | None, table: Mappin
 def more_than(limits: Limits, names: Iterable[str], table: Mapping[str, Language]) -> list[tuple[str, Limits]]:
     """The languages of these, by title, whose programs get more CPU time or memory than a problem's limits say."""
     rows = [table[name] for name in names if name in table]
-    own = [(row.title, row.limits(limits)) for row in rows]
-    return [(title, more) for title, more in own if (more.cpu, more.memory) != (limits.cpu, limits.memory)]
+    limits_by_title = [(row.title, row.limits(limits)) for row in rows]
+    return [(title, more) for title, more in limits_by_title if (more.cpu, more.memory) != (limits.cpu, limits.memory)]
 
 
 def allows(allowed: Iterable[str], name: str | None, table: Mapping[str, Language]) -> bool:
@@ -369,14 +372,14 @@ def survey(table: Mapping[str, Language], timeout: float = 10.0) -> Survey:
     """
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="languages") as pool:
         answers = list(pool.map(lambda language: _examine(language, timeout), table.values()))
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     missing: dict[str, str] = {}
     for name, (version, reason) in zip(table, answers, strict=True):
         if reason:
             missing[name] = reason
         else:
-            found[name] = version
-    return Survey(found, missing)
+            versions[name] = version
+    return Survey(versions, missing)
 
 
 def detect(table: Mapping[str, Language], timeout: float = 10.0) -> dict[str, str]:
@@ -384,10 +387,10 @@ def detect(table: Mapping[str, Language], timeout: float = 10.0) -> dict[str, st
 
     An executor advertises the keys and records the versions with its verdicts.
     """
-    seen = survey(table, timeout)
-    for name, reason in seen.missing.items():
+    surveyed = survey(table, timeout)
+    for name, reason in surveyed.missing.items():
         log.info("language %s is not offered: %s", name, reason)
-    return seen.found
+    return surveyed.found
 
 
 def guess(filename: str, table: Mapping[str, Language]) -> str | None:
@@ -445,7 +448,7 @@ def _with_options(command: list[str], filled: list[str], options: Iterable[str])
 
 def _fill(command: Iterable[str], values: Mapping[str, str], sources: list[str]) -> list[str]:
     """A command with its placeholders replaced."""
-    return [one for word in command for one in (sources if word == _SOURCES else [_replace(word, values)])]
+    return [part for word in command for part in (sources if word == _SOURCES else [_replace(word, values)])]
 
 
 def _replace(text: str, values: Mapping[str, str]) -> str:
@@ -458,8 +461,8 @@ def _check_placeholders(field: str, text: str) -> None:
         return
     unknown = set(_PLACEHOLDER.findall(text)) - _KNOWN
     if unknown:
-        known = ", ".join(f"{{{name}}}" for name in sorted(_KNOWN))
-        raise config.fault(f"{field}: unknown placeholder '{{{min(unknown)}}}'; known are {known}", field)
+        names = ", ".join(f"{{{name}}}" for name in sorted(_KNOWN))
+        raise config.fault(f"{field}: unknown placeholder '{{{min(unknown)}}}'; known are {names}", field)
 
 
 def _check_names(field: str, command: Sequence[str]) -> None:
@@ -500,7 +503,7 @@ def _unusable(program: str, extra: Iterable[str], started: bool) -> str:
 
 def _version(command: list[str], timeout: float) -> tuple[str, str]:
     """The first line that a version command prints and "", or "" and what went wrong with it."""
-    shown = " ".join(command)
+    command_text = " ".join(command)
     try:
         process = subprocess.Popen(
             command,
@@ -512,15 +515,15 @@ def _version(command: list[str], timeout: float) -> tuple[str, str]:
             start_new_session=True,  # some commands are scripts: what they started ends with them
         )
     except (OSError, ValueError) as exc:
-        return "", f"'{shown}' could not be started: {exc}"
+        return "", f"'{command_text}' could not be started: {exc}"
     with process:
         try:
             output = process.communicate(timeout=timeout)[0]
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            return "", f"'{shown}' did not end within {timeout:g} s"
+            return "", f"'{command_text}' did not end within {timeout:g} s"
     lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines()]
     first = next((line for line in lines if line), "")
     if process.returncode != 0:
-        return "", f"'{shown}' ended with {process.returncode}: {first[:200]}"
-    return (first[:200], "") if first else ("", f"'{shown}' printed nothing")
+        return "", f"'{command_text}' ended with {process.returncode}: {first[:200]}"
+    return (first[:200], "") if first else ("", f"'{command_text}' printed nothing")

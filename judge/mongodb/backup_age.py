@@ -37,5 +37,5 @@ def warnings(name: str, directory: Path | None, hours: float, now: datetime.date
     age = (now - moment).total_seconds() / 3600
     if age <= hours:
         return []
-    told = f"the newest backup of judicator '{name}' is {age:.0f} hours old, and more than {hours:g} is too old"
-    return [f"{told}; journalctl -u judge-backup says why"]
+    sentence = f"the newest backup of judicator '{name}' is {age:.0f} hours old, and more than {hours:g} is too old"
+    return [f"{sentence}; journalctl -u judge-backup says why"]

@@ -40,9 +40,9 @@ class MongodDataDir:
         """Remember durably which replica set this directory belongs to; returns it as it is from now on."""
         if self.marked and self.rsid == rsid:
             return self
-        known = replace(self, rsid=rsid, marked=True)
-        known.save()
-        return known
+        joined_dir = replace(self, rsid=rsid, marked=True)
+        joined_dir.save()
+        return joined_dir
 
     def save(self) -> None:
         """Write the marker so that a crash leaves the old one or the new one."""
@@ -62,8 +62,8 @@ def write_private(path: Path, data: bytes) -> None:
 def _marker(path: Path) -> tuple[str, str | None] | None:
     """Incarnation and replica set of the marker file; None when there is no (readable) marker."""
     try:
-        found = json.loads((path / MARKER).read_text(encoding="utf-8"))
-        incarnation, rsid = found["incarnation"], found["replica_set_id"]
+        fields = json.loads((path / MARKER).read_text(encoding="utf-8"))
+        incarnation, rsid = fields["incarnation"], fields["replica_set_id"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return str(incarnation), None if rsid is None else str(rsid)
@@ -87,9 +87,9 @@ def prepare(path: Path) -> MongodDataDir:
         if foreign:
             msg = f"data_dir {path} holds '{foreign[0]}' and no MongoDB data; name an empty directory or mongod's own"
             raise RefusedError(msg)
-        made = MongodDataDir(path, uuid.uuid4().hex, fresh=True)
-        made.save()
-        return made
+        created = MongodDataDir(path, uuid.uuid4().hex, fresh=True)
+        created.save()
+        return created
     marker = _marker(path)
     if marker is None:
         return MongodDataDir(path, uuid.uuid4().hex, marked=False)

@@ -29,8 +29,8 @@ class Features:
     @property
     def wanted(self) -> str:
         """The version that all members have; empty when they differ, or one does not answer."""
-        found = set(self.versions.values())
-        return found.pop() if len(found) == 1 else ""
+        versions = set(self.versions.values())
+        return versions.pop() if len(versions) == 1 else ""
 
     @property
     def may_be_raised(self) -> bool:
@@ -46,9 +46,12 @@ class Features:
                 "it by playbooks/upgrade.yml -e judge_upgrade_features=true"
             )
         if not self.wanted:
-            said = (f"{name} {version or 'is silent'}" for name, version in sorted(self.versions.items()))
-            told = ", ".join(said)
-            return f"MongoDB's members are not of one version ({told}), so its feature compatibility stays {self.now}"
+            descriptions = (f"{name} {version or 'is silent'}" for name, version in sorted(self.versions.items()))
+            description = ", ".join(descriptions)
+            return (
+                f"MongoDB's members are not of one version ({description}), "
+                f"so its feature compatibility stays {self.now}"
+            )
         return ""
 
 
@@ -66,11 +69,11 @@ def short(version: str) -> str:
 def observe(client: Client, config: MongodbConfig) -> Features:
     """Ask the primary and every member; `client` is a member's, on the primary. Raises what `translate` says."""
     try:
-        found = client.admin.command({"getParameter": 1, "featureCompatibilityVersion": 1})
-        members = [str(one["host"]) for one in client.admin.command("replSetGetConfig")["config"]["members"]]
+        parameters = client.admin.command({"getParameter": 1, "featureCompatibilityVersion": 1})
+        members = [str(member["host"]) for member in client.admin.command("replSetGetConfig")["config"]["members"]]
     except errors.PyMongoError as exc:
         raise translate(exc) from exc
-    now = str(found["featureCompatibilityVersion"]["version"])
+    now = str(parameters["featureCompatibilityVersion"]["version"])
     return Features(now, {address: _version_of(config, address) for address in members})
 
 

@@ -135,9 +135,9 @@ def _supervise(config: MongodbConfig, etcd: Etcd, stop: threading.Event) -> int:
     """Everything from the checks before the start to mongod's end (seed: `run`)."""
     binary = server.resolve(config.binary)
     credentials(config)
-    found = data.prepare(config.data_dir)
-    registry = Registry(etcd, config, found.incarnation)
-    wait_for_place(config, found, registry, stop)
+    data_dir = data.prepare(config.data_dir)
+    registry = Registry(etcd, config, data_dir.incarnation)
+    wait_for_place(config, data_dir, registry, stop)
     if stop.is_set():
         return 0
     server.check_port(config)
@@ -145,7 +145,7 @@ def _supervise(config: MongodbConfig, etcd: Etcd, stop: threading.Event) -> int:
     child = ChildProcess("mongodb", server.command(config, binary), parse=lines.parse)
     sentences = Sentences()
     replica = Replica(config)
-    membership = Membership(config, found, registry, replica, sentences)
+    membership = Membership(config, data_dir, registry, replica, sentences)
     supervisor = Supervisor(config, child, replica, membership, sentences)
     supervisor.start()
     while child.poll() is None and supervisor.error is None and not stop.wait(_POLL):

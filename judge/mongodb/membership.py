@@ -51,11 +51,11 @@ class Membership:
     """The membership of one data directory; used by one thread at a time."""
 
     def __init__(
-        self, config: MongodbConfig, found: MongodDataDir, registry: Registry, replica: Replica, sentences: Sentences
+        self, config: MongodbConfig, data_dir: MongodDataDir, registry: Registry, replica: Replica, sentences: Sentences
     ) -> None:
-        """`found` is what prepare() says of the directory; `replica` speaks to the mongod on it."""
+        """`data_dir` is what prepare() says of the directory; `replica` speaks to the mongod on it."""
         self._config = config
-        self._data = found
+        self._data = data_dir
         self._registry = registry
         self._replica = replica
         self._sentences = sentences
@@ -100,8 +100,8 @@ class Membership:
                 f"data_dir {self._data.path} was emptied while '{self._config.name}' was making the replica set; "
                 f"if no member has data yet, delete etcd key {INIT} and start again"
             )
-        who = claim.name if claim else "somebody"
-        self._sentences.say(f"waits until '{who}' has made the replica set, as etcd key {INIT} says")
+        holder = claim.name if claim else "somebody"
+        self._sentences.say(f"waits until '{holder}' has made the replica set, as etcd key {INIT} says")
         return False
 
     def _refuse_foreign(self, local: str | None, recorded: str | None) -> None:
@@ -166,13 +166,13 @@ class Membership:
 
     def reconcile(self) -> Step:
         """Observe, plan, and carry out one step (seed: remove_member, add_member); called on the primary only."""
-        document, seen = self._replica.observe(self._registry.entries())
-        _MEMBERS.set(len(seen.members))
-        _VOTERS.set(sum(member.votes for member in seen.members))
-        step = plan(seen)
+        document, observed = self._replica.observe(self._registry.entries())
+        _MEMBERS.set(len(observed.members))
+        _VOTERS.set(sum(member.votes for member in observed.members))
+        step = plan(observed)
         self._sentences.say(f"primary: {step.sentence}")
         if step.kind is not StepKind.NOTHING:
-            self._replica.carry_out(step, document, seen.wanted)
+            self._replica.carry_out(step, document, observed.wanted)
             _STEPS.labels(step.kind.value).inc()
         return step
 
@@ -181,11 +181,11 @@ class Membership:
         if self._replica.ensure_defaults():
             log.info("made majority the default read and write concern")
         try:
-            made = self._replica.ensure_user()
+            created = self._replica.ensure_user()
         except RefusedError as exc:
             # Each next primary would end by it, until none is left; a set that has its user can do without the file.
             raise JudgeError(str(exc)) from None
-        for name in made:
+        for name in created:
             log.info("made the user '%s'", name)
         self._settled = True
 
@@ -224,7 +224,7 @@ class Membership:
             log.warning("stops as primary: %s", exc)
 
 
-def wait_for_place(config: MongodbConfig, found: MongodDataDir, registry: Registry, stop: threading.Event) -> None:
+def wait_for_place(config: MongodbConfig, data_dir: MongodDataDir, registry: Registry, stop: threading.Event) -> None:
     """Hold mongod back until starting it with this data directory is safe; returns at once for a known one.
 
     A directory of another replica set is refused here, before its mongod could speak to anybody. An empty one, when a
@@ -235,15 +235,15 @@ def wait_for_place(config: MongodbConfig, found: MongodDataDir, registry: Regist
     while not stop.is_set():
         try:
             recorded = registry.rsid()
-            if found.rsid is not None and recorded is not None and found.rsid != recorded:
-                raise RefusedError(_FOREIGN.format(path=found.path, local=found.rsid, recorded=recorded))
-            if not found.fresh or recorded is None:
+            if data_dir.rsid is not None and recorded is not None and data_dir.rsid != recorded:
+                raise RefusedError(_FOREIGN.format(path=data_dir.path, local=data_dir.rsid, recorded=recorded))
+            if not data_dir.fresh or recorded is None:
                 return
-            reason = _replacement(config, found, registry, recorded)
+            reason = _replacement(config, data_dir, registry, recorded)
             if reason is None:
                 return
         except UnavailableError as exc:
-            if not found.fresh:
+            if not data_dir.fresh:
                 log.warning("starts mongod with the data it has: %s", exc)
                 return
             reason = str(exc)
@@ -252,13 +252,13 @@ def wait_for_place(config: MongodbConfig, found: MongodDataDir, registry: Regist
         stop.wait(min(config.reconcile_interval, 2.0))
 
 
-def _replacement(config: MongodbConfig, found: MongodDataDir, registry: Registry, recorded: str) -> str | None:
+def _replacement(config: MongodbConfig, data_dir: MongodDataDir, registry: Registry, recorded: str) -> str | None:
     """Register an empty directory beside an existing replica set; why it must still wait, or None."""
-    others = registry.others()
-    if not others:
+    registered = registry.others()
+    if not registered:
         raise RefusedError(
-            f"data_dir {found.path} is empty, and nobody else holds replica set {recorded}; restore its data, "
+            f"data_dir {data_dir.path} is empty, and nobody else holds replica set {recorded}; restore its data, "
             "or, if it is to be given up, delete the etcd keys under mongodb/ and start again"
         )
     registry.register()
-    return blocking_entry(config, [entry.address for entry in others], found.incarnation)
+    return blocking_entry(config, [entry.address for entry in registered], data_dir.incarnation)

@@ -121,17 +121,17 @@ def _quorate(voters: Sequence[SetMember]) -> bool:
 class _PlannerRules:
     """The rules in the order in which they are asked; the first one that finds a safe step decides."""
 
-    def __init__(self, seen: Observed) -> None:
-        self.seen = seen
+    def __init__(self, observed: Observed) -> None:
+        self.seen = observed
         self.notes: list[str] = []
         self.wanted: dict[str, Registered] = {}
         self.twice: set[str] = set()
-        for entry in sorted(seen.registered, key=lambda entry: entry.name):
+        for entry in sorted(observed.registered, key=lambda entry: entry.name):
             if self.wanted.setdefault(entry.address, entry).incarnation != entry.incarnation:
                 self.twice.add(entry.address)
-        self.members = sorted(seen.members, key=lambda member: member.id)
+        self.members = sorted(observed.members, key=lambda member: member.id)
         self.voters = _voters(self.members)
-        self.me = next((member for member in self.members if member.address == seen.me), None)
+        self.me = next((member for member in self.members if member.address == observed.me), None)
         self.kept = [member for member in self.members if self._keeps(member)]
 
     def _keeps(self, member: SetMember) -> bool:
@@ -221,9 +221,9 @@ class _PlannerRules:
                 f"{len(keeping) + 1} voters tolerate no more failures than {len(keeping)}"
             )
         else:
-            chosen = ready[0]
-            sentence = f"gives {chosen.address} a vote: it is in sync, {len(keeping) + 1} of {goal} will vote"
-            return Step(StepKind.RAISE, sentence, chosen.id, chosen.address)
+            candidate = ready[0]
+            sentence = f"gives {candidate.address} a vote: it is in sync, {len(keeping) + 1} of {goal} will vote"
+            return Step(StepKind.RAISE, sentence, candidate.id, candidate.address)
         return None
 
     def _lower(self, keeping: list[SetMember], goal: int) -> Step | None:
@@ -232,9 +232,12 @@ class _PlannerRules:
             return None
         # Safe for the majority: an unhealthy vote goes first, and when there is none, all who are left are healthy.
         spare = [voter for voter in keeping if voter is not self.me]
-        chosen = min(spare, key=lambda voter: (voter.healthy, -voter.id))
+        candidate = min(spare, key=lambda voter: (voter.healthy, -voter.id))
         return Step(
-            StepKind.LOWER, f"takes the vote of {chosen.address}: {goal} voters are wanted", chosen.id, chosen.address
+            StepKind.LOWER,
+            f"takes the vote of {candidate.address}: {goal} voters are wanted",
+            candidate.id,
+            candidate.address,
         )
 
     def tune(self) -> Step | None:
@@ -248,17 +251,17 @@ class _PlannerRules:
         )
 
 
-def plan(seen: Observed) -> Step:
+def plan(observed: Observed) -> Step:
     """The next single safe step for this observation; called by the primary's daemon on every pass.
 
     StepKind.NOTHING carries the sentence why: all is as registered, or what is being waited for.
     """
-    if seen.primary != seen.me:
-        who = f"{seen.primary} is primary and decides" if seen.primary else "there is no primary"
-        return Step(StepKind.NOTHING, who)
-    if not seen.committed:
+    if observed.primary != observed.me:
+        reason = f"{observed.primary} is primary and decides" if observed.primary else "there is no primary"
+        return Step(StepKind.NOTHING, reason)
+    if not observed.committed:
         return Step(StepKind.NOTHING, "waits until a majority has the previous configuration")
-    rules = _PlannerRules(seen)
+    rules = _PlannerRules(observed)
     if not _quorate(rules.voters):
         healthy = sum(voter.healthy for voter in rules.voters)
         return Step(StepKind.NOTHING, f"only {healthy} of {len(rules.voters)} voters are healthy, no change is safe")
@@ -274,13 +277,13 @@ def plan(seen: Observed) -> Step:
         step = rule()
         if step is not None:
             return step
-    done = f"{len(rules.members)} members, {len(rules.voters)} voters, as registered"
+    summary = f"{len(rules.members)} members, {len(rules.voters)} voters, as registered"
     if len(rules.wanted) % 2 == 0:
-        done += "; one more voter would tolerate no more failures"
-    return Step(StepKind.NOTHING, "; ".join(rules.notes) or done)
+        summary += "; one more voter would tolerate no more failures"
+    return Step(StepKind.NOTHING, "; ".join(rules.notes) or summary)
 
 
-def next_config(config: Mapping[str, Any], step: Step, wanted: ElectionTimings) -> dict[str, Any]:
+def next_config(config: Mapping[str, Any], step: Step, timings: ElectionTimings) -> dict[str, Any]:
     """The configuration document for replSetReconfig that carries out one step on the document that was observed.
 
     Everything else in it is kept: fields of newer servers and what a person has set by hand.
@@ -306,7 +309,7 @@ def next_config(config: Mapping[str, Any], step: Step, wanted: ElectionTimings) 
     elif step.kind is StepKind.TUNE:
         document["settings"] = {
             **document.get("settings", {}),
-            "electionTimeoutMillis": wanted.election_timeout_ms,
-            "heartbeatIntervalMillis": wanted.heartbeat_ms,
+            "electionTimeoutMillis": timings.election_timeout_ms,
+            "heartbeatIntervalMillis": timings.heartbeat_ms,
         }
     return document

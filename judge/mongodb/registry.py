@@ -34,8 +34,8 @@ class Claim:
 def _fields(key: str, value: str, *names: str) -> list[str]:
     """The named texts of a JSON object in etcd; JudgeError names the key when it holds something else."""
     try:
-        found = json.loads(value)
-        texts = [found[name] for name in names]
+        fields = json.loads(value)
+        texts = [fields[name] for name in names]
     except (ValueError, KeyError, TypeError):
         texts = [None]
     if not all(isinstance(text, str) and text for text in texts):
@@ -57,8 +57,8 @@ class Registry:
 
     def rsid(self) -> str | None:
         """The recorded id of the replica set, None before it has been made."""
-        found = self._etcd.get(RSID)
-        return found.value if found else None
+        entry = self._etcd.get(RSID)
+        return entry.value if entry else None
 
     def record_rsid(self, rsid: str) -> str:
         """Record the id of the replica set unless one is recorded; returns the recorded one."""
@@ -67,13 +67,13 @@ class Registry:
 
     def claim(self) -> Claim | None:
         """The claim that may initiate, None while nobody has asked to."""
-        found = self._etcd.get(INIT)
-        return Claim(*_fields(INIT, found.value, "name", "address", "incarnation")) if found else None
+        entry = self._etcd.get(INIT)
+        return Claim(*_fields(INIT, entry.value, "name", "address", "incarnation")) if entry else None
 
     def claim_init(self) -> Claim | None:
         """Ask to be the one that initiates (seed: `insert(init_key, address)`); returns who is."""
-        mine = {"name": self._name, "address": self._address, "incarnation": self._incarnation}
-        self._etcd.create(INIT, json.dumps(mine))
+        fields = {"name": self._name, "address": self._address, "incarnation": self._incarnation}
+        self._etcd.create(INIT, json.dumps(fields))
         return self.claim()
 
     def is_mine(self, claim: Claim | None) -> bool:
@@ -99,7 +99,7 @@ class Registry:
 
     def register(self) -> None:
         """Register this member (seed: `set(reg_key, address)`); RefusedError when another name has its address."""
-        mine = Registered(self._name, self._address, self._incarnation)
+        own_entry = Registered(self._name, self._address, self._incarnation)
         entries = self.entries()
         for entry in entries:
             if entry.address == self._address and entry.name != self._name:
@@ -107,7 +107,7 @@ class Registry:
                     f"address {self._address} is registered by '{entry.name}'; "
                     f"give '{self._name}' its own address, or delete etcd key {MEMBER}{entry.name} if that one is gone"
                 )
-        if mine not in entries:
+        if own_entry not in entries:
             value = json.dumps({"address": self._address, "incarnation": self._incarnation})
             self._etcd.put(MEMBER + self._name, value)
 

@@ -209,7 +209,7 @@ class Replica:
         newest = _seconds(primary)
         settings = document["settings"]
         config = self._config
-        seen = Observed(
+        observed = Observed(
             me=config.address,
             primary=config.address if primary else None,
             registered=tuple(registered),
@@ -219,14 +219,14 @@ class Replica:
             settings=ElectionTimings(settings["electionTimeoutMillis"], settings["heartbeatIntervalMillis"]),
             wanted=ElectionTimings(config.election_timeout_ms, config.heartbeat_ms),
         )
-        return document, seen
+        return document, observed
 
-    def carry_out(self, step: Step, document: Bson, wanted: ElectionTimings) -> None:
+    def carry_out(self, step: Step, document: Bson, timings: ElectionTimings) -> None:
         """Do one step of the planner; an error says nothing of the outcome, so the next pass observes afresh."""
         if step.kind is StepKind.STEP_DOWN:
             self.step_down()
         elif step.kind is not StepKind.NOTHING:
-            new = next_config(document, step, wanted)
+            new = next_config(document, step, timings)
             # The client's timeout travels along as maxTimeMS, so the server gives up when this caller does.
             self._command({"replSetReconfig": new})
 
@@ -292,15 +292,15 @@ def _member(entry: Bson, state: Bson | None, newest: int) -> SetMember:
     )
 
 
-def blocking_entry(config: MongodbConfig, others: list[str], incarnation: str) -> str | None:
+def blocking_entry(config: MongodbConfig, addresses: list[str], incarnation: str) -> str | None:
     """The reason why an empty data directory must not start mongod yet, or None when it may.
 
-    Asks the primary, found through the `others`: while its configuration lists my address for another incarnation, a
+    Asks the primary, found through the `addresses`: while its configuration lists my address for another incarnation, a
     mongod with an empty disk would vote under an identity that has acknowledged writes. The configuration is proven
     to be the newest one by a linearizable read after it: a primary that was deposed cannot answer that.
     UnavailableError when no primary answers.
     """
-    client = _client(config, others, _CALL, replicaSet=config.replica_set, readPreference="primary")
+    client = _client(config, addresses, _CALL, replicaSet=config.replica_set, readPreference="primary")
     try:
         document = client.admin.command("replSetGetConfig")["config"]
         client.admin.command({"find": "system.version", "limit": 1, "readConcern": {"level": "linearizable"}})

@@ -81,12 +81,12 @@ def packaged_binary() -> Path | None:
 def check_version(binary: Path) -> tuple[int, int, int]:
     """The version of a mongod; RefusedError for one that is too old or does not run, one warning when it is ended."""
     try:
-        done = subprocess.run([str(binary), "--version"], capture_output=True, text=True, timeout=30, check=False)
+        result = subprocess.run([str(binary), "--version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise RefusedError(f"{binary} cannot be run ({exc}); install a mongod that runs on this machine") from None
-    match = re.search(r"db version v(\d+)\.(\d+)\.(\d+)", done.stdout)
+    match = re.search(r"db version v(\d+)\.(\d+)\.(\d+)", result.stdout)
     if not match:
-        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        last = (result.stderr or result.stdout).strip().splitlines()[-1:] or [f"exit code {result.returncode}"]
         msg = f"{binary} is not a mongod that runs here: {last[0]} (MongoDB 5.0 and later need a CPU with AVX)"
         raise RefusedError(msg)
     version = (int(match[1]), int(match[2]), int(match[3]))
@@ -117,8 +117,10 @@ def check_port(config: MongodbConfig, patience: float = 5.0) -> None:
             if fault is None:
                 break
             if fault != errno.EADDRINUSE or deadline.over:
-                what = "is in use by another program" if fault == errno.EADDRINUSE else "is no address of this machine"
-                raise RefusedError(f"{host}:{port} {what}; stop that program or change 'address' and 'listen'")
+                fault_text = (
+                    "is in use by another program" if fault == errno.EADDRINUSE else "is no address of this machine"
+                )
+                raise RefusedError(f"{host}:{port} {fault_text}; stop that program or change 'address' and 'listen'")
             clock.sleep(0.1)
 
 
@@ -194,8 +196,8 @@ def _short(attributes: dict[str, Any]) -> str:
     for key, value in attributes.items():
         if key in _QUIET_KEYS:
             continue
-        shown = json.dumps(value) if isinstance(value, dict | list) else str(value)
-        parts.append(f"{key}: {shown}")
+        value_text = json.dumps(value) if isinstance(value, dict | list) else str(value)
+        parts.append(f"{key}: {value_text}")
     return ", ".join(parts)
 
 
@@ -228,10 +230,10 @@ class LogLines:
 
 def exit_error(config: MongodbConfig, code: int, lines: LogLines) -> RefusedError | None:
     """The refusal that mongod's exit code stands for; None when starting it again may help."""
-    said = f": {lines.last_error}" if lines.last_error else ""
+    suffix = f": {lines.last_error}" if lines.last_error else ""
     if "DBPathInUse" in lines.last_error:
-        return RefusedError(f"data_dir {config.data_dir} is in use by another mongod; stop that one{said}")
+        return RefusedError(f"data_dir {config.data_dir} is in use by another mongod; stop that one{suffix}")
     reason = _EXIT_REASONS.get(code)
     if reason is None:
         return None
-    return RefusedError(f"mongod {reason} (data_dir {config.data_dir}, address {config.address}){said}")
+    return RefusedError(f"mongod {reason} (data_dir {config.data_dir}, address {config.address}){suffix}")

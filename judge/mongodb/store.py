@@ -100,9 +100,9 @@ def logins(username: str | None, password_file: Path | None) -> list[Bson]:
 
 
 def _login(username: str, line: str) -> Bson:
-    own, space, secret = line.partition(" ")
-    other = bool(space) and own.startswith(f"{username}.") and bool(secret.strip())
-    user, password = (own, secret.strip()) if other else (username, line)
+    first_word, space, secret = line.partition(" ")
+    has_user = bool(space) and first_word.startswith(f"{username}.") and bool(secret.strip())
+    user, password = (first_word, secret.strip()) if has_user else (username, line)
     # Named, or the driver tries SCRAM-SHA-1 for a user that is not there yet, which is no mechanism of our servers.
     return {"username": user, "password": password, "authSource": "admin", "authMechanism": "SCRAM-SHA-256"}
 
@@ -211,9 +211,9 @@ def ensure_defaults(client: Client) -> bool:
     the default read concern is `local`, which returns writes that can still be rolled back.
     """
     try:
-        found = client.admin.command("getDefaultRWConcern")
-        write = found.get("defaultWriteConcern", {})
-        now = {"read": found.get("defaultReadConcern", {}).get("level"), "w": write.get("w"), "j": write.get("j")}
+        defaults = client.admin.command("getDefaultRWConcern")
+        write = defaults.get("defaultWriteConcern", {})
+        now = {"read": defaults.get("defaultReadConcern", {}).get("level"), "w": write.get("w"), "j": write.get("j")}
         if now == WANTED_DEFAULTS:
             return False
         client.admin.command(

@@ -16,32 +16,32 @@ def ensure(client: Client, config: MongodbConfig) -> list[str]:
     `client` is a member's, on the primary. RefusedError for a file without passwords, else what `translate` says.
     """
     roles = [{"role": "readWrite", "db": config.database}, {"role": "clusterMonitor", "db": "admin"}]
-    made = []
+    created = []
     try:
         for login in store.logins(config.username, config.password_file):
-            wanted: Bson = {"pwd": login["password"], "roles": roles, "writeConcern": {"w": "majority"}}
+            fields: Bson = {"pwd": login["password"], "roles": roles, "writeConcern": {"w": "majority"}}
             exists = bool(client.admin.command("usersInfo", login["username"])["users"])
-            client.admin.command("updateUser" if exists else "createUser", login["username"], **wanted)
-            made += [] if exists else [str(login["username"])]
+            client.admin.command("updateUser" if exists else "createUser", login["username"], **fields)
+            created += [] if exists else [str(login["username"])]
     except errors.PyMongoError as exc:
         raise translate(exc) from exc
-    return made
+    return created
 
 
-def left_over(username: str, listed: list[str], wanted: list[str]) -> list[str]:
-    """Those of the users in `listed` that were the judicators' and whose passwords are no longer in force, sorted."""
-    ours = {name for name in listed if name == username or name.startswith(f"{username}.")}
-    return sorted(ours - set(wanted))
+def left_over(username: str, stored_users: list[str], wanted_users: list[str]) -> list[str]:
+    """The users in `stored_users` that were the judicators' and whose passwords are no longer in force, sorted."""
+    own_users = {name for name in stored_users if name == username or name.startswith(f"{username}.")}
+    return sorted(own_users - set(wanted_users))
 
 
 def remove_left_over(client: Client, config: MongodbConfig) -> list[str]:
     """Remove the users whose passwords are not in the config's file any more; their names. Raises as `ensure` does."""
-    wanted = [str(login["username"]) for login in store.logins(config.username, config.password_file)]
-    if config.username is None or not wanted:
+    wanted_users = [str(login["username"]) for login in store.logins(config.username, config.password_file)]
+    if config.username is None or not wanted_users:
         return []
     try:
-        listed = [str(user["user"]) for user in client.admin.command("usersInfo", 1)["users"]]
-        gone = left_over(config.username, listed, wanted)
+        stored_users = [str(user["user"]) for user in client.admin.command("usersInfo", 1)["users"]]
+        gone = left_over(config.username, stored_users, wanted_users)
         for name in gone:
             client.admin.command("dropUser", name, writeConcern={"w": "majority"})
     except errors.PyMongoError as exc:

@@ -162,8 +162,8 @@ class RpcClient:
         Waits `patience` seconds at most for news of them, and hardly when some are known.
         """
         addresses = self._endpoints()
-        if (refresh or not addresses) and callable(again := getattr(self._endpoints, "refresh", None)):
-            again(min(patience, _PAUSE) if addresses else patience)
+        if (refresh or not addresses) and callable(refresh_endpoints := getattr(self._endpoints, "refresh", None)):
+            refresh_endpoints(min(patience, _PAUSE) if addresses else patience)
             addresses = self._endpoints()
         endpoints = list(dict.fromkeys(addresses))
         self._shuffle.shuffle(endpoints)

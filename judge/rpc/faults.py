@@ -27,13 +27,13 @@ def bad_request(exc: ValidationError) -> UsageError:
     return FieldError(fault.field, fault.text)
 
 
-def check_values(body: bytes, most: int, what: str) -> None:
+def check_values(body: bytes, most: int, label: str) -> None:
     """TooLargeError when JSON has more than `most` values: each takes some hundred bytes, and one of `{}` took three.
 
     What stands in texts does not count. No other fault is found here.
     """
     if _marks(body) > most and _beyond(body, most):
-        raise TooLargeError(f"{what} has more than {most} values; send fewer")
+        raise TooLargeError(f"{label} has more than {most} values; send fewer")
 
 
 def _beyond(body: bytes, most: int) -> bool:

@@ -286,16 +286,16 @@ class _App:
 
     async def _several(self, name: str, calls: Sequence[OneCall], peer: Peer) -> web.Response:
         """Make several calls at once. Those for whose outcomes the answer has no room have an empty one."""
-        used = 0
+        used_bytes = 0
 
         async def one_of(call: OneCall) -> bytes:
-            nonlocal used
+            nonlocal used_bytes
             reply, error = await self._one_of(name, call, peer)
-            if used > _TOGETHER:
+            if used_bytes > _TOGETHER:
                 return b"{}"
             body = (reply or ErrorBody.of(error or JudgeError())).model_dump_json().encode()
-            used += len(body)
-            return b"{}" if used > _TOGETHER else b'{"%s":%s}' % (b"error" if reply is None else b"reply", body)
+            used_bytes += len(body)
+            return b"{}" if used_bytes > _TOGETHER else b'{"%s":%s}' % (b"error" if reply is None else b"reply", body)
 
         outcomes = await asyncio.gather(*(one_of(call) for call in calls))
         return web.Response(body=b'{"outcomes":[%s]}' % b",".join(outcomes), content_type="application/json")

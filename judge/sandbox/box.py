@@ -195,15 +195,15 @@ class Run:
         answer = self._container.expect(EXITED, KILL_SECONDS)
         if self._command.writable:
             self._container.built = answer.box
-        began = self._container.began() or 0.0
+        start = self._container.began() or 0.0
         limits = self._limits
         if self._extra_wall:
             limits = limits.model_copy(update={"wall": limits.wall_seconds + self._extra_wall})
         outputs: tuple[int, ...] = self._outputs
-        left: int | None = None
+        left_fd: int | None = None
         if answer.fd is not None and self._command.left:
-            left = answer.fd
-            self._kept.append(left)
+            left_fd = answer.fd
+            self._kept.append(left_fd)
         elif answer.fd is not None:
             outputs = (*outputs, self._copied(answer.fd))
         usage = _used(self._group, answer)
@@ -211,16 +211,16 @@ class Run:
             outcome = _outcome(self._command.argv[0], limits, reason, answer, usage, outputs)
         except SandboxError as exc:
             raise self._container.explained(str(exc)) from None
-        self._left = outputs if left is None else (*outputs, left)
-        return replace(outcome, ended=began + answer.wall, left=left)
+        self._left = outputs if left_fd is None else (*outputs, left_fd)
+        return replace(outcome, ended=start + answer.wall, left=left_fd)
 
     def _copied(self, fd: int) -> int:
         """A copy of the file that a run left, which lives in the sandbox's own file system; as much as may be."""
         try:
             copy = self._memory("output")
             offset, size = 0, min(os.fstat(fd).st_size, self._limits.output + 1)
-            while offset < size and (done := os.sendfile(copy, fd, offset, size - offset)):
-                offset += done
+            while offset < size and (copied := os.sendfile(copy, fd, offset, size - offset)):
+                offset += copied
         finally:
             os.close(fd)
         return copy
@@ -289,10 +289,10 @@ class Run:
             return Killed.MEMORY, 0
         if cpu > limits.cpu:
             return Killed.CPU, 0
-        began = self._container.began()
+        start = self._container.began()
         now = clock.monotonic()
-        wall = limits.wall_seconds + extra_wall - (now - began if began is not None else 0)
-        if began is None and now > self._asked + START_SECONDS:
+        wall = limits.wall_seconds + extra_wall - (now - start if start is not None else 0)
+        if start is None and now > self._asked + START_SECONDS:
             raise SandboxError(f"the sandbox did not start the program within {START_SECONDS:g} s")
         if wall <= 0:
             return Killed.WALL, 0
@@ -321,8 +321,8 @@ def _outcome(
     code = None if signaled else os.WEXITSTATUS(answer.status)
     if answer.error and not usage.oom and reason is not Killed.CANCELLED:
         code, number = _not_started(name, answer, outputs[1]), None
-    over = [fd for fd in outputs if os.fstat(fd).st_size > limits.output]
-    for fd in over:
+    exceeding = [fd for fd in outputs if os.fstat(fd).st_size > limits.output]
+    for fd in exceeding:
         os.ftruncate(fd, limits.output)
     reasons = (
         (reason, reason is not Killed.NONE and number == signal.SIGKILL),
@@ -330,7 +330,7 @@ def _outcome(
         (Killed.MEMORY, usage.oom),
         (Killed.CPU, usage.cpu > limits.cpu),
         (Killed.WALL, answer.wall > limits.wall_seconds),
-        (Killed.OUTPUT, over),
+        (Killed.OUTPUT, exceeding),
     )
     return RunOutcome(
         exit_code=code,
@@ -393,8 +393,8 @@ def _protected(fd: int) -> int:
     copy = in_memory("stdin", seals=True)
     try:
         offset = 0
-        while offset < status.st_size and (done := os.sendfile(copy, fd, offset, status.st_size - offset)):
-            offset += done
+        while offset < status.st_size and (copied := os.sendfile(copy, fd, offset, status.st_size - offset)):
+            offset += copied
         fcntl.fcntl(copy, fcntl.F_ADD_SEALS, ALL_SEALS)
         os.lseek(copy, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
         return _read_only(copy)
@@ -404,9 +404,9 @@ def _protected(fd: int) -> int:
 
 def _read_only(fd: int) -> int:
     """The same file, open for reading only, at the same place."""
-    again = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-    os.lseek(again, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
-    return again
+    reopened = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    os.lseek(reopened, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
+    return reopened
 
 
 def _check_name(name: str) -> None:

@@ -273,9 +273,9 @@ def freed(kernel: Callable[[], int], stays: int, limit: int) -> int:
     """
     most = stays + max(min(_LAG, limit // 32), limit // 64)
     deadline = clock.Deadline(_FREE_SECONDS)
-    while (there := kernel()) > most and not deadline.over:
+    while (kernel_memory := kernel()) > most and not deadline.over:
         clock.sleep(0.001)
-    return min(stays, there) if there <= most else there
+    return min(stays, kernel_memory) if kernel_memory <= most else kernel_memory
 
 
 def programs(peak: int, limit: int, files: int, cached: tuple[int, int]) -> int:
@@ -290,9 +290,9 @@ def programs(peak: int, limit: int, files: int, cached: tuple[int, int]) -> int:
     that the program had used it up; but then the kernel would have killed it.
     """
     reclaimed = peak > limit - _STEP
-    used = max(0, peak - files - (0 if reclaimed else min(cached)))
+    used_memory = max(0, peak - files - (0 if reclaimed else min(cached)))
     below = max(0, limit - files - 1)
-    return below if cached[1] > _DUST and below < used <= below + _STEP else used
+    return below if cached[1] > _DUST and below < used_memory <= below + _STEP else used_memory
 
 
 def cache(stat: bytes) -> int:

@@ -175,9 +175,9 @@ class GroupV1:
         """The account of the run."""
         cpu, oom = self.cpu(), self.over_memory()
         cached = (self._cached, cgroup.cache(cgroup.read(self._stat)))
-        used = cgroup.programs(int(cgroup.read(self._peak)), self._limits[0], self._files, cached)
+        used_memory = cgroup.programs(int(cgroup.read(self._peak)), self._limits[0], self._files, cached)
         processes = int(cgroup.read(self._procs_peak)) - _PARENT if self._procs_peak is not None else 0
-        return cgroup.MeasuredUsage(cpu, used, processes, oom)
+        return cgroup.MeasuredUsage(cpu, used_memory, processes, oom)
 
     def close(self) -> None:
         """Close the descriptors and remove the directories."""

@@ -34,20 +34,20 @@ class DriverV2:
     def _base(self, root: str) -> Path:
         if root.startswith("/"):
             return self._mount / root.strip("/")
-        own = self._mount / own_path().strip("/")
-        if own.name == LEAF:
-            own = own.parent
-        elif own.suffix == ".service":
+        own_group = self._mount / own_path().strip("/")
+        if own_group.name == LEAF:
+            own_group = own_group.parent
+        elif own_group.suffix == ".service":
             # A group with members cannot have controlled children: the daemon steps into a leaf beside them.
-            leaf = own / LEAF
+            leaf = own_group / LEAF
             leaf.mkdir(exist_ok=True)
-            for pid in (own / "cgroup.procs").read_text().split():
+            for pid in (own_group / "cgroup.procs").read_text().split():
                 with contextlib.suppress(ProcessLookupError):
                     cgroup.write(leaf / "cgroup.procs", pid)
         else:
-            own = self._mount  # a login session or a container's root: nothing is delegated, so only root gets on
-        _control(own)
-        return own / root
+            own_group = self._mount  # a login session or a container's root: nothing is delegated, so only root gets on
+        _control(own_group)
+        return own_group / root
 
 
 def own_path() -> str:
@@ -252,11 +252,11 @@ class Leaf:
         """The account of the run."""
         cpu, oom = self.cpu(), self.over_memory()
         peak = int(cgroup.read(self._peak)) if self._peak is not None else self._high
-        used = cgroup.programs(
+        used_memory = cgroup.programs(
             peak, self._limits[0], self._files, (self._cached, cgroup.cache(cgroup.read(self._stat)))
         )
         processes = int(cgroup.read(self._procs_peak)) if self._procs_peak is not None else 0
-        return cgroup.MeasuredUsage(cpu, used, processes, oom)
+        return cgroup.MeasuredUsage(cpu, used_memory, processes, oom)
 
     def close(self) -> None:
         """Close the descriptors and remove the directory."""

@@ -117,7 +117,7 @@ def _probe(root: str, name: str) -> list[CheckedItem]:
             _, hidden = run(_READS_PROC, Limits(cpu=5))
     finally:
         pool.close()
-    tried = {
+    results = {
         "memory limit": Killed.MEMORY in memory,
         "process limit": b"fork" in refused.lower(),
         "CPU limit": Killed.CPU in cpu,
@@ -131,18 +131,18 @@ def _probe(root: str, name: str) -> list[CheckedItem]:
     )
     return [
         files,
-        *_enforced(tried),
+        *_enforced(results),
     ]
 
 
-def _enforced(tried: Mapping[str, bool]) -> list[CheckedItem]:
+def _enforced(results: Mapping[str, bool]) -> list[CheckedItem]:
     return [
         CheckedItem(CheckLevel.PASS, item, "enforced (a program over it was tried)")
         if enforced
         else CheckedItem(
             CheckLevel.FAIL, item, "accepted but not enforced; give this host real cgroups (see docs/sandbox.md)"
         )
-        for item, enforced in tried.items()
+        for item, enforced in results.items()
     ]
 
 
@@ -156,7 +156,7 @@ def _timing(base: Path, cores: Sequence[int]) -> Iterable[CheckedItem]:
         except OSError:
             return None
 
-    def chosen(path: str) -> str | None:
+    def chosen_option(path: str) -> str | None:
         """The word in brackets of a sysfs choice."""
         match = re.search(r"\[(\S+)\]", text(path) or "")
         return match[1] if match else None
@@ -192,7 +192,7 @@ def _timing(base: Path, cores: Sequence[int]) -> Iterable[CheckedItem]:
         ("THP", "sys/kernel/mm/transparent_hugepage/enabled", ("madvise", "never")),
         ("THP defrag", "sys/kernel/mm/transparent_hugepage/defrag", ("madvise", "never")),
     ):
-        yield _known(item, chosen(path), good.__contains__, f"is in force; echo madvise > /{path}")
+        yield _known(item, chosen_option(path), good.__contains__, f"is in force; echo madvise > /{path}")
     yield _known(
         "khugepaged",
         text("sys/kernel/mm/transparent_hugepage/khugepaged/defrag"),

@@ -197,18 +197,18 @@ class _Meeting:
     def _look(self) -> float:
         """Kill the programs that have passed a limit; returns the seconds for which none can pass one."""
         runs = self._together
-        used = [runs.cpu(number) for number in range(len(runs.runs))]
+        cpu_times = [runs.cpu(number) for number in range(len(runs.runs))]
         pause = 1.0
         for number, run in enumerate(runs.runs):
             if runs.alive(number):
-                counted = self._actors[number].counted
-                reason, least = run.look(min(self._extra, sum(used) - used[number]) if counted else 0.0)
+                is_counted = self._actors[number].counted
+                reason, least = run.look(min(self._extra, sum(cpu_times) - cpu_times[number]) if is_counted else 0.0)
                 pause = min(pause, least)
                 runs.kill(number, reason)
         counted_ones = [number for number, actor in enumerate(self._actors) if actor.counted]
         alive = [number for number in counted_ones if runs.alive(number)]
         if alive:
-            left = self._actors[alive[0]].command.enforced.cpu - sum(used[number] for number in counted_ones)
+            left = self._actors[alive[0]].command.enforced.cpu - sum(cpu_times[number] for number in counted_ones)
             if left < 0:
                 for number in alive:
                     runs.kill(number, Killed.CPU)

@@ -90,7 +90,7 @@ class SandboxPool:
     @contextlib.contextmanager
     def _elsewhere(self) -> Iterator[None]:
         """Move this thread to the makers' cores, if there are any. Processes that it starts there stay there."""
-        own = os.sched_getaffinity(0)
+        affinity = os.sched_getaffinity(0)
         if self._makers:
             with contextlib.suppress(OSError):  # without them the containers are made on this core
                 os.sched_setaffinity(0, self._makers)
@@ -98,7 +98,7 @@ class SandboxPool:
             yield
         finally:
             if self._makers:
-                os.sched_setaffinity(0, own)
+                os.sched_setaffinity(0, affinity)
 
     def take(self) -> Sandbox:
         """A sandbox for one submission, usually a prepared one; the caller closes it. SandboxError."""

@@ -140,8 +140,8 @@ def build() -> bytes:
     rules.set_attr(sc.Attr.ACT_BADARCH, sc.KILL_PROCESS)  # foreign ABIs: 32-bit and x32 calls
     # A search tree: the kernel tries every number when a filter is set, and each run sets it (docs/decisions/011).
     rules.set_attr(sc.Attr.CTL_OPTIMIZE, 2)
-    refuse, missing, nothing = sc.ERRNO(errno.EPERM), sc.ERRNO(errno.ENOSYS), sc.ERRNO(0)
-    for action, names in ((sc.KILL_PROCESS, _KILLED), (refuse, _REFUSED), (missing, _MISSING), (nothing, _NOTHING)):
+    refuse, missing, ignored = sc.ERRNO(errno.EPERM), sc.ERRNO(errno.ENOSYS), sc.ERRNO(0)
+    for action, names in ((sc.KILL_PROCESS, _KILLED), (refuse, _REFUSED), (missing, _MISSING), (ignored, _NOTHING)):
         for name in names:
             _add(rules, action, name)
     for flag in _NAMESPACES:
@@ -149,10 +149,10 @@ def build() -> bytes:
     _add(rules, refuse, "personality", sc.Arg(0, sc.NE, _QUERY_PERSONALITY))
     _add(rules, refuse, "prlimit64", sc.Arg(0, sc.NE, 0))
     # Programs may ask for core files, as on any host, and get none.
-    _add(rules, nothing, "setrlimit", _low(0, _RLIMIT_CORE))
+    _add(rules, ignored, "setrlimit", _low(0, _RLIMIT_CORE))
     _add(
         rules,
-        nothing,
+        ignored,
         "prlimit64",
         sc.Arg(0, sc.EQ, 0),
         _low(1, _RLIMIT_CORE),

@@ -126,15 +126,15 @@ def packed(outcome: RunOutcome) -> int | None:
 
     None when not all could be put into it (more than 256 MiB, sockets): it is simply not kept.
     """
-    whole = outcome.exit_code == 0 and not outcome.killed and not outcome.read_stderr(1)
-    return os.dup(outcome.stdout) if whole else None
+    complete = outcome.exit_code == 0 and not outcome.killed and not outcome.read_stderr(1)
+    return os.dup(outcome.stdout) if complete else None
 
 
 def copy(archive: int, target: int) -> None:
     """Append an archive to a file. The kernel copies it: a slot never has it in its memory."""
     offset, size = 0, os.fstat(archive).st_size
-    while offset < size and (done := os.sendfile(target, archive, offset, size - offset)):
-        offset += done
+    while offset < size and (copied := os.sendfile(target, archive, offset, size - offset)):
+        offset += copied
 
 
 def unpack(run: Callable[[Command], RunOutcome], archive: int) -> str:

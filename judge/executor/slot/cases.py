@@ -45,17 +45,17 @@ def cases(job: Job) -> list[Case]:
     if job.data is not None:
         return _of_problem(job.data.manifest, job.data.files, submission)
     options = submission.options or RunOptions()
-    beside = contents(submission) if options.alone else {}
+    extra_files = contents(submission) if options.alone else {}
     if not submission.tests:
         stdin = (submission.stdin or "").encode("utf-8", "replace")
-        return [Case(RUN_NAME, stdin, None, args=tuple(options.arguments), files=beside)]
+        return [Case(RUN_NAME, stdin, None, args=tuple(options.arguments), files=extra_files)]
     return [
         Case(
             test.name,
             _content(test.input, test.input_blob, job.blobs) or b"",
             _content(test.answer, test.answer_blob, job.blobs),
             args=tuple(options.arguments),
-            files=beside,
+            files=extra_files,
             lines=options.lines,
         )
         for test in sorted(submission.tests, key=lambda test: test.name)

@@ -53,8 +53,8 @@ class _MemoryDemand:
             return self.limits
         if self.given or room < LEAST:
             needs = size(self.extra + (self.limits.memory if self.given else LEAST))
-            also = f", beside {size(used)} for {beside}" if used else ""
-            raise UsageError(f"{self.who} needs {needs} of memory{also}; a slot of this executor has {size(share)}")
+            text = f", beside {size(used)} for {beside}" if used else ""
+            raise UsageError(f"{self.who} needs {needs} of memory{text}; a slot of this executor has {size(share)}")
         return self.limits.model_copy(update={"memory": room})
 
 
@@ -72,8 +72,8 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
     if manifest is not None and manifest.task is not None and manifest.task.kind != "batch":
         return _several(run, compiling, validation, share, manifest.task)
     if manifest is None or not manifest.traits.interactive:
-        checked = manifest is not None and bool(manifest.programs(submission.check))
-        validator_limits = validation.within(share) if checked else validation.limits
+        has_validator = manifest is not None and bool(manifest.programs(submission.check))
+        validator_limits = validation.within(share) if has_validator else validation.limits
         return JobLimits(run.within(share), compiling.within(share), validator_limits)
     # The validator may have a quarter of the slot. It gets less where the submission's own need leaves less.
     left = share - run.least(LEAST) - validation.extra
@@ -112,8 +112,8 @@ def _several(
     if task.manager is not None:
         left = share - count * run.least(LEAST) - validation.extra
         reserved = validation.least(max(LEAST, min(share // 4, left)))
-    each = replace(run, who=f"each of {count} processes of the submission, which share a slot,")
-    run_limits = each.within((share - reserved) // count)
+    process_demand = replace(run, who=f"each of {count} processes of the submission, which share a slot,")
+    run_limits = process_demand.within((share - reserved) // count)
     validator_limits = validation.limits
     if task.manager is not None:
         validator_limits = validation.within(share, run.who, count * (run_limits.memory + run.extra))

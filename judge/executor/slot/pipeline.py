@@ -193,7 +193,7 @@ class Judging:
         """Run the tests that decide, in order; in full mode the others as well (seed: running)."""
         tests = cases(self._job)
         options = self._job.assignment.submission.options
-        whole = (len(tests) == 1 and tests[0].answer is None) or (options is not None and options.outputs)
+        is_complete = (len(tests) == 1 and tests[0].answer is None) or (options is not None and options.outputs)
         with contextlib.ExitStack() as stack:
             grader = self._attempt.grader(limits)
             if grader is not None:
@@ -205,7 +205,7 @@ class Judging:
                     rounds.prepare()
                 except UnfitError as exc:
                     return self._ruled(unfit_verdict(str(exc)))
-            tester = self._attempt.tester(box, program, judges, self._keep_output if whole else None, rounds)
+            tester = self._attempt.tester(box, program, judges, self._keep_output if is_complete else None, rounds)
             serial = SerialJudge(self._attempt, tester, tests, grader.grade if grader is not None else None)
             shared = SharedJudge(self._attempt, serial, box, program)
             while not serial.schedule.over:
@@ -225,9 +225,9 @@ class Judging:
         if options is not None and options.outputs:
             self._result.stderr = base64.b64encode(outcome.read_stderr(truncation.INLINE)).decode()
         if outcome.left is not None:
-            left = leavings.gather(outcome.left, handed.contents(self._job.assignment.submission))
-            self._result.left = base64.b64encode(left.archive).decode() if left.archive else None
-            self._left_out = left.sentence
+            gathered = leavings.gather(outcome.left, handed.contents(self._job.assignment.submission))
+            self._result.left = base64.b64encode(gathered.archive).decode() if gathered.archive else None
+            self._left_out = gathered.sentence
         self._result.stdout = self._finished.output = None
         if size <= truncation.INLINE:
             with contextlib.suppress(UnicodeDecodeError):

@@ -125,10 +125,10 @@ def _plan(
             cwd="/box",
         )
     language = _language(submission.language or "", table)
-    own, entry = _own_files(submission, language)
+    own_files, entry = _own_files(submission, language)
     if task is not None:
-        own, entry = _graded(own, entry, include, language, task)
-    files = {**own, **include}
+        own_files, entry = _graded(own_files, entry, include, language, task)
+    files = {**own_files, **include}
     commands = language.plan_files(files, limits.memory, entry, options)
     return Program(
         files=files,
@@ -210,12 +210,12 @@ def _own_files(submission: Submission, language: Language) -> tuple[dict[str, by
     data = files[0].data if files else (submission.source or "").encode("utf-8", "replace")
     if name and entry == name and language.entry == "file" and is_source(name, language) and not name_fault(name):
         return {name: data}, entry
-    own = language.own_name(data.decode("utf-8", "replace"), name)
-    return {own: data}, None if entry == name else entry
+    file_name = language.own_name(data.decode("utf-8", "replace"), name)
+    return {file_name: data}, None if entry == name else entry
 
 
 def _graded(
-    own: dict[str, bytes], entry: str | None, include: Mapping[str, bytes], language: Language, task: IoiTask
+    own_files: dict[str, bytes], entry: str | None, include: Mapping[str, bytes], language: Language, task: IoiTask
 ) -> tuple[dict[str, bytes], str | None]:
     """The same beside graders: they know a single file by the task's name, and one of them is started.
 
@@ -223,18 +223,19 @@ def _graded(
     """
     if task.before and language.family in _PRECEDED:
         head = f"{task.before.rstrip()}\n#line 1\n".encode()
-        own = {
-            name: head + data.removeprefix(_BOM) if is_source(name, language) else data for name, data in own.items()
+        own_files = {
+            name: head + data.removeprefix(_BOM) if is_source(name, language) else data
+            for name, data in own_files.items()
         }
-    name = next(iter(own)) if len(own) == 1 else ""
+    name = next(iter(own_files)) if len(own_files) == 1 else ""
     if language.entry != "file" and name in include:
         # Its class is not public, and called by default as the grader is.
-        own = {(task.source or _HANDED) + PurePosixPath(name).suffix: own[name]}
+        own_files = {(task.source or _HANDED) + PurePosixPath(name).suffix: own_files[name]}
     elif task.source and name and language.entry == "file":
-        data = own[name]
-        own = {task.source + PurePosixPath(name).suffix: data}
+        data = own_files[name]
+        own_files = {task.source + PurePosixPath(name).suffix: data}
         entry = None if entry == name else entry
-    return own, entry_of(task.entry, include, language) or entry
+    return own_files, entry_of(task.entry, include, language) or entry
 
 
 def included(

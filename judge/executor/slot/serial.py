@@ -81,9 +81,9 @@ class SerialJudge:
             if refusal:
                 judged.test.reason = f"{judged.test.reason}; not repeated: {refusal}"
         if account.over:
-            used = judged.test.model_dump(include={"name", "cpu", "wall", "memory", "repeated"})
+            usage_fields = judged.test.model_dump(include={"name", "cpu", "wall", "memory", "repeated"})
             ruling = total_time_verdict(account.sentence)
-            judged = JudgedTest(test=TestResult(**used, verdict=ruling.verdict, reason=ruling.reason))
+            judged = JudgedTest(test=TestResult(**usage_fields, verdict=ruling.verdict, reason=ruling.reason))
         return judged
 
     def _repeat(self, case: Case, first: JudgedTest) -> tuple[JudgedTest, str]:

@@ -69,8 +69,8 @@ def compare(case: Case, output: bytes) -> tuple[verdict.Validated, str]:
     if output == expected:
         return verdict.Validated(accepted=True), ""
     if case.lines:
-        same = _lines(output) == _lines(expected)
-        return verdict.Validated(accepted=same, message="" if same else "a line of the output differs"), ""
+        equal = _lines(output) == _lines(expected)
+        return verdict.Validated(accepted=equal, message="" if equal else "a line of the output differs"), ""
     try:
         comparison = validate(output, expected, case.flags)
     except JudgeError as exc:
@@ -116,9 +116,9 @@ class AnswerTester:
             return *judged_alone(case, ValidatorResult(accepted=False, rejection=reason)), False
         output = case.handed_in
         if self.judges.validator is None:
-            checked, message = compare(case, output)
-            rejection = checked.message or "wrong answer"
-            opinion = ValidatorResult(checked.accepted, checked.fault, message, rejection=rejection)
+            validated, message = compare(case, output)
+            rejection = validated.message or "wrong answer"
+            opinion = ValidatorResult(validated.accepted, validated.fault, message, rejection=rejection)
             return *judged_alone(case, opinion, output), False
         question = Question(case.input, case.answer or b"", case.flags)
         source = truncation.sealed(output)
@@ -162,31 +162,31 @@ class Tester:
             static = self.judges.static
             refused = ValidatorResult(accepted=False, fault="a command has no source for the static validator")
             return *judged_alone(case, static.check(case.static.args, self.left) if static else refused), False
-        with self._passes(case, grace) as done:
-            return *self._result(case, done), done[-1].ruling.near
+        with self._passes(case, grace) as passes:
+            return *self._result(case, passes), passes[-1].ruling.near
 
     @contextlib.contextmanager
     def _passes(self, case: Case, grace: float) -> Iterator[list[Pass]]:
         """All passes of one test, until the verdict; `grace` as in `Command`."""
-        done: list[Pass] = []
+        passes: list[Pass] = []
         source: int | None = None
         try:
             while True:
-                run = self._pass(case, source, grace, first=not done)
-                done.append(run)
+                run = self._pass(case, source, grace, first=not passes)
+                passes.append(run)
                 if source is not None:
                     os.close(source)
                 source = run.validated.next_input if run.validated is not None else None
                 if source is None:
                     break
-                if len(done) >= self.passes:
+                if len(passes) >= self.passes:
                     run.ruling = verdict.judge_error(f"the output validator asks for more than {self.passes} passes")
                     break
-            yield done
+            yield passes
         finally:
             if source is not None:
                 os.close(source)
-            for run in done:
+            for run in passes:
                 run.outcome.close()
 
     def _pass(self, case: Case, source: int | None, grace: float, *, first: bool) -> Pass:
@@ -240,8 +240,8 @@ class Tester:
         if case.answer is None:
             return Pass(outcome, verdict.run_verdict(outcome, limits, None))
         if self.judges.validator is None:
-            checked, message = compare(case, outcome.read_stdout())
-            return Pass(outcome, verdict.run_verdict(outcome, limits, checked), message=message)
+            compared, message = compare(case, outcome.read_stdout())
+            return Pass(outcome, verdict.run_verdict(outcome, limits, compared), message=message)
         validated = self.judges.validator.check(question, outcome.stdout, first=first, left=self.left)
         return Pass(outcome, verdict.run_verdict(outcome, limits, validated.checked()), validated)
 
@@ -254,8 +254,8 @@ class Tester:
                 limits = self.program.limits
                 limits = limits.model_copy(update={"wall": limits.wall_seconds + judge.cpu})
                 validated = validator.result(judge)
-            checked = validated.checked(first=judge.ended < outcome.ended)
-            ruling = verdict.run_verdict(outcome, limits, checked, heap_full=self.program.heap_full(outcome))
+            opinion_check = validated.checked(first=judge.ended < outcome.ended)
+            ruling = verdict.run_verdict(outcome, limits, opinion_check, heap_full=self.program.heap_full(outcome))
         except BaseException:
             outcome.close()
             raise
@@ -264,9 +264,9 @@ class Tester:
             validated = dataclasses.replace(validated, next_input=None)
         return Pass(outcome, ruling, validated)
 
-    def _result(self, case: Case, done: Sequence[Pass]) -> tuple[TestResult, Judged]:
+    def _result(self, case: Case, passes: Sequence[Pass]) -> tuple[TestResult, Judged]:
         """The account of all passes: the largest figures, and what was found in the last."""
-        last = done[-1]
+        last = passes[-1]
         ruling, outcome = last.ruling, last.outcome
         failed = ruling.verdict is not Verdict.AC
         validated = last.validated or ValidatorResult(accepted=not failed)
@@ -275,7 +275,7 @@ class Tester:
         message, feedback = last.message or validated.message, validated.feedback
         if self.keep is not None:
             self.keep(outcome)
-        reason = ruling.reason if len(done) == 1 or not failed else f"pass {len(done)}: {ruling.reason}"
+        reason = ruling.reason if len(passes) == 1 or not failed else f"pass {len(passes)}: {ruling.reason}"
         result = TestResult(
             name=case.name,
             verdict=ruling.verdict,
@@ -286,15 +286,15 @@ class Tester:
             error=err,
             message=truncation.clip(message, truncation.MESSAGE),
             feedback=truncation.clip(feedback, truncation.MESSAGE),
-            passes=len(done),
-            **_most(done).model_dump(),
+            passes=len(passes),
+            **_most(passes).model_dump(),
         )
         return result, Judged(ruling.verdict, validated.score, validated.multiplier)
 
 
-def _most(done: Sequence[Pass]) -> RunUsage:
+def _most(passes: Sequence[Pass]) -> RunUsage:
     """The largest figures of all passes, and the end of the last."""
-    used = [verdict.usage(run.outcome) for run in done]
-    return used[-1].model_copy(
-        update={name: max(getattr(run, name) for run in used) for name in ("cpu", "wall", "memory")}
+    usages = [verdict.usage(run.outcome) for run in passes]
+    return usages[-1].model_copy(
+        update={name: max(getattr(run, name) for run in usages) for name in ("cpu", "wall", "memory")}
     )

@@ -116,7 +116,7 @@ def copy(source: Path, fd: int) -> None:
     with source.open("rb") as file:
         left = os.fstat(file.fileno()).st_size
         while left > 0:
-            done = os.sendfile(fd, file.fileno(), None, left)
-            if done == 0:
+            copied = os.sendfile(fd, file.fileno(), None, left)
+            if copied == 0:
                 break
-            left -= done
+            left -= copied

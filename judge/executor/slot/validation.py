@@ -112,23 +112,23 @@ class SeveralValidators(CustomValidator):
         for validator in self._others:
             if not opinion.accepted:
                 break
-            opinion = _both(opinion, validator.check(question, output, first=first, left=left))
+            opinion = _combined(opinion, validator.check(question, output, first=first, left=left))
         return opinion
 
 
-def _both(earlier: ValidatorResult, later: ValidatorResult) -> ValidatorResult:
+def _combined(first: ValidatorResult, second: ValidatorResult) -> ValidatorResult:
     """The finding of two validators together, of which the earlier one accepts."""
-    if earlier.next_input is not None and (later.next_input is not None or not later.accepted):
-        earlier.close()
-        earlier = replace(earlier, next_input=None)
-    scored = earlier if later.score is None and later.multiplier is None and later.accepted else later
+    if first.next_input is not None and (second.next_input is not None or not second.accepted):
+        first.close()
+        first = replace(first, next_input=None)
+    scored = first if second.score is None and second.multiplier is None and second.accepted else second
     return replace(
-        later,
-        message=_joined(earlier.message, later.message),
-        feedback=_joined(earlier.feedback, later.feedback),
+        second,
+        message=_joined(first.message, second.message),
+        feedback=_joined(first.feedback, second.feedback),
         score=scored.score,
         multiplier=scored.multiplier,
-        next_input=later.next_input if later.next_input is not None else earlier.next_input,
+        next_input=second.next_input if second.next_input is not None else first.next_input,
     )
 
 

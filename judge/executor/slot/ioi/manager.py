@@ -46,14 +46,14 @@ def judged(stdout: bytes, stderr: bytes, *, scoring: bool) -> ValidatorResult:
         fault = "the first line that the manager prints is not its outcome, a number from 0 on"
         return ValidatorResult(accepted=False, fault=fault, message=f"printed '{excerpt}'; {message}")
     accepted = value > 0 if scoring else value >= 1
-    beyond = value > 1
+    has_points = value > 1
     return ValidatorResult(
         accepted=accepted,
         rejection=message or "the manager says no",
         message=message,
         feedback=message,
-        score=value if accepted and beyond else None,
-        multiplier=value if accepted and not beyond else None,
+        score=value if accepted and has_points else None,
+        multiplier=value if accepted and not has_points else None,
     )
 
 

@@ -159,8 +159,8 @@ class Rounds:
 
         `beside` is what others than these used.
         """
-        own = outcomes[number].cpu if number is not None else 0.0
-        other_cpu = beside + sum(outcome.cpu for outcome in outcomes) - own
+        own_cpu = outcomes[number].cpu if number is not None else 0.0
+        other_cpu = beside + sum(outcome.cpu for outcome in outcomes) - own_cpu
         limits = self.program.limits
         return limits.model_copy(update={"wall": limits.wall_seconds + other_cpu})
 
@@ -263,8 +263,8 @@ class Rounds:
         outcome = merged(processes, index)
         if opinion is None or (opinion.fault and first is not None and not manager.ended < processes[first].ended):
             opinion, before = ValidatorResult(accepted=True), False
-        checked = opinion.checked(first=before)
-        ruling = run_verdict(outcome, limits, checked, heap_full=self.program.heap_full(outcome))
+        validated = opinion.checked(first=before)
+        ruling = run_verdict(outcome, limits, validated, heap_full=self.program.heap_full(outcome))
         if ruling.verdict is not Verdict.AC:
             opinion = replace(opinion, score=None, multiplier=None)
         return Round(outcome, limits, ruling, opinion)

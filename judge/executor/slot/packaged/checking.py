@@ -32,11 +32,11 @@ class Checking:
         limits = attempt.limits()
         programs = manifest.answer_validators if self._answers else manifest.input_validators
         runnable = [description for description in programs if is_program(description)]
-        what = "the answer validator" if self._answers else "the input validator"
+        label = "the answer validator" if self._answers else "the input validator"
         workshop = attempt.workshop(limits)
 
         def validator(program: ProblemProgram) -> DataValidator:
-            built_program = BuiltProgram(f"{what} '{program.name}'", attempt.packaged(program, limits), workshop)
+            built_program = BuiltProgram(f"{label} '{program.name}'", attempt.packaged(program, limits), workshop)
             return DataValidator(program.name, built_program)
 
         asks = self._answers and not manifest.traits.needs_validator
@@ -71,21 +71,21 @@ class Checking:
         ]
         manager = manifest.task.manager if manifest.task is not None else None
         programs += [
-            (what, description)
-            for what, description in (("the manager", manager), ("the grader", manifest.grader))
+            (label, description)
+            for label, description in (("the manager", manager), ("the grader", manifest.grader))
             if description
         ]
         workshop = attempt.workshop(limits)
-        for what, program in programs:
-            with contextlib.closing(BuiltProgram(what, attempt.packaged(program, limits), workshop)) as built_program:
+        for label, program in programs:
+            with contextlib.closing(BuiltProgram(label, attempt.packaged(program, limits), workshop)) as built_program:
                 built_program.box()
 
     def _tests(self, check: DataCheck, manifest: ProblemManifest) -> None:
         attempt, budget, begin = self._attempt, truncation.OutputBudget(), clock.monotonic()
         tests = {test.name: test for test in manifest.tests}
         todo = [case for case in cases(attempt.job) if case.name in tests]
-        for done, case in enumerate(todo):
-            attempt.teller.tests(done, len(todo), begin)
+        for count, case in enumerate(todo):
+            attempt.teller.tests(count, len(todo), begin)
             result = check.test(tests[case.name], case)
             budget.trim(result)
             self._result.tests.append(result)

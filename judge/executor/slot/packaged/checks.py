@@ -50,8 +50,8 @@ class DataValidator:
     def check_input(self, test: ProblemTest, case: Case, left: Callable[[], float]) -> ValidatorResult:
         """Let it judge a test's input, which it reads. The test's own files lie in its current directory."""
         flags = test.input_flags
-        own = flags.get(self.name, []) if isinstance(flags, dict) else flags
-        return self._ask(own, case.input, left, case.files)
+        arguments = flags.get(self.name, []) if isinstance(flags, dict) else flags
+        return self._ask(arguments, case.input, left, case.files)
 
     def check_answer(self, case: Case, left: Callable[[], float]) -> ValidatorResult:
         """Let it judge a test's answer, which it reads. It gets the input's path as an argument (BAPCtools)."""
@@ -133,8 +133,8 @@ class DataCheck:
         validator = self._judges.validator if self._judges is not None else None
         answer = case.answer if isinstance(case.answer, bytes) else (case.answer or Path("/dev/null")).read_bytes()
         if validator is None:
-            checked, message = compare(case, answer or b"")
-            return ValidatorResult(checked.accepted, checked.fault, message)
+            validated, message = compare(case, answer or b"")
+            return ValidatorResult(validated.accepted, validated.fault, message)
         source = truncation.sealed(answer or b"")
         try:
             opinion = validator.check(

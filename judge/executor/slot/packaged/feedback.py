@@ -69,8 +69,8 @@ class Feedback:
         """The finding, by the validator's end and the files that it left; `rejection` is the reason when it rejects."""
         message = self._text("judgemessage.txt")
         feedback = self._text("teammessage.txt")
-        what = self._built.what
-        fault = validator_fault(outcome, self._built.limits, what)
+        label = self._built.what
+        fault = validator_fault(outcome, self._built.limits, label)
         if fault:
             # A validator's words as it dies are for judges, as they might quote secrets: contestants see the reason.
             message_text = "\n".join(filter(None, [message, first_line(outcome)]))
@@ -86,7 +86,7 @@ class Feedback:
             return ValidatorResult(accepted=False, fault=str(exc), message=message_text, feedback=feedback)
         if rejected and next_input is not None:
             os.close(next_input)
-            fault = f"{what} rejects the output and asks for another pass"
+            fault = f"{label} rejects the output and asks for another pass"
             return ValidatorResult(accepted=False, fault=fault, message=message, feedback=feedback)
         return ValidatorResult(
             accepted=not rejected,

@@ -22,7 +22,7 @@ from judge.sandbox.types import Command
 from judge.text import decimal
 
 # Verdicts that may be answered; the score is checked by itself.
-_VERDICTS = {one.encode(): one for one in Verdict if one.about.graded}
+_VERDICTS = {verdict.encode(): verdict for verdict in Verdict if verdict.about.graded}
 _ANSWER = re.compile(rb"\s*(%s)\s+(\S+)\s*" % b"|".join(_VERDICTS))
 _ANSWER_BYTES = 1024
 
@@ -48,7 +48,7 @@ class Grader:
         return self._said[question]
 
     def _ask(self, flags: Sequence[str], lines: bytes) -> tuple[Verdict, float]:
-        program, what = self._built.program, self._built.what
+        program, label = self._built.program, self._built.what
         stdin = truncation.sealed(lines)
         try:
             command = Command(
@@ -58,7 +58,7 @@ class Grader:
                 fault = run_fault(outcome, program.limits)
                 if fault is not None:
                     message = first_line(outcome)
-                    raise PackageError(f"{what} failed: {fault.reason}" + (f": {message}" if message else ""))
+                    raise PackageError(f"{label} failed: {fault.reason}" + (f": {message}" if message else ""))
                 answer = outcome.read_stdout(_ANSWER_BYTES + 1)
         except BuildError as exc:
             raise PackageError(truncation.clip(str(exc), MESSAGE_BYTES)) from None
@@ -67,7 +67,7 @@ class Grader:
         graded = answered(answer)
         if graded is None:
             excerpt = truncation.clip(truncation.text(answer[:80]).strip(), 80)
-            raise PackageError(f"{what} said '{excerpt}'; it must print one verdict and one number, such as 'AC 40'")
+            raise PackageError(f"{label} said '{excerpt}'; it must print one verdict and one number, such as 'AC 40'")
         return graded
 
 

@@ -89,14 +89,14 @@ class Schedule:
 
     def wanted(self) -> list[str]:
         """The tests to run, most urgent first: what serial judging may still come to, as far as is known."""
-        left = [name for name in self._todo[self._at :] if name not in self._known]
-        if self._full or not left:
-            return left
+        remaining_names = [name for name in self._todo[self._at :] if name not in self._known]
+        if self._full or not remaining_names:
+            return remaining_names
         ahead = standing(self._problem, self._known, self._grade)
         if ahead.error:
             return self._before_failure()
         possible = {self.first, *ahead.missing}
-        return [name for name in left if name in possible]
+        return [name for name in remaining_names if name in possible]
 
     def _before_failure(self) -> list[str]:
         """The tests before the first one that is known to have failed."""
