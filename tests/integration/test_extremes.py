@@ -104,6 +104,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "rejudge_apply": {"id": 1, "user": "root", "key": "k"},
     "rejudge_cancel": {"id": 1, "user": "root", "key": "k"},
     "audit": {},
+    "problem_change": {"name": "p"},
     "report": {"executor": "e1", "incarnation": "i", "sequence": 1, "vacant": 0},
     "wait": {"executor": "e1", "incarnation": "i"},
     "changes": {},
