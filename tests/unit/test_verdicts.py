@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import judge.gateway
 from judge.ctl import main, show, submit
 from judge.executor.slot.packaged import grading
-from judge.gateway.pages import views
+from judge.gateway.pages import problem, views
 from judge.model.messages import Status, Verdict
 from tests.support.gateway import make_task
 
@@ -64,7 +64,7 @@ def test_statuses_follow_the_verdict() -> None:
 @pytest.mark.parametrize("verdict", Verdict)
 def test_pages_show_it(verdict: Verdict) -> None:
     templates = jinja2.Environment(loader=jinja2.FileSystemLoader(GATEWAY / "templates"), autoescape=True)
-    templates.filters |= {**views.FILTERS, "when": views.utc}
+    templates.filters |= {**views.FILTERS, **problem.FILTERS, "when": views.utc}
     macros: Any = templates.get_template("macros.html").module
     judged = make_task().submission.model_copy(update={"problem": "sum"})
     badge = macros.badge(make_task(done=True, verdict=verdict, submission=judged))
