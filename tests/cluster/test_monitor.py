@@ -112,7 +112,8 @@ def test_a_bare_host_becomes_one_that_reads_every_daemon(site: Site, figure: Fig
     foretold = site.play(PLAYBOOK, "--check", "--diff").check()
     run = site.play(PLAYBOOK).check()
     figure(f"monitor.yml on a bare host: {run.seconds:.0f} s")
-    assert foretold.changed == run.changed and run.hosts == {"m1"}
+    # The other hosts are only asked: for the lock, and whether it may run.
+    assert foretold.changed == run.changed and {host for host, *_ in run.changed} == {"m1"}
     again = site.play(PLAYBOOK).check()
     assert again.changed == set(), again.text
     assert up(site) == dict.fromkeys(DAEMONS, "1")
@@ -155,7 +156,7 @@ def test_an_alert_fires_when_a_service_stops_and_clears(monitored: Site, figure:
     try:
         refused = monitored.play(PLAYBOOK)
         assert refused.code != 0 and re.search("Prometheus on m1 cannot read: .*executor of e1 [(]", refused.text)
-        wait_for(lambda: ("JudgeServiceDown", "e1") in firing(monitored), 180, "the alert")
+        wait_for(lambda: ("JudgeServiceDown", "e1") in firing(monitored), 420, "the alert")  # after five minutes
         figure(f"the alert of a stopped executor: after {time.monotonic() - began:.0f} s")
         assert {one for one, read in up(monitored).items() if read == "0"} == {
             ("e1", name) for name in ("boot", "etcd", "executor")
