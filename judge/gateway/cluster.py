@@ -218,10 +218,10 @@ def _for_people(exc: JudgeError) -> JudgeError:
     by = asking.current()
     number = trace.of_request()
     log.warning("trace %s: %s", number or "none", exc)
-    more = f"trace {number}" if number else ""
+    detail = f"trace {number}" if number else ""
     if by is not None and by.role in {"judge", "admin"}:
-        more = str(exc)
-    return _kind(exc)(_sentence(exc) + (f" ({more})" if more else ""))
+        detail = str(exc)
+    return _kind(exc)(_sentence(exc) + (f" ({detail})" if detail else ""))
 
 
 def _kind(exc: JudgeError) -> type[JudgeError]:

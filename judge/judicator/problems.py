@@ -294,17 +294,17 @@ def visibility_of(doc: ProblemDocument) -> Visibility:
 
 
 def may_change(doc: ProblemDocument, caller: Caller) -> bool:
-    """Says whether a caller may change who sees a problem; pure."""
+    """Return whether a caller may change who sees a problem; pure."""
     return caller.judges or caller.user in doc.get("owners", [])
 
 
 def visible_to(doc: ProblemDocument, caller: Caller, now: datetime.datetime) -> bool:
-    """Says whether a caller sees a problem. Every way to a problem asks this, and nothing else does; pure."""
+    """Return whether a caller sees a problem. All lists, submissions and changes use this function; pure."""
     if may_change(doc, caller):
         return True
-    seen = visibility_of(doc)
-    begun = seen.since is None or seen.since <= now
-    return begun and (seen.everyone or not caller.groups.isdisjoint(seen.groups))
+    visibility = visibility_of(doc)
+    begun = visibility.since is None or visibility.since <= now
+    return begun and (visibility.everyone or not caller.groups.isdisjoint(visibility.groups))
 
 
 def _unknown(name: str) -> NotFoundError:

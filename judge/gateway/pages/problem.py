@@ -216,14 +216,14 @@ def _others(view: View, statement: Statement | None) -> list[tuple[str, str, str
 
 
 def access_of(problem: ProblemInfo) -> dict[str, str]:
-    """The fields of the form that says who sees a problem; none for who may not change it."""
-    seen = problem.visibility
-    if seen is None:
+    """The fields of the form for who sees a problem; empty if the caller may not change it."""
+    visibility = problem.visibility
+    if visibility is None:
         return {}
     return {
-        "to": "everyone" if seen.everyone else "groups" if seen.groups else "nobody",
-        "groups": " ".join(seen.groups),
-        "since": f"{seen.since.astimezone(datetime.UTC):%Y-%m-%d %H:%M}" if seen.since is not None else "",
+        "to": "everyone" if visibility.everyone else "groups" if visibility.groups else "nobody",
+        "groups": " ".join(visibility.groups),
+        "since": f"{visibility.since.astimezone(datetime.UTC):%Y-%m-%d %H:%M}" if visibility.since is not None else "",
         "owners": " ".join(problem.owners),
     }
 
