@@ -140,8 +140,9 @@ def test_too_many_who_wait_do_not_block_the_others(app, ada, executor):
 
     def follow():
         person = Person(app.test_client(), USER)
-        while not person("GET", path).json["done"]:
-            pass
+        while not (reply := person("GET", path)).json.get("done"):
+            # The person's other requests may have the share of the moment: such a client asks again.
+            assert reply.status_code in {200, 429}, reply.text
 
     waiting = [threading.Thread(target=follow) for _ in range(3)]
     for one in waiting:
