@@ -128,7 +128,10 @@ class Executors:
             if document is None:
                 doc = await self._insert(request, fields)
             elif document["incarnation"] == request.incarnation:
-                self._refuse(_older(request, document["sequence"]))
+                # Not newer than this report: the same report was inserted in between by another judicator.
+                if document["sequence"] > request.sequence:
+                    self._refuse(_older(request, document["sequence"]))
+                doc = None
             elif request.incarnation in document["past"]:
                 self._refuse(
                     f"incarnation {request.incarnation} of executor '{request.executor}' was replaced by "

@@ -485,6 +485,19 @@ def test_reports_of_one_executor_at_two_judicators_at_once_agree(world: World) -
     assert all(doc["done"] and doc["penalty"] == 0 for doc in docs)
 
 
+def test_the_first_report_of_an_executor_may_reach_two_judicators_at_once(world: World) -> None:
+    world.judicator("j1")
+    world.judicator("j2")
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for number in range(25):
+            request = world.executor(f"x{number}").request()
+            tls = world.tls(request.executor, "executor")
+            clients = [
+                world.stack.enter_context(RpcClient(lambda a=one.address: [a], tls, 5.0)) for one in world.judicators * 3
+            ]
+            list(pool.map(lambda client, request=request: client.call("report", request, m.ReportReply), clients))
+
+
 def test_a_command_that_calls_a_program_goes_to_who_has_it(world: World) -> None:
     world.judicator()
     people, without, has = world.client(), world.executor("e1", slots=3), world.executor("e2", slots=3)
