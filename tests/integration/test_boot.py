@@ -352,7 +352,7 @@ def test_recovery_is_fast(harness):
     harness.start()
     wait_for(lambda: len(harness.starts("one")) == 2)
     harness.wait_states(one="RUNNING")
-    assert time.monotonic() - begin < 15  # five on a machine that has nothing else to do
+    assert time.monotonic() - begin < 30  # five on a machine that has nothing else to do
 
 
 def test_a_slow_system_is_not_taken_for_a_service_that_does_not_serve(harness, monkeypatch):

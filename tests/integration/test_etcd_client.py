@@ -147,7 +147,7 @@ def test_a_frozen_server_costs_the_deadline_and_nothing_more(work):
                 start = time.monotonic()
                 with pytest.raises(DeadlineError, match="nothing was done"):
                     call()
-                assert time.monotonic() - start < 2.0
+                assert time.monotonic() - start < 3.0
         wait_for(lambda: _answers(etcd), what="etcd to answer again")
         assert etcd.get("a").value == "1"
 

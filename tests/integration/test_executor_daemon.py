@@ -128,7 +128,7 @@ def test_cancel_while_running(cluster, name):
         began = time.monotonic()
         assert cluster.cancel(task.id).status is Status.CANCELLED
         wait_for(lambda: not alive("sleep 111.25"), what="the end of its processes")
-        assert time.monotonic() - began < 5, "a report interval of 0.5 s, and the kill; room for a busy machine"
+        assert time.monotonic() - began < 20, "a report interval of 0.5 s, and the kill; room for a busy machine"
         # The slot lives on and judges the next one.
         assert cluster.done(cluster.add(command="echo next").id).result.stdout == "next\n"
         assert cluster.get(task.id).status is Status.CANCELLED
@@ -175,12 +175,12 @@ def test_a_killed_executor_restarts_and_gives_back_at_once(cluster, name):
 
 
 def test_sigterm_gives_back_at_once_without_a_strike(cluster, name):
-    executor = cluster.executor(name, stop_grace=5)
+    executor = cluster.executor(name, stop_grace=20)
     with vacant(cluster, executor):
         task = cluster.running(cluster.add(**LONG).id)
         began = time.monotonic()
         assert executor.stop() == 0
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
         after = cluster.get(task.id)
         assert after.status is Status.RETRYING
         assert after.history[-1].reason == "the executor is stopping"

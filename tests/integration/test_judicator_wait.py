@@ -51,7 +51,7 @@ def test_a_new_task_answers_a_held_report_at_once(world: World, pool: concurrent
         waits.append(at - started)
         executor.report(accepted(reply.add[0]), vacant=0)
     # Far below the executor's report interval, also beside other tests; `make bench` measures p95 <= 100 ms.
-    assert statistics.median(waits) < 0.5, waits
+    assert statistics.median(waits) < 2, waits
 
 
 @pytest.mark.parametrize("reported", [0, 1])
@@ -90,7 +90,7 @@ def test_a_report_with_work_in_the_queue_is_not_held(world: World) -> None:
     people.call("add", source(), m.AddReply)
     started = time.monotonic()
     assert executor.report(hold=10).add
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 8
 
 
 def test_a_full_executor_hears_of_a_cancellation_and_of_no_work(
@@ -116,7 +116,7 @@ def test_a_cancellation_between_two_reports_is_not_missed(world: World) -> None:
     people.call("cancel", m.TaskRef(id=task), m.Task)
     started = time.monotonic()
     assert [ref.id for ref in executor.report(hold=10).drop] == [task]
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 8
 
 
 def test_a_cancellation_at_another_judicator_reaches_the_executor(
@@ -257,7 +257,7 @@ def test_without_a_change_stream_callers_look_each_second(
     started = time.monotonic()
     executor.report(accepted(executor.work[task]))
     assert watching.result().verdict == "AC"
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 8
 
 
 def test_a_killed_change_stream_is_opened_again_and_misses_nothing(

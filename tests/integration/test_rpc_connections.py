@@ -185,7 +185,7 @@ def test_an_answer_that_drips_ends_with_the_deadline(odd: Odd, client: RpcClient
     started = time.monotonic()
     with pytest.raises(UnavailableError, match="timed out"):
         ping(client, timeout=1.0)
-    assert time.monotonic() - started < 2.0
+    assert time.monotonic() - started < 4.0
 
 
 def test_a_content_that_nobody_takes_ends_with_the_deadline(odd: Odd) -> None:
@@ -194,7 +194,7 @@ def test_a_content_that_nobody_takes_ends_with_the_deadline(odd: Odd) -> None:
         started = time.monotonic()
         with pytest.raises(UnavailableError, match="timed out"):
             client.put_blob(b"x" * 4_000_000)
-        assert time.monotonic() - started < 5.0 + 2.0, "a second, and one for each megabyte"
+        assert time.monotonic() - started < 9.5, "a second, and one for each megabyte"
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -290,7 +290,7 @@ def test_a_blob_that_stalls_is_given_up_and_one_that_takes_long_is_not(
     started = time.monotonic()
     with pytest.raises(UnavailableError, match="no judicator answered 'blob'"):
         client.get_blob(sha, tmp_path / "other")
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < 15.0
     assert not (tmp_path / "other").exists()
 
 

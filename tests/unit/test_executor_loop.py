@@ -617,7 +617,7 @@ def test_stopping_gives_everything_back_within_its_grace(played, monkeypatch):
     played.loop.stop()
     assert isinstance(played.slot.told(), Cancel)
     assert played.ended() == 0
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 8
     given = [played.judicators.completed[claim] for claim in ("c1", "c2")]
     assert all(done.retry for done in given)
     assert [done.result.reason for done in given] == [
