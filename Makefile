@@ -92,7 +92,7 @@ check: setup-test  ## lint, types and the tests that need no server, of each lon
 	@$(MAKE) --no-print-directory -j 2 -O lint types
 	@scripts/run-tests --slice tests/unit
 
-test: setup-test  ## lint, types, all short tests, and a slice of each long group that the commit chooses
+test: setup-test  ## lint, types, all unit tests, and a slice of all others that the commit chooses
 	@$(MAKE) --no-print-directory -j 2 -O lint types
 	@# The modules of tests/unit are short: at the end, they keep all workers busy.
 	@scripts/run-tests --slice tests/browser tests/integration tests/hostile tests/unit

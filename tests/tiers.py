@@ -10,39 +10,25 @@ from collections import Counter
 
 import pytest
 
-# Paths below tests/, or beginnings of test ids, to the number of slices. Each group takes 25 s of CPU or more; those of
-# tests/unit start ansible-playbook many times.
+# Each module in these directories is a group of so many slices: its tests start servers, sandboxes or a browser.
+DIRECTORIES: dict[str, int] = {"browser/": 3, "hostile/": 3, "integration/": 3}
+
+# All other groups: paths below tests/, or beginnings of test ids, to the number of slices. Those of tests/unit start
+# ansible-playbook many times.
 LONG_GROUPS: dict[str, int] = {
     "browser/test_every_page.py": 4,
     "cluster/": 3,
-    "hostile/": 3,
-    "integration/test_backup.py": 3,
-    "integration/test_demo.py": 2,
     "integration/test_docs_site.py": 4,
-    "integration/test_etcd_member.py": 3,
-    "integration/test_executor_problems.py": 3,
-    "integration/test_fuzz_web.py": 3,
     "integration/test_gateway_strangers.py": 4,
     "integration/test_importers.py": 4,
-    "integration/test_kill.py": 2,
     "integration/test_languages.py": 4,
     "integration/test_languages_files.py": 4,
-    "integration/test_limits_truth.py": 3,
-    "integration/test_mongod_failover.py": 3,
     "integration/test_mongodb_member.py": 4,
-    "integration/test_mongodb_nine.py": 3,
-    "integration/test_mongodb_rotation.py": 3,
-    "integration/test_near_the_limit.py": 3,
     "integration/test_problem_import.py": 4,
     "integration/test_problem_verify.py": 4,
     "integration/test_nginx.py::test_a_class": 2,
-    "integration/test_output_streams.py": 2,
     "integration/test_recovery.py": 4,
-    "integration/test_shared_tests.py": 2,
     "integration/test_statement_latex.py": 4,
-    "integration/test_tracing.py": 3,
-    "integration/test_turns.py": 3,
-    "integration/test_webhooks_killed.py": 3,
     "unit/test_collection.py::test_ansible_finds": 3,
     "unit/test_deploy_lock.py": 3,
     "unit/test_partial_runs.py": 3,
@@ -51,9 +37,15 @@ LONG_GROUPS: dict[str, int] = {
 
 
 def group_of(node_id: str) -> str | None:
-    """The long group of a test, by the longest matching beginning of its id."""
+    """The long group of a test: the longest beginning of its id in LONG_GROUPS, else its module if DIRECTORIES has it."""
     name = node_id.removeprefix("tests/")
-    return max((group for group in LONG_GROUPS if name.startswith(group)), key=len, default=None)
+    group = max((group for group in LONG_GROUPS if name.startswith(group)), key=len, default=None)
+    return group or (name.partition("::")[0] if name.startswith(tuple(DIRECTORIES)) else None)
+
+
+def slices_of(group: str) -> int:
+    """The number of slices of a group that `group_of` names."""
+    return LONG_GROUPS.get(group) or DIRECTORIES[group.partition("/")[0] + "/"]
 
 
 def in_slice(group: str, index: int, commit: str) -> bool:
@@ -62,7 +54,7 @@ def in_slice(group: str, index: int, commit: str) -> bool:
     The group's name shifts the slice, so that one commit does not run the first slice of every group.
     """
     shift = sum(group.encode())
-    return (index + int(commit[:12], 16) + shift) % LONG_GROUPS[group] == 0
+    return (index + int(commit[:12], 16) + shift) % slices_of(group) == 0
 
 
 def select(items: list[pytest.Item], commit: str) -> tuple[list[pytest.Item], list[pytest.Item]]:

@@ -94,4 +94,4 @@ def test_what_is_judged_comes_into_the_charts(chrome, filled, world):
         docs = world.db.minutes.find({"_id": {"$gte": begun}})
         return sum(one.get("verdicts", {}).get("AC", 0) for one in docs) > before
 
-    wait_for(counted, timeout=30, what="the count in the database")
+    wait_for(counted, what="the count in the database")

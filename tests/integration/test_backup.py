@@ -224,7 +224,7 @@ def test_a_restore_that_is_killed_is_gone_on_with(
     with pytest.raises(RefusedError, match=f"backup {made.id} is being restored; back up when that is over"):
         empty.back_up()
     early = Running(empty.world.config(), BATCH)
-    wait_for(lambda: f"backup {made.id} is being restored" in caplog.text, 60, "the judicator's word")
+    wait_for(lambda: f"backup {made.id} is being restored" in caplog.text, what="the judicator's word")
     assert not early.judicator.dispatcher.ready and not early.judicator.lead.leading
     early.stop()
     done = empty.restore(cluster, "--id", made.id)

@@ -145,7 +145,7 @@ def test_a_receiver_that_fails_is_called_for_one_submission_at_a_time(world, peo
     long_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
     untried = {"callback": {"$exists": True}, "callback_tries": {"$exists": False}}
     assert world.db.tasks.update_many(untried, {"$min": {"callback": long_ago}}).modified_count >= 10
-    wait_for(lambda: len(due(world)) < 30, timeout=40, what="that the others are given up")
+    wait_for(lambda: len(due(world)) < 30, what="that the others are given up")
     world.db.tasks.update_many({}, {"$unset": {"callback": "", "callback_host": ""}})
 
 

@@ -128,7 +128,7 @@ def test_cancel_while_running(cluster: Cluster) -> None:
     task = ctl_json(cluster, "submit", "--no-wait", "--command", "sleep 50", "--cpu", "60")
     wait_for(lambda: ctl_json(cluster, "get", task["id"])["status"] == "running", what="running")
     assert ctl_json(cluster, "cancel", task["id"])[0]["status"] == "cancelled"
-    wait_for(lambda: not _sleepers(), 30, "the end of the cancelled program")
+    wait_for(lambda: not _sleepers(), what="the end of the cancelled program")
     assert "nothing to cancel" in ctl(cluster, "cancel", ctl_json(cluster, "submit", "--command", "true")["id"], code=2)
 
 

@@ -282,7 +282,7 @@ def test_a_proxy_command_ends_with_the_login(server: SshServer, tmp_path: Path) 
     )
     assert ask(inventory(tmp_path, e1=variables), "echo x") == {"e1": CommandResult(0, "x\n", "")}
     pid = int((tmp_path / "pid").read_text())
-    wait_for(lambda: not Path(f"/proc/{pid}").exists(), 30, "the end of the ProxyCommand")
+    wait_for(lambda: not Path(f"/proc/{pid}").exists(), what="the end of the ProxyCommand")
 
 
 def test_without_root_the_journal_is_read_through_sudo(server: SshServer, tmp_path: Path) -> None:

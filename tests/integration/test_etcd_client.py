@@ -290,7 +290,7 @@ def test_a_restarted_process_of_the_same_name_waits_for_the_lease(etcd):
     old = lead(etcd, ttl=2)
     fresh = Election(etcd, "leader", "same-name", 2)
     assert not fresh.step()
-    wait_for(fresh.step, 60, "the successor to lead")
+    wait_for(fresh.step, what="the successor to lead")
     assert not old.held, "the old one must have stopped before the new one could start"
     assert not old.step()
     assert fresh.step()
@@ -320,14 +320,14 @@ def test_the_lease_is_revoked(etcd):
 def test_a_frozen_etcd_ends_the_leadership_in_time(work):
     with etcd_server(work) as endpoint, client(endpoint, timeout=0.6) as etcd:
         election = Election(etcd, "leader", "me", 3)
-        wait_for(election.step, 60, "leading")
+        wait_for(election.step, what="leading")
         until = election._tenure.deadline
         with frozen(server_of(endpoint)):
             while election.step():
                 assert election._boottime() < until
             assert election._boottime() >= until - 0.7 * 2
             election.resign()
-        wait_for(election.step, 60, "leading again")
+        wait_for(election.step, what="leading again")
         with frozen(server_of(endpoint)):
             election.resign()
             assert not election.held
@@ -373,8 +373,8 @@ def test_registration(etcd, caplog):
 def test_registration_without_etcd(work):
     with etcd_server(work) as endpoint, client(endpoint, timeout=0.6) as etcd:
         registration = Registration(etcd, f"{SERVICES}j1", "{}", 10)
-        wait_for(registration.step, 60, "registering")
+        wait_for(registration.step, what="registering")
         with frozen(server_of(endpoint)):
             assert not registration.step() and not registration.step()
             registration.withdraw()
-        wait_for(registration.step, 60, "registering again")
+        wait_for(registration.step, what="registering again")

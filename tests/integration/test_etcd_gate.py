@@ -390,11 +390,11 @@ def test_certificates_of_a_removed_host_open_nothing(host: SecureHost) -> None:
         keeper.put(f"{refused.KEYS}gone", refused.value(time.time()))
         for role, call in calls.items():
             with host.authority.etcd(host, role, name="gone") as etcd:
-                wait_for(lambda: not may(lambda: call(etcd)), 60, f"{role} refused")  # noqa: B023
+                wait_for(lambda: not may(lambda: call(etcd)), what=f"{role} refused")  # noqa: B023
         keeper.put(f"{refused.KEYS}gone", refused.value(time.time() - 7200))
         with host.authority.etcd(host, "executor", name="gone") as etcd:
-            wait_for(lambda: may(lambda: calls["executor"](etcd)), 60, "a welcome")
+            wait_for(lambda: may(lambda: calls["executor"](etcd)), what="a welcome")
         keeper.put(f"{refused.KEYS}gone", "damaged")
         with host.authority.etcd(host, "executor", name="gone") as etcd:
-            wait_for(lambda: not may(lambda: calls["executor"](etcd)), 60, "refused in doubt")
+            wait_for(lambda: not may(lambda: calls["executor"](etcd)), what="refused in doubt")
         keeper.delete(f"{refused.KEYS}gone")

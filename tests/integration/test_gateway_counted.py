@@ -222,7 +222,7 @@ def test_guests_are_shut_out_with_the_account_they_count_as(prepared: Prepared, 
         client = app.test_client()
         assert client.get("/judge0/statuses").status_code == 200
         prepared.disabled.add("visitor")
-        wait_for(lambda: client.get("/judge0/statuses").status_code == 401, 5, what="the end of guests")
+        wait_for(lambda: client.get("/judge0/statuses").status_code == 401, 9, what="the end of guests")
         assert client.get("/judge0/statuses", headers={"X-Auth-Token": USER}).status_code == 200
 
 

@@ -124,7 +124,7 @@ def test_an_accounts_token_goes_on_and_ends(asked: _Asked, monkeypatch: pytest.M
 
     wait_for(renewed, what="another look at the account")
     asked.out.add("acc")
-    wait_for(lambda: asked.status(ACCOUNT) == 401, timeout=5, what="the end of the token")
+    wait_for(lambda: asked.status(ACCOUNT) == 401, timeout=9, what="the end of the token")
 
 
 def test_while_nobody_can_say_those_who_wait_do_so_once(asked: _Asked, monkeypatch: pytest.MonkeyPatch) -> None:

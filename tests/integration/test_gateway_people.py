@@ -147,8 +147,8 @@ def test_what_is_made_with_a_token_is_over_with_it_by_the_api_and_the_pages(app,
     assert len(listed) == 4 and len({one["expires"] for one in listed}) == 1
     root("DELETE", f"/tokens/{listed[-1]['id']}")
     assert root("GET", "/tokens?user=leaked").json["tokens"] == []
-    wait_for(lambda: again("GET", "/whoami").status_code == 401, 4, what="the end of what was made with it")
-    wait_for(lambda: browser.get("/api/v1/whoami").status_code == 401, 4, what="the end of the session")
+    wait_for(lambda: again("GET", "/whoami").status_code == 401, 9, what="the end of what was made with it")
+    wait_for(lambda: browser.get("/api/v1/whoami").status_code == 401, 9, what="the end of the session")
 
 
 def test_an_admin_makes_tokens_for_others_that_last(app, root) -> None:
@@ -271,7 +271,7 @@ def test_a_person_logs_in_by_name_and_password_and_changes_it(gateways, app, roo
     done = here.post("/me", "/me/password", old=PASSWORD, password="another phrase", again="another phrase")
     assert done.status_code == 303, done.text
     assert here.get("/api/v1/whoami").status_code == 200, "this session stays"
-    wait_for(lambda: there.get("/api/v1/whoami").status_code == 401, 4, what="the end of the other session")
+    wait_for(lambda: there.get("/api/v1/whoami").status_code == 401, 9, what="the end of the other session")
     again = Browser(app.test_client())
     assert again.post("/login", "/login", user="pat", password=PASSWORD).status_code == 401
     log_in(app, "pat", "another phrase")
@@ -344,7 +344,7 @@ def test_a_session_by_token_ends_all_sessions_with_scope_account_alone(app, root
     answer = browser.post("/me", "/logout", everywhere="yes")
     if scopes == ["account"]:
         assert answer.status_code == 303
-        wait_for(lambda: other.get("/api/v1/whoami").status_code == 401, 4, what="the end of the other session")
+        wait_for(lambda: other.get("/api/v1/whoami").status_code == 401, 9, what="the end of the other session")
         return
     assert answer.status_code == 403 and "make one with scope &#39;account&#39;" in answer.text
     for one in (browser, other):
@@ -363,7 +363,7 @@ def test_a_session_by_token_may_what_the_token_may_and_ends_with_it(app, root) -
     assert browser.post("/", "/me/tokens", scopes="read").status_code == 403
     (listed,) = root("GET", "/tokens?user=tokened").json["tokens"]
     root("DELETE", f"/tokens/{listed['id']}")
-    wait_for(lambda: browser.get("/api/v1/whoami").status_code == 401, 4, what="the end of the session")
+    wait_for(lambda: browser.get("/api/v1/whoami").status_code == 401, 9, what="the end of the session")
 
 
 def test_nothing_of_a_session_before_the_log_in_stays(app, root) -> None:
@@ -521,8 +521,8 @@ def test_judge0s_api_knows_accounts_and_what_their_tokens_are_for(app, root) -> 
     assert status(reader, "authorize", json={}) == 403
     root("PUT", "/users/older", json={"disabled": True})
     # One after the other: the first would be taken for a guesser while it waits for the second.
-    wait_for(lambda: status(reader) == 401, 5, what="the end of reading at Judge0's API")
-    wait_for(lambda: status(submitter, json=body) == 401, 5, what="the end of submitting at Judge0's API")
+    wait_for(lambda: status(reader) == 401, 9, what="the end of reading at Judge0's API")
+    wait_for(lambda: status(submitter, json=body) == 401, 9, what="the end of submitting at Judge0's API")
 
 
 def test_the_front_knows_whose_token_it_is_before_the_body_comes(world, root, tmp_path) -> None:

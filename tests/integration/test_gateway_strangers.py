@@ -303,7 +303,7 @@ def test_a_copied_cookie_is_a_strangers_after_the_logout(settings, base, judicat
         assert large_post() != 401
         csrf = re.search(r'name="csrf" value="([^"]+)"', ada.get("/submissions").text)
         assert ada.post("/logout", data={"csrf": csrf[1]}).status_code == 303
-        wait_for(lambda: large_post() == 401, timeout=5, what="the end of the session")
+        wait_for(lambda: large_post() == 401, timeout=9, what="the end of the session")
         assert httpx.get(f"{base}/login", headers={"Cookie": f"judge={cookie}"}, trust_env=False).status_code == 200
 
 

@@ -82,7 +82,7 @@ def test_a_cluster_serves_although_its_indexes_take_longer_than_a_call(world: Wo
     wait_for(ready, timeout=120, what="all judicators")
     wait_for(lambda: built(world), timeout=120, what="all indexes")
     for one in running:
-        wait_for(lambda one=one: not one.judicator.building, timeout=60, what="no build")
+        wait_for(lambda one=one: not one.judicator.building, what="no build")
 
 
 def test_status_names_the_build_while_a_judicator_serves(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

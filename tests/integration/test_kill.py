@@ -146,7 +146,7 @@ def _kill_all(directory: Path, targets: Sequence[tuple[str, ...]]) -> None:
             before_last_kill = list(stream.ids)
             for _ in range(TOTAL * (step + 1) // len(targets) - TOTAL * step // len(targets)):
                 stream.allowed.release()
-            wait_for(lambda: all(_alive(cluster).values()), 60, "one process of every kind")
+            wait_for(lambda: all(_alive(cluster).values()), what="one process of every kind")
             before = _alive(cluster)
             killed = {kind: before[kind] for kind in kinds}
             for pids in killed.values():

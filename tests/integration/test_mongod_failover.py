@@ -138,7 +138,7 @@ def crowd(tmp_path: Path, etcd_endpoint: str, mongods: Cluster) -> Iterator[Crow
 
 
 def primary(mongods: Cluster) -> Daemon:
-    found = wait_for(mongods.primary, 60, "a primary")
+    found = wait_for(mongods.primary, what="a primary")
     assert isinstance(found, Daemon)
     return found
 

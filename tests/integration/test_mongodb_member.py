@@ -74,7 +74,7 @@ def test_three_members_from_a_race_through_restart_and_loss(cluster: Cluster) ->
             entry = cluster.members().get(wiped.address)
             return entry is not None and entry["_id"] not in before.values() and entry["votes"] == 1
 
-        wait_for(replaced, 60, "the replaced member votes under a new _id")
+        wait_for(replaced, what="the replaced member votes under a new _id")
         assert cluster.registration(wiped.name) != old
         assert wiped.log.count("initiates replica set") <= 1
         client.judge.kept.insert_one({"_id": 3})
@@ -220,7 +220,7 @@ def test_replacement_waits_while_nobody_can_let_it_in(cluster: Cluster) -> None:
         registered = cluster.registration(daemons[2].name) or {}
         return entry is not None and entry["votes"] == 1 and entry["tags"] == {"incarnation": registered["incarnation"]}
 
-    wait_for(let_in, 60, "the replacement votes")
+    wait_for(let_in, what="the replacement votes")
     assert daemons[2].log.count("mongodb started as process") == starts + 1
 
 
@@ -277,10 +277,10 @@ def test_the_window_of_the_oplog_is_kept_and_measured(cluster: Cluster) -> None:
         return {name.removeprefix("judge_mongodb_oplog_"): float(value) for name, value in pairs}
 
     with cluster.client([member]) as client:
-        wait_for(lambda: measured()["filled_ratio"] > 0, 30, "the first look at the oplog")
+        wait_for(lambda: measured()["filled_ratio"] > 0, what="the first look at the oplog")
         before = measured()
         client.judge.kept.insert_many({"text": "x" * 1024**2} for _ in range(20))
-        wait_for(lambda: measured()["filled_ratio"] > before["filled_ratio"], 30, "a later look")
+        wait_for(lambda: measured()["filled_ratio"] > before["filled_ratio"], what="a later look")
         first, last = (client.local["oplog.rs"].find_one(sort=[("$natural", way)])["ts"].time for way in (1, -1))
         assert before["seconds"] <= measured()["seconds"] <= last - first + 60
         assert measured()["filled_ratio"] < 0.5

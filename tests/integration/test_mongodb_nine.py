@@ -17,7 +17,7 @@ def test_nine_members(tmp_path: Path, etcd_endpoint: str) -> None:
 
         gone = next(d for d in daemons if d is not cluster.primary() and cluster.members()[d.address]["votes"])
         assert cluster.etcd.delete(f"mongodb/member/{gone.name}")
-        wait_for(lambda: gone.address not in cluster.members(), 60, "the deregistered voter is removed")
+        wait_for(lambda: gone.address not in cluster.members(), what="the deregistered voter is removed")
         cluster.wait_votes([1] * 7 + [0])
 
         # Every version of the configuration differed in one vote at most: the primary's daemon counted its steps.

@@ -35,8 +35,8 @@ def secure(tmp_path_factory: pytest.TempPathFactory, etcd_endpoint: str) -> Iter
     }  # fmt: skip
     with mongodb_cluster(home, etcd_endpoint) as cluster:
         daemons = cluster.start(3, **options)
-        wait_for(lambda: any("made the user 'judicator'" in daemon.log for daemon in daemons), 60, "the user")
-        wait_for(lambda: sum(d.log.count("gives 127.0.0.1") for d in daemons) == 2, 60, "three voters")
+        wait_for(lambda: any("made the user 'judicator'" in daemon.log for daemon in daemons), what="the user")
+        wait_for(lambda: sum(d.log.count("gives 127.0.0.1") for d in daemons) == 2, what="three voters")
         yield cluster, home
 
 
@@ -74,7 +74,7 @@ def restart(daemon: Daemon) -> None:
     before = daemon.mongod
     assert daemon.stop() == 0
     daemon.start()
-    wait_for(lambda: daemon.mongod != before, 60, f"another mongod of {daemon.name}")
+    wait_for(lambda: daemon.mongod != before, what=f"another mongod of {daemon.name}")
 
 
 class Writer:
@@ -105,7 +105,7 @@ class Writer:
 
     def goes_on(self) -> None:
         known = self.written
-        wait_for(lambda: self.written > known + 5, 60, "more writes")
+        wait_for(lambda: self.written > known + 5, what="more writes")
 
 
 def test_a_key_file_takes_the_place_of_another_one_member_by_member(secure: tuple[Cluster, Path]) -> None:
@@ -118,7 +118,7 @@ def test_a_key_file_takes_the_place_of_another_one_member_by_member(secure: tupl
                 put(own, text)
                 daemon.settings["key_file"] = str(own)
                 restart(daemon)
-                wait_for(lambda: healthy(cluster), 60, f"all members after {daemon.name} in stage {stage}")
+                wait_for(lambda: healthy(cluster), what=f"all members after {daemon.name} in stage {stage}")
             writer.goes_on()
         put(home / "old.key", OLD_KEY)
         refused = member_config(cluster).model_copy(update={"key_file": home / "old.key"})
@@ -153,7 +153,7 @@ def test_a_password_takes_the_place_of_another_one_without_a_restart_of_mongod(s
             client.admin.command("dropUser", "judicator.a1b2c3")
             with contextlib.suppress(PyMongoError):  # it may close this very connection
                 client.admin.command("replSetStepDown", 10)
-        wait_for(lambda: users_now() == ["judicator", "judicator.a1b2c3"], 60, "the next primary's users")
+        wait_for(lambda: users_now() == ["judicator", "judicator.a1b2c3"], what="the next primary's users")
         first.goes_on()
         with Writer(client_config(cluster, home, new)) as second:
             second.goes_on()

@@ -38,8 +38,8 @@ def secure(
         daemons = cluster.start(3, **options)
         for daemon in daemons:
             daemon.said("registered as")
-        wait_for(lambda: any("made the user 'judicator'" in daemon.log for daemon in daemons), 60, "the user")
-        wait_for(lambda: sum(d.log.count("gives 127.0.0.1") for d in daemons) == 2, 60, "three voters")
+        wait_for(lambda: any("made the user 'judicator'" in daemon.log for daemon in daemons), what="the user")
+        wait_for(lambda: sum(d.log.count("gives 127.0.0.1") for d in daemons) == 2, what="three voters")
         yield cluster, daemons, MongodbClient(
             seeds=[daemon.address for daemon in daemons], username="judicator", password_file=password, tls=tls,
             timeout=5.0,
@@ -197,7 +197,7 @@ def test_errors_while_the_set_cannot_confirm(secure: tuple[Cluster, list[Daemon]
                 return False
             return True
 
-        wait_for(back, 60, "writes go on")
+        wait_for(back, what="writes go on")
         assert client.judge.z.count_documents({"_id": 1}) <= 1
 
 

@@ -81,7 +81,7 @@ def test_an_authority_that_was_replaced_is_trusted_no_more(authority: Path, tmp_
             return status(new) == 200
         return False
 
-    wait_for(taken_over, 60, "the new authority")
+    wait_for(taken_over, what="the new authority")
     # It trusts the new server, so that only what the server thinks of its certificate is left to refuse it.
     stranger = pki.client_context(pki.issue(old, "m2", metrics.ROLE, ["127.0.0.1"]))
     stranger.load_verify_locations(cafile=str(new / "ca.crt"))
@@ -128,7 +128,7 @@ def test_prometheus_reads_every_daemon(cluster: Cluster, tmp_path: Path) -> None
                 return {one["metric"]["service"]: one["value"][1] for one in answer["data"]["result"]}
             return {}
 
-        wait_for(lambda: up() == dict.fromkeys(SERVICES, "1"), timeout=60, what="every daemon that is read")
+        wait_for(lambda: up() == dict.fromkeys(SERVICES, "1"), what="every daemon that is read")
 
         def found(query: str) -> list[dict[str, str]]:
             answer = httpx.get(f"{address}/api/v1/query", params={"query": query}, trust_env=False).json()
@@ -137,7 +137,7 @@ def test_prometheus_reads_every_daemon(cluster: Cluster, tmp_path: Path) -> None
         def leaders() -> list[str]:
             return [one["service"] for one in found("judge_leading == 1")]
 
-        wait_for(lambda: leaders() == ["judicator"], timeout=60, what="the leader's own word")
+        wait_for(lambda: leaders() == ["judicator"], what="the leader's own word")
         started = {one["unit"] for one in found("judge_boot_starts_total == 1")}
         assert started == SERVICES - {"boot"}, "each of them by boot, once"
         ends = 'judge_certificate_expiry_timestamp_seconds{service="boot"}'

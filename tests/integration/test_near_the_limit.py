@@ -383,7 +383,7 @@ def test_the_repetition_waits_for_other_slots_and_they_for_it(slots, work):
             wait.enter_context(running.shared(lambda _: None))
             # Its own command language: the program finds its time by itself, in the slot's real sandbox.
             slot.give(_self_timed(work), clock.monotonic())
-            wait_for(lambda: held_up(starting) or _over(slot), timeout=60, what="a slot that wants to be alone")
+            wait_for(lambda: held_up(starting) or _over(slot), what="a slot that wants to be alone")
             if slot.known.claim is not None and not _over(slot):
                 break
             wait.close()

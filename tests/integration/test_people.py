@@ -684,7 +684,7 @@ def test_a_user_has_figures_of_their_own(world: World, people: RpcClient) -> Non
         except LimitError as exc:
             return str(exc)
 
-    wait_for(lambda: "the limit is 1" in one_more(), 6, what="the new figures at every judicator")
+    wait_for(lambda: "the limit is 1" in one_more(), what="the new figures at every judicator")
 
 
 def test_slots_are_shared_by_a_users_own_part(world: World, people: RpcClient) -> None:

@@ -201,7 +201,7 @@ def test_an_interrupted_import_leaves_nothing_behind(cluster: Cluster, tmp_path:
     command = ["env", "--default-signal=INT", str(BIN / "judgectl"), "problem", "import"]
     command.append(str(package(tmp_path / name, burning(**many))))
     with subprocess.Popen(command, env=environment(cluster), stderr=subprocess.PIPE, text=True) as process:
-        wait_for(lambda: len(open_tasks(cluster, name)) == 4, 30)
+        wait_for(lambda: len(open_tasks(cluster, name)) == 4)
         with cluster.api() as api:
             handed_in = [api.get(task).submission for task in open_tasks(cluster, name)]
         process.send_signal(sig)
@@ -266,7 +266,7 @@ def test_when_no_executor_takes_work_any_more(cluster: Cluster, tmp_path: Path) 
     command = [str(BIN / "judgectl"), "problem", "verify", "drained"]
     with subprocess.Popen(command, env=environment(cluster), stdout=subprocess.PIPE, text=True) as process:
         try:
-            wait_for(lambda: len(open_tasks(cluster, "drained")) == 3, 30)
+            wait_for(lambda: len(open_tasks(cluster, "drained")) == 3)
             ctl(cluster, "drain", executor)
             said = process.communicate(timeout=120)[0]
             assert process.returncode == 4
@@ -306,13 +306,13 @@ def test_when_the_executor_is_killed_and_stays_away(cluster: Cluster, tmp_path: 
     command = [str(BIN / "judgectl"), "problem", "verify", "killed"]
     with subprocess.Popen(command, env=environment(cluster), stdout=subprocess.PIPE, text=True) as process:
         try:
-            wait_for(lambda: len(open_tasks(cluster, "killed")) == 2, 30)
+            wait_for(lambda: len(open_tasks(cluster, "killed")) == 2)
             with killed_whenever_it_starts(cluster):
                 said = process.communicate(timeout=120)[0]
         finally:
             process.kill()
     with cluster.api() as api:
-        wait_for(lambda: present(api).any, 60)
+        wait_for(lambda: present(api).any)
     assert process.returncode == EXIT_LEFT_OUT, said
     assert "left out accepted/a.py: no executor takes work" in said
     assert "0 submissions, all as expected; 2 left out" in said

@@ -106,7 +106,7 @@ def test_one_of_three_goes_on_with_all_it_has(three: list[Judicator], capsys: py
         one.etcd.configure("join", [host.etcd for host in three]).start()
         one.mongodb.start()
     last.etcd.wait_voters(*(one.etcd for one in three), timeout=60)
-    wait_for(lambda: votes(last) == [1, 1, 1], 60, "three voters again")
+    wait_for(lambda: votes(last) == [1, 1, 1], what="three voters again")
     assert all(one.look(capsys)["submissions"] == 40 for one in three)
 
 

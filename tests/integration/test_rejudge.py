@@ -306,7 +306,7 @@ def test_cancel_is_quick_with_thousands_and_stops_what_runs(
     (task,) = judge(people, executor, "WA")
     multiply(world, 5000)
     start(people, verdict=["WA"])
-    wait_for(lambda: show(people, 1).state == "running", timeout=60, what="all runs queued")
+    wait_for(lambda: show(people, 1).state == "running", what="all runs queued")
     assert show(people, 1).waiting == 5001
     executor.report(vacant=8)
     assert len(executor.work) == 8
@@ -328,7 +328,7 @@ def test_thousands_are_applied_in_bounded_steps(world: World, people: RpcClient,
     judge(people, executor, "WA")
     multiply(world, 4000)
     start(people, verdict=["WA"])
-    wait_for(lambda: show(people, 1).state == "running", timeout=60, what="all runs queued")
+    wait_for(lambda: show(people, 1).state == "running", what="all runs queued")
     world.db.tasks.update_many(
         {"rerun_of": {"$exists": True}}, {"$set": {"done": True, "verdict": "AC", "status": "success", "result": {}}}
     )

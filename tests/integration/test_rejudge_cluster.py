@@ -116,7 +116,7 @@ def test_cancelling_a_running_one_ends_what_runs(cluster: Cluster) -> None:
                 done = api.get(task.id, wait=20, version=done.version)
     one = ctl_json(cluster, "rejudge", "start", "--yes", "--reason", "r", *(task.id for task in tasks))
     assert ctl_json(cluster, "rejudge", "cancel", str(one["id"]))["state"] == "cancelled"
-    wait_for(lambda: ctl_json(cluster, "rejudge", "show", str(one["id"]))["settled"], 60, "the end of its runs")
+    wait_for(lambda: ctl_json(cluster, "rejudge", "show", str(one["id"]))["settled"], what="the end of its runs")
     assert {ctl_json(cluster, "get", task.id)["verdict"] for task in tasks} == {"RTE"}
     assert "cancelled" in ctl(cluster, "rejudge", "list")
 

@@ -98,7 +98,7 @@ def test_killed_while_starting(world: World, tmp_path: Path, failpoint: str) -> 
     people = world.client(timeout=30.0)
     assert people.call("rejudge_start", request, Rejudging).id == 1
     rejudge(executor, dict(zip(sources(people, ids), NEW, strict=True)))
-    wait_for(lambda: show(people, 1).state == "finished", timeout=60, what="the end of all runs")
+    wait_for(lambda: show(people, 1).state == "finished", what="the end of all runs")
     assert show(people, 1).total == 5
     act(people, "apply", 1)
     settled(people, 1)
@@ -226,7 +226,7 @@ def test_readers_see_all_or_nothing_while_it_is_applied(world: World) -> None:
     readers = [Reader(one.address, world, 60) for one in (j1, j2, j1)]
     for one in readers:
         one.start()
-    wait_for(lambda: all(one.looks > 3 for one in readers), timeout=60, what="readers at work")
+    wait_for(lambda: all(one.looks > 3 for one in readers), what="readers at work")
     assert not any(one.new for one in readers)
     act(people, "apply", 1)
     settled(people, 1)

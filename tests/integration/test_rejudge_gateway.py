@@ -40,7 +40,7 @@ def judged(executor, verdict):
         executor.report(*[completed(one, verdict) for one in list(executor.work.values())])
         return not executor.work and not executor.report().add
 
-    wait_for(turn, timeout=60, what="everything judged")
+    wait_for(turn, what="everything judged")
 
 
 def hand_in(ada, executor, verdict, text):

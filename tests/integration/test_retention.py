@@ -313,7 +313,7 @@ def test_a_dead_executor_is_noticed_while_retention_has_much_to_do(world: World)
         executors = world.client().call("executors", m.Empty(), ExecutorsReply).executors
         return [one.alive for one in executors] == [False]
 
-    wait_for(dead, timeout=60, what="the end of a silent executor")
+    wait_for(dead, what="the end of a silent executor")
     assert (running.do(part.position()) or ("", None))[0] == "blob", "the pass is not over yet"
     wait_for(lambda: world.db.tasks.find_one({"_id": ObjectId(task)})["status"] == "retrying", what="its task back")
 

@@ -591,7 +591,7 @@ def test_a_removed_host_is_refused_with_its_old_certificates_and_let_in_with_new
             ("e1", "executor", f"/blobs/{blob}", b"x"),
         ):
             verb = "PUT" if "blobs" in path else "POST"
-            wait_for(lambda: raw(world, verb, path, body, name=name, role=role)[0] == 403, 60, "a refusal")  # noqa: B023
+            wait_for(lambda: raw(world, verb, path, body, name=name, role=role)[0] == 403, what="a refusal")  # noqa: B023
         status, told = raw(world, "POST", "/rpc/report", b"{}", name="e1", role="executor")
         assert (status, told["code"]) == (403, "forbidden")
         assert "was removed from this cluster" in told["error"]
@@ -600,4 +600,4 @@ def test_a_removed_host_is_refused_with_its_old_certificates_and_let_in_with_new
     assert raw(world, "POST", "/rpc/ping", b"{}", name="e2", role="executor")[0] == 200
     issued = time.time() - 3600  # as the authority dates its certificates
     world.db.meta.update_one({"_id": DOCUMENT}, {"$set": {"names.$[].before": issued - 10}})
-    wait_for(lambda: raw(world, "POST", "/rpc/ping", b"{}", name="e1", role="executor")[0] == 200, 60, "a welcome")
+    wait_for(lambda: raw(world, "POST", "/rpc/ping", b"{}", name="e1", role="executor")[0] == 200, what="a welcome")

@@ -165,7 +165,7 @@ def test_everything_dies_with_an_owner_that_is_killed_and_the_next_pool_tidies_u
         assert any(f"owner.{pid}." in path for path in cgroups())
         os.kill(pid, signal.SIGKILL)
         owner.wait()
-    wait_for(lambda: not set(_sleepers()) - before, timeout=2, what="the end of the run")
+    wait_for(lambda: not set(_sleepers()) - before, timeout=20, what="the end of the run")
     with pool("next"):
         assert not any("owner." in path for path in cgroups())
 

@@ -216,7 +216,7 @@ def opened(address: str) -> socket.socket:
         assert got.startswith(b"HTTP/1.1 429 "), got
         return None
 
-    found = wait_for(come, timeout=60, what="a place")
+    found = wait_for(come, what="a place")
     assert found is not None
     return found
 
@@ -372,7 +372,7 @@ def test_who_is_out_is_out_at_every_gateway_within_two_seconds(event, address, e
             csrf = re.search(r'name="csrf" value="([^"]+)"', browser.get("/me").text)[1]
             assert browser.post("/logout", data={"csrf": csrf}).status_code == 303
         began = time.monotonic()
-        wait_for(lambda: statuses() == {401} and all(one.ended for one in streams), 60, what=f"the end of {name}")
+        wait_for(lambda: statuses() == {401} and all(one.ended for one in streams), what=f"the end of {name}")
         assert time.monotonic() - began < WITHIN
 
 
@@ -387,7 +387,7 @@ def test_a_place_that_nobody_was_given_spoils_no_stream(address, people, executo
         assert heard.status == 200
         wait_for(lambda: [name for _, name, _ in heard.events] == ["lost"], what="that it does not reach back so far")
         (task,) = judge(people, executor, "AC", user="bob")
-        wait_for(lambda: heard.ends({task}), 60, what="what happens from now on")
+        wait_for(lambda: heard.ends({task}), what="what happens from now on")
     assert not heard.odd
 
 
@@ -470,6 +470,6 @@ def test_a_judicator_dies(address, world, people, executor):
         gone = world.judicators.pop(0)
         gone.stop()
         done += judge(people, executor, "AC", "AC", user="ada")
-        wait_for(lambda: all("success" in heard.told(one) for one in done), timeout=40, what="the verdicts")
+        wait_for(lambda: all("success" in heard.told(one) for one in done), what="the verdicts")
     versions = [(data["submission"], data["version"]) for _, _, data in heard.events]
     assert len(versions) == len(set(versions))

@@ -148,7 +148,7 @@ def test_errors_are_tried_again_and_order_is_kept(shared, people, executor, rece
         hurry(shared)
         return len(receiver.taken()) == 2
 
-    wait_for(over, timeout=30, what="both calls")
+    wait_for(over, what="both calls")
     assert [one.told["data"]["verdict"] for one in receiver.got] == ["WA"] * 5 + ["AC"]
     assert len({one.headers["webhook-id"] for one in receiver.got}) == 2, "each try has the id of the first"
     assert {one.path for one in receiver.got} == {"/hook"}
@@ -184,7 +184,7 @@ def test_a_receiver_that_fails_is_called_by_one_delivery_at_a_time(shared, peopl
         wait_for(lambda: shared.db.deliveries.find_one({"hook": "dead", "status": 0}), what="the first failed call")
         before, began = updates(shared), time.monotonic()
         waiting_deliveries(shared, "live", 5)
-        wait_for(lambda: len(receiver.taken()) == 5, timeout=5, what="the calls of the other webhook")
+        wait_for(lambda: len(receiver.taken()) == 5, what="the calls of the other webhook")
         time.sleep(10)
         rate = (updates(shared) - before) / (time.monotonic() - began)
         tries = sum(doc["tries"] for doc in shared.db.deliveries.find({"hook": "dead"}))
@@ -194,7 +194,7 @@ def test_a_receiver_that_fails_is_called_by_one_delivery_at_a_time(shared, peopl
         # An admin who asks for a call, since the receiver is back, waits for no pause.
         with receiving(port) as back:
             people.call("webhook_ping", WebhookRef(name="dead"), Delivery)
-            wait_for(lambda: len(back.taken()) >= 186, timeout=60, what="what has waited")
+            wait_for(lambda: len(back.taken()) >= 186, what="what has waited")
     finally:
         for name in ("dead", "live"):
             people.call("webhook_remove", WebhookRef(name=name), m.Empty)
@@ -216,7 +216,7 @@ def test_deliveries_that_a_receiver_never_takes_hold_up_no_others(shared, people
         shared.db.deliveries.update_many({"hook": "some"}, {"$max": {"tries": 3}})
         hurry(shared, hook="some")
         new = waiting_deliveries(shared, "some", 20)
-        wait_for(lambda: len(receiver.taken()) >= len(new), timeout=40, what="the others")
+        wait_for(lambda: len(receiver.taken()) >= len(new), what="the others")
     finally:
         people.call("webhook_remove", WebhookRef(name="some"), m.Empty)
 
@@ -333,13 +333,13 @@ def test_none_is_lost_when_leaders_die(tmp_path, etcd_endpoint, mongod_address, 
             world.judicators.remove(leader)
             leader.stop()
             done += judge(people, executor, *["WA"] * 10)
-        wait_for(lambda: world.judicators[0].judicator.lead.leading, timeout=30, what="the last leader")
+        wait_for(lambda: world.judicators[0].judicator.lead.leading, what="the last leader")
 
         def over():
             hurry(world, tries={"$gt": 0})
             return {one.told["data"]["id"] for one in receiver.taken()} >= set(done)
 
-        wait_for(over, timeout=60, what="a call for each verdict")
+        wait_for(over, what="a call for each verdict")
         seen = Counter(one.told["data"]["id"] for one in receiver.taken())
         assert set(seen) == set(done)
     finally:

@@ -157,7 +157,7 @@ class Cluster:
             assert self.judicator.process.poll() is None, self.judicator.log.read_text()[-3000:]
             return port_open(self.port) and self.judicator.said("serves")
 
-        wait_for(up, timeout=60, what="a serving judicator")
+        wait_for(up, what="a serving judicator")
         self.executors()
 
     def close(self) -> None:

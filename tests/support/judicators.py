@@ -348,7 +348,7 @@ def rejudge(executor: Executor, wanted: dict[str, str], *, by_rerun: bool = True
         executor.report(*done, vacant=executor.slots)
         return left <= 0 and not executor.work
 
-    wait_for(turn, timeout=60, what="everything judged")
+    wait_for(turn, what="everything judged")
 
 
 def get(people: RpcClient, task: str) -> m.Task:
@@ -384,7 +384,7 @@ def act(people: RpcClient, what: str, number: int, key: str | None = None) -> Re
 
 def settled(people: RpcClient, number: int) -> Rejudging:
     """Wait until nothing is left to do for it."""
-    wait_for(lambda: show(people, number).settled, timeout=60, what=f"rejudging {number} settled")
+    wait_for(lambda: show(people, number).settled, what=f"rejudging {number} settled")
     return show(people, number)
 
 

@@ -88,7 +88,7 @@ class Cluster:
     def hold(self, *options: str) -> subprocess.Popen[str]:
         """A run that has the lock until it is told to go on."""
         process = self.start("-e", f"until={self.directory}/go", *options)
-        wait_for(lambda: self.held() == {"j1", "j2"}, 60, "the lock")
+        wait_for(lambda: self.held() == {"j1", "j2"}, what="the lock")
         return process
 
 

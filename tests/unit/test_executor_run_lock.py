@@ -227,5 +227,5 @@ def test_many_slots_that_all_want_to_be_alone_get_there(another):
     threads = [threading.Thread(target=slot, args=(number,), daemon=True) for number in range(4)]
     for thread in threads:
         thread.start()
-    wait_for(lambda: not any(thread.is_alive() for thread in threads), timeout=60, what="all slots to be done")
+    wait_for(lambda: not any(thread.is_alive() for thread in threads), what="all slots to be done")
     assert not crowded

@@ -7,16 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.lab import ROOT
-from tests.tiers import LONG_GROUPS, group_of, in_slice
+from tests.tiers import DIRECTORIES, LONG_GROUPS, group_of, in_slice, slices_of
+
+MODULE = "integration/test_deleting.py"
 
 
-@given(st.sampled_from(sorted(LONG_GROUPS)), st.integers(0, 400), st.integers(0, 16**11))
+@given(st.sampled_from(sorted({*LONG_GROUPS, MODULE})), st.integers(0, 400), st.integers(0, 16**11))
 def test_each_test_runs_in_exactly_one_of_the_slices(group: str, index: int, first: int) -> None:
-    commits = [f"{first + step:012x}" for step in range(LONG_GROUPS[group])]
+    commits = [f"{first + step:012x}" for step in range(slices_of(group))]
     assert sum(in_slice(group, index, commit) for commit in commits) == 1
 
 
-@pytest.mark.parametrize("group", LONG_GROUPS)
+@pytest.mark.parametrize("group", [*LONG_GROUPS, *DIRECTORIES])
 def test_every_group_has_tests(group: str) -> None:
     path, _, test = group.partition("::")
     assert (ROOT / "tests" / path).exists()
@@ -24,6 +26,9 @@ def test_every_group_has_tests(group: str) -> None:
 
 
 def test_the_longest_name_decides_the_group() -> None:
-    assert group_of("tests/integration/test_demo.py::test_x") == "integration/test_demo.py"
+    assert group_of("tests/integration/test_nginx.py::test_a_class_x") == "integration/test_nginx.py::test_a_class"
+    assert group_of("tests/integration/test_nginx.py::test_x") == "integration/test_nginx.py"
+    assert group_of(f"tests/{MODULE}::test_x") == MODULE
     assert group_of("tests/unit/test_docs.py::test_help") is None
-    assert group_of("tests/hostile/test_hostile.py::test_x[1]") == "hostile/"
+    assert group_of("tests/hostile/test_hostile.py::test_x[1]") == "hostile/test_hostile.py"
+    assert group_of("tests/cluster/test_site.py::test_x[1]") == "cluster/"
