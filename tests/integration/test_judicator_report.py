@@ -493,7 +493,8 @@ def test_the_first_report_of_an_executor_may_reach_two_judicators_at_once(world:
             request = world.executor(f"x{number}").request()
             tls = world.tls(request.executor, "executor")
             clients = [
-                world.stack.enter_context(RpcClient(lambda a=one.address: [a], tls, 5.0)) for one in world.judicators * 3
+                world.stack.enter_context(RpcClient(lambda a=one.address: [a], tls, 5.0))
+                for one in world.judicators * 3
             ]
             list(pool.map(lambda client, request=request: client.call("report", request, m.ReportReply), clients))
 
