@@ -37,7 +37,7 @@ LONG_GROUPS: dict[str, int] = {
 
 
 def group_of(node_id: str) -> str | None:
-    """The long group of a test: the longest beginning of its id in LONG_GROUPS, else its module if DIRECTORIES has it."""
+    """The long group of a test: the longest beginning of its id in LONG_GROUPS, else its module in DIRECTORIES."""
     name = node_id.removeprefix("tests/")
     group = max((group for group in LONG_GROUPS if name.startswith(group)), key=len, default=None)
     return group or (name.partition("::")[0] if name.startswith(tuple(DIRECTORIES)) else None)
