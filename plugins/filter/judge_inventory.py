@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible import context
 from ansible.errors import AnsibleFilterError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
@@ -113,13 +114,20 @@ def judge_host(name: Any, groups: Mapping[str, list[str]]) -> str:
 
 
 def judge_whole(hosts: str, skipped: Iterable[str]) -> str:
-    """The `hosts` of the first play of a run, unless --skip-tags would skip its lock and gates; AnsibleFilterError."""
+    """The `hosts` of the first play of a run, unless an option would skip its lock and gates; AnsibleFilterError."""
     unsafe = sorted({"all", "always", "tagged"} & set(skipped))
     if unsafe:
         raise AnsibleFilterError(
             f"nothing was changed: --skip-tags {unsafe[0]} would skip the deploy lock and the health gates; "
             "name the parts of a host to skip, such as executor"
         )
+    # No variable tells a play of these two.
+    for option in ("start_at_task", "step"):
+        if context.CLIARGS.get(option):
+            raise AnsibleFilterError(
+                f"nothing was changed: --{option.replace('_', '-')} could skip the deploy lock and the health gates; "
+                "run the playbook without it, what is done already is not done again"
+            )
     return hosts
 
 

@@ -1,4 +1,4 @@
-"""No --tags, --skip-tags or --limit makes a playbook change a cluster without its lock, gates and probes."""
+"""No option of ansible-playbook makes a playbook change a cluster without its lock, gates and probes."""
 
 from __future__ import annotations
 
@@ -95,3 +95,12 @@ def test_what_would_skip_the_lock_is_refused(inventory: Path, skipped: str) -> N
     done = listed(inventory, ROOT / "playbooks/site.yml", "--skip-tags", skipped)
     assert done.returncode != 0
     assert f"--skip-tags {skipped} would skip the deploy lock" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["site", "upgrade", "renew"])
+@pytest.mark.parametrize("option", [["--start-at-task", INSTALLED], ["--step"]], ids=lambda option: option[0])
+def test_a_run_begins_at_its_first_task(inventory: Path, option: list[str], name: str) -> None:
+    """--start-at-task would skip all plays before the task, those of the lock and the gates among them."""
+    done = listed(inventory, ROOT / f"playbooks/{name}.yml", *option)
+    assert done.returncode != 0
+    assert f"{option[0]} could skip the deploy lock" in done.stderr
