@@ -233,8 +233,12 @@ class JudicatorConfig(Traced):
     wait_timeout: Seconds = 20.0
     retention_days: float = setting(0, "Days that finished tasks are kept; 0 keeps them for ever.", ge=0)
     audit_days: float = setting(0, "Days that the audit trail is kept; 0 keeps it for ever.", ge=0)
-    backups: Path | None = Field(default=None, description="where this host's timer makes backups, to warn of old ones")
-    backup_hours: float = Field(default=49, gt=0, description="age of the newest backup that is warned of")
+    backups: Path | None = Field(default=None, description="where backups of this host are, to warn if there is none")
+    backup_hours: float = Field(
+        default=0, ge=0, description="age of this host's newest backup that is warned of; 0: no timer makes any here"
+    )
+    disks: list[Path] = Field(default_factory=list, description="directories whose disks are warned of if they fill")
+    etcd_quota_bytes: int = Field(default=2 * 1024**3, ge=1, description="quota of etcd's members, to warn before it")
     limits: SubmissionLimits = SubmissionLimits()
     allowances: Allowances = setting(
         Allowances,

@@ -408,9 +408,13 @@ class MetaDocument(TypedDict, total=False):
     folding: list[int]
     # `rejudgings`: the last number given.
     last: int
-    # `fault:…`: what a loop fails in (loops.py). `at` is of the webhooks' position, too.
+    # `fault:…`: what a loop fails in (loops.py). `at` is of the webhooks' position and of hosts, too.
     text: str
     at: datetime.datetime
+    # `host:…`: what a judicator notes of its host (hosts.py).
+    texts: list[str]
+    backs_up: bool
+    backup: datetime.datetime | None
 
 
 class FileDocument(TypedDict):

@@ -29,6 +29,7 @@ from judge.judicator.executors import Executors
 from judge.judicator.figures.machines import Machines
 from judge.judicator.figures.minutes import Figures
 from judge.judicator.forward import Forward
+from judge.judicator.hosts import Hosts, forget_old_notes
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
 from judge.judicator.leader.retention import Retention
@@ -93,6 +94,7 @@ class Judicator:
             more=[
                 ("counter", self.tasks.usage.recount),
                 ("fault", functools.partial(forget_old_faults, self.database)),
+                ("host", functools.partial(forget_old_notes, self.database)),
                 ("audit", functools.partial(self.audit.remove, config.audit_days)),
             ],
         )
@@ -111,12 +113,14 @@ class Judicator:
         self.figures = Figures(self.database, self.tasks.counts, self.work, self.executors)
         self.forward = Forward(config.tls, lambda: self.lead.elsewhere)
         self.machines = Machines(self.database)
+        self.hosts = Hosts(config, self.database)
         self._status = StatusReader(
             config,
             self.database,
             self._etcd,
             self.executors,
             self.replica,
+            self.hosts,
             following=lambda: self.follower.alive,
             building=lambda: self.building,
         )
@@ -227,7 +231,7 @@ class Judicator:
     async def start(self) -> None:
         """Listen, and begin all loops; does not wait for the databases. RefusedError when the port is in use."""
         await self.server.start(self.config.listen, self._context, self.config.stop_grace)
-        backup_age.measure(self.config.backups)
+        backup_age.measure(self.config.backups, self.config.backup_hours)
         log.info("judicator '%s' listens on %s", self.config.name, self.config.listen)
         self._loop("the preparation", self._prepare)
         self._loop("the election", functools.partial(self._once_whole, self.lead.elect))
@@ -271,6 +275,7 @@ class Judicator:
             self._loop(name, run)
         self._loop("the registration", self.register.run)
         self._loop("the removed hosts", self.refused.run)
+        self._loop("the state of this host", self.hosts.run)
 
     async def _make_rest(self) -> None:
         """Build the indexes that serving does not need."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -23,21 +22,19 @@ from judge.etcd.registry import ServiceEntry, judicators
 from judge.judicator.database import Database
 from judge.judicator.documents import ExecutorDocument, waiting_seconds, wants_of
 from judge.judicator.executors import Executors, languages, to_state
+from judge.judicator.hosts import Hosts
 from judge.judicator.leader.leading import EPOCH, LEADER_KEY
 from judge.judicator.loops import known_faults
 from judge.judicator.queue.order import is_rejudge, waiting_reason
 from judge.judicator.replica import Replica
 from judge.judicator.work import Work, WorkCounter
-from judge.metrics import expiring
 from judge.model.messages import Empty
 from judge.model.overview import ExecutorsReply, ExecutorState, JudicatorState, MemberState, StatusReply
-from judge.mongodb import backup_age
 
 log = logging.getLogger(__name__)
 
 # One silent etcd member must not hold up the answer.
 _PROBE: Final = 1.0
-_CLOCKS: Final = 60.0
 # Seconds for which etcd's answers are taken for new.
 _FRESH: Final = 1.0
 # From so many seconds on people are told why a submission waits.
@@ -57,6 +54,8 @@ _WAITS: Final = {
     "executor": 1,
 }
 _MEMBER_STATES: Final = {1: "primary", 2: "secondary", 7: "arbiter"}
+# The alerts JudgeReplicationLag, JudgeOplogShort and JudgeEtcdFull have the same bounds.
+_LAG_SECONDS, _OPLOG_SECONDS, _OPLOG_FILLED, _ETCD_FILLED = 30.0, 3600.0, 0.9, 0.8
 
 
 @dataclass
@@ -67,7 +66,17 @@ class _EtcdState:
     services: list[ServiceEntry] = field(default_factory=list)
     members: list[MemberState] = field(default_factory=list)
     versions: set[str] = field(default_factory=set)
+    sizes: dict[str, int] = field(default_factory=dict)
     error: str = ""
+
+
+@dataclass
+class _MongodbState:
+    """What the replica set says of itself; no members when it refuses to."""
+
+    members: list[MemberState] = field(default_factory=list)
+    version: str = ""
+    warnings: list[str] = field(default_factory=list)
 
 
 class StatusReader:
@@ -80,6 +89,7 @@ class StatusReader:
         etcd: Etcd,
         executors: Executors,
         replica: Replica,
+        hosts: Hosts,
         following: Callable[[], bool],
         building: Callable[[], str],
     ) -> None:
@@ -89,6 +99,7 @@ class StatusReader:
         self._etcd = etcd
         self._executors = executors
         self._queue = replica.queue
+        self._hosts = hosts
         self._work = WorkCounter(database, replica)
         self.following = following
         self._building = building
@@ -117,7 +128,7 @@ class StatusReader:
         building = self._building()
         if building:
             building = f"judicator '{self._config.name}' {building}; searches are slow until they are there"
-        versions = {"judge": judge.__version__, "mongodb": mongodb[1], "etcd": ", ".join(sorted(etcd.versions))}
+        versions = {"judge": judge.__version__, "mongodb": mongodb.version, "etcd": ", ".join(sorted(etcd.versions))}
         return StatusReply(
             leader=etcd.leader,
             epoch=epoch,
@@ -131,7 +142,7 @@ class StatusReader:
                 for service in etcd.services
             ],
             etcd=etcd.members,
-            mongodb=mongodb[0],
+            mongodb=mongodb.members,
             executors=states,
             queued=work.queued,
             running=work.running,
@@ -141,14 +152,14 @@ class StatusReader:
             versions={name: version for name, version in versions.items() if version},
             warnings=[
                 *of_loops,
-                *await self._clock(),
+                *await self._hosts.warnings(),
+                *mongodb.warnings,
+                *etcd_filled(etcd.sizes, self._config.etcd_quota_bytes),
                 *([building] if building else []),
                 *warnings(etcd.services, docs, work, following=self.following()),
-                *backup_age.warnings(self._config.name, self._config.backups, self._config.backup_hours, clock.wall()),
-                *await asyncio.to_thread(expiring, (self._config.tls.ca, self._config.tls.cert)),
             ],
             waits=waits,
-            faults=faults(etcd.error, etcd.leader, etcd.members, mongodb[0], states),
+            faults=faults(etcd.error, etcd.leader, etcd.members, mongodb.members, states),
         )
 
     async def _waits(self, work: Work) -> list[str]:
@@ -180,25 +191,17 @@ class StatusReader:
             sentences.append(f"{what} has waited for {waited:.0f} s: {why}")
         return sentences
 
-    async def _clock(self) -> list[str]:
-        """A warning if this host's clock and the database's differ by more than a minute."""
-        hello = await self._db.client.admin.command("hello")
-        ahead = (clock.wall() - hello["localTime"].replace(tzinfo=datetime.UTC)).total_seconds()
-        if abs(ahead) < _CLOCKS:
-            return []
-        way = "ahead of" if ahead > 0 else "behind"
-        return [
-            f"the clock of judicator '{self._config.name}' is {abs(ahead):.0f} s {way} the database's; set the clocks"
-        ]
-
-    async def _read_mongodb(self) -> tuple[list[MemberState], str]:
-        """The replica set's members as its primary sees them, and the version."""
+    async def _read_mongodb(self) -> _MongodbState:
+        """The replica set's members as its primary sees them, its version, and what to know of its writes."""
+        admin = self._db.client.admin
         try:
-            reply: dict[str, Any] = await self._db.client.admin.command("replSetGetStatus")
-            build: dict[str, Any] = await self._db.client.admin.command("buildInfo")
+            reply: dict[str, Any] = await admin.command("replSetGetStatus")
+            build: dict[str, Any] = await admin.command("buildInfo")
+            server: dict[str, Any] = await admin.command("serverStatus", oplog=1)
+            oplog: dict[str, Any] = await self._db.client.local.command("collStats", "oplog.rs")
         except PyMongoError as exc:
-            log.warning("replSetGetStatus failed: %s", str(exc)[:200])
-            return [], ""
+            log.warning("the replica set does not tell its state: %s", str(exc)[:200])
+            return _MongodbState()
         members = [
             MemberState(
                 name=member["name"],
@@ -208,7 +211,10 @@ class StatusReader:
             )
             for member in reply["members"]
         ]
-        return members, str(build["version"])
+        ends = server["oplog"]
+        seconds = (ends["latestOptime"].as_datetime() - ends["earliestOptime"].as_datetime()).total_seconds()
+        sentences = [*lagging(reply), *short_oplog(seconds, oplog["size"] / oplog["maxSize"])]
+        return _MongodbState(members, str(build["version"]), sentences)
 
     async def _etcd_state(self) -> _EtcdState:
         """Etcd's answers, up to a second old: each look opens a TLS channel to each member."""
@@ -226,12 +232,12 @@ class StatusReader:
             state.leader = None if holder is None else holder.value
             state.services = judicators(self._etcd)
             for member in self._etcd.members():
-                state.members.append(self._probe(member, state.versions))
+                state.members.append(self._probe(member, state))
         except JudgeError as exc:
             state.error = str(exc)
         return state
 
-    def _probe(self, member: EtcdMember, versions: set[str]) -> MemberState:
+    def _probe(self, member: EtcdMember, state: _EtcdState) -> MemberState:
         """Ask one member itself; the endpoints of the config may lead through a proxy to any of them."""
         role = "learner" if member.learner else "voter"
         name = member.name or f"{member.id:x} (not started)"
@@ -244,7 +250,9 @@ class StatusReader:
         with Etcd(config) as probe:
             status = probe.status()[0]
         if status.version:
-            versions.add(status.version)
+            state.versions.add(status.version)
+        if status.db_size:
+            state.sizes[name] = status.db_size
         if not status.error and status.leader_id == status.member_id:
             role = "leader"
         healthy = not status.error and not status.errors and status.leader_id != 0
@@ -274,10 +282,50 @@ def faults(
     sentences += [
         f"mongod {member.address} is {member.role} and not healthy" for member in mongodb if not member.healthy
     ]
+    sentences += [*no_spare("etcd", etcd), *no_spare("MongoDB", mongodb)]
     if not any(executor.alive for executor in executors):
         sentences.append("no executor is alive; nothing is judged until one reports")
     sentences += [f"executor '{executor.name}' does not report" for executor in executors if not executor.alive]
     return sentences
+
+
+def no_spare(what: str, members: list[MemberState]) -> list[str]:
+    """A sentence if one more failure leaves no majority of members that vote; of fewer than three it always does."""
+    voters = [member for member in members if member.role != "learner"]
+    healthy = sum(member.healthy for member in voters)
+    if len(voters) < 3 or 2 * (healthy - 1) > len(voters):
+        return []
+    more = "one more failure stops the cluster" if 2 * healthy > len(voters) else "the cluster has no majority"
+    return [f"{healthy} of {len(voters)} members of {what} are healthy: {more}"]
+
+
+def lagging(status: Mapping[str, Any]) -> list[str]:
+    """A warning for each member whose last write is much older than the newest of any, from replSetGetStatus."""
+    writes = {one["name"]: one["optimeDate"] for one in status["members"] if one["state"] in _MEMBER_STATES}
+    behind = {name: (max(writes.values()) - write).total_seconds() for name, write in writes.items()}
+    return [
+        f"mongod {name} is {seconds:.0f} s behind the newest write; it does not count for a majority of new ones"
+        for name, seconds in sorted(behind.items())
+        if seconds > _LAG_SECONDS
+    ]
+
+
+def short_oplog(seconds: float, filled: float) -> list[str]:
+    """A warning if a full oplog holds few writes."""
+    if seconds >= _OPLOG_SECONDS or filled <= _OPLOG_FILLED:
+        return []
+    held = f"MongoDB's oplog holds {seconds / 60:.0f} minutes of writes"
+    return [f"{held}; a member that is away for longer has to copy everything anew; set judge_mongodb_oplog_hours"]
+
+
+def etcd_filled(sizes: Mapping[str, int], quota: int) -> list[str]:
+    """A warning for each member of etcd whose database has nearly its quota."""
+    return [
+        f"etcd member {name} has {100 * size // quota} per cent of its quota; at 100 it refuses all writes; "
+        "raise judge_etcd_quota_bytes"
+        for name, size in sorted(sizes.items())
+        if size > _ETCD_FILLED * quota
+    ]
 
 
 def warnings(

@@ -12,24 +12,26 @@ from judge.mongodb.backup_names import newest
 
 NEWEST: Final = Gauge(
     "judge_backup_newest_timestamp_seconds",
-    "When the newest backup of this host was begun, 0 before the first; only where a timer makes them",
+    "When the newest backup of this host was begun, 0 before the first",
 )
+MOST: Final = Gauge("judge_backup_most_seconds", "Age at which this host's newest backup is too old, 0 without a timer")
 
 
-def measure(directory: Path | None) -> None:
-    """From now on the metric says how it is with this directory; None: no timer makes backups here."""
+def measure(directory: Path | None, hours: float) -> None:
+    """From now on the metrics say how it is with this directory; None: this host has no backups."""
 
     def read() -> float:
         moment = None if directory is None else newest(directory)
         return moment.timestamp() if moment else 0.0
 
+    MOST.set(hours * 3600)
     if directory is not None:
         NEWEST.set_function(read)
 
 
 def warnings(name: str, directory: Path | None, hours: float, now: datetime.datetime) -> list[str]:
-    """A warning about the backups of the host `name`: one sentence, or none."""
-    if directory is None:
+    """A warning about the backups of the host `name`, whose timer makes them if `hours` is not 0; or none."""
+    if directory is None or not hours:
         return []
     moment = newest(directory)
     if moment is None:

@@ -53,6 +53,10 @@ def test_connection_of_the_judicator(secure: tuple[Cluster, list[Daemon], Mongod
         assert client.write_concern.document == {"w": "majority", "j": True}
         assert client.judge.x.read_concern.level == "majority"
         client.judge.x.insert_one({"_id": 1})
+        # What the status reads: its user may.
+        assert len(client.admin.command("replSetGetStatus")["members"]) == 3
+        assert client.admin.command("serverStatus", oplog=1)["oplog"]["earliestOptime"]
+        assert client.local.command("collStats", "oplog.rs")["maxSize"] > 0
         with pytest.raises(PyMongoError) as caught:
             client.judge.x.insert_one({"_id": 1})
         error = store.translate(caught.value)

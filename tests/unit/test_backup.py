@@ -314,10 +314,11 @@ def test_an_old_backup_and_a_missing_one_are_told_where_a_timer_makes_them(tmp_p
     def told(hours: float) -> list[str]:
         return backup_age.warnings("j1", tmp_path, 49, NOW + datetime.timedelta(hours=hours))
 
-    assert backup_age.warnings("j1", None, 49, NOW) == []
+    assert backup_age.warnings("j1", None, 49, NOW) == backup_age.warnings("j1", tmp_path, 0, NOW) == []
     assert len(told(0)) == 1 and "has no backup in" in told(0)[0]
-    backup_age.measure(tmp_path)
+    backup_age.measure(tmp_path, 49)
     assert REGISTRY.get_sample_value("judge_backup_newest_timestamp_seconds") == 0
+    assert REGISTRY.get_sample_value("judge_backup_most_seconds") == 49 * 3600
     stored(tmp_path, bodies(0, 3))
     stored(tmp_path, bodies(0, 3), NOW - datetime.timedelta(days=3))
     (tmp_path / "backups/99990101.json").write_text("")

@@ -20,6 +20,7 @@ from tests.support.servers import program
 ROOT = Path(__file__).parents[2]
 RULES = ROOT / "roles/judge_monitor/files/judge.rules.yml"
 TESTS = ROOT / "tests/monitoring/judge.rules.test.yml"
+DAYS = ROOT / "tests/monitoring/days.rules.test.yml"
 BOARDS = sorted((ROOT / "docs/monitoring").glob("*.json"))
 SUFFIXES = {
     "Counter": ("_total",), "Gauge": ("",), "GaugeMetricFamily": ("",), "Histogram": ("_bucket", "_sum", "_count"),
@@ -73,15 +74,34 @@ def test_every_alert_is_tried_both_ways() -> None:
     names = [str(rule["alert"]) for rule in alerts()]
     tests = yaml.safe_load(TESTS.read_text())["tests"]
     quiet = {one["alertname"] for test in tests for one in test.get("alert_rule_test", []) if not one.get("exp_alerts")}
-    firing = set(re.findall(r'alertname="(\w+)"', TESTS.read_text()))
+    firing = set(re.findall(r'alertname="(\w+)"', TESTS.read_text() + DAYS.read_text()))
     assert sorted(names) == sorted(quiet) == sorted(firing)
     for rule in alerts():
-        assert rule["annotations"].keys() == {"summary", "description"} and rule["labels"]  # type: ignore[attr-defined]
+        assert rule["labels"]
+
+
+def test_every_alert_leads_to_a_section_that_says_what_to_do() -> None:
+    page = (ROOT / "docs/runbook.md").read_text()
+    sections = {
+        re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-"): text
+        for title, text in re.findall(r"^## ([^\n]+)\n(.+?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    }
+    assert len(sections) > 15
+    for rule in alerts():
+        annotations = rule["annotations"]
+        assert isinstance(annotations, dict)
+        assert annotations.keys() == {"summary", "description", "runbook_url"} and all(annotations.values())
+        place, _, anchor = annotations["runbook_url"].partition("#")
+        assert place == "docs/runbook.md"
+        assert f"`{rule['alert']}`" in sections[anchor], rule["alert"]
+    assert set(re.findall(r"`(Judge[A-Z]\w+)`", page)) == {rule["alert"] for rule in alerts()}
+    table = (ROOT / "docs/monitoring.md").read_text()
+    assert set(re.findall(r"`(Judge[A-Z]\w+)`", table)) == {rule["alert"] for rule in alerts()}
 
 
 @promtool
 def test_the_alerts_fire_when_they_should() -> None:
-    command = [str(PROMTOOL), "test", "rules", str(TESTS)]
+    command = [str(PROMTOOL), "test", "rules", str(TESTS), str(DAYS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -187,13 +207,19 @@ def test_a_prometheus_of_one_s_own_keeps_its_config(tmp_path: Path) -> None:
     (tmp_path / "files/judge.rules.yml").write_text(RULES.read_text())
     (tmp_path / "templates").symlink_to(ROOT / "roles/judge_monitor/templates")
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "monitors", "gather_facts": False, "tasks": [place]}]))
-    given = {"judge_monitor_config": "", "judge_monitor_directory": str(tmp_path / "judge")}
+    given = {
+        "judge_monitor_config": "",
+        "judge_monitor_directory": str(tmp_path / "judge"),
+        "judge_monitor_runbook": "https://docs.example.org/runbook.html",
+    }
     command = [Path(sys.executable).parent / "ansible-playbook", "-i", tmp_path / "hosts.yml", tmp_path / "play.yml"]
     options = ["--check", "--diff", "-e", json.dumps(given)]
     done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     written = re.findall(rf"^\+\+\+ after: (?:{tmp_path}/)?(.+)$", done.stdout, re.MULTILINE)
     assert written == ["judge/judge.rules.yml", "judge/judge.targets.json"], done.stdout
+    links = re.findall(r"^\+ *runbook_url: (.+)#", done.stdout, re.MULTILINE)
+    assert links == ["https://docs.example.org/runbook.html"] * len(alerts())
     (targets,) = re.findall(r"^\+(\[.*\])$", done.stdout, re.MULTILINE)
     assert json.loads(targets) == [
         {"targets": ["10.0.0.1:9401"], "labels": {"service": "judicator", "host": "j1"}}
