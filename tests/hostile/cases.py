@@ -147,11 +147,11 @@ CASES: list[Case] = [
     _program("09_compile_reads.sh", "reads the host's files in the compile command", "AC", NOT_VISIBLE,
              compile="grep -r CANARY- / --exclude-dir=usr --exclude-dir=proc 2>/dev/null >found;"
              " cat @ANSWER@ @SECRET@ /etc/shadow /proc/1/environ >>found; env | grep CANARY >>found; true"),
-    Case("10_elf_as_c", "hands in a binary as C", "CE", "it is text to a compiler", language="c",
+    Case("10_elf_as_c", "submits a binary as C", "CE", "it is text to a compiler", language="c",
          source="\x7fELF\x02\x01\x01" + "\0" * 9 + "\3\0>\0" + "\0" * 2000),
-    Case("10_elf_as_python", "hands in a binary as Python", "CE", "it is text to an interpreter", language="python3",
+    Case("10_elf_as_python", "submits a binary as Python", "CE", "it is text to an interpreter", language="python3",
          source="\x7fELF\x02\x01\x01" + "\0" * 9 + "\3\0>\0" + "\0" * 2000),
-    _program("10_run_source.sh", "executes what was handed in", "RTE", "sources are put down without the x bit",
+    _program("10_run_source.sh", "executes its own source file", "RTE", "sources lack the execute permission",
              source="#!/bin/sh\necho safe\n"),
     _program("10_run_object.sh", "executes a file that is no program", "WA", "nothing runs outside of the sandbox",
              source="\x7fELF junk", compile="cp source object; chmod +x object"),
@@ -189,7 +189,7 @@ CASES: list[Case] = [
     _program("13_closed_box.sh", "takes every permission from its own directory", "RTE",
              "the run cannot start there, which is the program's own fault", compile="chmod 0 /box"),
     _program("13_link_at_source.sh", "puts a link in place of its source", "RTE",
-             "the slot never opens what it has put down", source="x", compile="rm source; ln -s @SECRET@ source"),
+             "the slot never opens the source again", source="x", compile="rm source; ln -s @SECRET@ source"),
     # ---- processes ----
     _program("14_fork_bomb.c", "forks without end", "TLE", "process limit; " + KILLED, limits=BURN_MANY),
     _program("14_fork_bomb.py", "forks without end", "TLE", "process limit; " + KILLED, limits=BURN_MANY),
@@ -198,21 +198,21 @@ CASES: list[Case] = [
     _program("16_orphans.c", "ends, and leaves children that burn and hold the output", "AC", KILLED),
     _program("16_children_burn.c", "children burn, the parent sleeps", "TLE", CPU, limits=BURN, says="CPU time"),
     _program("16_unreaped.c", "time used by children that nobody waits for", "TLE", CPU, limits=BURN, says="CPU time"),
-    _program("17_kill.c", "signals to its parent, process 1 and everybody", "AC", NAMESPACE, tests=[(b"", SAFE)] * 2),
-    _program("18_stop_parent.c", "stops its parent, and everybody", "AC", NAMESPACE, tests=[(b"", SAFE)] * 2),
+    _program("17_kill.c", "signals its parent, process 1 and every process", "AC", NAMESPACE, tests=[(b"", SAFE)] * 2),
+    _program("18_stop_parent.c", "stops its parent and every process", "AC", NAMESPACE, tests=[(b"", SAFE)] * 2),
     _program("18_stop_self.c", "stops itself after the right answer", "TLE", WALL, limits=WAIT, says="wall time"),
     _program("19_ignore_signals.c", "ignores and blocks every signal", "TLE", KILLED, limits=BURN, says="CPU time"),
     _program("19_sigxcpu_handler.c", "handles SIGXCPU and SIGVTALRM by going on", "TLE", KILLED, limits=BURN,
              says="CPU time"),
-    *_inputs("19_raise.c", "RTE", "signals that are no limit's are the program's own", {
+    *_inputs("19_raise.c", "RTE", "a signal that no limit sends is the program's own", {
         "sigvtalrm": ("raises SIGVTALRM", b"26"), "sigalrm": ("raises SIGALRM", b"14"),
         "sigkill": ("raises SIGKILL, as the memory limit would", b"9"),
     }),
     _program("20_ptrace_self.c", "traces itself", "SV", FILTER),
     _program("20_ptrace_parent.c", "traces its parent", "SV", FILTER),
-    _program("20_execve.c", "executes a shell", "AC", "allowed: the same walls are around it"),
+    _program("20_execve.c", "executes a shell", "AC", "allowed: it stays in the sandbox"),
     _program("20_execute_output.c", "executes copies of itself, and its own output", "AC",
-             "allowed: the same walls are around it"),
+             "allowed: it stays in the sandbox"),
     _program("21_threads.c", "thousands of threads", "AC", "the process limit counts threads"),
     _program("21_threads_burn.c", "threads that all burn", "TLE", CPU, limits=BURN, says="CPU time"),
     _program("22_privileges.c", "more cores, priority, limits", "AC", NO_PRIVILEGE),
@@ -255,7 +255,7 @@ CASES: list[Case] = [
     _program("33_pipes.c", "memory in pipes", "MLE", MEMORY, limits={"memory": 16 * MIB}),
     _program("33_sockets.c", "memory in sockets", "MLE", MEMORY, limits={"memory": 8 * MIB}),
     *_inputs("33_objects.c", "MLE", MEMORY, {
-        name: (f"kernel memory of 30 processes: {what}", key)
+        name: (f"30 processes: {what}", key)
         for name, what, key in (
             ("dgram", "datagrams that nobody reads", b"d"), ("seqpacket", "packets that nobody reads", b"q"),
             ("bound", "connections that nobody accepts", b"b"),
@@ -301,7 +301,7 @@ CASES: list[Case] = [
         "long_line": ("a line of 3 MB", [(b"long-line", b"9" * 3_000_000 + b"\n")]),
         "many_tokens": ("a million tokens", [(b"many-tokens", b"9\n" * 1_000_000)]),
     }, limits={"output": 8 * MIB}),
-    *_inputs("42_bytes.py", "WA", "what is shown to people is escaped and cut", {
+    *_inputs("42_bytes.py", "WA", "output shown to people is escaped and cut", {
         "latin1": ("no UTF-8", b"latin1"), "bom": ("a byte order mark", b"bom"),
         "escapes": ("terminal escapes", b"escapes"),
     }),
@@ -320,9 +320,9 @@ CASES: list[Case] = [
     _program("48_filters.c", "filters in the kernel's compiled memory", "AC", FILTER_REFUSES),
     _program("49_host_disk.c", "the host's disk and page cache: sync, advice, direct reads, asynchronous I/O", "AC",
              "system call filter: done without doing anything, or refused"),
-    _program("49_leases.c", "leases and notices on a file that all share", "AC", FILTER_REFUSES),
-    _program("49_locks.c", "locks on files that all share", "AC", "system call filter: no lock is ever taken"),
-    _program("49_watches.c", "watches and hints on files that all share, what others have read", "AC", FILTER_REFUSES),
+    _program("49_leases.c", "leases and notices on a shared file", "AC", FILTER_REFUSES),
+    _program("49_locks.c", "locks on shared files", "AC", "system call filter: no lock is ever taken"),
+    _program("49_watches.c", "watches and hints on shared files, which parts others have read", "AC", FILTER_REFUSES),
     _program("50_io_uring.c", "io_uring", "AC", FILTER_REFUSES),
     _program("50_int80.c", "32-bit system calls", "SV", FILTER, unless=no_32_bit_calls),
     _program("50_newer.c", "calls, options and requests that are newer than the filter", "AC",
@@ -333,10 +333,10 @@ CASES: list[Case] = [
     _program("51_counters.c", "pids, sockets, names, counters and terminals for the next run to count", "AC",
              "no socket left in the network namespace; each run has the same pids, a new IPC namespace, no terminals",
              tests=[(b"leave" + PIDS, b"left\n"), (b"see" + PIDS, b"clean\n")] * 3),
-    _program("51_clocks.c", "makes much work for who tidies up, so that the next run sees it on that one's clock", "AC",
+    _program("51_clocks.c", "makes the clean-up slow, for the next run to read from the agent's CPU clock", "AC",
              "system call filter: the clocks of the agent's processes",
              tests=[(b"leave", b"left\n"), (b"look", b"clean\n")]),
-    _program("51_user.c", "takes what counts for the user of all runs, so that the next run has less", "AC",
+    _program("51_user.c", "uses up what the kernel counts for each user, so that the next run has less", "AC",
              "what sockets in one another hold is freed first; system call filter for what is freed later",
              tests=[(b"leave", b"left\n"), (b"look", b"all\n")] * 3),
     *_inputs("51_memory.c", "AC", "what a run leaves is freed, and never counts for the next", {
@@ -360,7 +360,7 @@ CASES: list[Case] = [
         for name, number in (("bpf", 321), ("kexec_load", 246), ("init_module", 175), ("pivot_root", 155),
                              ("fsopen", 430), ("open_tree", 428), ("setns", 308), ("swapon", 167))
     }),
-    _program("54_descriptors.py", "descriptors of the executor", "AC", "all but 0, 1 and 2 are closed"),
+    _program("54_descriptors.py", "descriptors of the executor", "AC", "all descriptors but 0, 1 and 2 are closed"),
     # ---- the validator ----
     *[
         _program("57_echo.py", f"'{output[:20]}' for {answer}", verdict, VALIDATOR, name=f"57_{name}",
@@ -383,11 +383,14 @@ assert len(BY_NAME) == len(CASES), "two programs have one name"
 
 
 def rows() -> str:
-    """The table of docs/hostile.md; `python -m tests.hostile.cases` prints it."""
-    found = ["| line | program | tries | verdict | what protects |", "|---|---|---|---|---|"]
-    for case in CASES:
-        guard = f"{case.guard}. **Open**: {case.gap}" if case.gap else case.guard
-        found.append(f"| {case.line} | `{case.name}` | {case.tries} | {case.verdicts.replace(' ', ' or ')} | {guard} |")
+    """The list of docs/hostile.md, by what protects; `python -m tests.hostile.cases` prints it."""
+    found = []
+    for guard in dict.fromkeys(case.guard for case in CASES):
+        found.append(f"- {guard}")
+        for case in CASES:
+            if case.guard == guard:
+                gap = f". **Open**: {case.gap}" if case.gap else ""
+                found.append(f"  - `{case.name}` {case.verdicts.replace(' ', ' or ')}: {case.tries}{gap}")
     return "\n".join(found) + "\n"
 
 
