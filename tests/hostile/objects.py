@@ -24,8 +24,8 @@ OBJECTS = (
         "futex-waiters",
         "who waits on a futex: `FUTEX_WAIT`, `WAIT_BITSET`, `WAIT_REQUEUE_PI`, `LOCK_PI`, `futex_waitv`, `futex_wait`",
         "inode and offset of the page: one for all containers, for each file of /usr and in each kind of mapping",
-        "process 1 answers `WAIT` and `WAIT_BITSET`, so nobody is in the kernel's queue; the others do not exist or "
-        "need a page that can be written",
+        "process 1 answers `WAIT` and `WAIT_BITSET`, so the kernel's queue is empty; the others do not exist or need a "
+        "writable page",
     ),
     SharedObject(
         "futex-wakers",
@@ -35,7 +35,7 @@ OBJECTS = (
     ),
     SharedObject(
         "mappings",
-        "whether others have a page of a file mapped: `pagemap`, `smaps`, `numa_maps`",
+        "whether other programs map a page of a file: `pagemap`, `smaps`, `numa_maps`",
         "the page of the file",
         "files of /proc cannot be read (Landlock)",
     ),
@@ -43,7 +43,7 @@ OBJECTS = (
         "residency",
         "which pages of a file are in memory: `mincore`, `cachestat`, `RWF_NOWAIT`",
         "inode of the file",
-        "the kernel (`mincore` tells only who may write the file); system call filter",
+        "the kernel (`mincore` needs write permission); system call filter",
     ),
     SharedObject(
         "locks",
@@ -61,15 +61,15 @@ OBJECTS = (
         "host",
         "number of processes, load, free memory, free space: `sysinfo`, `statfs`, files of /proc",
         "the host; the file system",
-        "process 1 answers `sysinfo` and `statfs`, the same for all; no such files in /proc. "
-        '`stat("/proc")` tells the number of processes: see below',
+        "process 1 gives all programs the same answer; no such files in /proc. "
+        '`stat("/proc")` shows the number of processes: see below',
     ),
     SharedObject(
         "counters",
         "numbers of mounts, sessions, sockets, eventfds, users: `mountinfo`, `fdinfo`, `autogroup`, `sockstat`, "
         "`statx`",
         "the host",
-        "files of /proc cannot be read (Landlock); `statx` and its kin do not exist",
+        "files of /proc cannot be read (Landlock); `statx` and the like do not exist",
     ),
     SharedObject(
         "names",
@@ -85,7 +85,7 @@ OBJECTS = (
     ),
     SharedObject(
         "marks",
-        "times, modes, links of files and devices that all see",
+        "times, modes, links of shared files and devices",
         "inode",
         "read-only mounts",
     ),
