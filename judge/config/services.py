@@ -284,7 +284,7 @@ class ExecutorConfig(Traced):
     rpc_timeout: Seconds = 5.0
     languages: Path | None = setting(
         None,
-        "A language table on the controller that replaces the built-in one (docs/problems.md).",
+        "A language table on the controller that replaces the built-in one (docs/languages.md).",
         template=False,
     )
     allow_weak_sandbox: bool = setting(

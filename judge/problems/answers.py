@@ -1,6 +1,6 @@
 """Finds the file for each test, where what is handed in is the output for the tests (submit-answer). Pure.
 
-The format leaves that to judges (docs/problems.md has the rule). A file is for a test when its name, without its last
+The format leaves that to judges (docs/judging.md has the rule). A file is for a test when its name, without its last
 suffix, is the end of the test's name: `1.out`, `easy/1.ans` and `secret/easy/1` are all for `secret/easy/1`. Folders
 around all of the files are entered if no file is for a test otherwise.
 """

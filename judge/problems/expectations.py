@@ -1,4 +1,4 @@
-"""Expectations of a package about its own submissions: by folders, and by submissions.yaml (docs/problems.md).
+"""Expectations of a package about its own submissions: by folders, and by submissions.yaml (docs/problems-format.md).
 
 The format knows four verdicts for a test, WORDS; the table of verdicts says which of them each of ours satisfies, and
 some folders ask for one of ours. Nothing here talks to a cluster: `judgectl problem verify` and `judgectl examples`

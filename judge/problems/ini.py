@@ -1,4 +1,4 @@
-"""Reads domjudge-problem.ini, which packages of DOMjudge have beside or instead of problem.yaml (docs/problems.md)."""
+"""Reads domjudge-problem.ini of DOMjudge's packages, beside or instead of problem.yaml (docs/problems-format.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a package's problem.yaml, in any version of the format (docs/problems.md).
+"""Reads a package's problem.yaml, in any version of the format (docs/problems-format.md).
 
 A key that decides no verdict is left alone whatever it says; one that does, and that means nothing here, is an error:
 a package must be judged as its author meant or not at all. Keys of another version are read as that version reads them.

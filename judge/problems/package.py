@@ -1,4 +1,4 @@
-"""Reads a problem package in Kattis/ICPC format into the manifest and blobs that executors judge by (docs/problems.md).
+"""Reads a Kattis/ICPC problem package into the manifest and blobs that executors judge by (docs/problems-format.md).
 
 What cannot be judged as its author meant is refused at import with one sentence that names file and field, as the
 format asks of systems that cannot keep a package's guarantees.

@@ -1,4 +1,4 @@
-"""judge.yaml: what IOI tasks need and the package format does not have, an extension of ours (docs/problems.md).
+"""judge.yaml: what IOI tasks need beside the package format, an extension of ours (docs/problems-programs.md).
 
 It stands beside problem.yaml of a package of format 2025-09; other judges ignore the file.
 """

@@ -1,4 +1,4 @@
-"""The tests of a package and how they are grouped: everything below `data/` (docs/problems.md)."""
+"""The tests of a package and how they are grouped: everything below `data/` (docs/problems-format.md)."""
 
 from __future__ import annotations
 

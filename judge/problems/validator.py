@@ -3,7 +3,7 @@
 Output and answer are compared token by token; blank space only separates tokens unless `space_change_sensitive` is set,
 and ASCII case does not count unless `case_sensitive` is. With a tolerance, tokens of the answer that are decimal
 numbers are compared as numbers. Outputs are hostile: time and memory are linear in their size, and memory beside the
-two inputs is bounded by a window, whatever is in them (docs/problems.md has the figures).
+two inputs is bounded by a window, whatever is in them (docs/problems-programs.md has the figures).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Fuzzing of everything that reads what strangers write: `python -m tests.fuzz --minutes N` (docs/problems.md)."""
+"""Fuzzing of everything that reads what strangers write: `python -m tests.fuzz --minutes N` (docs/fuzzing.md)."""

@@ -1,7 +1,7 @@
 """Shapes of packages as they lie in public repositories, each read as the tools of its own judge read it.
 
-Every shape was seen at several places, or in the tests of problemtools, BAPCtools or DOMjudge; docs/problems.md lists
-them. A shape that is merely unusual is read, and its warning says what is made of it.
+Every shape was seen at several places or in tests of problemtools, BAPCtools or DOMjudge (docs/problems-format.md).
+A shape that is merely unusual is read, and its warning says what is made of it.
 """
 
 from __future__ import annotations

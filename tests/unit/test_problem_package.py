@@ -825,5 +825,5 @@ def test_what_type_and_validation_say_is_one_list(said, types, kind):
 
 
 def test_every_type_of_problem_is_documented():
-    page = (Path(__file__).parents[2] / "docs/problems.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/problems-format.md").read_text()
     assert [one for one in ProblemType if f"`{one}`" not in page] == []

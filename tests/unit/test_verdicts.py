@@ -20,7 +20,7 @@ from tests.support.gateway import make_task
 
 ROOT = Path(__file__).resolve().parents[2]
 GATEWAY = Path(judge.gateway.__file__).parent
-# The words of the package format (docs/problems.md).
+# The words of the package format (docs/problems-format.md).
 FORMAT = {"AC", "WA", "TLE", "RTE"}
 
 

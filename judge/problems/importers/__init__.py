@@ -1,4 +1,4 @@
-"""Packages of other formats, read as packages of format 2025-09 (docs/problems.md).
+"""Packages of other formats, read as packages of format 2025-09 (docs/problems-import.md).
 
 `open_package_tree` is all that others call. An importer is a module with two functions: `matches(tree)` says whether a
 tree is of its format, `convert(tree, asked)` makes the draft, or raises PackageError with one sentence.

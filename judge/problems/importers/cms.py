@@ -1,6 +1,6 @@
 """Tasks in the Italian format of the Contest Management System: task.yaml, gen/GEN, input/ and output/.
 
-What the files mean is what that system's loader makes of them (docs/problems.md has the table). Inputs and outputs that
+What the files mean is what that system's loader makes of them (docs/problems-import.md). Inputs and outputs that
 are still to be made are the matter of cms_gen.py.
 """
 

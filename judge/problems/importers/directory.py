@@ -1,6 +1,6 @@
 """A plain directory of tests, as people keep them: pairs of files, perhaps with a checker, solutions and a statement.
 
-Nothing but names tells what a file is; docs/problems.md has the conventions. What is not recognised is left out and
+Nothing but names tells what a file is; docs/problems-import.md has the conventions. What is not known is left out and
 said, what would be judged in another way than it was meant is refused.
 """
 

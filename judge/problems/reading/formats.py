@@ -2,7 +2,7 @@
 
 `legacy` and `legacy-icpc` are one format; `2023-07-draft` is what led to `2025-09`. Two big judges read the legacy one
 differently where its text leaves room: Kattis (and its problemtools), and DOMjudge. Sources: the specification of each
-version, problemtools, BAPCtools, and DOMjudge's importer (docs/problems.md).
+version, problemtools, BAPCtools, and DOMjudge's importer (docs/problems-format.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Works out how groups of tests are scored, from what their files say: pure functions (docs/problems.md)."""
+"""Works out how groups of tests are scored, from what their files say: pure functions (docs/problems-format.md)."""
 
 from __future__ import annotations
 

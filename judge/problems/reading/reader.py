@@ -1,4 +1,4 @@
-"""Turns one tree of files into one package, or into everything that is wrong with it (docs/problems.md)."""
+"""Turns one tree of files into one package, or into everything that is wrong with it (docs/problems-format.md)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""IOI tasks in a slot: files for input and output, managers, several processes (docs/problems.md)."""
+"""IOI tasks in a slot: files for input and output, managers, several processes (docs/problems-programs.md)."""
