@@ -14,10 +14,10 @@ import pytest
 DIRECTORIES: dict[str, int] = {"browser/": 3, "hostile/": 3, "integration/": 3}
 
 # All other groups: paths below tests/, or beginnings of test ids, to the number of slices. Those of tests/unit start
-# ansible-playbook many times.
+# ansible-playbook, a compiler or another program many times.
 LONG_GROUPS: dict[str, int] = {
     "browser/test_every_page.py": 4,
-    "cluster/": 3,
+    "cluster/": 6,
     "integration/test_docs_site.py": 4,
     "integration/test_gateway_strangers.py": 4,
     "integration/test_importers.py": 4,
@@ -29,8 +29,12 @@ LONG_GROUPS: dict[str, int] = {
     "integration/test_nginx.py::test_a_class": 2,
     "integration/test_recovery.py": 4,
     "integration/test_statement_latex.py": 4,
+    "unit/test_before_the_first_change.py": 3,
+    "unit/test_bundle.py": 3,
     "unit/test_collection.py::test_ansible_finds": 3,
     "unit/test_deploy_lock.py": 3,
+    "unit/test_host_arguments.py": 3,
+    "unit/test_importers_testlib.py": 3,
     "unit/test_partial_runs.py": 3,
     "unit/test_plays.py": 3,
 }

@@ -165,7 +165,7 @@ def test_a_report_that_is_overtaken_before_it_is_held_is_answered(world: World) 
         reports.append(asyncio.create_task(judicator.service.report(second)))
         await asyncio.sleep(0.1)
         overtaken.set()
-        done, _ = await asyncio.wait(reports, timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(reports, timeout=5.0, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.gather(*reports)
         return {reports.index(report) for report in done}
 
