@@ -42,7 +42,7 @@ $(VENV)/.test: $(VENV)/.run
 	@touch $@
 
 # Built again when the API or the client changes.
-$(VENV)/.client: $(VENV)/.test scripts/make-clients $(wildcard clients/python/*.* clients/python/judge_client/*.py judge/*.py judge/model/*.py judge/gateway/api/*.py)
+$(VENV)/.client: $(VENV)/.test scripts/make-clients $(wildcard clients/*/*.* clients/*/*/*.py judge/*.py judge/model/*.py judge/gateway/api/*.py)
 	@$(BIN)/python scripts/make-clients
 	@touch $@
 
@@ -75,7 +75,7 @@ lint: setup-test  ## format, style, roles, shell
 docs: setup-test  ## the documentation as a site in out/site; a warning is an error
 	@$(BIN)/python scripts/make-docs out/site
 
-clients: $(VENV)/.test  ## what is generated from the API, in out/clients: the Python client's wheel, the Postman collection
+clients: $(VENV)/.test  ## the clients, in out/clients: wheels of judge-client and judge-cli, judge-cli.pyz, the Postman collection
 	$(BIN)/python scripts/make-clients
 	@touch $(VENV)/.client
 

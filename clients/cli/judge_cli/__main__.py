@@ -1,0 +1,236 @@
+"""judge-cli: its commands. Errors are one sentence on stderr; exit codes are those of judgectl."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from judge_cli import VERSION, screen
+from judge_cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, ClientError, UsageError
+
+if TYPE_CHECKING:
+    from judge_cli.gateway import Gateway
+
+# Modules that a command needs are imported by it, so that all others start sooner.
+
+Arguments = argparse.Namespace
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage."""
+        raise UsageError(f"{message}; '{self.prog} --help' shows what is expected")
+
+
+def _gateway() -> Gateway:
+    from judge_cli import access
+    from judge_cli.gateway import Gateway
+
+    return Gateway(access.current())
+
+
+def login(arguments: Arguments) -> int:
+    """Store the address of a gateway and a token."""
+    from judge_cli import access
+    from judge_cli.gateway import Gateway
+
+    server = access.checked_server(arguments.server)
+    wanted = access.Access(server, access.ask_token(server, arguments.token_file), arguments.ca)
+    person = Gateway(wanted).json("GET", "/whoami")
+    file = access.store(wanted)
+    screen.say(f"logged in at {server} as {person['user']}; {file} says so")
+    return 0
+
+
+def problems(arguments: Arguments) -> int:
+    """List the problems."""
+    reply = _gateway().json("GET", "/problems")
+    rows = [[one["name"], one["title"], f"{one['limits']['cpu']:g} s", one["kind"]] for one in reply["problems"]]
+    _tell(arguments, reply, lambda: screen.table(["problem", "title", "time limit", "type"], rows))
+    return 0
+
+
+def download(arguments: Arguments) -> int:
+    """Write statement and samples of problems into folders."""
+    from judge_cli import problems as on_disk
+
+    gateway = _gateway()
+    names = arguments.problem
+    if arguments.all:
+        names = [one["name"] for one in gateway.json("GET", "/problems")["problems"]]
+    if not names:
+        raise UsageError("name the problems to download, or --all")
+    for name in names:
+        screen.say(f"{on_disk.download(gateway, name, arguments.to)} written")
+    return 0
+
+
+def test(arguments: Arguments) -> int:
+    """Compile and run a program here, on the samples of its problem."""
+    from judge_cli import project, running
+
+    found = project.project_at(*arguments.file[:1])
+    files = list(project.program_files(arguments.file, found).values())
+    language = running.guess_language(files, arguments.language or found.language)
+    return running.test(files, language, found)
+
+
+def submit(arguments: Arguments) -> int:
+    """Submit a program and follow it to the verdict."""
+    from judge_cli import project
+
+    found = project.project_at(*arguments.file[:1])
+    files = project.program_files(arguments.file, found)
+    contents = [(name, project.read_bytes(path)) for name, path in files.items()]
+    gateway = _gateway()
+    problem = arguments.problem or found.problem
+    if not problem:
+        names = [one["name"] for one in gateway.json("GET", "/problems")["problems"]]
+        problem = project.guess_problem(arguments.file[0] if arguments.file else found.folder, names)
+    fields = {"problem": problem, "language": arguments.language or found.language}
+    fields["entry"] = arguments.entry or found.entry
+    try:
+        task = gateway.submit({key: value for key, value in fields.items() if value}, contents)
+    except KeyboardInterrupt:
+        screen.note("it may have been submitted; look with: judge-cli list")
+        raise
+    if arguments.no_wait:
+        _tell(arguments, task, lambda: screen.say(task["id"]))
+        return 0
+    return _follow(arguments, gateway, task["id"])
+
+
+def follow(arguments: Arguments) -> int:
+    """Follow a submission to the verdict, and show its result."""
+    gateway = _gateway()
+    return _follow(arguments, gateway, gateway.whole_id(arguments.id))
+
+
+def _follow(arguments: Arguments, gateway: Gateway, task_id: str) -> int:
+    from judge_cli import following
+
+    task = following.follow(gateway, task_id)
+    if task is not None:
+        _tell(arguments, task, lambda: following.show(gateway, task))
+    return following.exit_code(task)
+
+
+def list_own(arguments: Arguments) -> int:
+    """List one's own submissions, newest first."""
+    from judge_cli.following import row
+
+    gateway = _gateway()
+    query = {"user": gateway.json("GET", "/whoami")["user"], "limit": str(arguments.limit)}
+    query |= {"problem": arguments.problem} if arguments.problem else {}
+    reply = gateway.json("GET", "/submissions", query=query)
+    head = ["id", "what", "language", "verdict", "cpu", "memory", "created (UTC)"]
+    _tell(arguments, reply, lambda: screen.table(head, map(row, reply["tasks"])))
+    return 0
+
+
+def listen(arguments: Arguments) -> int:
+    """Take problems from the browser extension Competitive Companion, and write their samples into folders."""
+    from judge_cli import access, companion
+
+    try:
+        server = access.current().server
+    except UsageError:  # samples of other sites need no cluster
+        server = ""
+    companion.listen(arguments.port, arguments.to, server)
+    return 0
+
+
+def _tell(arguments: Arguments, data: Any, in_words: Any) -> None:
+    if arguments.output == "json":
+        import json
+
+        sys.stdout.write(json.dumps(data, indent=2) + "\n")
+    else:
+        in_words()
+
+
+def parser() -> Parser:
+    """The command line."""
+    main_parser = Parser(prog="judge-cli", description=__doc__)
+    main_parser.add_argument("--version", action="version", version=f"judge-cli {VERSION}")
+    commands = main_parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: Any, *, output: bool = False) -> Parser:
+        added: Parser = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+        added.set_defaults(run=run)
+        if output:
+            added.add_argument("--output", "-o", choices=["table", "json"], default="table", help="json for programs")
+        return added
+
+    added = command("login", login)
+    added.add_argument("server", metavar="URL", help="the address of the gateway, such as https://judge.example.org")
+    added.add_argument("--token-file", type=Path, help="a file with the token; default: asked for, or read from a pipe")
+    added.add_argument("--ca", type=Path, help="trust only this CA; default: the authorities of this machine")
+    command("problems", problems, output=True)
+    added = command("download", download)
+    added.add_argument("problem", nargs="*", help="names of problems")
+    added.add_argument("--all", action="store_true", help="all problems")
+    added.add_argument("--to", type=Path, default=Path(), help="write their folders into this one; default: here")
+    added = command("test", test)
+    _add_program(added)
+    added = command("submit", submit, output=True)
+    _add_program(added)
+    added.add_argument("--problem", "-p", help="default: judge.toml, else what file or folder are called like")
+    added.add_argument("--entry", help="of several files: the one to start, or the class with main")
+    added.add_argument("--no-wait", action="store_true", help="print the id and do not follow it")
+    added = command("follow", follow, output=True)
+    added.add_argument("id", help="the id of a submission; the last 7 characters are enough")
+    added = command("list", list_own, output=True)
+    added.add_argument("--problem", "-p", help="only those to this problem")
+    added.add_argument("--limit", "-n", type=int, default=20, help="at most so many; default: 20")
+    added = command("listen", listen)
+    added.add_argument("--port", type=int, default=10043, help="of 127.0.0.1; default: 10043")
+    added.add_argument("--to", type=Path, default=Path(), help="write the folders into this one; default: here")
+    return main_parser
+
+
+def _add_program(added: argparse.ArgumentParser) -> None:
+    added.add_argument(
+        "file", nargs="*", type=Path, help="a file, several, or a folder; default: `files` of judge.toml"
+    )
+    added.add_argument("--language", "-l", help="default: judge.toml, else what the file's suffix says")
+
+
+def run(words: list[str]) -> int:
+    """Run a command; the exit code."""
+    try:
+        arguments = parser().parse_args(words)
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except ClientError as exc:
+        screen.note(f"judge-cli: {exc}")
+        return exc.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader of standard output has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return EXIT_FAILED
+    except Exception as exc:
+        if os.environ.get("JUDGE_TRACEBACK"):
+            raise
+        screen.note(
+            f"judge-cli: unexpected error: {type(exc).__name__}: {exc}; "
+            "with JUDGE_TRACEBACK=1 in the environment it shows where"
+        )
+        return EXIT_FAILED
+    return code
+
+
+def main() -> None:
+    """Run judge-cli."""
+    screen.prepare()
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""A submission on its way to the verdict, and its result: as judgectl shows it, with the first failing test's diff."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from judge_cli import comparing, screen
+from judge_cli.errors import EXIT_CANCELLED, EXIT_FAILED, EXIT_INTERRUPTED
+from judge_cli.gateway import Gateway, address
+
+_INPUT_LINES = 20
+
+
+def follow(gateway: Gateway, task_id: str) -> dict[str, Any] | None:
+    """Wait until a submission is judged; None after Ctrl-C, when its id has been printed."""
+    status = screen.Status()
+    try:
+        for event in _interruptible(gateway.events(task_id)):
+            status.show(event.get("verdict") or event.get("status") or "")
+        status.show("")
+        task: dict[str, Any] = gateway.json("GET", address("submissions", task_id))
+    except KeyboardInterrupt:
+        status.show("")
+        screen.note(f"judging goes on without you; look with: judge-cli follow {task_id}")
+        return None
+    return task
+
+
+def _interruptible(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The same, read by another thread: on Windows Ctrl-C does not end a thread's wait for the network."""
+    ended: queue.Queue[dict[str, Any] | BaseException | None] = queue.Queue()
+
+    def read() -> None:
+        try:
+            for event in events:
+                ended.put(event)
+            ended.put(None)
+        except BaseException as exc:  # noqa: BLE001 - raised by the thread that waits
+            ended.put(exc)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            item = ended.get(timeout=0.2)
+        except queue.Empty:
+            continue
+        if item is None:
+            return
+        if isinstance(item, BaseException):
+            raise item
+        yield item
+
+
+def exit_code(task: dict[str, Any] | None) -> int:
+    """The exit code of a command that has followed a submission."""
+    if task is None:
+        return EXIT_INTERRUPTED
+    if task.get("verdict"):
+        return screen.exit_code(task["verdict"])
+    return EXIT_CANCELLED if task.get("status") == "cancelled" else EXIT_FAILED
+
+
+def show(gateway: Gateway, task: dict[str, Any]) -> None:
+    """Print verdict, reason, the compiler's messages, and of the first failing test what this person may see."""
+    result, submission = task.get("result") or {}, task["submission"]
+    verdict = task.get("verdict") or task["status"]
+    parts = [submission.get("language"), task.get("judged_by")]
+    parts += [f"score {result['score']:g}"] if result.get("score") is not None else []
+    parts += [f"cpu {screen.seconds(result['cpu'])}", f"memory {screen.size(result['memory'])}"] if result else []
+    parts += [f"judged in {screen.seconds(task['latency'])}"] if task.get("latency") is not None else []
+    details = "".join(f" · {part}" for part in parts if part)
+    screen.say(f"{verdict}  {task['id']}  {subject(submission)}{details}", screen.colour_codes(verdict))
+    if result.get("reason"):
+        screen.say(result["reason"])
+    if result.get("compile_log") and verdict == "CE":
+        screen.say(result["compile_log"].rstrip())
+    if result.get("stdout"):
+        screen.say(result["stdout"].rstrip("\n"))
+    failed = next((test for test in result.get("tests", []) if test["verdict"] != "AC"), None)
+    if failed is not None and not failed.get("withheld"):
+        if f"test {failed['name']}" not in result.get("reason", ""):
+            screen.say(f"test {failed['name']}: {failed['verdict']}")
+        _show_test(failed, *_data_of(gateway, task, failed["name"]))
+
+
+def row(task: dict[str, Any]) -> list[str]:
+    """A submission in a list: id, what, language, verdict, CPU time, memory, time."""
+    result, submission = task.get("result"), task["submission"]
+    figures = [screen.seconds(result["cpu"]), screen.size(result["memory"])] if result else ["", ""]
+    words = [task["id"], subject(submission), submission.get("language") or "", task.get("verdict") or task["status"]]
+    return [*words, *figures, task["created"][:19].replace("T", " ")]
+
+
+def subject(submission: dict[str, Any]) -> str:
+    """A few words about what was submitted."""
+    return str(submission.get("problem") or submission.get("filename") or submission.get("command") or "-")
+
+
+def _data_of(gateway: Gateway, task: dict[str, Any], name: str) -> tuple[str | None, str | None]:
+    """Input and answer of a test as far as they are disclosed: of a sample, or of the submission's own test."""
+    own = next((test for test in task["submission"].get("tests", []) if test["name"] == name), None)
+    if own is None and task.get("problem"):
+        problem = gateway.json("GET", address("problems", task["problem"]["name"]))
+        if problem["hash"] == task["problem"]["hash"]:
+            own = next((one for one in problem["samples"] if one["name"] == name.removeprefix("sample/")), None)
+    return (own.get("input"), own.get("answer")) if own else (None, None)
+
+
+def _show_test(test: dict[str, Any], given: str | None, answer: str | None) -> None:
+    if given:
+        lines = given.rstrip("\n").split("\n")
+        more = [f"… ({len(lines)} lines)"] if len(lines) > _INPUT_LINES else []
+        _quote("input", lines[:_INPUT_LINES] + more)
+    if answer is not None and test["verdict"] == "WA":
+        _quote("difference", list(comparing.difference(test.get("output", ""), answer)))
+    elif test.get("output"):
+        _quote("output", test["output"].rstrip("\n").split("\n")[:_INPUT_LINES])
+    if test.get("error"):
+        _quote("error output", test["error"].rstrip("\n").split("\n")[-_INPUT_LINES:])
+
+
+def _quote(title: str, lines: list[str]) -> None:
+    screen.say(f"  {title}")
+    for line in lines:
+        screen.say(f"    {line}", {"-": "31", "+": "32"}.get(line[:1], "") if title == "difference" else "")
