@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -248,3 +249,14 @@ def test_a_sample_that_shows_an_output_which_is_not_accepted(tmp_path: Path) -> 
     assert said(packages.write(tmp_path / "near", {**shown, "data/sample/1.out": "0.6 yes\n", **tolerant})) == []
     own = {"output_validator/v.py": "import sys\nsys.exit(42)\n", "data/sample/1.out": "else\n"}
     assert said(packages.write(tmp_path / "own", {**shown, **own})) == []
+
+
+def test_the_first_package_of_the_documentation_has_no_error(tmp_path: Path) -> None:
+    """The commands of docs/problems.md, but for those that need a cluster."""
+    page = (Path(__file__).parents[2] / "docs/problems.md").read_text()
+    block = page.partition("```sh\n")[2].partition("```")[0]
+    making = [line for line in block.splitlines() if not line.startswith("judgectl ")]
+    subprocess.run(["bash", "-e", "-c", "\n".join(making)], cwd=tmp_path, check=True, timeout=60)
+    done = CliRunner().invoke(app, ["problem", "check", str(tmp_path / "double")])
+    assert done.exit_code == 0, done.output
+    assert "double: 0 errors" in done.output
