@@ -29,7 +29,7 @@ _SMALL: Final = 16 * 1024
 # of one person among these, as they take turns with one another where the person has about as many as may wait.
 _OF_BATCH: Final = 16
 _MEETING: Final = 64
-_EACH: Final = 2
+_PERSON_CALLS: Final = 2
 # Seconds from the beginning of one call of several to that of the next; and at most, when one takes longer: what comes
 # meanwhile goes together, which is the cheaper the slower everything is.
 _PACE: Final = 0.05
@@ -64,7 +64,7 @@ class _Waiting:
 
     call: OneCall
     # Has something once there is an outcome, or this leads; an Event is made of three locks and some Python.
-    known: SimpleQueue[None] = field(default_factory=SimpleQueue)
+    answered: SimpleQueue[None] = field(default_factory=SimpleQueue)
     outcome: Outcome = Again()
     leads: bool = False
 
@@ -80,7 +80,7 @@ class Adding:
         self._began = -_PACE
         self._crowded = False
 
-    def one(self, call: OneCall) -> AddReply:
+    def send(self, call: OneCall) -> AddReply:
         """Hand in one; raises what comes of it."""
         if not _small(call.request):
             return self.alone(call)
@@ -89,7 +89,7 @@ class Adding:
             self._waiting.append(mine)
             mine.leads = len(self._waiting) == 1
         if not mine.leads:
-            mine.known.get()
+            mine.answered.get()
         if mine.leads:
             self._make(self._gathered())
         if isinstance(mine.outcome, JudgeError):
@@ -109,29 +109,29 @@ class Adding:
         """Those that go together by the time that the next call may begin; who is left is led by the first of them."""
         with self._turn:
             try:
-                while (left := self._left()) > 0:
-                    self._turn.wait(left)
-                group = chosen(self._waiting)
-                rest = [one for one in self._waiting if one not in group]
+                while (remaining := self._remaining()) > 0:
+                    self._turn.wait(remaining)
+                group = next_group(self._waiting)
+                remainder = [waiting_call for waiting_call in self._waiting if waiting_call not in group]
             except BaseException:
-                for one in self._waiting:  # else they would wait for somebody who leads no more
-                    one.known.put(None)
+                for waiting_call in self._waiting:  # else they would wait for somebody who leads no more
+                    waiting_call.answered.put(None)
                 self._waiting = []
                 raise
-            self._waiting = rest
-            if rest:
-                rest[0].leads = True
-                rest[0].known.put(None)
+            self._waiting = remainder
+            if remainder:
+                remainder[0].leads = True
+                remainder[0].answered.put(None)
             self._under_way += 1
             self._began, self._crowded = clock.monotonic(), len(group) > 1
             return group
 
-    def _left(self) -> float:
+    def _remaining(self) -> float:
         """Seconds until the next call may begin."""
-        gone = clock.monotonic() - self._began
+        elapsed = clock.monotonic() - self._began
         if self._under_way:
-            return _PATIENCE - gone
-        return _PACE - gone if self._crowded else 0.0
+            return _PATIENCE - elapsed
+        return _PACE - elapsed if self._crowded else 0.0
 
     def _make(self, group: list[_Waiting]) -> None:
         """Make the calls, and tell everybody what came of theirs."""
@@ -142,12 +142,12 @@ class Adding:
                 except JudgeError as exc:
                     group[0].outcome = exc
             else:
-                outcomes = self.together([one.call for one in group])
-                for one, outcome in zip(group, outcomes, strict=True):
-                    one.outcome = outcome
+                outcomes = self.together([waiting_call.call for waiting_call in group])
+                for waiting_call, outcome in zip(group, outcomes, strict=True):
+                    waiting_call.outcome = outcome
         finally:
-            for one in group:
-                one.known.put(None)
+            for waiting_call in group:
+                waiting_call.answered.put(None)
             with self._turn:
                 self._under_way -= 1
                 self._turn.notify()
@@ -159,22 +159,22 @@ class Adding:
         room for; and all of them when their judicator is of a release that does not take several.
         """
         try:
-            said = self._caller.forward("adds", SeveralAdds.model_construct(calls=list(calls)), Outcomes)
+            reply = self._caller.forward("adds", SeveralAdds.model_construct(calls=list(calls)), Outcomes)
         except UnavailableError as exc:
             return [type(exc)(str(exc)) for _ in calls]
         except JudgeError as exc:
             return [Again(str(exc) if exc.http_status >= http.HTTPStatus.INTERNAL_SERVER_ERROR else "")] * len(calls)
-        if len(said.outcomes) != len(calls):
+        if len(reply.outcomes) != len(calls):
             return [Again("a judicator's answer was about other submissions")] * len(calls)
-        return [_outcome(one) for one in said.outcomes]
+        return [_outcome(answer) for answer in reply.outcomes]
 
 
-def _outcome(one: OneOutcome) -> Outcome:
-    if one.reply is not None:
-        return one.reply
-    if one.error is None:
+def _outcome(answer: OneOutcome) -> Outcome:
+    if answer.reply is not None:
+        return answer.reply
+    if answer.error is None:
         return Again("a judicator's answer had no room for it")
-    error = told(one.error)
+    error = told(answer.error)
     if not isinstance(error, UnavailableError):
         return error
     return Again(str(error) if isinstance(error, OutcomeUnknownError) else "")
@@ -184,31 +184,31 @@ def _small(submission: Submission) -> bool:
     return submission.characters <= _SMALL
 
 
-def chosen(waiting: Sequence[_Waiting]) -> list[_Waiting]:
+def next_group(waiting: Sequence[_Waiting]) -> list[_Waiting]:
     """Those of the waiting that go together, the first among them: few of each person, unless nobody else waits."""
-    people = {one.call.by.actor for one in waiting}
+    people = {waiting_call.call.by.actor for waiting_call in waiting}
     if len(people) == 1:
         return list(waiting[:_OF_BATCH])
     group: list[_Waiting] = []
-    taken: Counter[str] = Counter()
-    for one in waiting:
-        taken[one.call.by.actor] += 1
-        if taken[one.call.by.actor] <= _EACH:
-            group.append(one)
+    calls: Counter[str] = Counter()
+    for waiting_call in waiting:
+        calls[waiting_call.call.by.actor] += 1
+        if calls[waiting_call.call.by.actor] <= _PERSON_CALLS:
+            group.append(waiting_call)
     return group[:_MEETING]
 
 
 def parts(submissions: Sequence[Submission]) -> list[list[int]]:
     """The places of the submissions of one batch in groups that go together: of one key only one. Pure."""
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     keys: set[str] = set()
-    for place, one in enumerate(submissions):
-        key, large = one.idempotency_key, not _small(one)
-        if not found or large or len(found[-1]) == _OF_BATCH or key in keys:
-            found.append([])
+    for place, submission in enumerate(submissions):
+        key, large = submission.idempotency_key, not _small(submission)
+        if not groups or large or len(groups[-1]) == _OF_BATCH or key in keys:
+            groups.append([])
             keys = set()
-        found[-1].append(place)
+        groups[-1].append(place)
         keys |= set() if key is None else {key}
         if large:  # nothing goes along with it
-            found.append([])
-    return [part for part in found if part]
+            groups.append([])
+    return [part for part in groups if part]

@@ -65,9 +65,9 @@ class BusyError(LimitError):
 class Shares:
     """The share of each client in something of this process, as its threads; safe to use from many threads."""
 
-    def __init__(self, each: int, waiters: int) -> None:
-        """A client may hold `each`. So many `waiters` of all clients may wait for their turns."""
-        self._each = max(1, each)
+    def __init__(self, share: int, waiters: int) -> None:
+        """A client may hold `share`. So many `waiters` of all clients may wait for their turns."""
+        self._each = max(1, share)
         self._waiters = max(1, waiters)
         self._waiting = 0
         self._held: Counter[str] = Counter()
@@ -166,7 +166,7 @@ class Admission:
         app.teardown_request(self._end)
         app.wsgi_app = Routing(app.wsgi_app, self._config)  # type: ignore[method-assign]
 
-    def held(self) -> contextlib.AbstractContextManager[None]:
+    def place(self) -> contextlib.AbstractContextManager[None]:
         """Take a request's thread out of its person's share while it waits for the cluster, within other bounds."""
         return self._shares.lent(g.share)
 

@@ -28,7 +28,7 @@ from judge.gateway.pages import people as pages
 from judge.gateway.pages import views
 from judge.gateway.policy import HEADERS, SECURE_HEADERS
 from judge.gateway.providers import Providers
-from judge.gateway.statements.shown import Shown
+from judge.gateway.statements.shown import Statements
 from judge.model.rate import rate_of
 from judge.rpc.session import LIFETIME
 from judge.text import size
@@ -64,7 +64,7 @@ def create_app(config: GatewayConfig) -> Flask:
     )
     tokens, cluster = FileTokens(config.tokens), Cluster(config)
     identities = Identities(tokens, cluster)
-    services = routes.Services(config, identities, cluster, Notes(cluster), Shown(cluster), Providers(config))
+    services = routes.Services(config, identities, cluster, Notes(cluster), Statements(cluster), Providers(config))
     app.extensions["judge"] = services
     routes.register(app, services, api.ROUTES)
     pages.register(app, services)
@@ -73,9 +73,9 @@ def create_app(config: GatewayConfig) -> Flask:
     app.after_request(_finish)
     admission = Admission(config, tokens, identities)
     admission.register(app)
-    cluster.held = admission.held
+    cluster.held = admission.place
     app.before_request(_check_form)
-    app.register_error_handler(JudgeError, _known)
+    app.register_error_handler(JudgeError, _judge_error)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, _unknown)
     return app
@@ -93,9 +93,9 @@ def _check_form() -> None:
 
 
 def _finish(response: Response) -> Response:
-    given = {name.lower() for name, _ in response.headers}
+    names = {name.lower() for name, _ in response.headers}
     for name, value in (HEADERS | SECURE_HEADERS if request.is_secure else HEADERS).items():
-        if name.lower() not in given:
+        if name.lower() not in names:
             response.headers.add(name, value)
     response.headers[trace.HEADER] = trace.current()
     trace.ended(request, response)
@@ -138,7 +138,7 @@ def _answer(error: JudgeError) -> Response:
     return response
 
 
-def _known(error: Exception) -> Response:
+def _judge_error(error: Exception) -> Response:
     return _answer(cast("JudgeError", error))
 
 
@@ -147,17 +147,19 @@ def _http(error: Exception) -> Response:
     fault = cast("HTTPException", error)
     if fault.code is not None and fault.code < 400:
         return Response(fault.get_body(), fault.code, fault.get_headers())
-    known: JudgeError
+    judge_error: JudgeError
     if fault.code == 404:
-        known = NotFoundError(f"there is nothing at {request.path[:100]}")
+        judge_error = NotFoundError(f"there is nothing at {request.path[:100]}")
     elif isinstance(fault, MethodNotAllowed):
-        known = routes.MethodError(f"{request.path[:100]} does not take {request.method}")
+        judge_error = routes.MethodError(f"{request.path[:100]} does not take {request.method}")
     elif fault.code == 413:
         services: routes.Services = current_app.extensions["judge"]
-        known = TooLargeError(f"the body is too large; at most {size(services.config.limits.body_bytes)} are taken")
+        judge_error = TooLargeError(
+            f"the body is too large; at most {size(services.config.limits.body_bytes)} are taken"
+        )
     else:
-        known = UsageError(f"the request cannot be understood: {fault.description}")
-    response = _answer(known)
+        judge_error = UsageError(f"the request cannot be understood: {fault.description}")
+    response = _answer(judge_error)
     if isinstance(fault, MethodNotAllowed) and fault.valid_methods:
         response.headers["Allow"] = ", ".join(sorted(fault.valid_methods))
     return response

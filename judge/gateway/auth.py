@@ -106,8 +106,8 @@ class _TokenTable:
 
 
 def _table(tokens: list[Token]) -> _TokenTable:
-    people = {one.sha256: Principal(one.user, one.role, fingerprint(one.sha256)) for one in tokens}
-    return _TokenTable(people, {one.fingerprint: one for one in people.values()})
+    people = {entry.sha256: Principal(entry.user, entry.role, fingerprint(entry.sha256)) for entry in tokens}
+    return _TokenTable(people, {entry.fingerprint: entry for entry in people.values()})
 
 
 class FileTokens:
@@ -145,8 +145,8 @@ class FileTokens:
                     log.info("the file of tokens has changed, it lists %d now", len(self._tokens.by_digest))
                 except (ConfigError, MemoryError) as exc:
                     # A slip in an edit must not lock everybody out; the last good list stays in force.
-                    why = str(exc) or f"{self._path}: is too large to be read"
-                    log.warning("%s; the tokens read before stay in force", why)
+                    reason = str(exc) or f"{self._path}: is too large to be read"
+                    log.warning("%s; the tokens read before stay in force", reason)
                 self._stamp = stamp  # last: whoever sees it finds its tokens
             return self._tokens
 
@@ -244,8 +244,8 @@ def judge0_token(header: Get, query: Get | None, *, second: bool = False) -> str
     be guessed at beside a right one.
     """
     for name in (_JUDGE0_SECOND, *JUDGE0_HEADERS) if second else JUDGE0_HEADERS:
-        given = (header(name) or (query(name) if query is not None else "") or "").strip()
-        token = _in_authorization(given) if name == "Authorization" else given
+        credential = (header(name) or (query(name) if query is not None else "") or "").strip()
+        token = _in_authorization(credential) if name == "Authorization" else credential
         if token.lower() not in _NO_TOKENS:
             return token
     return None
@@ -264,11 +264,13 @@ def token_with(method: str, path: str, judge0: str | None, header: Get, query: G
             return ""  # a try that the app refuses
     if judge0 is None or not below(path, judge0):
         return None
-    rest = path.removeprefix(judge0).removeprefix("/extra").strip("/").removesuffix(".json")
-    listing = method in _READING and rest == "submissions"
-    deleting = method == "DELETE" and rest.startswith("submissions/")
-    in_address = rest in _JUDGE0_CHECKS
-    return judge0_token(header, query if in_address else None, second=listing or deleting or rest == _JUDGE0_CHECKS[1])
+    resource = path.removeprefix(judge0).removeprefix("/extra").strip("/").removesuffix(".json")
+    listing = method in _READING and resource == "submissions"
+    deleting = method == "DELETE" and resource.startswith("submissions/")
+    in_address = resource in _JUDGE0_CHECKS
+    return judge0_token(
+        header, query if in_address else None, second=listing or deleting or resource == _JUDGE0_CHECKS[1]
+    )
 
 
 def cookie_name(config: GatewayConfig) -> str:
@@ -288,18 +290,18 @@ def below(path: str, prefix: str) -> bool:
     return f"{path}/".startswith(f"{prefix}/")
 
 
-def _in_authorization(given: str) -> str:
+def _in_authorization(value: str) -> str:
     """The token of a header Authorization: bare, after `Bearer`, or the password of `Basic`.
 
     Clients that know nothing but an address send what stands before its `@` as `Basic`.
     """
-    scheme, _, rest = given.partition(" ")
+    scheme, _, credential = value.partition(" ")
     if scheme.lower() == "bearer":
-        return rest.strip()
+        return credential.strip()
     if scheme.lower() != "basic":
-        return given
+        return value
     try:
-        name, _, password = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
+        name, _, password = base64.b64decode(credential.strip(), validate=True).decode().partition(":")
     except ValueError:
         return ""
     return password or name
@@ -318,20 +320,20 @@ def csrf_token() -> str:
 def csrf_valid(request: Request) -> bool:
     """Says whether a form came from a page of ours and of this session."""
     expected = session.get("csrf")
-    given = request.form.get("csrf", "")
-    return isinstance(expected, str) and hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace"))
+    token = request.form.get("csrf", "")
+    return isinstance(expected, str) and hmac.compare_digest(expected.encode(), token.encode("utf-8", "replace"))
 
 
-def admins_only(principal: Principal, what: str) -> None:
-    """ForbiddenError for everybody else; `what` is what they asked for, in the words of the sentence."""
+def admins_only(principal: Principal, action: str) -> None:
+    """ForbiddenError for everybody else; `action` is what they asked for, in the words of the sentence."""
     if not principal.admin:
-        raise ForbiddenError(f"{what} takes a token of role admin")
+        raise ForbiddenError(f"{action} takes a token of role admin")
 
 
-def judges_only(principal: Principal, what: str) -> None:
-    """ForbiddenError for who is neither judge nor admin; `what` as for `admins_only`."""
+def judges_only(principal: Principal, action: str) -> None:
+    """ForbiddenError for who is neither judge nor admin; `action` as for `admins_only`."""
     if not principal.judges:
-        raise ForbiddenError(f"{what} takes a token of role judge")
+        raise ForbiddenError(f"{action} takes a token of role judge")
 
 
 # --- accounts --------------------------------------------------------------------------------------------------
@@ -354,9 +356,9 @@ def of_account(token: str) -> bool:
 
 def widened(scopes: Iterable[str]) -> frozenset[str]:
     """Scopes with those that they include; pure."""
-    given = frozenset(scopes)
-    top = max((_LADDER.index(one) for one in given if one in _LADDER), default=-1)
-    return given | frozenset(_LADDER[: top + 1])
+    granted = frozenset(scopes)
+    top = max((_LADDER.index(scope) for scope in granted if scope in _LADDER), default=-1)
+    return granted | frozenset(_LADDER[: top + 1])
 
 
 def principal_of(person: Person, fingerprint: str = "") -> Principal:

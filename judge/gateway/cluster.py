@@ -76,7 +76,7 @@ class Cluster:
 
     def add(self, submission: m.Submission) -> m.AddReply:
         """Hand a submission in for the person whose request is being answered; raises as `call` does."""
-        return self._told(lambda: self._adding.one(self.prepared(submission)))
+        return self._traced(lambda: self._adding.send(self.prepared(submission)))
 
     def prepared(self, submission: m.Submission) -> OneCall:
         """A submission as it is handed in for that person, however often it takes."""
@@ -84,18 +84,18 @@ class Cluster:
 
     def add_alone(self, call: OneCall, again: Again) -> m.AddReply:
         """Hand one in after a try with others; raises as `call` does."""
-        return self._told(lambda: self._adding.alone(call, again))
+        return self._traced(lambda: self._adding.alone(call, again))
 
     def add_together(self, calls: Sequence[OneCall]) -> list[Outcome]:
         """Hand several in by one call (judge.gateway.adding.parts); what came of each."""
         begin = tracing.now()
-        found = self._adding.together(calls)
-        for one in found:
-            if isinstance(one, m.AddReply) and one.created:
-                trace.handed_in(one.task, begin)
-        return [_for_people(one) if _inner(one) else one for one in found]
+        outcomes = self._adding.together(calls)
+        for outcome in outcomes:
+            if isinstance(outcome, m.AddReply) and outcome.created:
+                trace.handed_in(outcome.task, begin)
+        return [_for_people(outcome) if _inner(outcome) else outcome for outcome in outcomes]
 
-    def _told(self, add: Callable[[], m.AddReply]) -> m.AddReply:
+    def _traced(self, add: Callable[[], m.AddReply]) -> m.AddReply:
         begin = tracing.now()
         with self._sentences():
             answer = add()
@@ -129,26 +129,26 @@ class Cluster:
         For callers without a token, who must not be able to load the cluster: one of them asks, the others get what
         is known.
         """
-        when, known = self._health
-        if clock.monotonic() - when < _HEALTH_AGE or not self._asking.acquire(blocking=False):
-            return known
+        checked_at, sentences = self._health
+        if clock.monotonic() - checked_at < _HEALTH_AGE or not self._asking.acquire(blocking=False):
+            return sentences
         try:
             try:
-                known = disclosure.faults(self.forward("status", m.Empty(), StatusReply))
+                sentences = disclosure.faults(self.forward("status", m.Empty(), StatusReply))
             except JudgeError as exc:
                 log.warning("the state of the cluster cannot be read: %s", exc)
-                known = [_sentence(exc)]
-            self._health = (clock.monotonic(), known)
-            return known
+                sentences = [_sentence(exc)]
+            self._health = (clock.monotonic(), sentences)
+            return sentences
         finally:
             self._asking.release()
 
     def samples(self, problem: m.ProblemRef) -> frozenset[str]:
         """The names of a problem's sample tests, which its contestants may see; empty when that cannot be known."""
         with self._lock:
-            known = self._samples.get(problem.hash)
-        if known is not None:
-            return known
+            cached = self._samples.get(problem.hash)
+        if cached is not None:
+            return cached
         try:
             with self.blob(problem.hash) as file:
                 manifest = ProblemManifest.model_validate(json.load(file))

@@ -17,16 +17,16 @@ _SECONDS: Final = 365 * 86400
 
 def device_of(request: Request, user: str) -> str:
     """The name of the browser that makes this request, if this user has come in by it; else empty."""
-    name, device = known(current_app, request.cookies.get(device_cookie(_session_cookie(current_app)), ""))
+    name, device = identify(current_app, request.cookies.get(device_cookie(_session_cookie(current_app)), ""))
     return device if name == user.lower() else ""
 
 
 def any_device_of(request: Request) -> str:
     """The name of the browser that makes this request, whoever has come in by it; empty for a new browser."""
-    return known(current_app, request.cookies.get(device_cookie(_session_cookie(current_app)), ""))[1]
+    return identify(current_app, request.cookies.get(device_cookie(_session_cookie(current_app)), ""))[1]
 
 
-def known(app: Flask, cookie: str) -> tuple[str, str]:
+def identify(app: Flask, cookie: str) -> tuple[str, str]:
     """(who has come in by a browser with this cookie, the browser's name); both are empty for a cookie that is none."""
     try:
         user, device = (str(part) for part in _signer(app).loads(cookie[:1000], max_age=_SECONDS))

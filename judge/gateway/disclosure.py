@@ -34,7 +34,7 @@ def _fields(names: str) -> frozenset[str]:
 
 # Fields that go out as they are. Of what a run of the program can choose, these say nothing that is not listed in
 # docs/judging.md, "What a submitter sees of secret tests".
-SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
+COPIED_FIELDS: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.Task: _fields(
         "id submission problem status done verdict attempt executor judged_by created started finished "
         "latency version trace waits"
@@ -57,7 +57,7 @@ SHOWN: Final[dict[type[BaseModel], frozenset[str]]] = {
     StatusReply: _fields("leader epoch queued running finished slots vacant versions waits"),
 }
 # Fields that go out as something made of them: fixed sentences, rounded figures, messages that are disclosed in turn.
-MADE: Final[dict[type[BaseModel], frozenset[str]]] = {
+COMPUTED_FIELDS: Final[dict[type[BaseModel], frozenset[str]]] = {
     m.Task: _fields("progress result history past"),
     m.Result: _fields("tests cpu memory reason withheld"),
     m.TestResult: _fields("cpu memory reason score withheld"),
@@ -119,15 +119,15 @@ def to_submitter(task: m.Task, samples: frozenset[str] = frozenset(), *, own_tes
     another submission, which had a secret test's input (docs/sandbox.md).
     """
     if not secret(task):
-        return _listed(task, **{name: getattr(task, name) for name in MADE[m.Task]})
+        return _listed(task, **{name: getattr(task, name) for name in COMPUTED_FIELDS[m.Task]})
     return _listed(
         task,
         progress=task.progress if _PROGRESS.fullmatch(task.progress) else "",
         result=None if task.result is None else _result(task, task.result, samples, own_tests=own_tests),
-        history=[_listed(one, reason=_attempt(one.reason)) for one in task.history],
+        history=[_listed(run, reason=_attempt(run.reason)) for run in task.history],
         past=[
-            _listed(one, cpu=seconds(one.cpu), memory=size(one.memory), reason=_sentence(one.verdict))
-            for one in task.past
+            _listed(run, cpu=seconds(run.cpu), memory=size(run.memory), reason=_sentence(run.verdict))
+            for run in task.past
         ],
     )
 
@@ -141,7 +141,7 @@ def status(reply: StatusReply, *, judges: bool) -> StatusReply:
     """The cluster at a glance, as people without role admin see it; those who do not judge without addresses."""
     return _listed(
         reply,
-        executors=[executor(one) for one in reply.executors],
+        executors=[executor(executor_info) for executor_info in reply.executors],
         judicators=reply.judicators if judges else [],
         etcd=reply.etcd if judges else [],
         mongodb=reply.mongodb if judges else [],
@@ -153,18 +153,24 @@ def faults(reply: StatusReply) -> list[str]:
     """The faults of the cluster as strangers are told of them: these sentences name hosts and addresses."""
     if not reply.faults:
         return []
-    judging = "submissions are judged" if any(one.alive for one in reply.executors) else "no submission is judged"
+    judging = (
+        "submissions are judged"
+        if any(executor_info.alive for executor_info in reply.executors)
+        else "no submission is judged"
+    )
     return [f"the cluster has faults, {judging}; judges and admins see which, as by `judgectl status`"]
 
 
 def figures(reply: FiguresReply) -> FiguresReply:
     """The cluster's work over time, as people who judge nothing see it: not which verdicts others got."""
-    return _listed(reply, points=[_listed(one) for one in reply.points])
+    return _listed(reply, points=[_listed(point) for point in reply.points])
 
 
 def history(reply: HistoryReply) -> HistoryReply:
     """An executor's starts, as people without role admin see them: not how fast its cores were."""
-    return _listed(reply, starts=[_listed(one, changes=[_listed(c) for c in one.changes]) for one in reply.starts])
+    return _listed(
+        reply, starts=[_listed(start, changes=[_listed(c) for c in start.changes]) for start in reply.starts]
+    )
 
 
 def limit_origin(origin: LimitOrigin | None, *, admin: bool) -> LimitOrigin | None:
@@ -172,9 +178,9 @@ def limit_origin(origin: LimitOrigin | None, *, admin: bool) -> LimitOrigin | No
     return origin if origin is None or admin else _listed(origin)
 
 
-def change(one: Change) -> Change:
+def change(event: Change) -> Change:
     """A change of a submission as whoever may listen to it is told of it; admins are told the same."""
-    return _listed(one)
+    return _listed(event)
 
 
 def seconds(value: float) -> float:
@@ -207,10 +213,10 @@ def _stepped(value: float) -> float:
     return next((decade * step / 10 for step in _STEPS if value <= decade * step / 10), decade * 10)
 
 
-def _listed(message: M, /, **made: Any) -> M:
+def _listed(message: M, /, **computed: Any) -> M:
     """A message with its listed fields and those that were made of others; the rest is as if never set."""
-    shown = {name: getattr(message, name) for name in SHOWN[type(message)]}
-    return type(message).model_construct(**shown, **made)
+    copied = {name: getattr(message, name) for name in COPIED_FIELDS[type(message)]}
+    return type(message).model_construct(**copied, **computed)
 
 
 def compiling_executes(submission: m.Submission) -> bool:

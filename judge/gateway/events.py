@@ -173,7 +173,7 @@ def _headers(request: web.Request) -> dict[str, str]:
 
 
 def _refusal(request: web.Request, error: JudgeError) -> web.Response:
-    text, media = answers.told(error, request.headers.get("Accept", ""))
+    text, media = answers.problem_text(error, request.headers.get("Accept", ""))
     retry = {"Retry-After": "2"} if error.http_status in {429, 503, 504} else {}
     headers = {**_headers(request), **retry, "Content-Type": media, "Vary": "Accept"}
     return web.Response(body=text.encode(), status=error.http_status, headers=headers)

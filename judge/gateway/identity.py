@@ -53,24 +53,24 @@ class _Entry:
     """A valid credential: its state, when that was asked, and when the credential came last."""
 
     state: CredentialState
-    asked: float
-    seen: float
+    asked_at: float
+    used_at: float
 
 
 @dataclass(frozen=True)
 class _Answer:
     """The last answer of the cluster, for all who have waited since before it was asked for."""
 
-    asked: float
+    asked_at: float
     credentials: frozenset[Credential] = frozenset()
     states: Mapping[Credential, CredentialState] = field(default_factory=dict)
     # Nobody answered: for a moment others need not wait for that, too.
     error: JudgeError | None = None
     error_until: float = 0.0
 
-    def tells(self, credential: Credential, began: float) -> bool:
+    def covers(self, credential: Credential, began: float) -> bool:
         """Whether somebody who has waited since `began` need not ask about this credential."""
-        return began < self.error_until or (self.asked >= began and credential in self.credentials)
+        return began < self.error_until or (self.asked_at >= began and credential in self.credentials)
 
 
 class Identities:
@@ -250,18 +250,18 @@ class Identities:
         with self._lock:
             entry = self._entries.get(credential)
             if entry is not None:
-                entry.seen = began
-                if began - entry.asked < LIFETIME / 2:
+                entry.used_at = began
+                if began - entry.asked_at < LIFETIME / 2:
                     return entry.state
-            fresh = entry if entry is not None and began - entry.asked < LIFETIME else None
+            fresh = entry if entry is not None and began - entry.asked_at < LIFETIME else None
             self._waiting[credential] = self._waiting.get(credential, 0) + 1
         try:
             answer = self._answer
-            if not answer.tells(credential, began):
+            if not answer.covers(credential, began):
                 if not self._asking.acquire(blocking=fresh is None):
                     return fresh.state if fresh is not None else None
                 try:
-                    answer = self._answer if self._answer.tells(credential, began) else self._renew(credential)
+                    answer = self._answer if self._answer.covers(credential, began) else self._renew(credential)
                 finally:
                     self._asking.release()
         finally:
@@ -283,18 +283,18 @@ class Identities:
             due = [
                 cached
                 for cached, entry in self._entries.items()
-                if now - entry.asked > LIFETIME / 4 and now - entry.seen < _RECENT
+                if now - entry.asked_at > LIFETIME / 4 and now - entry.used_at < _RECENT
             ]
-            asked = list(dict.fromkeys([credential, *self._waiting, *due]))[:CREDENTIALS]
+            batch = list(dict.fromkeys([credential, *self._waiting, *due]))[:CREDENTIALS]
         try:
-            states = self._ask(asked)
+            states = self._ask(batch)
         except UnavailableError as exc:
-            self._answer = _Answer(now, frozenset(asked), error=exc, error_until=clock.monotonic() + LIFETIME / 2)
+            self._answer = _Answer(now, frozenset(batch), error=exc, error_until=clock.monotonic() + LIFETIME / 2)
             return self._answer
         with self._lock:
             for cached, state in states.items():
                 self._store(cached, state, now)
-        self._answer = _Answer(now, frozenset(asked), states)
+        self._answer = _Answer(now, frozenset(batch), states)
         return self._answer
 
     def _ask(self, credentials: Sequence[Credential]) -> dict[Credential, CredentialState]:
@@ -309,13 +309,13 @@ class Identities:
             states |= zip(group, getattr(reply, kind), strict=True)
         return states
 
-    def _store(self, credential: Credential, state: CredentialState, asked: float) -> None:
+    def _store(self, credential: Credential, state: CredentialState, asked_at: float) -> None:
         """Keep a valid state; what is not valid is forgotten, as guesses must not push out people."""
         if not state.user:
             self._entries.pop(credential, None)
             return
         entry = self._entries.get(credential)
-        self._entries[credential] = _Entry(state, asked, asked if entry is None else entry.seen)
+        self._entries[credential] = _Entry(state, asked_at, asked_at if entry is None else entry.used_at)
         self._entries.move_to_end(credential)
         while len(self._entries) > _ENTRIES:
             self._entries.popitem(last=False)

@@ -119,7 +119,7 @@ def errors(config: GatewayConfig) -> dict[str, bytes]:
     }
     contents = {}
     for status, error in sentences.items():
-        contents[f"{status}.api"] = answers.told(error, "")[0].encode()
+        contents[f"{status}.api"] = answers.problem_text(error, "")[0].encode()
         contents[f"{status}.judge0"] = json.dumps({"error": str(error)}).encode()
         contents[f"{status}.page"] = f"{error}\n".encode()
     return contents

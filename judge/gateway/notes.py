@@ -19,7 +19,7 @@ from judge.model.audit import Note, TokenSeen, TokensSeen
 log = logging.getLogger(__name__)
 
 # So many notes of one kind at once, then one each so many seconds; those between are counted in the next one.
-BURST, EVERY = 10, 30.0
+BURST, REFILL_SECONDS = 10, 30.0
 _KINDS = 1000
 _PATIENCE = 2.0
 _LOOK = 2.0
@@ -27,9 +27,9 @@ _LOOK = 2.0
 
 @dataclass
 class _NoteKind:
-    left: float
-    when: float
-    kept: int = 0
+    tokens: float
+    refilled_at: float
+    skipped: int = 0
 
 
 class NoteBudget:
@@ -45,18 +45,18 @@ class NoteBudget:
         """None: not now, it is counted. Else how many were counted since the last one that was not."""
         now = self._monotonic()
         with self._lock:
-            one = self._kinds.setdefault(kind, _NoteKind(BURST, now))
+            bucket = self._kinds.setdefault(kind, _NoteKind(BURST, now))
             self._kinds.move_to_end(kind)
             while len(self._kinds) > _KINDS:
                 self._kinds.popitem(last=False)
-            one.left = min(BURST, one.left + (now - one.when) / EVERY)
-            one.when = now
-            if one.left < 1:
-                one.kept += 1
+            bucket.tokens = min(BURST, bucket.tokens + (now - bucket.refilled_at) / REFILL_SECONDS)
+            bucket.refilled_at = now
+            if bucket.tokens < 1:
+                bucket.skipped += 1
                 return None
-            one.left -= 1
-            kept, one.kept = one.kept, 0
-            return kept
+            bucket.tokens -= 1
+            skipped, bucket.skipped = bucket.skipped, 0
+            return skipped
 
 
 class Notes:
@@ -77,19 +77,19 @@ class Notes:
         except JudgeError as exc:
             log.warning("that %s logged out cannot be noted: %s", user, exc)
 
-    def refused(self, how: str) -> None:
+    def refused(self, method: str) -> None:
         """A token that nobody has, at the login page or the API. The answer does not depend on this note."""
         try:
-            self._tell("login.failed", how, timeout=_PATIENCE)
+            self._tell("login.failed", method, timeout=_PATIENCE)
         except JudgeError as exc:
             log.warning("that a login was refused cannot be noted: %s", exc)
 
     def _tell(self, action: str, name: str, timeout: float | None = None) -> None:
         # All strangers share one bucket: an address costs nothing.
-        kept = self._throttle.take(action if action == "login.failed" else f"{action} {name}")
-        if kept is None:
+        skipped = self._throttle.take(action if action == "login.failed" else f"{action} {name}")
+        if skipped is None:
             return
-        details: dict[str, str | int] = {"not noted before": kept} if kept else {}
+        details: dict[str, str | int] = {"not noted before": skipped} if skipped else {}
         note = Note.model_validate({"action": action, "object": name, "details": details})
         self._cluster.call("audit_note", note, m.Empty, timeout=timeout)
 
@@ -115,16 +115,17 @@ class TokenWatch:
             self._cluster.close()
 
     def _run(self) -> None:
-        told: list[TokenSeen] | None = None
+        reported: list[TokenSeen] | None = None
         failing = False
-        while not self._stop.wait(0 if told is None and not failing else _LOOK):
+        while not self._stop.wait(0 if reported is None and not failing else _LOOK):
             now = [
-                TokenSeen(user=one.user, role=one.role, fingerprint=one.fingerprint) for one in self._tokens.listed()
+                TokenSeen(user=token.user, role=token.role, fingerprint=token.fingerprint)
+                for token in self._tokens.listed()
             ]
-            if now != told:
+            if now != reported:
                 try:
                     self._cluster.call("audit_tokens", TokensSeen(tokens=now), m.Empty)
-                    told, failing = now, False
+                    reported, failing = now, False
                 except JudgeError as exc:
                     if not failing:
                         log.warning("the audit trail does not know the present tokens yet: %s", exc)

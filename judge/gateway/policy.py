@@ -16,9 +16,9 @@ _POLICY: Final = {
 }
 
 
-def content_policy(**more: str) -> str:
+def content_policy(**additions: str) -> str:
     """The Content-Security-Policy of a page, with sources for what only some pages have: `object_src="'self'"`."""
-    rules = _POLICY | {name.replace("_", "-"): sources for name, sources in more.items()}
+    rules = _POLICY | {name.replace("_", "-"): sources for name, sources in additions.items()}
     return "; ".join(f"{name} {sources}" for name, sources in rules.items())
 
 

@@ -74,11 +74,13 @@ class Providers:
     def __init__(self, config: GatewayConfig) -> None:
         """ConfigError when a secret cannot be read. No provider is asked before somebody wants to log in."""
         base = (config.public_url or "").rstrip("/")
-        self._all = {one.name: Provider(one, f"{base}/login/with/{one.name}/back") for one in config.oidc}
+        self._all = {
+            settings.name: Provider(settings, f"{base}/login/with/{settings.name}/back") for settings in config.oidc
+        }
 
     def titles(self) -> dict[str, str]:
         """The titles of the providers on the log-in page, by name."""
-        return {name: one.title for name, one in self._all.items()}
+        return {name: provider.title for name, provider in self._all.items()}
 
     def get(self, name: str) -> Provider:
         """One of them; NotFoundError."""
@@ -135,31 +137,31 @@ class Provider:
         """(nonce, verifier, target) of the flow that this browser has begun; it is over by this."""
         flows = session.get(_FLOWS)
         flows = flows if isinstance(flows, list) else []
-        found = next((one for one in flows if state and secrets.compare_digest(str(one[0]), state)), None)
-        if found is not None:
-            session[_FLOWS] = [one for one in flows if one is not found]
+        flow = next((entry for entry in flows if state and secrets.compare_digest(str(entry[0]), state)), None)
+        if flow is not None:
+            session[_FLOWS] = [entry for entry in flows if entry is not flow]
         now = int(clock.wall().timestamp())
-        if found is None or found[1] != self._config.name or not 0 <= now - found[5] <= _FLOW_SECONDS:
+        if flow is None or flow[1] != self._config.name or not 0 <= now - flow[5] <= _FLOW_SECONDS:
             raise UnauthorizedError("this log-in was not begun in this browser, or too long ago; log in again")
-        return found[2], found[3], found[4]
+        return flow[2], flow[3], flow[4]
 
     def _claims(self, code: str, nonce: str, verifier: str) -> dict[str, Any]:
         metadata = self._metadata()
         with self._client() as client:
             try:
-                given = client.fetch_token(metadata["token_endpoint"], code=code, code_verifier=verifier)
+                tokens = client.fetch_token(metadata["token_endpoint"], code=code, code_verifier=verifier)
             except OAuthError as exc:
                 raise UnauthorizedError(f"{self.title} refuses this log-in: {_plain(str(exc.error))}") from None
             except _FAULTS as exc:
                 raise self._silent(exc) from None
-            claims = self._checked(given, nonce)
+            claims = self._checked(tokens, nonce)
             if self._wanting(claims) and "userinfo_endpoint" in metadata:
-                claims = {**self._told(client, metadata["userinfo_endpoint"], claims["sub"]), **claims}
+                claims = {**self._userinfo(client, metadata["userinfo_endpoint"], claims["sub"]), **claims}
         return claims
 
-    def _checked(self, given: Mapping[str, Any], nonce: str) -> dict[str, Any]:
+    def _checked(self, tokens: Mapping[str, Any], nonce: str) -> dict[str, Any]:
         """The claims of the ID token, once all that OpenID Connect Core 3.1.3.7 asks for holds."""
-        raw = given.get("id_token")
+        raw = tokens.get("id_token")
         if not isinstance(raw, str):
             raise UnauthorizedError(f"{self.title} has sent no ID token; ask the operator of this judge")
         try:
@@ -174,7 +176,11 @@ class Provider:
                     "exp": {"essential": True},
                     "iat": {"essential": True},
                 },
-                params={"nonce": nonce, "client_id": self._config.client_id, "access_token": given.get("access_token")},
+                params={
+                    "nonce": nonce,
+                    "client_id": self._config.client_id,
+                    "access_token": tokens.get("access_token"),
+                },
             )
             claims.validate(now=int(clock.wall().timestamp()), leeway=_LEEWAY)
         except (JoseError, ValueError, TypeError, KeyError) as exc:
@@ -202,13 +208,13 @@ class Provider:
         groups = _texts(claims.get(config.groups_claim)) if config.groups_claim else None
         if config.only_groups and not set(groups or ()) & set(config.only_groups):
             raise ForbiddenError(f"{self.title} does not count you to those who may come in here")
-        roles = [config.roles[one] for one in groups or () if one in config.roles]
+        roles = [config.roles[group] for group in groups or () if group in config.roles]
         return IdentityLogin(
             identity=Identity(issuer=config.issuer, subject=claims["sub"]),
             name=_valid(_NAME, claims.get(config.user_claim)),
             create=config.create,
-            role=max(roles, key=lambda one: _RANK[one], default="user") if config.roles else None,
-            groups=None if groups is None else [one for one in groups if _valid(_GROUP, one)][:GROUPS],
+            role=max(roles, key=lambda role: _RANK[role], default="user") if config.roles else None,
+            groups=None if groups is None else [group for group in groups if _valid(_GROUP, group)][:GROUPS],
         )
 
     # --- talking to it -----------------------------------------------------------------------------------------
@@ -231,27 +237,27 @@ class Provider:
     def _metadata(self) -> dict[str, Any]:
         """The provider's own description of itself; UnavailableError, also when that is not what was configured."""
         with self._lock:
-            when, known = self._metadata_known
-            if clock.monotonic() - when < _METADATA_AGE:
-                return known
+            fetched_at, metadata = self._metadata_known
+            if clock.monotonic() - fetched_at < _METADATA_AGE:
+                return metadata
             if clock.monotonic() - self._silent_at < _SILENCE:
                 raise self._away()
-            found = self._fetch(f"{self._config.issuer.rstrip('/')}/.well-known/openid-configuration")
+            document = self._fetch(f"{self._config.issuer.rstrip('/')}/.well-known/openid-configuration")
             names = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-            if found.get("issuer") != self._config.issuer or not all(_safe(found.get(name)) for name in names):
-                log.error("provider '%s' is not the one of its config: %s", self._config.name, found.get("issuer"))
+            if document.get("issuer") != self._config.issuer or not all(_safe(document.get(name)) for name in names):
+                log.error("provider '%s' is not the one of its config: %s", self._config.name, document.get("issuer"))
                 raise UnavailableError(f"{self.title} cannot be used now; ask the operator of this judge")
-            self._metadata_known = (clock.monotonic(), found)
-            return found
+            self._metadata_known = (clock.monotonic(), document)
+            return document
 
     def _keys(self, age: float) -> KeySet:
         metadata = self._metadata()
         with self._lock:
-            when, known = self._keys_known
-            if known is None or clock.monotonic() - when >= age:
-                known = KeySet.import_key_set(self._fetch(metadata["jwks_uri"]))  # type: ignore[arg-type]
-                self._keys_known = (clock.monotonic(), known)
-            return known
+            fetched_at, keys = self._keys_known
+            if keys is None or clock.monotonic() - fetched_at >= age:
+                keys = KeySet.import_key_set(self._fetch(metadata["jwks_uri"]))  # type: ignore[arg-type]
+                self._keys_known = (clock.monotonic(), keys)
+            return keys
 
     def _fetch(self, url: str) -> dict[str, Any]:
         with httpx.Client(
@@ -262,15 +268,15 @@ class Provider:
             except _FAULTS as exc:
                 raise self._silent(exc) from None
 
-    def _told(self, client: OAuth2Client, url: str, subject: str) -> dict[str, Any]:
+    def _userinfo(self, client: OAuth2Client, url: str, subject: str) -> dict[str, Any]:
         """The claims about this very subject at another of the provider's URLs; empty when it answers about another."""
         if not _safe(url):
             return {}
         try:
-            told = _object(client.get(url))
+            userinfo = _object(client.get(url))
         except _FAULTS as exc:
             raise self._silent(exc) from None
-        return told if told.get("sub") == subject else {}
+        return userinfo if userinfo.get("sub") == subject else {}
 
     def _silent(self, exc: Exception) -> UnavailableError:
         log.warning("provider '%s' does not answer as it should: %s", self._config.name, exc or type(exc).__name__)
@@ -287,16 +293,18 @@ def _secret(config: OidcProvider) -> str | None:
     try:
         return config.client_secret_file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else "is not UTF-8 text"
-        raise ConfigError(f"{config.client_secret_file}: the secret of '{config.name}' cannot be read: {why}") from None
+        reason = exc.strerror if isinstance(exc, OSError) else "is not UTF-8 text"
+        raise ConfigError(
+            f"{config.client_secret_file}: the secret of '{config.name}' cannot be read: {reason}"
+        ) from None
 
 
 def _object(response: httpx.Response) -> dict[str, Any]:
     """The JSON object of a good answer; ValueError for anything else."""
     if response.status_code != 200 or len(response.content) > _BODY:
         raise ValueError(f"HTTP {response.status_code}, {len(response.content)} bytes")
-    found: dict[str, Any] = _OBJECT.validate_json(response.content)
-    return found
+    document: dict[str, Any] = _OBJECT.validate_json(response.content)
+    return document
 
 
 def _safe(url: object) -> bool:
@@ -315,7 +323,7 @@ def _texts(value: object) -> list[str]:
     """A claim of several texts; providers send one text alone, or with commas or spaces, as well."""
     if isinstance(value, str):
         return value.replace(",", " ").split()
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def _valid(kind: TypeAdapter[str], value: object) -> str | None:

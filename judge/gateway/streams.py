@@ -33,7 +33,7 @@ EVENTS: Final = Metric("judge_gateway_events_total", "Events sent to listeners")
 # Seconds between two signs of life, and for a reader to take what was sent.
 _BEAT, _PATIENCE = 15.0, 20.0
 # Streams of one person, and events that wait for one slow reader.
-_EACH, _QUEUE = 50, 2000
+_KEY_STREAMS, _QUEUE = 50, 2000
 # Questions at once about events from before a listener came.
 _HISTORIES: Final = 4
 _WAIT, _RETRY, _OPENING, _IDLE = 20.0, 1.0, 5.0, 60.0
@@ -250,8 +250,8 @@ class Streams:
     def _registered(self, wish: Wish) -> Iterator[_Listener]:
         if len(self._all) >= self._limit:
             raise LimitError(f"{self._limit} listen at this gateway already; try again later")
-        if self._count[wish.key] >= _EACH:
-            raise LimitError(f"'{wish.key}' has {_EACH} streams open here; close one first")
+        if self._count[wish.key] >= _KEY_STREAMS:
+            raise LimitError(f"'{wish.key}' has {_KEY_STREAMS} streams open here; close one first")
         listener = _Listener(wish)
         group = self._by_user.setdefault(wish.user or "", set())
         group.add(listener)

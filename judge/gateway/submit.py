@@ -23,8 +23,8 @@ class Upload:
 
 def check_whole(uploads: Sequence[Upload]) -> None:
     """TooLargeError for a file of which not all was read, as nobody may hand in so much."""
-    for one in uploads:
-        rules.check_size(one.length, len(one.data), "files", one.name[-60:])
+    for upload in uploads:
+        rules.check_size(upload.length, len(upload.data), "files", upload.name[-60:])
 
 
 def is_text(data: bytes) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-_KEPT = 10_000
+_MOST_ADDRESSES = 10_000
 
 
 class AddressThrottle:
@@ -24,7 +24,7 @@ class AddressThrottle:
         """Somebody there sent a token that is not known, or none."""
         self._debts[address] = (min(self._debt(address, now) + 1, self._burst), now)
         self._debts.move_to_end(address)
-        if len(self._debts) > _KEPT:
+        if len(self._debts) > _MOST_ADDRESSES:
             self._debts.popitem(last=False)
 
     def forgive(self, address: str, now: float) -> None:
@@ -35,7 +35,7 @@ class AddressThrottle:
         """A token was right."""
         self._known[address, fingerprint] = None
         self._known.move_to_end((address, fingerprint))
-        if len(self._known) > _KEPT:
+        if len(self._known) > _MOST_ADDRESSES:
             self._known.popitem(last=False)
 
     def knows(self, address: str, fingerprint: str) -> bool:
@@ -43,5 +43,5 @@ class AddressThrottle:
         return (address, fingerprint) in self._known
 
     def _debt(self, address: str, now: float) -> float:
-        count, when = self._debts.get(address, (0.0, now))
-        return max(0.0, count - (now - when) / self._seconds)
+        count, counted_at = self._debts.get(address, (0.0, now))
+        return max(0.0, count - (now - counted_at) / self._seconds)

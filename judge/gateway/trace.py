@@ -20,9 +20,9 @@ def trace_of(request_id: str, traceparent: str) -> str:
     """The id that these headers name, or a fresh one. What is no id is passed over: it must not get into logs."""
     if _PLAIN.fullmatch(request_id):
         return request_id
-    found = _W3C.fullmatch(traceparent)
-    if found and found[1] != "0" * 32:
-        return found[1]
+    match = _W3C.fullmatch(traceparent)
+    if match and match[1] != "0" * 32:
+        return match[1]
     return uuid.uuid4().hex
 
 

@@ -104,7 +104,7 @@ def parse_line(line: str) -> tuple[int, str]:
     """One line of output as (logging level, text): the app's own lines keep theirs, uWSGI's are told by their words."""
     text = line.strip()
     low = text.lower()
-    for level, words in _LEVELS:
-        if any(word in low for word in words):
+    for level, markers in _LEVELS:
+        if any(word in low for word in markers):
             return level, text
     return logging.INFO, text

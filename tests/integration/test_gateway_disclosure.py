@@ -201,7 +201,7 @@ def calls(app: Any) -> list[tuple[str, str, str]]:
                 "name": name,
                 "number": "1",
                 "sha": "a" * 64,
-                "what": "ping",
+                "action": "ping",
                 "code": "field",
                 "token": ID if "/judge0" in rule.rule else "0" * 16,
             }
@@ -282,7 +282,7 @@ def test_admins_see_what_is_marked(app, judicator, data):
 
 HIDDEN = [
     (model, name)
-    for table in (disclosure.MADE, disclosure.WITHHELD)
+    for table in (disclosure.COMPUTED_FIELDS, disclosure.WITHHELD)
     for model, names in table.items()
     for name in sorted(names)
     # A field that is no text and no figure has no mark; rejudging is looked for by itself, the score is public there.

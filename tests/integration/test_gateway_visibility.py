@@ -132,7 +132,7 @@ def routes(app, files: list[str], tasks: list[str]) -> list[tuple[str, str, str]
             continue
         given = {
             "name": [NAME], "sha": files, "id": tasks, "task_id": tasks, "token": ["0" * 16], "number": ["1"],
-            "code": ["field"], "what": ["ping"],
+            "code": ["field"], "action": ["ping"],
         }  # fmt: skip
         assert rule.arguments <= set(given), f"say in this test what {rule.arguments - set(given)} of {rule} may be"
         paths = [rule.rule]

@@ -84,7 +84,7 @@ def test_charts_stay_within_their_bounds(docs: list[MinuteDocument], span: Span)
     for chart in charts.all_of(reply, judges=True):
         assert chart.told.endswith(".")
         for bar in chart.bars:
-            assert charts.LEFT <= bar.x <= bar.x + bar.width <= charts.WIDTH
+            assert charts.LEFT_MARGIN <= bar.x <= bar.x + bar.width <= charts.WIDTH
             assert bar.y - charts.TOP >= -0.2 and bar.y + bar.height <= charts.HEIGHT - charts.BOTTOM + 0.2
             assert bar.height >= -0.01 and bar.words
         for line in chart.lines:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from judge.errors import DeadlineError, JudgeError, LimitError, NotFoundError, OutcomeUnknownError, UnavailableError
 from judge.gateway import adding
-from judge.gateway.adding import Adding, Again, _Waiting, chosen, parts, prepared
+from judge.gateway.adding import Adding, Again, _Waiting, next_group, parts, prepared
 from judge.model.audit import By
 from judge.model.messages import AddReply, ErrorBody, Submission
 from judge.model.several import OneCall, OneOutcome, Outcomes, SeveralAdds
@@ -74,7 +74,7 @@ class Meeting:
         self.wait(lambda: there.asked == [["first"]])
 
     def hand_in(self, name: str, **more: Any) -> Future[AddReply]:
-        return self.pool.submit(self.adding.one, call(name, **more))
+        return self.pool.submit(self.adding.send, call(name, **more))
 
     def others(self, *names: str) -> dict[str, Future[AddReply]]:
         made = {}
@@ -214,7 +214,7 @@ def test_when_its_leader_dies_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPa
 
     with meeting(there) as met:
         others = met.others("a", "b")
-        monkeypatch.setattr(adding, "chosen", dies)
+        monkeypatch.setattr(adding, "next_group", dies)
         there.go.set()
         with pytest.raises(MemoryError):
             others["a"].result(10)
@@ -254,7 +254,7 @@ NAMES = st.lists(st.sampled_from(["ann", "bob", "eve", "ian"]), min_size=1, max_
 @given(NAMES)
 def test_nobody_fills_the_call_of_others(names: list[str]) -> None:
     waiting = [_Waiting(call(name)) for name in names]
-    group = chosen(waiting)
+    group = next_group(waiting)
     assert group[0] is waiting[0] and len(group) <= 32
     assert [one for one in waiting if one in group] == group, "in their order"
     if len(set(names)) > 1:
@@ -269,7 +269,7 @@ def test_who_is_left_goes_with_the_next_call(monkeypatch: pytest.MonkeyPatch) ->
     with meeting(there) as met:
         flood = []
         for count in range(1, 6):
-            flood.append(met.pool.submit(met.adding.one, prepared(submission(f"f{count}"), By(actor="flood"))))
+            flood.append(met.pool.submit(met.adding.send, prepared(submission(f"f{count}"), By(actor="flood"))))
             met.wait(lambda count=count: len(met.adding._waiting) == count)
         other = met.hand_in("other")
         met.wait(lambda: len(met.adding._waiting) == 6)

@@ -21,9 +21,11 @@ SAMPLES = frozenset({"sample/1"})
 LIMITS = m.Limits(cpu=2, memory=512 * 1024**2)
 
 
-@pytest.mark.parametrize("model", list(disclosure.SHOWN), ids=lambda one: one.__name__)
+@pytest.mark.parametrize("model", list(disclosure.COPIED_FIELDS), ids=lambda one: one.__name__)
 def test_somebody_has_decided_about_every_field(model: type[BaseModel]) -> None:
-    shown, made, withheld = (table[model] for table in (disclosure.SHOWN, disclosure.MADE, disclosure.WITHHELD))
+    shown, made, withheld = (
+        table[model] for table in (disclosure.COPIED_FIELDS, disclosure.COMPUTED_FIELDS, disclosure.WITHHELD)
+    )
     assert not shown & made and not shown & withheld and not made & withheld
     undecided = set(model.model_fields) ^ (shown | made | withheld)
     assert not undecided, f"say in judge/gateway/disclosure.py whether submitters may see these: {sorted(undecided)}"
@@ -207,7 +209,7 @@ def test_no_field_that_is_not_listed_gets_out(data: st.DataObject) -> None:
     marks = Marks(data.draw, {})
     task = marks.message(m.Task, problem=m.ProblemRef(name="p", hash="b" * 64), verdict=m.Verdict.WA)
     seen = disclosure.to_submitter(task, frozenset())
-    listed = {f"{model.__name__}.{name}" for model, names in disclosure.SHOWN.items() for name in names}
+    listed = {f"{model.__name__}.{name}" for model, names in disclosure.COPIED_FIELDS.items() for name in names}
     files = ("Submission.", "SourceFile.")
     nested = (
         *files,

@@ -53,7 +53,7 @@ def asked(**given: object) -> fields.Fields:
 def test_json_may_begin_with_a_byte_order_mark(kind: str) -> None:
     body = codecs.BOM_UTF8 + b'{"source_code": "x"}'
     with flask.Flask("x").test_request_context(method="POST", data=body, content_type=kind):
-        assert wire.given() == {"source_code": "x"}
+        assert wire.request_fields() == {"source_code": "x"}
 
 
 def test_callbacks_may_be_switched_off() -> None:
@@ -322,7 +322,7 @@ def test_a_form_of_very_many_objects_or_fields_takes_no_time() -> None:
         flask.Flask("x").test_request_context(query_string="a&" * 5_000),
         pytest.raises(wire.Judge0RefusalError) as caught,
     ):
-        wire.asked()
+        wire.query_fields()
     assert "there are more than 5000 fields" in str(caught.value)
 
 
@@ -341,7 +341,7 @@ def test_a_part_of_a_form_without_a_name_is_a_refusal(said: str) -> None:
             flask.Flask("x").test_request_context(**sent),
             pytest.raises(wire.Judge0RefusalError, match="a part of the form has no name"),
         ):
-            wire.given()
+            wire.request_fields()
 
 
 def test_a_language_may_run_by_judge0s_own_command() -> None:

@@ -11,7 +11,7 @@ from bson import ObjectId
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.gateway.notes import BURST, EVERY, NoteBudget
+from judge.gateway.notes import BURST, REFILL_SECONDS, NoteBudget
 from judge.judicator import audit, loops
 from judge.judicator.usage import correction
 from judge.model.audit import AuditQuery
@@ -85,8 +85,8 @@ def test_notes_are_bounded_and_nothing_goes_uncounted(steps: list[float]) -> Non
         kept = throttle.take("login.failed")
         if kept is not None:
             noted, told = noted + 1, told + kept
-    assert noted <= BURST + clock.now / EVERY + 1
-    clock.now += BURST * EVERY
+    assert noted <= BURST + clock.now / REFILL_SECONDS + 1
+    clock.now += BURST * REFILL_SECONDS
     assert told + (throttle.take("login.failed") or 0) == len(steps) - noted
 
 

@@ -245,7 +245,7 @@ def test_what_no_submission_can_have_names_its_option() -> None:
 def test_the_form_of_the_page() -> None:
     found = rejudge_pages.filter_of({"verdict": "WA, TLE", "problem": " sum ", "since": "2026-01-31T12:00", "user": ""})
     assert found == RejudgeFilter(verdict=["WA", "TLE"], problem=["sum"], since=NOW)
-    assert rejudge_pages.words(found) == "problem sum; verdict WA, TLE; since 2026-01-31 12:00 UTC"
+    assert rejudge_pages.sentence(found) == "problem sum; verdict WA, TLE; since 2026-01-31 12:00 UTC"
     with pytest.raises(ValidationError):
         rejudge_pages.filter_of({"verdict": "GOOD"})
 

@@ -318,7 +318,7 @@ def test_bytes_that_fill_a_jpeg_are_skipped():
 
 
 def test_an_svg_is_made_once(monkeypatch):
-    one = shown.Shown(None)
+    one = shown.Statements(None)
     file = shown.PublicFile("a.svg", "statement")
     good, bad = SVG.format("<rect/>").encode(), b"<svg"
     first = one.picture(file, "a" * 64, io.BytesIO(good))

@@ -23,7 +23,7 @@ PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
 PROBLEM: Final = "application/problem+json"
 # A client with a token keeps answers if it likes and asks whether they still hold; a browser keeps none.
-KEPT: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Accept"}
+PRIVATE_CACHE: Final = {"Cache-Control": "private, no-cache", "Vary": "Authorization, Accept"}
 # The meaning of each code, whatever the call (docs/api.md, "Errors").
 TITLES: Final[Mapping[str, str]] = {
     "field": "A field is wrong",
@@ -80,23 +80,23 @@ def kind(code: str) -> ErrorKind | None:
 
 def wants_problem(accept: str) -> bool:
     """Says whether this Accept header names problem+json and prefers nothing to it; `*/*` does not name it. Pure."""
-    given: dict[str, float] = {}
+    qualities: dict[str, float] = {}
     for media, quality in parse_accept_header(accept, MIMEAccept):
-        given.setdefault(media.partition(";")[0].strip().lower(), quality)
-    wanted = given.get(PROBLEM, 0.0)
-    return wanted > 0 and wanted >= given.get(JSON, 0.0)
+        qualities.setdefault(media.partition(";")[0].strip().lower(), quality)
+    of_problem = qualities.get(PROBLEM, 0.0)
+    return of_problem > 0 and of_problem >= qualities.get(JSON, 0.0)
 
 
-def told(error: JudgeError, accept: str) -> tuple[str, str]:
+def problem_text(error: JudgeError, accept: str) -> tuple[str, str]:
     """(the body, its media type) for an error, as this Accept header asks for it. Pure; the front calls it as well."""
     body = m.ErrorBody.of(error)
     hidden = {"rate"} if body.rate is None else set()
     if not wants_problem(accept):
         return body.model_dump_json(exclude=hidden), JSON
-    known = kind(body.code) or ErrorKind(type="about:blank", code=body.code, title=TITLES["error"])
+    error_kind = kind(body.code) or ErrorKind(type="about:blank", code=body.code, title=TITLES["error"])
     problem = Problem(
-        type=known.type,
-        title=known.title,
+        type=error_kind.type,
+        title=error_kind.title,
         status=error.http_status,
         detail=body.error,
         code=body.code,
@@ -108,7 +108,7 @@ def told(error: JudgeError, accept: str) -> tuple[str, str]:
 
 def error_response(error: JudgeError, accept: str) -> Response:
     """An error as the API answers it to who sent this Accept header."""
-    text, media = told(error, accept)
+    text, media = problem_text(error, accept)
     response = Response(text, error.http_status, mimetype=media)
     response.headers["Vary"] = "Accept"
     if error.http_status in {503, 504}:
@@ -136,8 +136,8 @@ def next_page(path: str, query: type[m.Message], args: MultiDict[str, str], repl
     begin = getattr(reply, "next", None)
     if place is None or begin is None:
         return {}
-    given = [(key, value) for key, value in args.items(multi=True) if key != place and value != ""]
-    return {"Link": f'<{path}?{urlencode([*given, (place, str(begin))])}>; rel="next"'}
+    conditions = [(key, value) for key, value in args.items(multi=True) if key != place and value != ""]
+    return {"Link": f'<{path}?{urlencode([*conditions, (place, str(begin))])}>; rel="next"'}
 
 
 # --- what will go ----------------------------------------------------------------------------------------------

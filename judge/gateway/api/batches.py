@@ -34,7 +34,7 @@ SECONDS: Final = 20.0
 _KEY: Final = 120  # characters of the header's key, which leaves room for the place
 
 
-def _each(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
+def _validate_item(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     """A submission, or what is wrong with it: the others of its batch are taken all the same."""
     try:
         return check(value)
@@ -45,7 +45,7 @@ def _each(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
 class Batch(m.Message):
     """Several submissions; each is taken or refused by itself."""
 
-    submissions: list[Annotated[m.Submission, WrapValidator(_each)]] = Field(min_length=1, max_length=MOST)
+    submissions: list[Annotated[m.Submission, WrapValidator(_validate_item)]] = Field(min_length=1, max_length=MOST)
 
 
 class BatchAnswer(m.Message):
@@ -101,29 +101,29 @@ class _Handing:
         self.rate: Rate | None = None
         self.retry = 0
 
-    def answers(self, given: Sequence[m.Submission | ValidationError]) -> list[BatchAnswer]:
+    def answers(self, items: Sequence[m.Submission | ValidationError]) -> list[BatchAnswer]:
         """Hand them in, and answer the outcome of each."""
         answers: dict[int, BatchAnswer] = {}
         ready: dict[int, OneCall] = {}
-        for place, one in enumerate(given):
+        for place, item in enumerate(items):
             try:
-                ready[place] = self._admitted(place, one)
+                ready[place] = self._admitted(place, item)
             except JudgeError as exc:
                 answers[place] = self._refused(exc)
         places = list(ready)
-        for part in parts([one.request for one in ready.values()]):
+        for part in parts([item.request for item in ready.values()]):
             group = [ready[places[index]] for index in part]
             for index, call, outcome in zip(part, group, self._together(group), strict=True):
                 answers[places[index]] = self._answer(call, outcome)
-        return [answers[place] for place in range(len(given))]
+        return [answers[place] for place in range(len(items))]
 
-    def _admitted(self, place: int, given: m.Submission | ValidationError) -> OneCall:
-        if isinstance(given, ValidationError):
-            raise with_hint(field_error(given, "the submission"), m.Submission) from None
+    def _admitted(self, place: int, item: m.Submission | ValidationError) -> OneCall:
+        if isinstance(item, ValidationError):
+            raise with_hint(field_error(item, "the submission"), m.Submission) from None
         call = self._call
-        key = _keyed(given, place)
+        key = _keyed(item, place)
         return call.cluster.prepared(
-            submit.admit(given, call.principal, call.services.config.limits, key, trace.current())
+            submit.admit(item, call.principal, call.services.config.limits, key, trace.current())
         )
 
     def _together(self, group: list[OneCall]) -> list[Outcome]:
@@ -132,7 +132,7 @@ class _Handing:
             return [Again()] * len(group)
         outcomes = self._call.cluster.add_together(group)
         self._reached |= any(
-            isinstance(one, m.AddReply) or (isinstance(one, Again) and one.unknown) for one in outcomes
+            isinstance(outcome, m.AddReply) or (isinstance(outcome, Again) and outcome.unknown) for outcome in outcomes
         )
         return outcomes
 
@@ -182,8 +182,8 @@ class _Handing:
 
 def _hand_in(call: Call) -> Reply:
     handing = _Handing(call)
-    given = cast("list[m.Submission | ValidationError]", call.body.submissions)
-    results = handing.answers(given)
+    items = cast("list[m.Submission | ValidationError]", call.body.submissions)
+    results = handing.answers(items)
     headers = paced(handing.rate)
     if handing.retry:
         headers["Retry-After"] = str(handing.retry)
@@ -191,26 +191,26 @@ def _hand_in(call: Call) -> Reply:
 
 
 def _several(call: Call) -> m.Message:
-    ids = list(dict.fromkeys(one.strip() for one in call.query.ids.split(",") if one.strip()))
+    ids = list(dict.fromkeys(task_id.strip() for task_id in call.query.ids.split(",") if task_id.strip()))
     if not 1 <= len(ids) <= MOST:
         raise FieldError("ids", f"are {len(ids)}; name 1 to {MOST} submissions with commas between")
-    known = [one for one in ids if is_id(one)]
-    found = TasksReply(tasks=[])
-    if known:
+    valid_ids = [task_id for task_id in ids if is_id(task_id)]
+    reply = TasksReply(tasks=[])
+    if valid_ids:
         user = None if call.principal.judges else call.principal.user
-        found = call.cluster.call("tasks", TasksRequest(ids=known, room=BYTES, user=user), TasksReply)
-    mine = {task.id: task for task in found.tasks if may_see(call.principal, task)}
+        reply = call.cluster.call("tasks", TasksRequest(ids=valid_ids, room=BYTES, user=user), TasksReply)
+    mine = {task.id: task for task in reply.tasks if may_see(call.principal, task)}
     return SeveralReply(
-        tasks=[show(call.cluster, call.principal, mine[one]) for one in ids if one in mine],
-        missing=[one[:64] for one in ids if one not in mine and one not in found.left],
-        left=found.left,
+        tasks=[show(call.cluster, call.principal, mine[task_id]) for task_id in ids if task_id in mine],
+        missing=[task_id[:64] for task_id in ids if task_id not in mine and task_id not in reply.left],
+        left=reply.left,
     )
 
 
 _KEYS = {"Idempotency-Key": "1 to 120 characters; submissions without a key of their own get KEY/0, KEY/1 and so on"}
 ROUTES: list[Route] = [
     Route("POST", "/submissions/batch", "submit_batch", "Hand in several; each is taken or refused by itself", _hand_in,
-          "user", BatchReply, body=Batch, headers=_KEYS, calls=("add",), each=True),
+          "user", BatchReply, body=Batch, headers=_KEYS, calls=("add",), batch=True),
     Route("GET", "/submissions/batch", "get_batch", "Several submissions at once", _several, "user", SeveralReply,
-          query=SeveralQuery, calls=("tasks",), each=True),
+          query=SeveralQuery, calls=("tasks",), batch=True),
 ]  # fmt: skip

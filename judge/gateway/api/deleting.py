@@ -22,7 +22,7 @@ _KINDS = {"submission": m.TaskId, "problem": m.Identifier, "user": str}
 # --- what pages use as well ------------------------------------------------------------------------------------
 
 
-def wanted(kind: str, name: str) -> DeletionWanted:
+def deletion(kind: str, name: str) -> DeletionWanted:
     """The thing that an address names; NotFoundError also for one that cannot exist."""
     try:
         TypeAdapter(_KINDS[kind]).validate_python(name)
@@ -31,13 +31,13 @@ def wanted(kind: str, name: str) -> DeletionWanted:
         raise NotFoundError(f"there is no {kind[:20]} '{name[:60]}'") from None
 
 
-def delete(cluster: Cluster, principal: Principal, what: DeletionWanted) -> Deleted | Purged:
+def delete(cluster: Cluster, principal: Principal, target: DeletionWanted) -> Deleted | Purged:
     """Delete a submission or a problem, or as much of a person's data as one call may."""
-    if what.submission is not None:
-        return cluster.call("delete_submission", m.TaskRef(id=what.submission), Deleted)
-    if what.problem is not None:
-        return cluster.call("delete_problem", ProblemName(name=what.problem), Deleted)
-    return _purged(cluster, principal, PurgeRequest(user=str(what.user)))
+    if target.submission is not None:
+        return cluster.call("delete_submission", m.TaskRef(id=target.submission), Deleted)
+    if target.problem is not None:
+        return cluster.call("delete_problem", ProblemName(name=target.problem), Deleted)
+    return _purged(cluster, principal, PurgeRequest(user=str(target.user)))
 
 
 def _purged(cluster: Cluster, principal: Principal, request: PurgeRequest) -> Purged:
@@ -51,15 +51,15 @@ def _purged(cluster: Cluster, principal: Principal, request: PurgeRequest) -> Pu
 
 
 def _submission(call: Call) -> m.Message:
-    return delete(call.cluster, call.principal, wanted("submission", call.params["id"]))
+    return delete(call.cluster, call.principal, deletion("submission", call.params["id"]))
 
 
 def _problem(call: Call) -> m.Message:
-    return delete(call.cluster, call.principal, wanted("problem", call.params["name"]))
+    return delete(call.cluster, call.principal, deletion("problem", call.params["name"]))
 
 
 def _purge(call: Call) -> m.Message:
-    user = wanted("user", call.params["name"]).user
+    user = deletion("user", call.params["name"]).user
     return _purged(call.cluster, call.principal, PurgeRequest(user=str(user), until=call.query.until))
 
 

@@ -46,34 +46,34 @@ def submission(limits: SubmissionLimits) -> m.Submission:
     outputs = "problem" in fields and not {"language", "command"} & set(fields)
     bounds = handed.bounds(limits, outputs=outputs)
     if form:
-        return _made(fields, _sent(bounds), bounds)
+        return _submission(fields, _sent(bounds), bounds)
     if (request.content_length or 0) > bounds.archive:
         msg = f"the archive has {request.content_length} bytes; at most {bounds.archive} are taken"
         raise TooLargeError(msg, "files")
     body = request.get_data(cache=False)
     if not handed.is_archive("body.zip", body):
         raise FieldError("files", "are no ZIP archive, as the Content-Type says; send one, or files as a form")
-    return _made(fields, [("body.zip", body)], bounds)
+    return _submission(fields, [("body.zip", body)], bounds)
 
 
 def _sent(bounds: handed.Bounds) -> list[tuple[str, bytes]]:
     """The files of the form; each is read as far as anybody may send."""
-    found: list[tuple[str, bytes]] = []
+    parts: list[tuple[str, bytes]] = []
     for part, file in request.files.items(multi=True):
         _check_name(part)
         if part not in _FILES:
             raise FieldError(part[:60], "is no field for a file; send the sources as 'files'")
         if not file.filename:
             continue
-        if len(found) >= bounds.files:
+        if len(parts) >= bounds.files:
             raise FieldError("files", f"there are more than {bounds.files}; hand in fewer")
         name = file.filename.replace("\\", "/")
         data = file.stream.read(bounds.largest + 1)
         if len(data) > bounds.largest:
             msg = f"files: '{name[-60:]}' has more than {bounds.largest} bytes; hand in a shorter one"
             raise TooLargeError(msg, "files")
-        found.append((name, data))
-    return found
+        parts.append((name, data))
+    return parts
 
 
 def _check_name(name: str | None) -> None:
@@ -82,10 +82,10 @@ def _check_name(name: str | None) -> None:
         raise FieldError("form", "has a part without a name, or with one whose quotes do not end; name each part")
 
 
-def _fields(given: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def _fields(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """The fields of a submission; a dot leads into an inner one, as in `limits.cpu`."""
     fields: dict[str, Any] = {}
-    for count, (key, text) in enumerate(given):
+    for count, (key, text) in enumerate(pairs):
         _check_name(key)
         name = _NAMES.get(key, key)
         if count >= _MOST:
@@ -102,7 +102,7 @@ def _fields(given: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return fields
 
 
-def _made(fields: dict[str, Any], sent: list[tuple[str, bytes]], bounds: handed.Bounds) -> m.Submission:
+def _submission(fields: dict[str, Any], sent: list[tuple[str, bytes]], bounds: handed.Bounds) -> m.Submission:
     command = fields.get("command") is not None
     if sent:
         files = handed.gather(sent, bounds)
@@ -111,13 +111,13 @@ def _made(fields: dict[str, Any], sent: list[tuple[str, bytes]], bounds: handed.
         else:
             table = load_table(None)
             archive = sent[0][0] if len(sent) == 1 and handed.is_archive(*sent[0]) else None
-            told = {name: fields.get(name) for name in ("language", "entry")}
-            made = handed.program(files, table, **told, answers="problem" in fields)
+            program_fields = {name: fields.get(name) for name in ("language", "entry")}
+            program = handed.program(files, table, **program_fields, answers="problem" in fields)
             # The name of an archive is taken for several files only.
-            name = fields.get("filename") or (archive if archive != "body.zip" and "files" in made else None)
-            if "source" in made:
+            name = fields.get("filename") or (archive if archive != "body.zip" and "files" in program else None)
+            if "source" in program:
                 fields.pop("entry", None)
-            fields |= {key: value for key, value in made.items() if value is not None}
+            fields |= {key: value for key, value in program.items() if value is not None}
             if name is not None:
                 fields["filename"] = name.rpartition("/")[2]
     try:

@@ -55,7 +55,9 @@ def executors(cluster: Cluster, principal: Principal) -> overview.ExecutorsReply
     return (
         reply
         if principal.admin
-        else overview.ExecutorsReply(executors=[disclosure.executor(one) for one in reply.executors])
+        else overview.ExecutorsReply(
+            executors=[disclosure.executor(executor_info) for executor_info in reply.executors]
+        )
     )
 
 
@@ -72,8 +74,8 @@ def problems(cluster: Cluster) -> ProblemsReply:
 
 def cancel(cluster: Cluster, principal: Principal, task_id: str) -> m.Task:
     """Cancel one's own task, or any as an admin."""
-    whole = own_task(cluster, principal, task_id)
-    if whole.submission.user != principal.user and not principal.admin:
+    stored_task = own_task(cluster, principal, task_id)
+    if stored_task.submission.user != principal.user and not principal.admin:
         raise ForbiddenError(f"submission '{task_id}' is another user's; cancelling it takes a token of role admin")
     task = cluster.call("cancel", m.TaskRef(id=task_id), m.Task)
     log.info("%s cancelled submission %s, now %s, trace %s", principal.user, task_id, task.status, task.trace)
@@ -89,15 +91,15 @@ def languages(cluster: Cluster) -> list[models.LanguageInfo]:
             for name, version in executor.info.languages.items():
                 versions.setdefault(name, []).append(version)
     infos = []
-    for name, given in sorted(versions.items()):
+    for name, names in sorted(versions.items()):
         row = table.get(name)
         infos.append(
             models.LanguageInfo(
                 name=name,
                 title=row.title if row else name,
                 suffixes=list(row.suffixes) if row else [],
-                version=" / ".join(sorted(set(given))),
-                executors=len(given),
+                version=" / ".join(sorted(set(names))),
+                executors=len(names),
             )
         )
     return infos
@@ -250,10 +252,10 @@ def _sha(call: Call) -> str:
 
 
 def _error_kind(call: Call) -> m.Message:
-    known = answers.kind(call.params["code"])
-    if known is None:
+    error_kind = answers.kind(call.params["code"])
+    if error_kind is None:
         raise NotFoundError(f"there is no code '{call.params['code'][:60]}' of an error")
-    return known
+    return error_kind
 
 
 def _put_blob(call: Call) -> m.Message:

@@ -48,10 +48,10 @@ _STATUS = {
 
 
 def _parameter(
-    name: str, where: str, schema: dict[str, Any], text: str = "", *, required: bool = False
+    name: str, location: str, schema: dict[str, Any], text: str = "", *, required: bool = False
 ) -> dict[str, Any]:
-    parameter: dict[str, Any] = {"name": name, "in": where, "schema": schema}
-    if required or where == "path":
+    parameter: dict[str, Any] = {"name": name, "in": location, "schema": schema}
+    if required or location == "path":
         parameter["required"] = True
     text = text or schema.pop("description", "")
     if text:
@@ -66,9 +66,9 @@ def _without_objects_as_defaults(schemas: Mapping[str, Any]) -> None:
     write it as text that does not compile.
     """
     for schema in schemas.values():
-        for given in schema.get("properties", {}).values():
-            if "$ref" in given and isinstance(given.get("default"), dict):
-                del given["default"]
+        for prop in schema.get("properties", {}).values():
+            if "$ref" in prop and isinstance(prop.get("default"), dict):
+                del prop["default"]
 
 
 def _content(schema: Mapping[str, Any], media: str = JSON) -> dict[str, Any]:
@@ -120,7 +120,7 @@ def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schema
     if route.deprecated is not None:
         operation |= {"deprecated": True, "x-sunset": route.deprecated.sunset.isoformat()}
     if route.body:
-        required = any(one.is_required() for one in route.body.model_fields.values())
+        required = any(field.is_required() for field in route.body.model_fields.values())
         content = _content(refs[route.body, "validation"])
         content |= {media: {"schema": schema} for media, schema in route.media.items()}
         operation["requestBody"] = {"required": required, "content": content}
@@ -131,15 +131,15 @@ def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schema
 
 def document(routes: list[Route]) -> dict[str, Any]:
     """The whole document as data."""
-    wanted: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = [
+    models: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = [
         (m.ErrorBody, "serialization"),
         (Problem, "serialization"),
     ]
     for route in routes:
-        wanted += [(one, "validation") for one in (route.query, route.body) if one]
-        wanted += [] if isinstance(route.reply, Raw) else [(route.reply, "serialization")]
+        models += [(model, "validation") for model in (route.query, route.body) if model]
+        models += [] if isinstance(route.reply, Raw) else [(route.reply, "serialization")]
     refs, definitions = models_json_schema(
-        list(dict.fromkeys(wanted)), ref_template="#/components/schemas/{model}", title="Judge"
+        list(dict.fromkeys(models)), ref_template="#/components/schemas/{model}", title="Judge"
     )
     schemas = definitions["$defs"]
     _without_objects_as_defaults(schemas)

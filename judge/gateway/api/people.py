@@ -44,45 +44,45 @@ def change(cluster: Cluster, principal: Principal, name: str, fields: p.UserFiel
 def givable(principal: Principal) -> list[p.Scope]:
     """The scopes that a token of this person may have: never one that would only count under a later role. Pure."""
     roles = {"judge": principal.judges, "admin": principal.admin}
-    return [one for one in p.SCOPES if one in principal.scopes and roles.get(one, True)]
+    return [scope for scope in p.SCOPES if scope in principal.scopes and roles.get(scope, True)]
 
 
-def make_token(cluster: Cluster, principal: Principal, wanted: p.TokenWanted) -> p.TokenMade:
+def make_token(cluster: Cluster, principal: Principal, form: p.TokenWanted) -> p.TokenMade:
     """A new token, one's own or as an admin somebody's; it may do no more than its maker, with what they came with.
 
     Unless that is of an admin, it ends with the token that it was made with.
 
     ForbiddenError, FieldError; NotFoundError: there is no such account.
     """
-    user = wanted.user or principal.user
+    user = form.user or principal.user
     if user != principal.user and not principal.admin:
         raise ForbiddenError(f"user: '{principal.user}' may make tokens of their own only; leave the field out")
-    more = set(wanted.scopes) - principal.scopes
-    if more:
-        raise ForbiddenError(f"scopes: '{min(more)}' is more than the token has that you came with")
-    if beyond := set(wanted.scopes) - set(givable(principal)):
+    surplus = set(form.scopes) - principal.scopes
+    if surplus:
+        raise ForbiddenError(f"scopes: '{min(surplus)}' is more than the token has that you came with")
+    if beyond := set(form.scopes) - set(givable(principal)):
         raise ForbiddenError(f"scopes: '{min(beyond)}' takes an account of role {min(beyond)}; leave it out")
-    if wanted.expires is not None and wanted.days is not None:
+    if form.expires is not None and form.days is not None:
         raise FieldError("days", "is given together with 'expires'; give one of the two")
     token = auth.new_account_token()
     new = p.TokenNew(
         digest=auth.token_digest(token),
         user=user,
-        label=wanted.label,
-        scopes=wanted.scopes,
-        expires=wanted.end(clock.wall()),
+        label=form.label,
+        scopes=form.scopes,
+        expires=form.end(clock.wall()),
         maker=None if principal.admin else principal.token,
     )
-    made = cluster.call("token_create", new, p.TokenInfo)
-    return p.TokenMade(**dict(made), token=token)
+    info = cluster.call("token_create", new, p.TokenInfo)
+    return p.TokenMade(**dict(info), token=token)
 
 
 def tokens(cluster: Cluster, principal: Principal, query: p.TokensQuery) -> p.TokensReply:
     """One's own tokens, or as an admin anybody's."""
     if query.user not in {None, principal.user} and not principal.admin:
         raise ForbiddenError(f"user: '{principal.user}' may list tokens of their own only; leave the field out")
-    whose = query.user if principal.admin else principal.user
-    return cluster.call("tokens", query.model_copy(update={"user": whose}), p.TokensReply)
+    owner = query.user if principal.admin else principal.user
+    return cluster.call("tokens", query.model_copy(update={"user": owner}), p.TokensReply)
 
 
 def revoke(cluster: Cluster, principal: Principal, token: str) -> m.Empty:
@@ -91,22 +91,22 @@ def revoke(cluster: Cluster, principal: Principal, token: str) -> m.Empty:
         _TOKEN.validate_python(token)
     except ValidationError:
         raise NotFoundError(f"there is no token '{token[:60]}'") from None
-    whose = None if principal.admin else principal.user
-    return cluster.call("token_revoke", p.TokenEnd(id=token, user=whose), m.Empty)
+    owner = None if principal.admin else principal.user
+    return cluster.call("token_revoke", p.TokenEnd(id=token, user=owner), m.Empty)
 
 
 def own_password(
     cluster: Cluster, principal: Principal, *, old: str, password: str, origin: str, keep: str | None = None
 ) -> m.Empty:
     """Change one's own password by the old one; UnauthorizedError when it is wrong. `keep`: the session that stays."""
-    wanted = p.PasswordSet(name=principal.user, password=password, old=old, own=True, origin=origin, keep=keep)
-    return cluster.call("user_password", wanted, m.Empty)
+    change = p.PasswordSet(name=principal.user, password=password, old=old, own=True, origin=origin, keep=keep)
+    return cluster.call("user_password", change, m.Empty)
 
 
 # --- handlers --------------------------------------------------------------------------------------------------
 
 
-def _one(call: Call) -> m.Message:
+def _user(call: Call) -> m.Message:
     return call.cluster.call("user", p.UserRef(name=user_name(call.params["name"])), p.User)
 
 
@@ -131,9 +131,9 @@ def _tokens(call: Call) -> m.Message:
 
 
 def _make_token(call: Call) -> m.Message:
-    made = make_token(call.cluster, call.principal, call.body)
-    log.info("%s made token %s of %s", call.principal.user, made.id, made.user)
-    return made
+    token = make_token(call.cluster, call.principal, call.body)
+    log.info("%s made token %s of %s", call.principal.user, token.id, token.user)
+    return token
 
 
 def _revoke(call: Call) -> m.Message:
@@ -156,7 +156,7 @@ ROUTES: list[Route] = [
           calls=("users",)),
     Route("POST", "/users", "add_user", "Make an account", None, "admin", p.User, 201, body=p.UserAdd,
           calls=("user_add",)),
-    Route("GET", "/users/<name>", "user", "One account", _one, "admin", p.User, calls=("user",)),
+    Route("GET", "/users/<name>", "user", "One account", _user, "admin", p.User, calls=("user",)),
     Route("PUT", "/users/<name>", "change_user", "Change an account, or disable it; what is left out stays", _change,
           "admin", p.User, body=p.UserFields, calls=("user_change",)),
     Route("PUT", "/users/<name>/password", "set_password", "Set a password; sessions of the user end", _password,

@@ -15,7 +15,7 @@ from judge.gateway import disclosure
 from judge.gateway.api.routes import BINARY, BYTES, Call, Reply, Route, Services, streamed
 from judge.gateway.cluster import Cluster
 from judge.gateway.statements import pictures
-from judge.gateway.statements.shown import Sample, Shown, View, file_of
+from judge.gateway.statements.shown import Sample, Statements, View, file_of
 from judge.model import messages as m
 from judge.model.deleting import ProblemName
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemsReply, Statement
@@ -105,25 +105,25 @@ def find(services: Services, name: str) -> ProblemInfo:
 
 def choose(view: View, language: str | None, kind: str | None = None) -> Statement | None:
     """The statement that this request is about: as asked for, else in the language that the browser prefers."""
-    wanted = language or request.accept_languages.best_match(view.languages)
-    return view.statement(wanted, kind) or (view.statement(None, kind) if language is None else None)
+    preferred = language or request.accept_languages.best_match(view.languages)
+    return view.statement(preferred, kind) or (view.statement(None, kind) if language is None else None)
 
 
-def samples(shown: Shown, several: Sequence[Sample]) -> list[SampleInfo]:
+def samples(files: Statements, several: Sequence[Sample]) -> list[SampleInfo]:
     """Samples with the texts of them that are shown."""
     infos = []
-    for one in several:
-        spoken = one.interaction is not None
+    for sample in several:
+        spoken = sample.interaction is not None
         texts = {
-            field: shown.text(sha)
-            for field, sha in (("input", one.input), ("answer", one.answer), ("interaction", one.interaction))
+            field: files.text(sha)
+            for field, sha in (("input", sample.input), ("answer", sample.answer), ("interaction", sample.interaction))
             if sha is not None and (field == "interaction") == spoken
         }
         infos.append(
             SampleInfo(
-                name=one.name.removeprefix("sample/"),
-                input_file=one.kept_input,
-                answer_file=one.kept_answer,
+                name=sample.name.removeprefix("sample/"),
+                input_file=sample.kept_input,
+                answer_file=sample.kept_answer,
                 whole=all(text.whole for text in texts.values()),
                 **{field: text.text for field, text in texts.items()},
             )
@@ -141,13 +141,13 @@ def _problem(call: Call) -> m.Message:
         **dict(info),
         statements=[
             StatementInfo(
-                language=one.language,
-                kind=kind_of(one.main),
-                name=one.main,
-                file=one.files[one.main],
-                html=text_of(one) is not None,
+                language=statement.language,
+                kind=kind_of(statement.main),
+                name=statement.main,
+                file=statement.files[statement.main],
+                html=text_of(statement) is not None,
             )
-            for one in view.statements
+            for statement in view.statements
         ],
         samples=samples(call.services.shown, view.samples),
         attachments=[AttachmentInfo(name=name, file=sha) for name, sha in sorted(view.attachments.items())],
@@ -162,20 +162,20 @@ def _statement(call: Call) -> m.Message:
     view = call.services.shown.view(find(call.services, call.params["name"]))
     statement = choose(view, call.query.language, call.query.kind)
     if statement is None:
-        told = ", ".join(f"{one.language} ({kind_of(one.main)})" for one in view.statements) or "none at all"
-        raise NotFoundError(f"problem '{view.name}' has no such statement; it has {told}")
+        choices = ", ".join(f"{entry.language} ({kind_of(entry.main)})" for entry in view.statements) or "none at all"
+        raise NotFoundError(f"problem '{view.name}' has no such statement; it has {choices}")
     reply = StatementReply(
         language=statement.language, kind=kind_of(statement.main), file=statement.files[statement.main]
     )
     page = call.services.shown.page(view, statement)
     if page is None or page.why:
         return reply.model_copy(update={"preparing": page is None, "why": page.why if page is not None else ""})
-    left = [one.name.removeprefix("sample/") for one in view.samples]
+    names = [entry.name.removeprefix("sample/") for entry in view.samples]
     text = page.pieces[0]
-    for wanted, piece in zip(page.samples, page.pieces[1:], strict=True):
-        count = 1 if wanted == "next" else len(left)
-        text += "".join(f'<div data-sample="{html.escape(name)}"></div>' for name in left[:count]) + piece
-        left = left[count:]
+    for amount, piece in zip(page.samples, page.pieces[1:], strict=True):
+        count = 1 if amount == "next" else len(names)
+        text += "".join(f'<div data-sample="{html.escape(name)}"></div>' for name in names[:count]) + piece
+        names = names[count:]
     return reply.model_copy(update={"html": text})
 
 
@@ -209,8 +209,8 @@ def _file(call: Call) -> Reply:
 
 def change(cluster: Cluster, name: str, fields: ProblemFields) -> ProblemInfo:
     """Change who sees a problem, and its owners; NotFoundError, ForbiddenError."""
-    wanted = ProblemChange(name=_name(name), **dict(fields))
-    return cluster.call("problem_change", wanted, ProblemInfo)
+    change_request = ProblemChange(name=_name(name), **dict(fields))
+    return cluster.call("problem_change", change_request, ProblemInfo)
 
 
 def _change(call: Call) -> m.Message:
@@ -218,10 +218,10 @@ def _change(call: Call) -> m.Message:
 
 
 def _verified(call: Call) -> m.Message:
-    told: Verification = call.body
-    if told.problem != call.params["name"]:
-        raise FieldError("problem", f"is '{told.problem}', but the address is of '{call.params['name'][:60]}'")
-    return call.cluster.call("problem_verified", told, m.Empty)
+    verification: Verification = call.body
+    if verification.problem != call.params["name"]:
+        raise FieldError("problem", f"is '{verification.problem}', but the address is of '{call.params['name'][:60]}'")
+    return call.cluster.call("problem_verified", verification, m.Empty)
 
 
 def verification(cluster: Cluster, name: str) -> VerificationReply:

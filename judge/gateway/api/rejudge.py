@@ -34,22 +34,22 @@ def number_of(text: str) -> int:
 
 def start(cluster: Cluster, principal: Principal, body: models.RejudgeBody, key: str | None) -> r.Rejudging:
     """Start one; the caller has checked the role. Without a key it gets one, so that the RPC may repeat it."""
-    wanted = r.RejudgeStart(
+    message = r.RejudgeStart(
         filter=body.filter,
         reason=body.reason,
         idempotency_key=key or body.idempotency_key or uuid.uuid4().hex,
         user=principal.user,
         trace=trace.current(),
     )
-    new = cluster.call("rejudge_start", wanted, r.Rejudging)
+    new = cluster.call("rejudge_start", message, r.Rejudging)
     log.info("%s started rejudging %d of %d submissions, trace %s", principal.user, new.id, new.total, new.trace)
     return new
 
 
 def act(cluster: Cluster, principal: Principal, number: int, *, apply: bool, key: str | None) -> r.Rejudging:
     """Apply or cancel one; the caller has checked the role."""
-    wanted = r.RejudgeAct(id=number, key=key or uuid.uuid4().hex, user=principal.user)
-    rejudging = cluster.call("rejudge_apply" if apply else "rejudge_cancel", wanted, r.Rejudging)
+    message = r.RejudgeAct(id=number, key=key or uuid.uuid4().hex, user=principal.user)
+    rejudging = cluster.call("rejudge_apply" if apply else "rejudge_cancel", message, r.Rejudging)
     done = "applied" if apply else "cancelled"
     log.info("%s %s rejudging %d, trace %s", principal.user, done, number, rejudging.trace)
     return rejudging
@@ -70,15 +70,15 @@ def _start(call: Call) -> Reply:
     return Reply(rejudging, 201, {"Location": f"/api/v1/rejudgings/{rejudging.id}"})
 
 
-def _one(call: Call) -> m.Message:
+def _rejudging(call: Call) -> m.Message:
     return call.cluster.call("rejudging", r.RejudgingRef(id=number_of(call.params["id"])), r.Rejudging)
 
 
 def _diff(call: Call) -> m.Message:
     query = call.query
     number = number_of(call.params["id"])
-    wanted = r.RejudgeDiffRequest(id=number, all=query.all, limit=query.limit, after=query.after)
-    return call.cluster.call("rejudge_diff", wanted, r.RejudgeDiff)
+    message = r.RejudgeDiffRequest(id=number, all=query.all, limit=query.limit, after=query.after)
+    return call.cluster.call("rejudge_diff", message, r.RejudgeDiff)
 
 
 def _apply(call: Call) -> m.Message:
@@ -98,7 +98,7 @@ ROUTES: list[Route] = [
           r.Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS, calls=("rejudge_start",)),
     Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", None, "judge", r.RejudgingsReply,
           query=r.RejudgingsRequest, calls=("rejudgings",)),
-    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _one, "judge", r.Rejudging,
+    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _rejudging, "judge", r.Rejudging,
           calls=("rejudging",)),
     Route("GET", "/rejudgings/<id>/diff", "rejudge_diff", "Old verdicts against new ones", _diff, "judge",
           r.RejudgeDiff, query=models.RejudgeDiffQuery, calls=("rejudge_diff",)),

@@ -26,7 +26,7 @@ from judge.gateway.cluster import Cluster
 from judge.gateway.identity import Identities
 from judge.gateway.notes import Notes
 from judge.gateway.providers import Providers
-from judge.gateway.statements.shown import Shown
+from judge.gateway.statements.shown import Statements
 from judge.model import messages as m
 from judge.model.base import first_fault
 from judge.rpc.faults import check_values
@@ -72,7 +72,7 @@ class Services:
     identities: Identities
     cluster: Cluster
     notes: Notes
-    shown: Shown
+    shown: Statements
     providers: Providers
 
 
@@ -127,7 +127,7 @@ class Route:
     body or query as it is. `also` names other good statuses, `errors` those refusals that follow neither from the calls
     nor from the row's role, path and body. `scope` is what a token must be for where that does not follow from method
     and role. `headers` are optional request headers, with what they mean. `media` are
-    other types in which the body may come, with their JSON schemas; `read` makes the body's model of one. `each`: the
+    other types in which the body may come, with their JSON schemas; `read` makes the body's model of one. `batch`: the
     call is about several things, and what its calls refuse stands in the answer. `deprecated`: it will go.
     """
 
@@ -149,7 +149,7 @@ class Route:
     headers: Mapping[str, str] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
     scope: str = ""
-    each: bool = False
+    batch: bool = False
     deprecated: Deprecation | None = None
 
     @property
@@ -166,7 +166,7 @@ class Route:
 
     def refusals(self) -> set[int]:
         """Every status other than the good ones that this call may be answered with, unforeseen faults aside."""
-        calls = () if self.each else self.calls
+        calls = () if self.batch else self.calls
         statuses = {*self.errors, *(error.http_status for name in calls for error in METHODS[name].errors)}
         if self.query or self.body or self.binary_body or self.headers:
             statuses.add(400)
@@ -181,15 +181,15 @@ class Route:
         return statuses - set(self.also)
 
 
-def field_error(exc: ValidationError, what: str) -> UsageError:
-    """The first fault that a model found, as one sentence; `what` names the place when no field is to blame."""
+def field_error(exc: ValidationError, subject: str) -> UsageError:
+    """The first fault that a model found, as one sentence; `subject` names the place when no field is to blame."""
     fault = first_fault(exc, given=True)
     text = fault.text.removeprefix("Input ")
     if fault.kind == "json_invalid":
-        return UsageError(f"{what} is not JSON: {text.removeprefix('Invalid JSON: ')}")
+        return UsageError(f"{subject} is not JSON: {text.removeprefix('Invalid JSON: ')}")
     if not fault.field:
-        sentences = {"value_error": f"{what}: {text}", "too_many": f"{what} {text}"}
-        return UsageError(sentences.get(fault.kind, f"{what} must be a JSON object"))
+        sentences = {"value_error": f"{subject}: {text}", "too_many": f"{subject} {text}"}
+        return UsageError(sentences.get(fault.kind, f"{subject} must be a JSON object"))
     if fault.kind == "missing":
         return FieldError(fault.field, text)
     if fault.kind == "extra_forbidden":
@@ -197,9 +197,9 @@ def field_error(exc: ValidationError, what: str) -> UsageError:
     text = f"{text[:1].lower()}{text[1:]}"
     if fault.field.rpartition(".")[2] in _SECRET:
         return FieldError(fault.field, text)
-    given = repr(fault.given)
-    given = given if len(given) <= 60 else f"{given[:57]}..."
-    return FieldError(fault.field, f"{text}, not {given}")
+    value = repr(fault.given)
+    value = value if len(value) <= 60 else f"{value[:57]}..."
+    return FieldError(fault.field, f"{text}, not {value}")
 
 
 def with_hint(error: UsageError, model: type[BaseModel]) -> UsageError:
@@ -232,7 +232,7 @@ def parse_body(model: type[B], media: Sequence[str] = (JSON,)) -> B:
     `media` are the types that the call takes, for its refusal of others.
     """
     _check_length()
-    empty = not request.content_length and not any(one.is_required() for one in model.model_fields.values())
+    empty = not request.content_length and not any(field.is_required() for field in model.model_fields.values())
     if not empty and request.mimetype != JSON:
         raise MediaTypeError(
             f"Content-Type is '{request.mimetype[:80] or 'not set'}'; this call takes {', '.join(media)}"
@@ -255,11 +255,11 @@ def json_bytes(body: bytes) -> bytes:
 def parse_query(model: type[B]) -> B:
     """The query string of this request as a model; empty values count as not given, as forms send them."""
     values = {}
-    for key, given in request.args.lists():
-        if len(given) > 1:
+    for key, texts in request.args.lists():
+        if len(texts) > 1:
             raise FieldError(key, "is given more than once in the query")
-        if given[0] != "":
-            values[key] = given[0]
+        if texts[0] != "":
+            values[key] = texts[0]
     try:
         return model.model_validate(values)
     except ValidationError as exc:
@@ -294,7 +294,7 @@ def _respond(route: Route, reply: m.Message | Reply) -> Response:
     if route.tagged and response.status_code == 200:
         answers.tag(response)
         if "Authorization" in request.headers and "Cache-Control" not in response.headers:
-            response.headers.update(answers.KEPT)
+            response.headers.update(answers.PRIVATE_CACHE)
         if response.is_sequence or "Content-Length" in response.headers:  # else it would read the stream to its end
             response.make_conditional(request)
     return response
@@ -366,7 +366,7 @@ def blob_body(limit: int, directory: Path) -> Iterator[Body]:
 def register(app: Flask, services: Services, routes: list[Route]) -> None:
     """Serve every row of the table."""
     # HEAD first: Werkzeug answers HEAD with a GET route unless an earlier one takes it.
-    for route in sorted(routes, key=lambda one: one.method != "HEAD"):
+    for route in sorted(routes, key=lambda route: route.method != "HEAD"):
 
         def view(route: Route = route, **params: str) -> Response:
             if route.deprecated is not None:

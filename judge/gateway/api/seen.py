@@ -52,15 +52,15 @@ def own_tasks(cluster: Cluster, principal: Principal, ids: Sequence[str]) -> Ite
     """
     waiting, user = list(ids), None if principal.judges else principal.user
     while waiting:
-        asked = list(dict.fromkeys(one for one in waiting if is_id(one)))
-        found = TasksReply(tasks=[])
-        if asked:
-            found = cluster.call("tasks", TasksRequest(ids=asked[:MOST], user=user), TasksReply)
-        left = {*found.left, *asked[MOST:]}
-        mine = {task.id: task for task in found.tasks if may_see(principal, task)}
-        end = next((place for place, one in enumerate(waiting) if one in left), len(waiting))
-        for one in waiting[:end]:
-            yield mine.get(one)
+        batch = list(dict.fromkeys(task_id for task_id in waiting if is_id(task_id)))
+        reply = TasksReply(tasks=[])
+        if batch:
+            reply = cluster.call("tasks", TasksRequest(ids=batch[:MOST], user=user), TasksReply)
+        unread = {*reply.left, *batch[MOST:]}
+        mine = {task.id: task for task in reply.tasks if may_see(principal, task)}
+        end = next((place for place, task_id in enumerate(waiting) if task_id in unread), len(waiting))
+        for task_id in waiting[:end]:
+            yield mine.get(task_id)
         waiting = waiting[end:]
 
 
@@ -68,8 +68,10 @@ def show(cluster: Cluster, principal: Principal, task: m.Task) -> m.Task:
     """The task as this person may see it."""
     if principal.judges:
         return task
-    known = cluster.samples(task.problem) if task.problem is not None and task.result is not None else frozenset()
-    return disclosure.to_submitter(task, known, own_tests=_own_tests(cluster, principal, [task]))
+    sample_names = (
+        cluster.samples(task.problem) if task.problem is not None and task.result is not None else frozenset()
+    )
+    return disclosure.to_submitter(task, sample_names, own_tests=_own_tests(cluster, principal, [task]))
 
 
 def _own_tests(cluster: Cluster, principal: Principal, tasks: Sequence[m.Task]) -> bool:
@@ -87,8 +89,10 @@ def search(cluster: Cluster, principal: Principal, query: m.SearchRequest) -> m.
     if query.user not in {None, principal.user}:
         raise ForbiddenError(f"user: '{principal.user}' may search their own submissions only")
     reply = cluster.call("search", query.model_copy(update={"user": principal.user}), m.SearchReply)
-    own = _own_tests(cluster, principal, reply.tasks)
+    own_tests = _own_tests(cluster, principal, reply.tasks)
     # A list has no results of tests, so it does not matter which are samples.
     return m.SearchReply(
-        tasks=[disclosure.to_submitter(task, own_tests=own) for task in reply.tasks], next=reply.next, total=reply.total
+        tasks=[disclosure.to_submitter(task, own_tests=own_tests) for task in reply.tasks],
+        next=reply.next,
+        total=reply.total,
     )

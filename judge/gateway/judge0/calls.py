@@ -52,7 +52,7 @@ _PAGE, _MOST_EACH = 20, 100
 _LISTED: Final = 10_000
 # Searches that count all submissions, and the status that each finds: which signal ended a run is in no index.
 _COUNTED: Final = [
-    *((m.SearchRequest(verdict=one, limit=1, total=True), answers.of_run(one, None)) for one in m.Verdict),
+    *((m.SearchRequest(verdict=verdict, limit=1, total=True), answers.of_run(verdict, None)) for verdict in m.Verdict),
     *(
         (m.SearchRequest(status=status, limit=1, total=True), number)
         for number, several in ((1, answers.WAITING), (2, answers.PROCESSING), (13, {m.Status.CANCELLED}))
@@ -91,7 +91,7 @@ class Offered:
         with self._lock:
             if clock.monotonic() - self._when < _OFFERED_AGE and self._names:
                 return self._names
-        names = frozenset(one.name for one in handlers.languages(services.cluster))
+        names = frozenset(language.name for language in handlers.languages(services.cluster))
         with self._lock:
             self._names = names or self._names
             self._when = clock.monotonic()
@@ -113,14 +113,14 @@ class Counted:
         with making:
             with self._lock:
                 now = clock.monotonic()
-                self._known = {key: one for key, one in self._known.items() if now - one[0] < _COUNTED_AGE}
-                self._making = {key: one for key, one in self._making.items() if one.locked()}
+                self._known = {key: value for key, value in self._known.items() if now - value[0] < _COUNTED_AGE}
+                self._making = {key: value for key, value in self._making.items() if value.locked()}
                 if caller in self._known:
                     return self._known[caller][1]
-            made = count()
+            value = count()
             with self._lock:
-                self._known[caller] = clock.monotonic(), made
-            return made
+                self._known[caller] = clock.monotonic(), value
+            return value
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,9 @@ class Judge0Api:
 
     def caller(self, *, in_address: bool = False) -> Principal:
         """The person who makes this call; UnauthorizedError for nobody. `in_address`: it only checks a token."""
-        own = self.services.config.judge0
-        token = token_with(request.method, request.path, own.prefix, request.headers.get, request.args.get)
-        guest = own.guest
+        settings = self.services.config.judge0
+        token = token_with(request.method, request.path, settings.prefix, request.headers.get, request.args.get)
+        guest = settings.guest
         if token is None and guest:
             visitor = Principal(guest, "user", "")
             if not self.services.identities.allows(visitor):
@@ -168,85 +168,89 @@ class Judge0Api:
 
     def create(self) -> tuple[Any, int]:
         """One submission."""
-        who = self.caller()
-        given = wire.given()
-        wanted = wire.fields(given)
-        base64 = wire.base64(given)
-        added = self._add(who, given, base64=base64, key=request.headers.get("Idempotency-Key"))
+        principal = self.caller()
+        sent = wire.request_fields()
+        names = wire.fields(sent)
+        base64 = wire.base64(sent)
+        added = self._add(principal, sent, base64=base64, key=request.headers.get("Idempotency-Key"))
         task, headers = added.task, paced(added.rate)
-        if not wire.waits(given):
+        if not wire.waits(sent):
             return wire.answer({"token": token_of(task.id)}, headers), 201
-        task = self._waited(who, task)
+        task = self._waited(principal, task)
         g.pop("identified", None)
         self.caller()  # a person who was shut out while this was held sees no more of it
         try:
-            return wire.answer(self._shown(who, task, wanted, base64=base64), headers), 201
+            return wire.answer(self._document(principal, task, names, base64=base64), headers), 201
         except (answers.NotTextError, TooLargeError) as exc:  # it is handed in all the same
             return wire.answer({"error": str(exc), "token": token_of(task.id)}, headers), 201
 
     def create_batch(self) -> tuple[Any, int]:
         """Several submissions; each is taken or refused by itself, but none when not all of them may wait."""
-        who = self.caller()
-        given = wire.given()
-        base64 = wire.base64(given)
-        batch = given.get("submissions")
+        principal = self.caller()
+        sent = wire.request_fields()
+        base64 = wire.base64(sent)
+        batch = sent.get("submissions")
         batch = list(batch) if isinstance(batch, list) else []
         wire.check_batch(len(batch))
-        self._check_room(who, len(batch))
-        told: list[Any] = []
-        taken = False
+        self._check_room(principal, len(batch))
+        replies: list[Any] = []
+        accepted = False
         rate: Rate | None = None  # as the last one left it
-        for one in batch:
+        for item in batch:
             try:
-                added = self._add(who, one if isinstance(one, dict) else {}, base64=base64, key=None)
-                told.append({"token": token_of(added.task.id)})
-                taken, rate = True, added.rate or rate
+                added = self._add(principal, item if isinstance(item, dict) else {}, base64=base64, key=None)
+                replies.append({"token": token_of(added.task.id)})
+                accepted, rate = True, added.rate or rate
             except wire.InvalidError as exc:
-                told.append(exc.faults)
+                replies.append(exc.faults)
             except JudgeError as exc:
-                if not taken:
+                if not accepted:
                     raise
-                told.append({"error": [str(exc)]})
+                replies.append({"error": [str(exc)]})
                 rate = rate_of(exc) or rate
-        return wire.answer(told, paced(rate)), 201 if taken else 422
+        return wire.answer(replies, paced(rate)), 201 if accepted else 422
 
     def show(self, token: str) -> tuple[Any, int]:
         """One submission."""
-        who = self.caller()
-        wanted = wire.fields()
-        task = self._own(who, token)
-        return self._shown(who, task, wanted, base64=wire.base64()), 200
+        principal = self.caller()
+        names = wire.fields()
+        task = self._own_task(principal, token)
+        return self._document(principal, task, names, base64=wire.base64()), 200
 
     def show_batch(self) -> tuple[Any, int]:
         """Several; null for one that there is not."""
-        who = self.caller()
-        wanted = wire.fields()
-        tokens = (request.headers.get("tokens") or wire.asked().get("tokens", "")).strip().split(",")
-        tokens = [one.strip() for one in tokens if one.strip()]
+        principal = self.caller()
+        names = wire.fields()
+        tokens = (request.headers.get("tokens") or wire.query_fields().get("tokens", "")).strip().split(",")
+        tokens = [name.strip() for name in tokens if name.strip()]
         wire.check_batch(len(tokens))
         ids = [task_of(token.removesuffix(".json")) or "" for token in tokens]
-        return {"submissions": self._each(who, ids, wanted)}, 200
+        return {"submissions": self._documents(principal, ids, names)}, 200
 
     def index(self) -> tuple[Any, int]:
         """The caller's submissions, an admin's are all, newest first, by pages."""
-        who = self.caller()
-        if not who.fingerprint:
+        principal = self.caller()
+        if not principal.fingerprint:
             raise ForbiddenError("a list of submissions takes a token; send it in the header X-Auth-Token")
-        wanted = wire.fields()
-        page, each = wire.whole("page", 1), wire.whole("per_page", _PAGE)
+        names = wire.fields()
+        page, page_size = wire.whole_number("page", 1), wire.whole_number("per_page", _PAGE)
         if page <= 0:
             raise wire.Judge0RefusalError(400, f"invalid page: {page}")
-        if each < 0:
-            raise wire.Judge0RefusalError(400, f"invalid per_page: {each}")
-        each = min(each, _MOST_EACH)
-        start = (page - 1) * each
-        room = max(0, min(each, _LISTED - start))
+        if page_size < 0:
+            raise wire.Judge0RefusalError(400, f"invalid per_page: {page_size}")
+        page_size = min(page_size, _MOST_EACH)
+        start = (page - 1) * page_size
+        room = max(0, min(page_size, _LISTED - start))
         query = m.SearchRequest(limit=room or 1, skip=start if room else 0, total=True)
-        found = seen.search(self.services.cluster, who, query)
-        total = found.total or 0
-        pages = -(-total // each) if each else 0
+        reply = seen.search(self.services.cluster, principal, query)
+        total = reply.total or 0
+        pages = -(-total // page_size) if page_size else 0
         # Without those that went meanwhile.
-        shown = [one for one in self._each(who, [one.id for one in found.tasks[:room]], wanted) if one is not None]
+        submissions = [
+            item
+            for item in self._documents(principal, [item.id for item in reply.tasks[:room]], names)
+            if item is not None
+        ]
         meta = {
             "current_page": page,
             "next_page": page + 1 if page < pages else None,
@@ -254,17 +258,17 @@ class Judge0Api:
             "total_pages": pages,
             "total_count": total,
         }
-        return {"submissions": shown, "meta": meta}, 200
+        return {"submissions": submissions, "meta": meta}, 200
 
     def destroy(self, token: str) -> tuple[Any, int]:
         """Delete a finished submission; one that is not finished is cancelled when the caller says so."""
-        who = self.caller()
-        wanted = wire.fields()
-        task = self._own(who, token)
-        if wire.asked().get("cancel") == "true":
-            handlers.cancel(self.services.cluster, who, task.id)
-            return self._shown(who, self._own(who, token), wanted, base64=True), 200
-        if not who.admin:
+        principal = self.caller()
+        names = wire.fields()
+        task = self._own_task(principal, token)
+        if wire.query_fields().get("cancel") == "true":
+            handlers.cancel(self.services.cluster, principal, task.id)
+            return self._document(principal, self._own_task(principal, token), names, base64=True), 200
+        if not principal.admin:
             raise ForbiddenError("deleting takes a token of role admin")
         if not self.services.config.judge0.delete:
             raise wire.Judge0RefusalError(400, "delete not allowed")
@@ -272,16 +276,16 @@ class Judge0Api:
         if number in {1, 2}:
             text = f"submission cannot be deleted because its status is {number} ({answers.STATUSES[number]})"
             raise wire.Judge0RefusalError(400, text)
-        shown = self._shown(who, task, wanted, base64=True)
-        deleting.delete(self.services.cluster, who, deleting.wanted("submission", task.id))
-        return shown, 200
+        document = self._document(principal, task, names, base64=True)
+        deleting.delete(self.services.cluster, principal, deleting.deletion("submission", task.id))
+        return document, 200
 
-    def _add(self, who: Principal, given: Mapping[str, Any], *, base64: bool, key: str | None) -> m.AddReply:
+    def _add(self, principal: Principal, sent: Mapping[str, Any], *, base64: bool, key: str | None) -> m.AddReply:
         """Hand in one submission; wire.InvalidError says what is wrong with it, under Judge0's names."""
         config, cluster = self.services.config, self.services.cluster
-        asked = fields.read(given, self.rows, self.judged, base64=base64, callbacks=config.judge0.callbacks)
-        if asked.faults:
-            raise wire.InvalidError(asked.faults)
+        parsed = fields.read(sent, self.rows, self.judged, base64=base64, callbacks=config.judge0.callbacks)
+        if parsed.faults:
+            raise wire.InvalidError(parsed.faults)
 
         # Bytes that are no text go along, and are stored as texts are: after all that may refuse a submission.
         blobs: dict[str, str] = {}
@@ -294,12 +298,12 @@ class Judge0Api:
         most = config.limits.judge0_bytes
         bounds = handed.Bounds(config.limits.files, most, most)
         try:
-            rules.check_size(len(asked.contents.get("source_code", b"")), config.limits.source_bytes)
-            made = program.submission(asked, bounds, store)
-            bare = made.model_copy(update={"tests": []})  # its blobs are its own
-            admitted = submit.admit(bare, who, config.limits, key, trace.current())
-            own = {"tests": made.tests, "told": made.told, "contents": blobs}
-            reply = cluster.add(admitted.model_copy(update=own))
+            rules.check_size(len(parsed.contents.get("source_code", b"")), config.limits.source_bytes)
+            whole_submission = program.submission(parsed, bounds, store)
+            bare = whole_submission.model_copy(update={"tests": []})  # its blobs are its own
+            admitted = submit.admit(bare, principal, config.limits, key, trace.current())
+            blob_fields = {"tests": whole_submission.tests, "told": whole_submission.told, "contents": blobs}
+            reply = cluster.add(admitted.model_copy(update=blob_fields))
         except ValidationError as exc:
             raise self._named(field_error(exc, "the submission")) from None
         except (FieldError, TooLargeError) as exc:
@@ -308,58 +312,58 @@ class Judge0Api:
             if rate_of(exc) is not None:  # too often, which has an end that the headers tell
                 raise
             raise wire.FullError(str(exc)) from None
-        log.info("%s handed in %s by judge0, trace %s", who.user, reply.task.id, reply.task.trace)
+        log.info("%s handed in %s by judge0, trace %s", principal.user, reply.task.id, reply.task.trace)
         return reply
 
-    def _check_room(self, who: Principal, count: int) -> None:
+    def _check_room(self, principal: Principal, count: int) -> None:
         """FullError unless so many more submissions of this person may wait: clients cannot read half a batch."""
-        used = self._usage(who)
+        used = self._usage(principal)
         most = used.allowance.waiting
         if most is not None and used.waiting + count > most:
-            raise wire.FullError(f"{used.waiting} submissions of '{who.user}' wait, of at most {most}")
+            raise wire.FullError(f"{used.waiting} submissions of '{principal.user}' wait, of at most {most}")
 
-    def _usage(self, who: Principal) -> UsageReply:
-        return self.services.cluster.call("usage", UsageRequest(user=who.user, role=who.role), UsageReply)
+    def _usage(self, principal: Principal) -> UsageReply:
+        return self.services.cluster.call("usage", UsageRequest(user=principal.user, role=principal.role), UsageReply)
 
     def _named(self, error: JudgeError) -> wire.InvalidError:
         """A fault of a submission of ours under Judge0's name of the field."""
-        place, _, rest = (error.field or "").partition(".")
-        name = _NAMES.get(f"{place}.{rest.partition('.')[0]}") or _NAMES.get(place)
+        place, _, inner = (error.field or "").partition(".")
+        name = _NAMES.get(f"{place}.{inner.partition('.')[0]}") or _NAMES.get(place)
         if name is None:  # nothing that a caller of Judge0 can name: Rails' word for faults of the whole
             return wire.InvalidError({"base": [str(error)]})
         text = str(error).removeprefix(f"{error.field}: ").removeprefix(f"{place}: ")
         return wire.InvalidError({name: [text]})
 
-    def _own(self, who: Principal, token: str) -> m.Task:
+    def _own_task(self, principal: Principal, token: str) -> m.Task:
         """The caller's submission of this token; NotFoundError for any other."""
         task_id = task_of(token.removesuffix(".json"))
         if task_id is None:
             raise NotFoundError(f"there is no submission '{token[:60]}'")
-        return seen.own_task(self.services.cluster, who, task_id)
+        return seen.own_task(self.services.cluster, principal, task_id)
 
-    def _waited(self, who: Principal, task: m.Task) -> m.Task:
+    def _waited(self, principal: Principal, task: m.Task) -> m.Task:
         """The task once it is done; as it is, when that takes too long, or too many wait."""
         end = clock.monotonic() + self.services.config.judge0.wait
         waited = True
-        while not task.done and waited and (left := end - clock.monotonic()) > 0:
-            task, waited = self.services.cluster.wait(task.id, min(_POLL, left), None, who.user)
+        while not task.done and waited and (remaining := end - clock.monotonic()) > 0:
+            task, waited = self.services.cluster.wait(task.id, min(_POLL, remaining), None, principal.user)
         return task
 
-    def _each(self, who: Principal, ids: Sequence[str], wanted: Sequence[str]) -> list[dict[str, Any] | None]:
+    def _documents(self, principal: Principal, ids: Sequence[str], names: Sequence[str]) -> list[dict[str, Any] | None]:
         """Several submissions as they are shown, null for one that there is not; RefusedCallError."""
-        tasks, base64 = seen.own_tasks(self.services.cluster, who, ids), wire.base64()
+        tasks, base64 = seen.own_tasks(self.services.cluster, principal, ids), wire.base64()
         try:
-            return [None if task is None else self._shown(who, task, wanted, base64=base64) for task in tasks]
+            return [None if task is None else self._document(principal, task, names, base64=base64) for task in tasks]
         except answers.NotTextError as exc:
             raise wire.Judge0RefusalError(400, str(exc).replace("this submission", "one or more submissions")) from None
 
-    def _shown(self, who: Principal, task: m.Task, wanted: Sequence[str], *, base64: bool) -> dict[str, Any]:
+    def _document(self, principal: Principal, task: m.Task, names: Sequence[str], *, base64: bool) -> dict[str, Any]:
         room, cluster = contents(), self.services.cluster
-        task = seen.show(cluster, who, task)
+        task = seen.show(cluster, principal, task)
         row = answers.row_of(task, self.rows, self.flavour)
-        shown = answers.shown(SeenTask(task, row, functools.partial(room.read, cluster)), wanted, base64=base64)
-        room.take(shown, answers.encoded(base64=base64))
-        return shown
+        document = answers.shown(SeenTask(task, row, functools.partial(room.read, cluster)), names, base64=base64)
+        room.take(document, answers.encoded(base64=base64))
+        return document
 
     # --- what there is ---------------------------------------------------------------------------------------------
 
@@ -391,14 +395,14 @@ class Judge0Api:
 
     def config_info(self) -> tuple[Any, int]:
         """The settings."""
-        who = self.caller()
-        return info.config_info(self.services.config, self._usage(who).allowance.waiting), 200
+        principal = self.caller()
+        return info.config_info(self.services.config, self._usage(principal).allowance.waiting), 200
 
     def system_info(self) -> tuple[Any, int]:
         """The machine."""
-        who = self.caller()
+        principal = self.caller()
         meminfo = Path("/proc/meminfo").read_text(encoding="ascii", errors="replace")
-        return info.system_info(self._status(who), meminfo), 200
+        return info.system_info(self._status(principal), meminfo), 200
 
     def workers(self) -> tuple[Any, int]:
         """The slots."""
@@ -406,22 +410,24 @@ class Judge0Api:
 
     def statistics(self) -> tuple[Any, int]:
         """The numbers of submissions, as far as the caller may know them."""
-        who = self.caller()
-        return self.counted.of(f"{who.role} {who.user}", lambda: info.statistics(self._counts(who), clock.wall())), 200
+        principal = self.caller()
+        return self.counted.of(
+            f"{principal.role} {principal.user}", lambda: info.statistics(self._counts(principal), clock.wall())
+        ), 200
 
-    def _counts(self, who: Principal) -> info.SubmissionCounts:
+    def _counts(self, principal: Principal) -> info.SubmissionCounts:
         cluster = self.services.cluster
         statuses: Counter[int] = Counter()
         for query, number in _COUNTED:
-            statuses[number] += seen.search(cluster, who, query).total or 0
-        found = seen.search(cluster, who, m.SearchRequest(limit=500, total=True))
-        rows = Counter(answers.row_of(task, self.rows, self.flavour) for task in found.tasks)
+            statuses[number] += seen.search(cluster, principal, query).total or 0
+        reply = seen.search(cluster, principal, m.SearchRequest(limit=500, total=True))
+        rows = Counter(answers.row_of(task, self.rows, self.flavour) for task in reply.tasks)
         return info.SubmissionCounts(
-            total=found.total or 0,
+            total=reply.total or 0,
             statuses=+statuses,
             languages={row: count for row, count in rows.items() if row is not None},
-            days=Counter(task.created[:10] for task in found.tasks),
-            stored_bytes=self._usage(who).stored_bytes,
+            days=Counter(task.created[:10] for task in reply.tasks),
+            stored_bytes=self._usage(principal).stored_bytes,
         )
 
     def about(self) -> tuple[Any, int]:
@@ -455,5 +461,5 @@ class Judge0Api:
             raise ForbiddenError("this takes a token of role admin")
         return wire.plain(""), 200
 
-    def _status(self, who: Principal) -> StatusReply:
-        return handlers.status(self.services.cluster, who)
+    def _status(self, principal: Principal) -> StatusReply:
+        return handlers.status(self.services.cluster, principal)

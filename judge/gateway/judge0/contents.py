@@ -51,20 +51,20 @@ class Contents:
             file.seek(0)
             return file.read()
 
-    def take(self, shown: Mapping[str, Any], encoded: Iterable[str]) -> None:
+    def take(self, document: Mapping[str, Any], encoded: Iterable[str]) -> None:
         """Count the texts of one submission; those in `encoded` grow no more. TooLargeError when that is too much."""
-        whole = frozenset(encoded)
-        for name, value in shown.items():
+        encoded_names = frozenset(encoded)
+        for name, value in document.items():
             if isinstance(value, str | list):
-                self._left -= len(value) if name in whole else len(json.dumps(value, ensure_ascii=False))
+                self._left -= len(value) if name in encoded_names else len(json.dumps(value, ensure_ascii=False))
         if self._left < 0:
             raise _too_large()
 
 
 def contents() -> Contents:
     """Those of the answer to this request."""
-    found: Contents = g.judge0_contents
-    return found
+    budget: Contents = g.judge0_contents
+    return budget
 
 
 def _too_large() -> TooLargeError:

@@ -23,16 +23,21 @@ VERSIONS: Final[dict[Flavour, str]] = {"ce": "1.14.0", "extra": "1.14.0-extra"}
 BATCH: Final = 20
 QUEUE: Final = "judge"
 _DAYS: Final = 30
-_KEPT: Final = datetime.timedelta(seconds=1)
+_CACHE_TIME: Final = datetime.timedelta(seconds=1)
 
 
 def language(row: Judge0Language, *, judged: bool, commands: bool = False) -> dict[str, Any]:
     """One language as the lists show it, or with its commands."""
-    shown: dict[str, Any] = {"id": row.id, "name": row.name}
+    document: dict[str, Any] = {"id": row.id, "name": row.name}
     if commands:
         compiled, run = languages.command(row)
-        shown |= {"is_archived": not judged, "source_file": row.file or None, "compile_cmd": compiled, "run_cmd": run}
-    return shown
+        document |= {
+            "is_archived": not judged,
+            "source_file": row.file or None,
+            "compile_cmd": compiled,
+            "run_cmd": run,
+        }
+    return document
 
 
 def statuses() -> list[dict[str, Any]]:
@@ -85,9 +90,9 @@ def about(flavour: Flavour) -> dict[str, str]:
 
 def license_text() -> str:
     """The licence of this software."""
-    found = importlib.metadata.distribution("judge")
+    distribution = importlib.metadata.distribution("judge")
     for name in ("licenses/LICENSE", "LICENSE"):
-        text = found.read_text(name)
+        text = distribution.read_text(name)
         if text:
             return text
     return f"judge {judge.__version__}\n"
@@ -95,15 +100,17 @@ def license_text() -> str:
 
 def workers(status: StatusReply) -> list[dict[str, Any]]:
     """The slots of all executors as one queue's workers."""
-    slots = [(one, one.info.slots) for one in status.executors if one.alive and one.info is not None]
-    paused = sum(count for one, count in slots if one.drain)
-    working = sum(one.executing for one, _ in slots)
+    slots = [
+        (executor, executor.info.slots) for executor in status.executors if executor.alive and executor.info is not None
+    ]
+    paused = sum(count for executor, count in slots if executor.drain)
+    working = sum(executor.executing for executor, _ in slots)
     return [
         {
             "queue": QUEUE,
             "size": sum(status.queued.values()),
             "available": sum(count for _, count in slots),
-            "idle": max(0, sum(count for one, count in slots if not one.drain) - working),
+            "idle": max(0, sum(count for executor, count in slots if not executor.drain) - working),
             "working": working,
             "paused": paused,
             "failed": 0,
@@ -145,7 +152,7 @@ def statistics(counts: SubmissionCounts, now: datetime.datetime) -> dict[str, An
     last = [str(today - datetime.timedelta(days=back)) for back in range(1, _DAYS + 1)]
     return {
         "created_at": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "cached_until": (now + _KEPT).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "cached_until": (now + _CACHE_TIME).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "submissions": {
             "total": total,
             "today": days.get(str(today), 0),

@@ -96,7 +96,7 @@ def _for_scripts(settings: Judge0, response: Response) -> Response:
         response.headers.update(headers)
         if request.method == "OPTIONS":
             response.headers["Access-Control-Allow-Methods"] = "GET, POST, DELETE, OPTIONS"
-            asked = request.headers.get("Access-Control-Request-Headers", "")
-            response.headers["Access-Control-Allow-Headers"] = asked if _NAMES.fullmatch(asked) else _HEADERS
+            requested = request.headers.get("Access-Control-Request-Headers", "")
+            response.headers["Access-Control-Allow-Headers"] = requested if _NAMES.fullmatch(requested) else _HEADERS
             response.headers["Access-Control-Max-Age"] = "600"
     return response

@@ -52,7 +52,7 @@ class FullError(JudgeError):
     http_status = 503
 
 
-def given() -> dict[str, Any]:
+def request_fields() -> dict[str, Any]:
     """The fields of the address and of the body, which counts where both have one; Judge0RefusalError for a bad body.
 
     Rails makes one thing of them, so clients write limits, or all of a submission, behind the question mark.
@@ -90,7 +90,7 @@ def _pairs(data: bytes) -> list[tuple[str, str]]:
 
 def _parts(form: MultiDict[str, str]) -> list[tuple[str, str]]:
     """Those of a form in parts, of which the order is lost: without numbers, objects of a list must be alike."""
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     counts: dict[str, int] = {}
     for key, values in form.lists():
         if key is None:  # as werkzeug calls a part without one, whatever its types say
@@ -100,8 +100,8 @@ def _parts(form: MultiDict[str, str]) -> list[tuple[str, str]]:
             raise Judge0RefusalError(
                 400, f"not all {name[:60]} have the same fields; number them: {name[:60]}[0][{inner[:60]}"
             )
-        found += [(f"{name}[{at}][{inner}" if mark else key, value) for at, value in enumerate(values)]
-    return found
+        pairs += [(f"{name}[{at}][{inner}" if mark else key, value) for at, value in enumerate(values)]
+    return pairs
 
 
 def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
@@ -113,11 +113,11 @@ def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     lists: dict[str, dict[int, dict[str, Any]]] = {}
     highest: dict[str, int] = {}
     for key, text in pairs:
-        found = _NESTED.fullmatch(key)
-        if found is None:
+        match = _NESTED.fullmatch(key)
+        if match is None:
             plain[key] = text  # of a name that comes twice the last counts, as Rails reads it
             continue
-        name, number, inner = found.groups()
+        name, number, inner = match.groups()
         objects = lists.setdefault(name, {})
         place = int(number) if number else highest.get(name, 0)
         if not number and inner in objects.get(place, {}):
@@ -127,31 +127,31 @@ def nested(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return {**plain, **{name: [objects[place] for place in sorted(objects)] for name, objects in lists.items()}}
 
 
-def asked() -> dict[str, str]:
+def query_fields() -> dict[str, str]:
     """The fields of the address; the last of a name that comes twice."""
     return dict(_pairs(request.query_string))
 
 
-def waits(told: Mapping[str, Any]) -> bool:
+def waits(sent: Mapping[str, Any]) -> bool:
     """Says whether the caller asks with `wait=true` for the verdict; who does not gets a token, and asks with that."""
-    return str(told.get("wait", "")).lower() == "true"
+    return str(sent.get("wait", "")).lower() == "true"
 
 
-def base64(told: Mapping[str, Any] | None = None) -> bool:
-    """Says whether contents are Base64, by the address or by what was `told`.
+def base64(sent: Mapping[str, Any] | None = None) -> bool:
+    """Says whether contents are Base64, by the address or by what was `sent`.
 
     Only this very text says so: `True` and the JSON value do not at Judge0, so who sends them sends plain contents.
     """
-    return (asked() if told is None else told).get("base64_encoded") == "true"
+    return (query_fields() if sent is None else sent).get("base64_encoded") == "true"
 
 
-def fields(told: Mapping[str, Any] | None = None) -> Sequence[str]:
-    """The fields that the caller wants, by the address or by what was `told`; Judge0RefusalError for unknown ones."""
-    named = (asked() if told is None else told).get("fields")
-    wanted, unknown = answers.fields_of(named if isinstance(named, str) else None)
+def fields(sent: Mapping[str, Any] | None = None) -> Sequence[str]:
+    """The fields that the caller wants, by the address or by what was `sent`; Judge0RefusalError for unknown ones."""
+    named = (query_fields() if sent is None else sent).get("fields")
+    names, unknown = answers.fields_of(named if isinstance(named, str) else None)
     if unknown:
         raise Judge0RefusalError(400, f"invalid fields: [{', '.join(name[:40] for name in unknown[:20])}]")
-    return wanted
+    return names
 
 
 def check_batch(count: int) -> None:
@@ -162,9 +162,9 @@ def check_batch(count: int) -> None:
         raise Judge0RefusalError(400, "there should be at least one submission in a batch")
 
 
-def whole(name: str, default: int) -> int:
+def whole_number(name: str, default: int) -> int:
     """A whole number of the address as Ruby reads it: what is none is 0."""
-    text = asked().get(name)
+    text = query_fields().get(name)
     if text is None:
         return default
     try:

@@ -44,7 +44,7 @@ class Doors:
         if not auth.csrf_valid(request):
             return self._page(target, "This page was too old, or your browser keeps no cookies. Please try again.", 400)
         try:
-            principal, how = self._proved()
+            principal, method = self._proved()
         except UnauthorizedError as exc:
             log.warning("a log-in was refused (from %s)", request.remote_addr)
             self._notes.refused("page")
@@ -53,8 +53,8 @@ class Doors:
             answer = Response(*self._page(target, f"{exc}.", 429))
             answer.headers.update(paced(rate_of(exc), refused=True))
             return answer
-        response = self._enter(principal, target, how)
-        if how == "password":
+        response = self._enter(principal, target, method)
+        if method == "password":
             devices.remember(request, response, principal.user)
         return response
 
@@ -68,8 +68,8 @@ class Doors:
                 raise UnauthorizedError("This name and password do not belong together. Check both.")
             try:
                 device = devices.device_of(request, name)
-                wanted = p.Login(name=name, password=password, origin=origin, device=device)
-                person = self._cluster.call("login", wanted, p.Person)
+                credentials = p.Login(name=name, password=password, origin=origin, device=device)
+                person = self._cluster.call("login", credentials, p.Person)
             except UnauthorizedError:
                 raise UnauthorizedError("This name and password do not belong together. Check both.") from None
             return auth.principal_of(person), "password"
@@ -78,11 +78,11 @@ class Doors:
             raise UnauthorizedError("This token is not known here. Check that you have copied all of it.")
         return principal, "token"
 
-    def _enter(self, principal: Principal, target: str, how: str) -> Any:
+    def _enter(self, principal: Principal, target: str, method: str) -> Any:
         asking.begin(request, principal)
         self._notes.logged_in(principal.user)
         self._identities.begin_session(principal)
-        log.info("%s (%s) logged in by %s", principal.user, principal.role, how)
+        log.info("%s (%s) logged in by %s", principal.user, principal.role, method)
         return redirect(target, 303)
 
     def _page(self, target: str, error: str = "", status: int = 200) -> tuple[str, int]:
@@ -98,13 +98,13 @@ class Doors:
     def back(self, provider: str) -> Any:
         """GET /login/with/NAME/back: what the provider says of who was sent there."""
         asking.begin(request, auth.NOBODY)
-        chosen = self._providers.get(provider)
+        source = self._providers.get(provider)
         try:
-            wanted, target = chosen.finish(request.args)
-            if wanted.name is not None and self._identities.listed(wanted.name):
+            identity, target = source.finish(request.args)
+            if identity.name is not None and self._identities.listed(identity.name):
                 # Else whoever is called there like somebody of tokens.yml would have their submissions.
-                wanted = wanted.model_copy(update={"name": None})
-            person = self._cluster.call("identity_login", wanted, p.Person)
+                identity = identity.model_copy(update={"name": None})
+            person = self._cluster.call("identity_login", identity, p.Person)
         except UnavailableError:
             raise
         except JudgeError as exc:
@@ -140,14 +140,14 @@ class AccountPages:
         """GET /me: what one may take of the cluster, and takes now; tokens and password of an account."""
         return self._me()
 
-    def _me(self, made: p.TokenMade | None = None, error: str = "", about: str = "") -> str:
+    def _me(self, new_token: p.TokenMade | None = None, error: str = "", about: str = "") -> str:
         account = self._account() if "account" in g.principal.scopes else None
         tokens = p.TokensReply(tokens=[])
         if account is not None:
             tokens = self._cluster.call("tokens", p.TokensQuery(user=account.name, limit=200), p.TokensReply)
-        who = api.whoami(self._cluster, g.principal)
+        person = api.whoami(self._cluster, g.principal)
         return render_template(
-            "me.html", who=who, account=account, tokens=tokens.tokens, made=made, error=error, about=about,
+            "me.html", who=person, account=account, tokens=tokens.tokens, made=new_token, error=error, about=about,
             scopes=people.givable(g.principal), usual=p.USUAL,
         )  # fmt: skip
 
@@ -161,14 +161,14 @@ class AccountPages:
     def make_token(self) -> Any:
         """POST /me/tokens: the page with the new token, which is shown this once."""
         try:
-            wanted = token_wanted()
-            made = people.make_token(self._cluster, g.principal, wanted)
+            form = token_wanted()
+            new_token = people.make_token(self._cluster, g.principal, form)
         except UnavailableError:
             raise
         except JudgeError as exc:
             return self._me(error=str(exc), about="token"), exc.http_status
-        log.info("%s made token %s", g.principal.user, made.id)
-        return self._me(made=made)
+        log.info("%s made token %s", g.principal.user, new_token.id)
+        return self._me(new_token=new_token)
 
     def revoke(self, token: str) -> Any:
         """POST /me/tokens/ID/revoke."""
@@ -179,14 +179,14 @@ class AccountPages:
 
     def password(self) -> Any:
         """POST /me/password."""
-        given = {name: request.form.get(name, "")[: _PASSWORD_CHARS + 1] for name in ("old", "password", "again")}
-        if given["password"] != given["again"]:
+        passwords = {name: request.form.get(name, "")[: _PASSWORD_CHARS + 1] for name in ("old", "password", "again")}
+        if passwords["password"] != passwords["again"]:
             return self._me(error="the two entries of the new password differ", about="password"), 400
-        if max(map(len, given.values())) > _PASSWORD_CHARS:
+        if max(map(len, passwords.values())) > _PASSWORD_CHARS:
             return self._me(error=f"a password has {_PASSWORD_CHARS} characters at most", about="password"), 400
         try:
             people.own_password(
-                self._cluster, g.principal, old=given["old"], password=given["password"],
+                self._cluster, g.principal, old=passwords["old"], password=passwords["password"],
                 origin=(request.remote_addr or "")[:64], keep=self._identities.session_id,
             )  # fmt: skip
         except UnavailableError:
@@ -214,8 +214,8 @@ def token_wanted(user: str | None = None) -> p.TokenWanted:
 
 def local(target: str) -> str:
     """The path to go to after the log-in: one on this site, or the overview."""
-    here = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
-    return target if here and len(target) <= 1000 else "/"
+    within_site = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return target if within_site and len(target) <= 1000 else "/"
 
 
 def doors(services: Services) -> Table:

@@ -17,7 +17,7 @@ from judge.model.verdicts import Verdict
 
 WIDTH: Final = 440
 HEIGHT: Final = 190
-LEFT: Final = 54
+LEFT_MARGIN: Final = 54
 RIGHT: Final = 8
 TOP: Final = 10
 BOTTOM: Final = 24
@@ -94,10 +94,10 @@ def _y(value: float, top: float) -> float:
 
 
 def _x(at: float, count: int) -> float:
-    return round(LEFT + (WIDTH - LEFT - RIGHT) * at / count, 1)
+    return round(LEFT_MARGIN + (WIDTH - LEFT_MARGIN - RIGHT) * at / count, 1)
 
 
-def whole(value: float) -> str:
+def integer(value: float) -> str:
     """A number of things."""
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
 
@@ -114,44 +114,44 @@ def share(value: float) -> str:
     return f"{value * 100:.3g} %"
 
 
-def _ticks(top: float, words: Callable[[float], str], *, counts: bool) -> list[tuple[float, str]]:
+def _ticks(top: float, format_value: Callable[[float], str], *, counts: bool) -> list[tuple[float, str]]:
     at = [0.0, top] if counts and top < 2 else [0.0, top / 2, top]
-    return [(_y(value, top), words(value)) for value in at]
+    return [(_y(value, top), format_value(value)) for value in at]
 
 
 def _line(values: Series, top: float, look: str, *, area: bool = False) -> ChartLine:
     """A series as a line; where values are missing it breaks off."""
     count = len(values)
-    found, below, dots = [], [], []
-    for known, group in itertools.groupby(enumerate(values), key=lambda pair: pair[1] is not None):
-        if not known:
+    points, below, dots = [], [], []
+    for present, group in itertools.groupby(enumerate(values), key=lambda pair: pair[1] is not None):
+        if not present:
             continue
         places = [(_x(at + 0.5, count), _y(value or 0.0, top)) for at, value in group]
         text = " L".join(f"{x:g} {y:g}" for x, y in places)
         if len(places) == 1:
             dots += places
             continue
-        found.append(f"M{text}")
+        points.append(f"M{text}")
         below.append(f"M{places[0][0]:g} {HEIGHT - BOTTOM} L{text} L{places[-1][0]:g} {HEIGHT - BOTTOM}Z")
-    return ChartLine(look, " ".join(found), " ".join(below) if area else "", dots)
+    return ChartLine(look, " ".join(points), " ".join(below) if area else "", dots)
 
 
 def _bars(rows: Sequence[Sequence[tuple[str, float, str]]], top: float) -> list[Bar]:
     """Columns, one for each row; the parts of a row (look, value, words) stand on each other."""
-    found = []
-    width = round((WIDTH - LEFT - RIGHT) / max(1, len(rows)) * 0.8, 2)
+    bars = []
+    width = round((WIDTH - LEFT_MARGIN - RIGHT) / max(1, len(rows)) * 0.8, 2)
     for at, row in enumerate(rows):
         below = 0.0
-        for look, value, words in row:
+        for look, value, text in row:
             if value > 0:
                 y = _y(below + value, top)
-                found.append(Bar(_x(at + 0.1, len(rows)), y, width, round(_y(below, top) - y, 1), look, words))
+                bars.append(Bar(_x(at + 0.1, len(rows)), y, width, round(_y(below, top) - y, 1), look, text))
                 below += value
-    return found
+    return bars
 
 
 def _most(*series: Series) -> float:
-    return max((value for one in series for value in one if value is not None), default=0.0)
+    return max((value for values in series for value in values if value is not None), default=0.0)
 
 
 def clock(at: str) -> str:
@@ -165,13 +165,13 @@ def _plural(count: int, word: str) -> str:
 
 def waiting(reply: FiguresReply) -> Chart:
     """The chart of submissions that waited."""
-    values = [one.waiting for one in reply.points]
+    values = [point.waiting for point in reply.points]
     top = top_of(_most(values))
     most = int(_most(values))
     last = next((value for value in reversed(values) if value is not None), None)
-    told = f"At most {_plural(most, 'submission')} waited{'' if last is None else f', {last:,} now'}."
+    summary = f"At most {_plural(most, 'submission')} waited{'' if last is None else f', {last:,} now'}."
     return Chart(
-        "waiting", "Waiting", told, _ticks(top, whole, counts=True), _SPANS[reply.span],
+        "waiting", "Waiting", summary, _ticks(top, integer, counts=True), _SPANS[reply.span],
         lines=[_line(values, top, "live", area=True)], keys=[Key("live", "most that waited")],
         empty="" if last is not None else "Nobody has looked yet; the first figures come within seconds.",
     )  # fmt: skip
@@ -179,48 +179,50 @@ def waiting(reply: FiguresReply) -> Chart:
 
 def judged(reply: FiguresReply) -> Chart:
     """The chart of verdicts, in each step."""
-    top = top_of(max((one.judged + one.rejudged for one in reply.points), default=0))
+    top = top_of(max((point.judged + point.rejudged for point in reply.points), default=0))
     rows = [
         [
-            ("good", one.judged, f"{clock(one.at)} UTC: {_plural(one.judged, 'submission')} judged"),
-            ("size", one.rejudged, f"{clock(one.at)} UTC: {_plural(one.rejudged, 'run')} of rejudgings"),
+            ("good", point.judged, f"{clock(point.at)} UTC: {_plural(point.judged, 'submission')} judged"),
+            ("size", point.rejudged, f"{clock(point.at)} UTC: {_plural(point.rejudged, 'run')} of rejudgings"),
         ]
-        for one in reply.points
+        for point in reply.points
     ]
-    total, again = (sum(getattr(one, name) for one in reply.points) for name in ("judged", "rejudged"))
-    told = f"{_plural(total, 'submission')} came to a verdict, and {_plural(again, 'run')} of rejudgings."
+    total, again = (sum(getattr(point, name) for point in reply.points) for name in ("judged", "rejudged"))
+    summary = f"{_plural(total, 'submission')} came to a verdict, and {_plural(again, 'run')} of rejudgings."
     keys = [Key("good", "submissions", f"{total:,}"), *([Key("size", "rejudgings", f"{again:,}")] if again else [])]
     unit = "a minute" if reply.span == "hour" else f"in {reply.seconds // 60} minutes"
     return Chart(
-        "judged", f"Judged {unit}", told, _ticks(top, whole, counts=True), _SPANS[reply.span], bars=_bars(rows, top),
-        keys=keys,
+        "judged", f"Judged {unit}", summary, _ticks(top, integer, counts=True), _SPANS[reply.span],
+        bars=_bars(rows, top), keys=keys,
     )  # fmt: skip
 
 
 def slots(reply: FiguresReply) -> Chart:
     """The chart of slots that judged, of those that there were."""
-    busy, there = [one.busy for one in reply.points], [one.slots for one in reply.points]
-    top = top_of(_most(busy, there))
-    pairs = [(one.busy, one.slots) for one in reply.points if one.busy is not None and one.slots]
+    busy, total = [point.busy for point in reply.points], [point.slots for point in reply.points]
+    top = top_of(_most(busy, total))
+    pairs = [(point.busy, point.slots) for point in reply.points if point.busy is not None and point.slots]
     use = sum(min(b, s) for b, s in pairs) / sum(s for _, s in pairs) if pairs else 0.0
-    told = f"{share(use)} of the slots judged, on average; at most {whole(_most(busy))} of {whole(_most(there))}."
+    summary = (
+        f"{share(use)} of the slots judged, on average; at most {integer(_most(busy))} of {integer(_most(total))}."
+    )
     return Chart(
-        "slots", "Slots that judge", told, _ticks(top, whole, counts=True), _SPANS[reply.span],
-        lines=[_line(busy, top, "live", area=True), _line(there, top, "soft")],
+        "slots", "Slots that judge", summary, _ticks(top, integer, counts=True), _SPANS[reply.span],
+        lines=[_line(busy, top, "live", area=True), _line(total, top, "soft")],
         keys=[Key("live", "judge", share(use)), Key("soft", "there are")],
     )  # fmt: skip
 
 
 def times(reply: FiguresReply) -> Chart:
     """The chart of the time from handing in to the verdict."""
-    half, most = [one.half for one in reply.points], [one.most for one in reply.points]
+    half, most = [point.half for point in reply.points], [point.most for point in reply.points]
     top = top_of(_most(half, most))
-    told = (
+    summary = (
         f"Half of the submissions had their verdict within at most {views.seconds(_most(half) or None)} in any step, "
     )
-    told += f"95 of 100 within {views.seconds(_most(most) or None)}."
+    summary += f"95 of 100 within {views.seconds(_most(most) or None)}."
     return Chart(
-        "times", "Time to the verdict", told, _ticks(top, brief, counts=False), _SPANS[reply.span],
+        "times", "Time to the verdict", summary, _ticks(top, brief, counts=False), _SPANS[reply.span],
         lines=[_line(most, top, "time"), _line(half, top, "live")],
         keys=[Key("live", "half of them"), Key("time", "95 of 100")],
     )  # fmt: skip
@@ -228,65 +230,71 @@ def times(reply: FiguresReply) -> Chart:
 
 def verdicts(reply: FiguresReply) -> Chart:
     """The chart of verdicts by kind."""
-    seen = [one for one in Verdict if any(one in point.verdicts for point in reply.points)]
-    top = top_of(max((sum(one.verdicts.values()) for one in reply.points), default=0))
+    shown_verdicts = [verdict for verdict in Verdict if any(verdict in point.verdicts for point in reply.points)]
+    top = top_of(max((sum(point.verdicts.values()) for point in reply.points), default=0))
     rows = [
         [
-            (f"{one.about.tone} v{one.value}", n, f"{clock(point.at)} UTC: {n:,} {one.value}")
-            for one in seen
-            if (n := point.verdicts.get(one, 0))
+            (f"{verdict.about.tone} v{verdict.value}", n, f"{clock(point.at)} UTC: {n:,} {verdict.value}")
+            for verdict in shown_verdicts
+            if (n := point.verdicts.get(verdict, 0))
         ]
         for point in reply.points
     ]
-    sums = {one: sum(point.verdicts.get(one, 0) for point in reply.points) for one in seen}
+    sums = {verdict: sum(point.verdicts.get(verdict, 0) for point in reply.points) for verdict in shown_verdicts}
     total = sum(sums.values())
     keys = [
-        Key(f"{one.about.tone} v{one.value}", f"{one.value} {one.about.title}", f"{n:,}, {share(n / total)}")
-        for one, n in sums.items()
+        Key(
+            f"{verdict.about.tone} v{verdict.value}",
+            f"{verdict.value} {verdict.about.title}",
+            f"{n:,}, {share(n / total)}",
+        )
+        for verdict, n in sums.items()
     ]
-    told = "; ".join(f"{one.about.title}: {n:,}" for one, n in sums.items()) or "No verdicts"
+    summary = "; ".join(f"{verdict.about.title}: {n:,}" for verdict, n in sums.items()) or "No verdicts"
     return Chart(
-        "verdicts", "Verdicts", f"{told}.", _ticks(top, whole, counts=True), _SPANS[reply.span], bars=_bars(rows, top),
-        keys=keys,
+        "verdicts", "Verdicts", f"{summary}.", _ticks(top, integer, counts=True), _SPANS[reply.span],
+        bars=_bars(rows, top), keys=keys,
     )  # fmt: skip
 
 
 def drift(starts: Iterable[Start]) -> Chart | None:
     """By what part the slowest core was slower than at first, at each start; None without two to compare."""
-    found = [one for one in reversed(list(starts)) if one.calibration]
-    if len(found) < _TWO:
+    calibrated = [start for start in reversed(list(starts)) if start.calibration]
+    if len(calibrated) < _TWO:
         return None
-    values = [max(core.drift for core in one.calibration) for one in found]
+    values = [max(core.drift for core in start.calibration) for start in calibrated]
     top = top_of(max(0.1, *(abs(value) for value in values)))
     middle = (TOP + HEIGHT - BOTTOM) / 2
     half = (HEIGHT - TOP - BOTTOM) / 2
-    width = round(min(28.0, (WIDTH - LEFT - RIGHT) / len(found) * 0.8), 2)
+    width = round(min(28.0, (WIDTH - LEFT_MARGIN - RIGHT) / len(calibrated) * 0.8), 2)
     bars = [
         Bar(
-            round(_x(at + 0.5, len(found)) - width / 2, 1),
+            round(_x(at + 0.5, len(calibrated)) - width / 2, 1),
             round(middle - max(value, 0) / top * half, 1),
             width,
             round(max(abs(value) / top * half, 0.8), 1),
             "warn" if abs(value) > _DRIFT else "live",
-            f"{views.utc(one.at)}: {value:+.1%}",
+            f"{views.utc(start.at)}: {value:+.1%}",
         )
-        for at, (one, value) in enumerate(zip(found, values, strict=True))
+        for at, (start, value) in enumerate(zip(calibrated, values, strict=True))
     ]
     ticks = [(middle - part * half, f"{part * top * 100:+.3g} %" if part else "0 %") for part in (-1, 0, 1)]
-    told = f"At the last of {_plural(len(found), 'start')} the slowest core took {values[-1]:+.1%} of its first time."
+    summary = (
+        f"At the last of {_plural(len(calibrated), 'start')} the slowest core took {values[-1]:+.1%} of its first time."
+    )
     ends = ("first of these", "", "last")
     return Chart(
-        "drift", "Drift of the slowest core", told, ticks, ends, bars=bars,
+        "drift", "Drift of the slowest core", summary, ticks, ends, bars=bars,
         keys=[Key("live", "within a tenth"), Key("warn", "beyond: time limits are not what they were")],
     )  # fmt: skip
 
 
 def all_of(reply: FiguresReply, *, judges: bool) -> list[Chart]:
     """The charts of a span; which verdicts others got is for judges."""
-    made = [waiting(reply), judged(reply), slots(reply), times(reply)]
-    return [*made, verdicts(reply)] if judges else made
+    charts = [waiting(reply), judged(reply), slots(reply), times(reply)]
+    return [*charts, verdicts(reply)] if judges else charts
 
 
 def rows(reply: FiguresReply) -> list[Point]:
     """The table beside the charts, the newest step first; steps in which nothing was seen are left out."""
-    return [one for one in reversed(reply.points) if one.waiting is not None or one.judged or one.rejudged]
+    return [point for point in reversed(reply.points) if point.waiting is not None or point.judged or point.rejudged]

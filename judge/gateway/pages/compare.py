@@ -84,8 +84,8 @@ def aligned(left: Sequence[str], right: Sequence[str]) -> list[tuple[int | None,
 
 def _cut(text: str) -> tuple[list[str], bool]:
     lines = text.splitlines()
-    whole = len(lines) <= _LINES and all(len(line) <= _CHARS for line in lines)
-    return [line[:_CHARS] for line in lines[:_LINES]], whole
+    complete = len(lines) <= _LINES and all(len(line) <= _CHARS for line in lines)
+    return [line[:_CHARS] for line in lines[:_LINES]], complete
 
 
 def _pair(left: tuple[int, str] | None, right: tuple[int, str] | None) -> ComparedLine:
@@ -120,14 +120,14 @@ def _folded(rows: list[ComparedLine]) -> list[ComparedLine]:
     near = {k for at, row in enumerate(rows) if row.differs for k in range(at - _AROUND, at + _AROUND + 1)}
     if not near:
         near = set(range(_AROUND * 2))
-    shown: list[ComparedLine] = []
+    folded: list[ComparedLine] = []
     gap = 0
     for at, row in enumerate(rows):
         if at in near:
             if gap:
-                shown.append(ComparedLine(gap=gap))
+                folded.append(ComparedLine(gap=gap))
             gap = 0
-            shown.append(row)
+            folded.append(row)
         else:
             gap += 1
-    return [*shown, ComparedLine(gap=gap)] if gap else shown
+    return [*folded, ComparedLine(gap=gap)] if gap else folded

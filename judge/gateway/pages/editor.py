@@ -69,8 +69,8 @@ def mode(language: Language | None) -> str:
     """The media type by which the editor colours a language of the table; empty when it knows none."""
     if language is None:
         return ""
-    found = MODES.get(language.name) or MODES.get(PurePosixPath(language.source_name).suffix)
-    return found[1] if found else ""
+    entry = MODES.get(language.name) or MODES.get(PurePosixPath(language.source_name).suffix)
+    return entry[1] if entry else ""
 
 
 def mode_of(name: str) -> str:
@@ -82,7 +82,7 @@ def _paths(kind: str) -> list[Path]:
     if kind == "css":
         return [HOME / "lib/codemirror.css"]
     modes = [*_UNDER, *sorted({name for name, _ in MODES.values()})]
-    return [HOME / "lib/codemirror.js", *(HOME / f"{one}.js" for one in _ADDONS),
+    return [HOME / "lib/codemirror.js", *(HOME / f"{addon}.js" for addon in _ADDONS),
             *(HOME / f"mode/{name}/{name}.js" for name in modes)]  # fmt: skip
 
 

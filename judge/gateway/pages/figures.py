@@ -43,25 +43,25 @@ class FiguresPages:
         auth.judges_only(g.principal, "this page")
         span: Span = "day" if request.args.get("span") == "day" else "hour"
         reply = api.figures(self._cluster, g.principal, FiguresRequest(span=span))
-        seen = [one for one in Verdict if any(one in point.verdicts for point in reply.points)]
+        verdicts = [verdict for verdict in Verdict if any(verdict in point.verdicts for point in reply.points)]
         return render_template(
             "figures.html",
             reply=reply,
             spans=get_args(Span),
             charts=charts.all_of(reply, judges=g.principal.judges),
             rows=charts.rows(reply),
-            seen=seen if g.principal.judges else [],
+            seen=verdicts if g.principal.judges else [],
         )
 
     def executor(self, name: str) -> Any:
         """GET /executors/NAME: what it is and does, and how it was at its last starts; of one that is gone, those."""
         auth.judges_only(g.principal, "this page")
         history = api.history(self._cluster, g.principal, name)
-        found = handlers.executors(self._cluster, g.principal).executors
+        executors = handlers.executors(self._cluster, g.principal).executors
         return render_template(
             "executor.html",
             name=name,
-            one=next((one for one in found if one.name == name), None),
+            one=next((info for info in executors if info.name == name), None),
             starts=history.starts,
             measured=any(start.calibration for start in history.starts),
             drift=charts.drift(history.starts),

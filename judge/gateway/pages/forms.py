@@ -55,7 +55,7 @@ class SubmitForm:
     def fail(self, error: JudgeError) -> None:
         """Put an error beside its field."""
         # Errors of the judicators that are no FieldError still begin with the field they are about.
-        name = error.field or next((one for one in FIELDS if str(error).startswith(f"{one}: ")), "")
+        name = error.field or next((field for field in FIELDS if str(error).startswith(f"{field}: ")), "")
         place = "source" if name.startswith("files.") else _PLACES.get(name, name)
         text = error.message if isinstance(error, FieldError) else str(error).removeprefix(f"{name}: ")
         if place == "language" and not self.values.get("language") and self.chosen:
@@ -73,7 +73,7 @@ class SubmitForm:
 
         Chosen files count more than the text area; a single text lands in it.
         """
-        if len(uploads) > 1 or any(handed.is_archive(one.name, one.data) for one in uploads):
+        if len(uploads) > 1 or any(handed.is_archive(upload.name, upload.data) for upload in uploads):
             return self._of_files(uploads, limits)
         upload = next(iter(uploads), None)
         self.chosen = upload.name if upload else ""
@@ -92,18 +92,18 @@ class SubmitForm:
         try:
             check_whole(uploads)
             files = handed.gather(
-                ((one.name.replace("\\", "/"), one.data) for one in uploads),
+                ((upload.name.replace("\\", "/"), upload.data) for upload in uploads),
                 handed.bounds(limits, outputs=self._outputs()),
             )
-            given = {name: self.values.get(name) or None for name in ("language", "entry")}
+            texts = {name: self.values.get(name) or None for name in ("language", "entry")}
             archive = PurePosixPath(uploads[0].name.replace("\\", "/")).name[-255:] if len(uploads) == 1 else None
-            made = handed.program(
-                files, load_table(None), filename=archive, answers=bool(self.values.get("problem")), **given
+            program = handed.program(
+                files, load_table(None), filename=archive, answers=bool(self.values.get("problem")), **texts
             )
         except (FieldError, TooLargeError) as exc:
             self.fail(exc)
-            made = {}
-        return self._made(made)
+            program = {}
+        return self._validated(program)
 
     def _of_text(self, upload: Upload | None, limits: SubmissionLimits) -> m.Submission | None:
         name = None
@@ -118,11 +118,11 @@ class SubmitForm:
                 rules.check_source(self.values.get("source", ""), limits.source_bytes)
             except (FieldError, TooLargeError) as exc:
                 self.fail(exc)
-        made = {"language": self._language(name), "source": self.values.get("source"), "filename": name}
-        return self._made(made | {"entry": self.values.get("entry") or None})
+        program = {"language": self._language(name), "source": self.values.get("source"), "filename": name}
+        return self._validated(program | {"entry": self.values.get("entry") or None})
 
-    def _made(self, program: dict[str, Any]) -> m.Submission | None:
-        chosen = self._limits()
+    def _validated(self, program: dict[str, Any]) -> m.Submission | None:
+        limits = self._limits()
         if self.errors:
             return None
         problem = self.values.get("problem") or None
@@ -131,7 +131,7 @@ class SubmitForm:
                 **program,
                 problem=problem,
                 stdin=None if problem else self.values.get("stdin", ""),
-                limits=m.LimitsOverride() if problem else chosen,
+                limits=m.LimitsOverride() if problem else limits,
                 idempotency_key=self.key,
             )
         except ValidationError as exc:
@@ -143,26 +143,26 @@ class SubmitForm:
         language = self.values.get("language", "")
         if language:
             return language
-        found = guess(filename, load_table(None)) if filename else None
-        if found is None:
+        name = guess(filename, load_table(None)) if filename else None
+        if name is None:
             self.errors["language"] = _untold(filename) if filename else "Choose one"
             return None
-        self.values["language"] = found
-        return found
+        self.values["language"] = name
+        return name
 
     def _limits(self) -> m.LimitsOverride:
-        given: dict[str, float | int] = {}
+        limits: dict[str, float | int] = {}
         for name, factor in (("cpu", 1), ("wall", 1), ("memory", _MIB)):
             text = self.values.get(name, "").strip().replace(",", ".")
             if not text:
                 continue
             try:
                 number = float(text) * factor
-                given[name] = round(number) if name == "memory" else number
+                limits[name] = round(number) if name == "memory" else number
             except (ValueError, OverflowError):
                 self.errors[name] = f"'{text[:20]}' is not a number"
         try:
-            return m.LimitsOverride.model_validate(given)
+            return m.LimitsOverride.model_validate(limits)
         except ValidationError as exc:
             for fault in exc.errors(include_url=False):
                 name = str(fault["loc"][0])
@@ -181,11 +181,11 @@ _RANGES = {
 }
 
 
-def from_mapping(form: Mapping[str, str], kept: Sequence[str] = ()) -> SubmitForm:
+def from_mapping(form: Mapping[str, str], files: Sequence[str] = ()) -> SubmitForm:
     """The form as a browser sent it. Browsers end lines with CR LF; source and input get plain line ends back."""
     values = {name: form.get(name, "") for name in FIELDS}
     for name in ("source", "stdin"):
         values[name] = values[name].replace("\r\n", "\n")
     key = form.get("key", "")
     key = key if 8 <= len(key) <= 64 else new_key()
-    return SubmitForm(values, key=key, earlier=form.get("from", ""), files=[*kept], kept=[*kept])
+    return SubmitForm(values, key=key, earlier=form.get("from", ""), files=[*files], kept=[*files])

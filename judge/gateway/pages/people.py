@@ -62,27 +62,27 @@ class Pages:
 
     def submissions(self) -> Any:
         """GET /submissions: search and paging."""
-        given = {key: value for key, value in request.args.items() if value}
+        conditions = {key: value for key, value in request.args.items() if value}
         error = ""
         reply = m.SearchReply(tasks=[], next=None)
         try:
-            query = m.SearchRequest.model_validate({"limit": _PER_PAGE, **given})
+            query = m.SearchRequest.model_validate({"limit": _PER_PAGE, **conditions})
             reply = seen.search(self._cluster, g.principal, query)
         except ValidationError as exc:
             error = str(field_error(exc, "the search"))
         except (ForbiddenError, UsageError) as exc:
             error = str(exc)
-        older = urlencode({**given, "before": reply.next}) if reply.next else ""
-        newest = urlencode({key: value for key, value in given.items() if key != "before"})
+        older = urlencode({**conditions, "before": reply.next}) if reply.next else ""
+        newest = urlencode({key: value for key, value in conditions.items() if key != "before"})
         page = render_template(
             "submissions.html",
             tasks=reply.tasks,
-            given=given,
+            given=conditions,
             error=error,
             older=older,
             newest=newest,
             languages=api.languages(self._cluster),
-            filtered=bool(set(given) - {"before", "limit"}),
+            filtered=bool(set(conditions) - {"before", "limit"}),
         )
         return page, 400 if error else 200
 
@@ -146,7 +146,7 @@ def _editor() -> dict[str, str]:
     return {kind: assets.address(name) for kind, name in names.items() if name in assets.assets()}
 
 
-def _when(text: str | None) -> Markup:
+def _time_tag(text: str | None) -> Markup:
     """A stored time for people, in full when pointed at."""
     if not text:
         return Markup("&ndash;")
@@ -171,7 +171,7 @@ def register(app: Flask, services: Services) -> None:
     """Serve the pages; every one but the login takes a session, every POST its CSRF token."""
     pages = Pages(services)
     app.jinja_env.filters.update(views.FILTERS | problem_page.FILTERS)
-    app.jinja_env.filters["when"] = _when
+    app.jinja_env.filters["when"] = _time_tag
     app.jinja_env.globals.update(
         asset=assets.address,
         editor=_editor,
@@ -196,8 +196,8 @@ def register(app: Flask, services: Services) -> None:
                     raise
                 return submitting.Submitting(services).later(exc), exc.http_status
             if principal is None:
-                here = request.full_path.rstrip("?") if request.method in _OPEN else "/"
-                return redirect(f"{url_for('login')}?next={quote(here, safe='')}", 303)
+                address = request.full_path.rstrip("?") if request.method in _OPEN else "/"
+                return redirect(f"{url_for('login')}?next={quote(address, safe='')}", 303)
             g.principal = principal
             asking.begin(request, principal)
             _check_scope(principal)
@@ -234,7 +234,7 @@ def register(app: Flask, services: Services) -> None:
     app.add_url_rule("/favicon.ico", "favicon", _favicon, provide_automatic_options=False)
 
     @app.context_processor
-    def _who() -> dict[str, Principal | None]:
+    def _principal_context() -> dict[str, Principal | None]:
         return {"me": g.get("principal")}
 
 

@@ -38,7 +38,7 @@ def linked(text: str, sources: Sequence[ShownSource]) -> Markup:
     pieces, at = [], 0
     named = _SourceNames(sources)
     for match in _PLACE.finditer(text):
-        source = named.meant(match["name"])
+        source = named.lookup(match["name"])
         if source is None or not 1 <= int(match["line"]) <= source.lines:
             continue
         pieces.append(escape(lines(text[at : match.start()])))
@@ -57,21 +57,21 @@ class _SourceNames:
         self._known: dict[str, ShownSource | None] = {}
         # By the last part of the name, with all its parts.
         self._alike: dict[str, list[tuple[tuple[str, ...], ShownSource]]] = {}
-        for one in sources:
-            path = PurePosixPath(one.name)
-            self._alike.setdefault(path.name, []).append((path.parts, one))
+        for source in sources:
+            path = PurePosixPath(source.name)
+            self._alike.setdefault(path.name, []).append((path.parts, source))
 
-    def meant(self, name: str) -> ShownSource | None:
+    def lookup(self, name: str) -> ShownSource | None:
         """The source that a place with this name is in; None for another file, or when that cannot be told."""
         if name not in self._known:
-            self._known[name] = self._found(PurePosixPath(name))
+            self._known[name] = self._match(PurePosixPath(name))
         return self._known[name]
 
-    def _found(self, path: PurePosixPath) -> ShownSource | None:
+    def _match(self, path: PurePosixPath) -> ShownSource | None:
         if (only := self._only) is not None:
             return only if not only.name or path.suffix == PurePosixPath(only.name).suffix else None
         alike = self._alike.get(path.name, [])
-        exact = [(parts, one) for parts, one in alike if path.parts[-len(parts) :] == parts]
+        exact = [(parts, source) for parts, source in alike if path.parts[-len(parts) :] == parts]
         if exact:
             return max(exact, key=lambda pair: len(pair[0]))[1]
         return alike[0][1] if len(alike) == 1 else None

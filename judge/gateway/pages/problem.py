@@ -76,14 +76,14 @@ def limit_words(origin: LimitOrigin | None) -> str:
 
 def parts(page: Page, samples: list[details.SampleInfo]) -> list[Piece]:
     """The statement's text and the samples in their places; what the statement does not place comes after it."""
-    left = list(enumerate(samples, 1))
+    unplaced = list(enumerate(samples, 1))
     pieces = []
     wants = [*page.samples, "rest"]
-    for text, wanted in zip(page.pieces, wants, strict=True):
-        count = 1 if wanted == "next" else len(left)
+    for text, amount in zip(page.pieces, wants, strict=True):
+        count = 1 if amount == "next" else len(unplaced)
         # The sanitizer made it (judge.statements).
-        pieces.append(Piece(Markup(text), left[:count]))  # noqa: S704
-        left = left[count:]
+        pieces.append(Piece(Markup(text), unplaced[:count]))  # noqa: S704
+        unplaced = unplaced[count:]
     return pieces
 
 
@@ -135,7 +135,7 @@ class ProblemPages:
         view = self._services.shown.view(info)
         statement = details.choose(view, request.args.get("language"), request.args.get("kind"))
         statement = statement or details.choose(view, None)
-        pieces, missing, why = self._told(view, statement)
+        pieces, missing, reason = self._statement_parts(view, statement)
         languages = self._languages(info.languages, form)
         page = render_template(
             "problem.html",
@@ -144,44 +144,48 @@ class ProblemPages:
             title=(statement.title if statement is not None else "") or view.title,
             statement=statement,
             kind=kind_of(statement.main) if statement is not None else "",
-            others=_others(view, statement),
+            others=_statement_rows(view, statement),
             pieces=pieces,
             missing=missing,
-            why=why,
-            preparing=why == PREPARING,
+            why=reason,
+            preparing=reason == PREPARING,
             form=form,
             languages=languages,
-            more=more_than(info.limits, [one.name for one in languages], load_table()),
+            more=more_than(info.limits, [language.name for language in languages], load_table()),
             limits=self._services.config.limits,
             limit_words=limit_words(view.limit_origin),
-            tasks=self._own(name),
+            tasks=self._own_tasks(name),
             verification=self._verification(name),
             access=typed or access_of(info),
         )
         return Response(page, headers={"Content-Security-Policy": _POLICY})
 
-    def _told(self, view: View, statement: Statement | None) -> tuple[list[Piece], list[str], str]:
+    def _statement_parts(self, view: View, statement: Statement | None) -> tuple[list[Piece], list[str], str]:
         """The parts of the statement, pictures that it lacks, and why it cannot be shown as text."""
         samples = details.samples(self._services.shown, view.samples)
-        nothing = [Piece(Markup(""), list(enumerate(samples, 1)))]
+        blank = [Piece(Markup(""), list(enumerate(samples, 1)))]
         if statement is None:
-            return nothing, [], "This problem came without a statement."
+            return blank, [], "This problem came without a statement."
         if kind_of(statement.main) == "pdf":
-            return nothing, [], ""
+            return blank, [], ""
         try:
             page = self._services.shown.page(view, statement)
         except JudgeError as exc:
-            return nothing, [], f"The statement cannot be shown here: {exc}."
+            return blank, [], f"The statement cannot be shown here: {exc}."
         if page is None:
-            return nothing, [], PREPARING
+            return blank, [], PREPARING
         if page.why:
-            return nothing, [], f"The statement cannot be shown here: {page.why}."
+            return blank, [], f"The statement cannot be shown here: {page.why}."
         return parts(page, samples), page.missing, ""
 
     def _languages(self, allowed: list[str], form: forms.SubmitForm) -> list[Any]:
         """The programming languages that one may hand in; a cluster that is away for a moment hides no statement."""
         try:
-            return [one for one in api.languages(self._services.cluster) if not allowed or one.name in allowed]
+            return [
+                language
+                for language in api.languages(self._services.cluster)
+                if not allowed or language.name in allowed
+            ]
         except JudgeError as exc:
             form.errors.setdefault("", str(exc))
             return []
@@ -195,7 +199,7 @@ class ProblemPages:
         except JudgeError:
             return None
 
-    def _own(self, name: str) -> list[m.Task]:
+    def _own_tasks(self, name: str) -> list[m.Task]:
         try:
             query = m.SearchRequest(user=g.principal.user, problem=name, limit=_LATEST)
             return seen.search(self._services.cluster, g.principal, query).tasks
@@ -203,15 +207,18 @@ class ProblemPages:
             return []
 
 
-def _others(view: View, statement: Statement | None) -> list[tuple[str, str, str, bool]]:
+def _statement_rows(view: View, statement: Statement | None) -> list[tuple[str, str, str, bool]]:
     """The statements to choose from: language, kind, words, and whether it is the one that is shown."""
     several = len(view.languages) > 1
     rows = []
-    for one in view.statements:
-        kind = kind_of(one.main)
-        alone = sum(other.language == one.language for other in view.statements) == 1
-        words = [language_name(one.language) if several or alone else "", "" if alone else _KINDS.get(kind, kind)]
-        rows.append((one.language, kind, ", ".join(filter(None, words)), one is statement))
+    for statement_info in view.statements:
+        kind = kind_of(statement_info.main)
+        alone = sum(another.language == statement_info.language for another in view.statements) == 1
+        labels = [
+            language_name(statement_info.language) if several or alone else "",
+            "" if alone else _KINDS.get(kind, kind),
+        ]
+        rows.append((statement_info.language, kind, ", ".join(filter(None, labels)), statement_info is statement))
     return rows
 
 

@@ -27,26 +27,28 @@ def filter_of(values: Mapping[str, str]) -> r.RejudgeFilter:
 
     ValidationError names the field at fault.
     """
-    wanted: dict[str, Any] = {
-        name: found for name in LISTS if (found := [one for one in re.split(r"[,\s]+", values.get(name, "")) if one])
+    conditions: dict[str, Any] = {
+        name: values_of_list
+        for name in LISTS
+        if (values_of_list := [item for item in re.split(r"[,\s]+", values.get(name, "")) if item])
     }
     for name in TIMES:
         text = values.get(name, "").strip()
         if text:
-            wanted[name] = text if re.search(r"(Z|[+-]\d\d:?\d\d)$", text) else f"{text}Z"
-    return r.RejudgeFilter.model_validate(wanted)
+            conditions[name] = text if re.search(r"(Z|[+-]\d\d:?\d\d)$", text) else f"{text}Z"
+    return r.RejudgeFilter.model_validate(conditions)
 
 
-def words(wanted: r.RejudgeFilter) -> str:
+def sentence(conditions: r.RejudgeFilter) -> str:
     """A filter as people say it."""
     parts = []
     for name in LISTS:
-        values = [str(one) for one in getattr(wanted, name)]
+        values = [str(value) for value in getattr(conditions, name)]
         if values:
-            more = f" and {len(values) - 4} more" if len(values) > 4 else ""
-            parts.append(f"{name.replace('ids', 'id')} {', '.join(values[:4])}{more}")
+            suffix = f" and {len(values) - 4} more" if len(values) > 4 else ""
+            parts.append(f"{name.replace('ids', 'id')} {', '.join(values[:4])}{suffix}")
     for name in TIMES:
-        moment = getattr(wanted, name)
+        moment = getattr(conditions, name)
         if moment is not None:
             parts.append(f"{name} {moment:%Y-%m-%d %H:%M} UTC")
     return "; ".join(parts)
@@ -63,11 +65,11 @@ class RejudgePages:
         auth.judges_only(g.principal, "rejudging")
         return self._overview({name: request.args.get(name, "") for name in (*LISTS, *TIMES)}), 200
 
-    def _overview(self, given: dict[str, str], error: str = "") -> str:
+    def _overview(self, form: dict[str, str], error: str = "") -> str:
         preview = None
-        if any(given[name] for name in (*LISTS, *TIMES)):
+        if any(form[name] for name in (*LISTS, *TIMES)):
             try:
-                preview = self._cluster.call("rejudge_preview", filter_of(given), r.RejudgePreview)
+                preview = self._cluster.call("rejudge_preview", filter_of(form), r.RejudgePreview)
             except ValidationError as exc:
                 error = error or str(field_error(exc, "the filter"))
             except UnavailableError:
@@ -75,38 +77,46 @@ class RejudgePages:
             except JudgeError as exc:
                 error = error or str(exc)
         listed = self._cluster.call("rejudgings", r.RejudgingsRequest(limit=_PER_PAGE), r.RejudgingsReply).rejudgings
-        return render_template("rejudgings.html", listed=listed, given=given, preview=preview, error=error, words=words)
+        return render_template(
+            "rejudgings.html", listed=listed, given=form, preview=preview, error=error, words=sentence
+        )
 
     def start(self) -> Any:
         """POST /rejudgings."""
         auth.judges_only(g.principal, "rejudging")
-        given = {name: request.form.get(name, "") for name in (*LISTS, *TIMES, "reason", "key")}
+        form = {name: request.form.get(name, "") for name in (*LISTS, *TIMES, "reason", "key")}
         try:
-            body = models.RejudgeBody(filter=filter_of(given), reason=given["reason"].strip())
-            rejudging = rejudge.start(self._cluster, g.principal, body, given["key"][:128] or None)
+            body = models.RejudgeBody(filter=filter_of(form), reason=form["reason"].strip())
+            rejudging = rejudge.start(self._cluster, g.principal, body, form["key"][:128] or None)
         except ValidationError as exc:
-            return self._overview(given, str(field_error(exc, "the form"))), 400
+            return self._overview(form, str(field_error(exc, "the form"))), 400
         except UnavailableError:
             raise
         except JudgeError as exc:
-            return self._overview(given, str(exc)), exc.http_status
+            return self._overview(form, str(exc)), exc.http_status
         flash(f"Rejudging {rejudging.id} has begun, behind everything that people wait for.", "good")
         return redirect(url_for("rejudging", number=rejudging.id), 303)
 
-    def one(self, number: str) -> Any:
+    def rejudging(self, number: str) -> Any:
         """GET /rejudgings/N."""
         auth.judges_only(g.principal, "rejudging")
-        whole = request.args.get("all", "") == "yes"
+        all_rows = request.args.get("all", "") == "yes"
         after = request.args.get("after") or None
         try:
-            wanted = r.RejudgeDiffRequest(id=rejudge.number_of(number), all=whole, limit=_PER_PAGE, after=after)
+            message = r.RejudgeDiffRequest(id=rejudge.number_of(number), all=all_rows, limit=_PER_PAGE, after=after)
         except ValidationError as exc:
             raise field_error(exc, "the query") from None
-        diff = self._cluster.call("rejudge_diff", wanted, r.RejudgeDiff)
+        diff = self._cluster.call("rejudge_diff", message, r.RejudgeDiff)
         columns = sorted({after for row in diff.matrix.values() for after in row})
-        more = urlencode({**({"all": "yes"} if whole else {}), "after": diff.next}) if diff.next else ""
+        next_page = urlencode({**({"all": "yes"} if all_rows else {}), "after": diff.next}) if diff.next else ""
         return render_template(
-            "rejudging.html", one=diff.rejudging, diff=diff, columns=columns, whole=whole, more=more, words=words
+            "rejudging.html",
+            one=diff.rejudging,
+            diff=diff,
+            columns=columns,
+            whole=all_rows,
+            more=next_page,
+            words=sentence,
         )
 
     def act(self, number: str, *, apply: bool) -> Any:
@@ -124,7 +134,7 @@ def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[s
     return [
         ("/rejudgings", "rejudgings", pages.overview, ["GET"]),
         ("/rejudgings/start", "rejudge_start", pages.start, ["POST"]),
-        ("/rejudgings/<number>", "rejudging", pages.one, ["GET"]),
+        ("/rejudgings/<number>", "rejudging", pages.rejudging, ["GET"]),
         ("/rejudgings/<number>/apply", "rejudge_apply", functools.partial(pages.act, apply=True), ["POST"]),
         ("/rejudgings/<number>/cancel", "rejudge_cancel", functools.partial(pages.act, apply=False), ["POST"]),
     ]

@@ -34,8 +34,8 @@ class SubmissionPage:
 
     def page(self, task_id: str) -> Any:
         """GET /submissions/ID."""
-        whole = seen.own_task(self._services.cluster, g.principal, task_id)
-        task = seen.show(self._services.cluster, g.principal, whole)
+        stored_task = seen.own_task(self._services.cluster, g.principal, task_id)
+        task = seen.show(self._services.cluster, g.principal, stored_task)
         log_shown = places.linked(task.result.compile_log, sources(task.submission)) if task.result else Markup("")
         return render_template(
             "submission.html",
@@ -59,20 +59,22 @@ class SubmissionPage:
         """Output beside answer by the test's name: of failed tests whose output this person sees, and whose answer."""
         if task.result is None:
             return {}
-        tests = [one for one in task.result.tests if one.verdict is m.Verdict.WA and one.output and not one.withheld]
+        tests = [
+            test for test in task.result.tests if test.verdict is m.Verdict.WA and test.output and not test.withheld
+        ]
         try:
             answers = self._answers(task) if tests else {}
-            found = {}
-            for test in [one for one in tests if one.name in answers][:_COMPARED]:
-                given = answers[test.name]
-                text, all_of_it = (given[0] or "", True) if given[1] is None else self._text(given[1])
-                whole = all_of_it and test.output_bytes <= len(test.output.encode())
-                found[test.name] = compare.compare(test.output, text, whole=whole)
+            comparisons = {}
+            for test in [test for test in tests if test.name in answers][:_COMPARED]:
+                answer = answers[test.name]
+                text, all_of_it = (answer[0] or "", True) if answer[1] is None else self._text(answer[1])
+                complete = all_of_it and test.output_bytes <= len(test.output.encode())
+                comparisons[test.name] = compare.compare(test.output, text, whole=complete)
         except JudgeError as exc:
             # The verdict is what people came for; answers that cannot be had now hide none of it.
             log.warning("submission %s is shown without answers: %s", task.id, exc)
             return {}
-        return found
+        return comparisons
 
     def _text(self, sha: str) -> tuple[str, bool]:
         text = self._services.shown.text(sha)
@@ -82,16 +84,16 @@ class SubmissionPage:
         """(text, blob) of the answers that this person may see: their own tests', samples', for judges all."""
         if task.problem is None:
             return {
-                one.name: (one.answer, one.answer_blob)
-                for one in task.submission.tests
-                if one.answer is not None or one.answer_blob is not None
+                test.name: (test.answer, test.answer_blob)
+                for test in task.submission.tests
+                if test.answer is not None or test.answer_blob is not None
             }
         with self._services.cluster.blob(task.problem.hash) as file:
             try:
                 manifest = ProblemManifest.stored(json.load(file))
             except (ValidationError, ValueError):
                 return {}
-        return {one.name: (None, one.answer) for one in manifest.tests if one.sample or g.principal.judges}
+        return {test.name: (None, test.answer) for test in manifest.tests if test.sample or g.principal.judges}
 
 
 def _edited_at(task: m.Task) -> str:

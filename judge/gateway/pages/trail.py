@@ -31,20 +31,20 @@ class TrailPages:
     def audit(self) -> Any:
         """GET /audit: search and paging."""
         auth.admins_only(g.principal, "this page")
-        given = {name: request.args.get(name, "").strip() for name in _CONDITIONS}
-        wanted = {name: value for name, value in given.items() if value}
+        conditions = {name: request.args.get(name, "").strip() for name in _CONDITIONS}
+        query = {name: value for name, value in conditions.items() if value}
         for name in ("since", "until"):
-            if name in wanted:
-                wanted[name] = views.utc_time(wanted[name])
+            if name in query:
+                query[name] = views.utc_time(query[name])
         error, reply = "", AuditReply(entries=[])
         try:
-            reply = self._cluster.call("audit", AuditQuery.model_validate({**wanted, "limit": _PER_PAGE}), AuditReply)
+            reply = self._cluster.call("audit", AuditQuery.model_validate({**query, "limit": _PER_PAGE}), AuditReply)
         except ValidationError as exc:
             error = str(field_error(exc, "the search"))
-        rest = {name: value for name, value in given.items() if value and name != "before"}
-        older = urlencode({**rest, "before": reply.next}) if reply.next else ""
+        filters = {name: value for name, value in conditions.items() if value and name != "before"}
+        older = urlencode({**filters, "before": reply.next}) if reply.next else ""
         page = render_template(
-            "audit.html", entries=reply.entries, given=given, error=error, older=older, newest=urlencode(rest)
+            "audit.html", entries=reply.entries, given=conditions, error=error, older=older, newest=urlencode(filters)
         )
         return page, 400 if error else 200
 
@@ -52,17 +52,17 @@ class TrailPages:
         """GET /delete?submission= | problem= | user=: what goes, what stays, and a button."""
         auth.admins_only(g.principal, "this page")
         kind, name = _named(request.args)
-        seen = self._cluster.call("delete_preview", deleting.wanted(kind, name), DeletionPreview)
-        return render_template("delete.html", kind=kind, name=name, seen=seen, back=_BACK[kind])
+        preview = self._cluster.call("delete_preview", deleting.deletion(kind, name), DeletionPreview)
+        return render_template("delete.html", kind=kind, name=name, seen=preview, back=_BACK[kind])
 
     def delete(self) -> Any:
         """POST /delete: done, or back to the page that says why not, or that there is more."""
         auth.admins_only(g.principal, "this page")
         kind, name = _named(request.form)
-        what: DeletionWanted = deleting.wanted(kind, name)
+        target: DeletionWanted = deleting.deletion(kind, name)
         again = redirect(f"{url_for('delete')}?{urlencode({kind: name})}", 303)
         try:
-            done = deleting.delete(self._cluster, g.principal, what)
+            done = deleting.delete(self._cluster, g.principal, target)
         except ConflictError as exc:
             flash(f"Not deleted: {exc}", "bad")
             return again

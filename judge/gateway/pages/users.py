@@ -35,17 +35,17 @@ class UserPages:
 
     def _users(self, error: str = "", new: dict[str, str] | None = None, status: int = 200) -> Any:
         names = ("prefix", "group", "role", "disabled", "after")
-        given = {name: request.args.get(name, "").strip() for name in names}
-        wanted: dict[str, Any] = {name: value for name, value in given.items() if value}
-        wrong, reply = "", p.UsersReply(users=[])
+        conditions = {name: request.args.get(name, "").strip() for name in names}
+        fields: dict[str, Any] = {name: value for name, value in conditions.items() if value}
+        fault, reply = "", p.UsersReply(users=[])
         try:
-            query = p.UsersQuery.model_validate({**wanted, "limit": _PER_PAGE})
+            query = p.UsersQuery.model_validate({**fields, "limit": _PER_PAGE})
             reply = self._cluster.call("users", query, p.UsersReply)
         except ValidationError as exc:
-            wrong, status = str(field_error(exc, "the search")), 400
-        more = urlencode({**wanted, "after": reply.next}) if reply.next else ""
+            fault, status = str(field_error(exc, "the search")), 400
+        next_page = urlencode({**fields, "after": reply.next}) if reply.next else ""
         page = render_template(
-            "users.html", users=reply.users, given=given, wrong=wrong, more=more, error=error, new=new or {}
+            "users.html", users=reply.users, given=conditions, wrong=fault, more=next_page, error=error, new=new or {}
         )
         return page, status
 
@@ -56,16 +56,16 @@ class UserPages:
         password = request.form.get("password", "")
         try:
             fields = {"name": new["name"], "role": new["role"], "groups": _groups(new["groups"])}
-            wanted = p.UserAdd.model_validate({**fields, **({"password": password} if password else {})})
-            made = self._cluster.call("user_add", wanted, p.User)
+            message = p.UserAdd.model_validate({**fields, **({"password": password} if password else {})})
+            user = self._cluster.call("user_add", message, p.User)
         except ValidationError as exc:
             return self._users(str(field_error(exc, "the form")), new, 400)
         except UnavailableError:
             raise
         except JudgeError as exc:
             return self._users(str(exc), new, exc.http_status)
-        flash(f"{made.name} is added.", "good")
-        return redirect(url_for("user", name=made.name), 303)
+        flash(f"{user.name} is added.", "good")
+        return redirect(url_for("user", name=user.name), 303)
 
     # --- one of them -------------------------------------------------------------------------------------------
 
@@ -74,29 +74,29 @@ class UserPages:
         auth.admins_only(g.principal, "this page")
         return self._user(name)
 
-    def _user(self, name: str, error: str = "", made: p.TokenMade | None = None) -> str:
-        one = self._cluster.call("user", p.UserRef(name=people.user_name(name)), p.User)
-        tokens = self._cluster.call("tokens", p.TokensQuery(user=one.name, limit=200), p.TokensReply).tokens
+    def _user(self, name: str, error: str = "", new_token: p.TokenMade | None = None) -> str:
+        user = self._cluster.call("user", p.UserRef(name=people.user_name(name)), p.User)
+        tokens = self._cluster.call("tokens", p.TokensQuery(user=user.name, limit=200), p.TokensReply).tokens
         return render_template(
-            "user.html", one=one, tokens=tokens, error=error, made=made, usual=p.USUAL,
+            "user.html", one=user, tokens=tokens, error=error, made=new_token, usual=p.USUAL,
             scopes=people.givable(g.principal),
         )  # fmt: skip
 
     def change(self, name: str) -> Any:
         """POST /users/NAME: what the pressed button says."""
         auth.admins_only(g.principal, "this page")
-        what = request.form.get("do", "")
+        action = request.form.get("do", "")
         act = {
             "save": self._save,
             "disable": self._disable,
             "enable": self._enable,
             "password": self._password,
             "delete": self._delete,
-        }.get(what)
+        }.get(action)
         if act is None:
             raise UsageError("do: says nothing that can be done; load the page again")
         try:
-            words = act(people.user_name(name))
+            sentence = act(people.user_name(name))
         except ValidationError as exc:
             return self._user(name, str(field_error(exc, "the form"))), 400
         except UnavailableError:
@@ -105,8 +105,8 @@ class UserPages:
             if exc.http_status == 404:
                 raise
             return self._user(name, str(exc)), exc.http_status
-        flash(words, "good")
-        return redirect(url_for("users") if what == "delete" else url_for("user", name=name), 303)
+        flash(sentence, "good")
+        return redirect(url_for("users") if action == "delete" else url_for("user", name=name), 303)
 
     def _save(self, name: str) -> str:
         quota = {field: value for field in _QUOTAS if (value := request.form.get(field, "").strip())}
@@ -125,8 +125,8 @@ class UserPages:
         return f"{name} may come in again."
 
     def _password(self, name: str) -> str:
-        wanted = p.PasswordSet(name=name, password=request.form.get("password", ""))
-        self._cluster.call("user_password", wanted, m.Empty)
+        message = p.PasswordSet(name=name, password=request.form.get("password", ""))
+        self._cluster.call("user_password", message, m.Empty)
         return f"{name} has a new password; their sessions have ended."
 
     def _delete(self, name: str) -> str:
@@ -139,12 +139,12 @@ class UserPages:
         """POST /users/NAME/tokens: the page with the new token, which is shown this once."""
         auth.admins_only(g.principal, "this page")
         try:
-            made = people.make_token(self._cluster, g.principal, token_wanted(people.user_name(name)))
+            new_token = people.make_token(self._cluster, g.principal, token_wanted(people.user_name(name)))
         except UnavailableError:
             raise
         except JudgeError as exc:
             return self._user(name, str(exc)), exc.http_status
-        return self._user(name, made=made)
+        return self._user(name, new_token=new_token)
 
     def revoke(self, name: str, token: str) -> Any:
         """POST /users/NAME/tokens/ID/revoke."""

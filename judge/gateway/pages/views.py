@@ -40,17 +40,17 @@ _STATUSES = {
 }
 
 
-def look(what: Task | TestResult | Verdict | Status) -> Look:
+def look(subject: Task | TestResult | Verdict | Status) -> Look:
     """The look of a task, a test, a verdict or a status; a finished task has that of its verdict."""
-    if isinstance(what, Task):
-        if what.done and what.verdict is Verdict.AC and what.submission.is_free_run:
+    if isinstance(subject, Task):
+        if subject.done and subject.verdict is Verdict.AC and subject.submission.is_free_run:
             return RAN
-        what = what.verdict if what.done and what.verdict is not None else what.status
-    elif isinstance(what, TestResult):
-        what = what.verdict
-    if isinstance(what, Status):
-        return _STATUSES[what]
-    return Look(what.about.tone, what.about.icon, what.value, what.about.title)
+        subject = subject.verdict if subject.done and subject.verdict is not None else subject.status
+    elif isinstance(subject, TestResult):
+        subject = subject.verdict
+    if isinstance(subject, Status):
+        return _STATUSES[subject]
+    return Look(subject.about.tone, subject.about.icon, subject.value, subject.about.title)
 
 
 def seconds(value: float | None) -> str:
@@ -61,22 +61,22 @@ def seconds(value: float | None) -> str:
         return f"{value * 1000:.0f} ms"
     if value < 60:
         return f"{value:.2f} s"
-    minutes, rest = divmod(round(value), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    minutes, remainder = divmod(round(value), 60)
+    return f"{minutes} min {remainder} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 def _parse(text: str) -> datetime.datetime | None:
     try:
-        when = datetime.datetime.fromisoformat(text)
+        moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         return None
-    return when.replace(tzinfo=datetime.UTC) if when.tzinfo is None else when.astimezone(datetime.UTC)
+    return moment.replace(tzinfo=datetime.UTC) if moment.tzinfo is None else moment.astimezone(datetime.UTC)
 
 
 def utc(text: str) -> str:
     """A stored time in full: `2026-01-31 12:00:05 UTC`."""
-    when = _parse(text)
-    return when.strftime("%Y-%m-%d %H:%M:%S UTC") if when else text
+    moment = _parse(text)
+    return moment.strftime("%Y-%m-%d %H:%M:%S UTC") if moment else text
 
 
 def utc_time(text: str) -> str:
@@ -99,40 +99,42 @@ _AGES = (
 
 def ago(text: str, now: datetime.datetime) -> str:
     """A stored time as people say it: `just now`, `5 min ago`, `yesterday`, `31 Jan 2026`."""
-    when = _parse(text)
-    if when is None:
+    moment = _parse(text)
+    if moment is None:
         return text or UNKNOWN
-    passed = (now - when).total_seconds()
+    passed = (now - moment).total_seconds()
     if passed >= 14 * _DAY:
-        return f"{when.day} {when:%b %Y}"
-    for least, words, unit in _AGES:
+        return f"{moment.day} {moment:%b %Y}"
+    for least, template, unit in _AGES:
         if passed >= least:
-            return words.format(int(passed // unit))
+            return template.format(int(passed // unit))
     return "just now"
 
 
 def progress(task: Task) -> tuple[int, int] | None:
     """(done, all) out of a progress text such as `3/10` or `test 3 of 10`, when it has such."""
-    found = re.search(r"(\d+)\s*(?:/|of)\s*(\d+)", task.progress)
-    if not found or int(found[2]) == 0:
+    match = re.search(r"(\d+)\s*(?:/|of)\s*(\d+)", task.progress)
+    if not match or int(match[2]) == 0:
         return None
-    return min(int(found[1]), int(found[2])), int(found[2])
+    return min(int(match[1]), int(match[2])), int(match[2])
 
 
-def ending(what: TestResult | RunUsage) -> str:
+def ending(run: TestResult | RunUsage) -> str:
     """The end of a program, when that says something: `exit code 3`, `SIGSEGV`."""
-    if what.signal:
-        return _SIGNALS.get(what.signal, f"signal {what.signal}")
-    return f"exit code {what.exit_code}" if what.exit_code else ""
+    if run.signal:
+        return _SIGNALS.get(run.signal, f"signal {run.signal}")
+    return f"exit code {run.exit_code}" if run.exit_code else ""
 
 
-def repeated(what: TestResult) -> str:
+def repeated(result: TestResult) -> str:
     """A sentence about a test that was run twice, as its first run was near the time limit; else empty."""
-    first = what.repeated
+    first = result.repeated
     if first is None:
         return ""
-    where = "with all other slots at rest" if first.exclusive else "beside other runs, which took too long to end"
-    return f"first run {first.cpu:.3f} s CPU, {first.wall:.3f} s wall; repeated {where}"
+    circumstance = (
+        "with all other slots at rest" if first.exclusive else "beside other runs, which took too long to end"
+    )
+    return f"first run {first.cpu:.3f} s CPU, {first.wall:.3f} s wall; repeated {circumstance}"
 
 
 _SIGNALS = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE",
@@ -159,9 +161,9 @@ def verbatim(value: str) -> Markup:
 
 def beginning(text: str) -> tuple[list[str], bool]:
     """The lines of a source as far as a page shows them, and whether they are all."""
-    shown = text[:_SHOWN_CHARS].replace("\r\n", "\n").split("\n", _SHOWN_LINES)
-    whole = len(text) <= _SHOWN_CHARS and len(shown) <= _SHOWN_LINES
-    return shown[:_SHOWN_LINES], whole or (len(text) <= _SHOWN_CHARS and shown[_SHOWN_LINES:] == [""])
+    lines = text[:_SHOWN_CHARS].replace("\r\n", "\n").split("\n", _SHOWN_LINES)
+    complete = len(text) <= _SHOWN_CHARS and len(lines) <= _SHOWN_LINES
+    return lines[:_SHOWN_LINES], complete or (len(text) <= _SHOWN_CHARS and lines[_SHOWN_LINES:] == [""])
 
 
 _SHOWN_CHARS = 64 * 1024
@@ -177,8 +179,8 @@ _RTL_SCRIPTS: Final = {"adlm", "arab", "aran", "hebr", "mand", "nkoo", "rohg", "
 
 def direction(language: str) -> str:
     """The direction of a language's text, as HTML says it: `rtl` or `ltr`. A script in its name decides."""
-    first, *rest = language.lower().replace("_", "-").split("-")
-    script = next((part for part in rest if len(part) == 4 and part.isalpha()), None)
+    first, *subtags = language.lower().replace("_", "-").split("-")
+    script = next((part for part in subtags if len(part) == 4 and part.isalpha()), None)
     return "rtl" if (script in _RTL_SCRIPTS if script else first in _RTL) else "ltr"
 
 

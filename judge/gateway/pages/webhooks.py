@@ -39,28 +39,28 @@ class WebhookPages:
         return self._page()
 
     def _page(self, *, added: w.WebhookAdded | None = None, error: str = "", status: int = 200) -> tuple[str, int]:
-        given = {name: request.args.get(name, "").strip() for name in _CONDITIONS}
-        wanted = {name: value for name, value in given.items() if value}
+        conditions = {name: request.args.get(name, "").strip() for name in _CONDITIONS}
+        filters = {name: value for name, value in conditions.items() if value}
         reply, search = w.DeliveriesReply(deliveries=[]), ""
         try:
-            asked = w.DeliveriesRequest.model_validate({**wanted, "limit": _PER_PAGE})
-            reply = self._cluster.call("deliveries", asked, w.DeliveriesReply)
+            query = w.DeliveriesRequest.model_validate({**filters, "limit": _PER_PAGE})
+            reply = self._cluster.call("deliveries", query, w.DeliveriesReply)
         except ValidationError as exc:
             search, status = str(field_error(exc, "the search")), 400
-        rest = {name: value for name, value in wanted.items() if name != "before"}
+        address_fields = {name: value for name, value in filters.items() if name != "before"}
         page = render_template(
             "webhooks.html",
             hooks=self._cluster.call("webhooks", m.Empty(), w.WebhooksReply).webhooks,
             deliveries=reply.deliveries,
-            given=given,
+            given=conditions,
             states=get_args(w.State),
             events=w.EVENTS,
             added=added,
             error=error,
             search=search,
             form=request.form,
-            older=urlencode({**rest, "before": reply.next}) if reply.next else "",
-            newest=urlencode(rest),
+            older=urlencode({**address_fields, "before": reply.next}) if reply.next else "",
+            newest=urlencode(address_fields),
         )
         return page, status
 
@@ -68,10 +68,10 @@ class WebhookPages:
         """POST /webhooks/add: the page with the secret, which is shown this once, or with what is wrong."""
         auth.admins_only(g.principal, "this page")
         fields = {name: request.form.get(name, "").strip() for name in ("name", "url", "user", "problem")}
-        given = {name: value for name, value in fields.items() if value}
+        values = {name: value for name, value in fields.items() if value}
         try:
-            wanted = w.WebhookAdd.model_validate({**given, "events": request.form.getlist("events")})
-            added = self._cluster.call("webhook_add", wanted, w.WebhookAdded)
+            message = w.WebhookAdd.model_validate({**values, "events": request.form.getlist("events")})
+            added = self._cluster.call("webhook_add", message, w.WebhookAdded)
         except ValidationError as exc:
             return self._page(error=str(field_error(exc, "the webhook")), status=400)
         except (FieldError, LimitError) as exc:
@@ -79,13 +79,13 @@ class WebhookPages:
         log.info("%s set webhook '%s'", g.principal.user, added.webhook.name)
         return self._page(added=added)
 
-    def act(self, what: str) -> Any:
+    def act(self, action: str) -> Any:
         """POST /webhooks/ping | resend | remove: done, and back to the list."""
         auth.admins_only(g.principal, "this page")
-        if what not in self._acts:
+        if action not in self._acts:
             raise NotFoundError("there is no such page")
         try:
-            flash(self._acts[what](request.form), "good")
+            flash(self._acts[action](request.form), "good")
         except ValidationError:
             raise UsageError("this form names no webhook; go back and try again") from None
         except NotFoundError as exc:
@@ -98,8 +98,8 @@ class WebhookPages:
         return f"A call about nothing is on its way to {ref.name}; what became of it is in the list below."
 
     def _resend(self, form: Mapping[str, str]) -> str:
-        wanted = w.Resend(delivery=form.get("delivery") or None, webhook=form.get("name") or None)
-        count = self._cluster.call("webhook_resend", wanted, w.Resent).count
+        message = w.Resend(delivery=form.get("delivery") or None, webhook=form.get("name") or None)
+        count = self._cluster.call("webhook_resend", message, w.Resent).count
         return f"Sent again: {count}."
 
     def _remove(self, form: Mapping[str, str]) -> str:
@@ -120,5 +120,5 @@ def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[s
     return [
         ("/webhooks", "webhooks", pages.show, ["GET"]),
         ("/webhooks/add", "webhook_add", pages.add, ["POST"]),
-        ("/webhooks/<what>", "webhook_act", pages.act, ["POST"]),
+        ("/webhooks/<action>", "webhook_act", pages.act, ["POST"]),
     ]

@@ -139,24 +139,24 @@ def harmless_svg(data: bytes) -> bytes:
         _check_sheets(root)
         ET.register_namespace("", _SVG)
         ET.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-        made: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+        cleaned: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     except DefusedXmlException:
         raise PackageError("the picture declares entities; save it as plain SVG") from None
     except (ET.ParseError, RecursionError, ValueError, LookupError) as exc:
         raise PackageError(f"the picture is no SVG that can be read: {str(exc)[:80]}") from None
-    return made
+    return cleaned
 
 
 def _strip(element: ET.Element) -> None:
     """Take out of an element, and of all below it, what is not drawn."""
     waiting = [element]
     while waiting:
-        one = waiting.pop()
-        for key, value in list(one.attrib.items()):
+        part = waiting.pop()
+        for key, value in list(part.attrib.items()):
             if not _may_stay(key, value):
-                del one.attrib[key]
-        one[:] = [child for child in one if _drawn(child)]
-        waiting += one
+                del part.attrib[key]
+        part[:] = [child for child in part if _drawn(child)]
+        waiting += part
 
 
 @dataclass
@@ -167,11 +167,11 @@ class _Drawn:
     lines: int = 0
     points: int = 0
 
-    def add(self, other: _Drawn, times: int = 1) -> None:
+    def add(self, part: _Drawn, times: int = 1) -> None:
         """Draw another part, too; PackageError if that is too much."""
-        self.shapes += other.shapes * times
-        self.lines += other.lines * times
-        self.points += other.points * times
+        self.shapes += part.shapes * times
+        self.lines += part.lines * times
+        self.points += part.points * times
         if self.shapes > _SVG_SHAPES:
             raise PackageError(f"the picture draws more than {_SVG_SHAPES} shapes; draw it simpler")
 
@@ -179,29 +179,29 @@ class _Drawn:
 def _count(root: ET.Element) -> None:
     """PackageError for a picture that draws too much, because its parts refer to others that refer to others."""
     named: dict[str, ET.Element] = {}
-    for one in root.iter():
-        named.setdefault(one.get("id", ""), one)
+    for part in root.iter():
+        named.setdefault(part.get("id", ""), part)
     dashes = _Dashes.of(root)
-    known: dict[ET.Element, _Drawn | None] = {}
+    costs: dict[ET.Element, _Drawn | None] = {}
 
-    def count(one: ET.Element, deep: int) -> _Drawn:
+    def count(part: ET.Element, deep: int) -> _Drawn:
         if deep > _SVG_DEEPEST:
             raise PackageError(f"the picture has parts in parts, more than {_SVG_DEEPEST} deep; draw it simpler")
-        if one not in known:
-            known[one] = None  # as long as it is being counted
-            total = _alone(one)
-            total.add(_Drawn(dashes.shapes(one)))
-            for child in one:
+        if part not in costs:
+            costs[part] = None  # as long as it is being counted
+            total = _alone(part)
+            total.add(_Drawn(dashes.shapes(part)))
+            for child in part:
                 total.add(count(child, deep + 1))
-            drawn, markers = _parts(one, named)
-            for other in drawn:
-                total.add(count(other, deep + 1))
+            drawn, markers = _parts(part, named)
+            for referred in drawn:
+                total.add(count(referred, deep + 1))
             # Last, as all that is drawn by this part may have them.
             lines, points = total.lines, total.points
-            for other, at_points in markers:
-                total.add(count(other, deep + 1), points if at_points else lines)
-            known[one] = total
-        cost = known[one]
+            for referred, at_points in markers:
+                total.add(count(referred, deep + 1), points if at_points else lines)
+            costs[part] = total
+        cost = costs[part]
         if cost is None:
             raise PackageError("the picture has a part that refers to itself")
         return cost
@@ -209,13 +209,13 @@ def _count(root: ET.Element) -> None:
     count(root, 0)
 
 
-def _alone(one: ET.Element) -> _Drawn:
+def _alone(part: ET.Element) -> _Drawn:
     """A part without those in it, and those that it refers to."""
-    name = _name(one)
-    bytes_ = sum(map(len, one.attrib.values())) + len(one.text or "") + len(one.tail or "")
+    name = _name(part)
+    bytes_ = sum(map(len, part.attrib.values())) + len(part.text or "") + len(part.tail or "")
     step = _STEP_SHAPES.get(name, _OTHER_STEP) if name.startswith("fe") else 1
     line = name in _LINES
-    return _Drawn(step + bytes_ // _SHAPE_BYTES, int(line), len(one.get("d", "") + one.get("points", "")) + 2 * line)
+    return _Drawn(step + bytes_ // _SHAPE_BYTES, int(line), len(part.get("d", "") + part.get("points", "")) + 2 * line)
 
 
 @dataclass(frozen=True)
@@ -228,38 +228,38 @@ class _Dashes:
     @classmethod
     def of(cls, root: ET.Element) -> _Dashes:
         """Those of a picture."""
-        sheets = "".join(text for one in root.iter(f"{{{_SVG}}}style") for text in one.itertext())
-        periods = [strokes.period(one.attrib) for one in root.iter() if len(one) or _name(one) == "use"]
+        sheets = "".join(text for part in root.iter(f"{{{_SVG}}}style") for text in part.itertext())
+        periods = [strokes.period(part.attrib) for part in root.iter() if len(part) or _name(part) == "use"]
         sheet = strokes.period_of_sheet(sheets)
         inherited = min((period for period in periods if period is not None), default=math.inf)
         return cls(math.inf if sheet is None else sheet, inherited)
 
-    def shapes(self, one: ET.Element) -> int:
+    def shapes(self, part: ET.Element) -> int:
         """The shapes that are as much work as the dashes of a part."""
-        own = strokes.period(one.attrib)
-        period = min(self.sheet, self.inherited if own is None else own)
-        text = len(one.text or "") + sum(len(child.tail or "") for child in one)
+        part_period = strokes.period(part.attrib)
+        period = min(self.sheet, self.inherited if part_period is None else part_period)
+        text = len(part.text or "") + sum(len(child.tail or "") for child in part)
         if math.isinf(period):
             return 0
-        count = strokes.length(_name(one), one.attrib, text) / period / _DASHES
+        count = strokes.length(_name(part), part.attrib, text) / period / _DASHES
         return int(count) if count <= _SVG_SHAPES else _SVG_SHAPES + 1
 
 
-def _name(one: ET.Element) -> str:
-    return str(one.tag).rpartition("}")[2]
+def _name(part: ET.Element) -> str:
+    return str(part.tag).rpartition("}")[2]
 
 
-def _parts(one: ET.Element, named: dict[str, ET.Element]) -> tuple[list[ET.Element], list[tuple[ET.Element, bool]]]:
+def _parts(part: ET.Element, named: dict[str, ET.Element]) -> tuple[list[ET.Element], list[tuple[ET.Element, bool]]]:
     """(what a part refers to, the markers among it, each with whether it is drawn at all points of lines)."""
-    at_points = {key: bool(_AT_POINTS.search(value if key == "style" else key)) for key, value in one.items()}
-    references = [(key, named[name]) for key, name in _referred(one) if name in named]
-    drawn = [other for _, other in references if _name(other) != "marker"]
-    return drawn, [(other, at_points[key]) for key, other in references if _name(other) == "marker"]
+    at_points = {key: bool(_AT_POINTS.search(value if key == "style" else key)) for key, value in part.items()}
+    references = [(key, named[name]) for key, name in _referred(part) if name in named]
+    drawn = [referred for _, referred in references if _name(referred) != "marker"]
+    return drawn, [(referred, at_points[key]) for key, referred in references if _name(referred) == "marker"]
 
 
-def _referred(one: ET.Element) -> Iterator[tuple[str, str]]:
+def _referred(part: ET.Element) -> Iterator[tuple[str, str]]:
     """The attributes that refer to a part, and the part's name."""
-    for key, value in one.items():
+    for key, value in part.items():
         if key in {_XLINK, "href"}:
             yield key, value[1:]
         else:
@@ -268,7 +268,7 @@ def _referred(one: ET.Element) -> Iterator[tuple[str, str]]:
 
 def _check_sheets(root: ET.Element) -> None:
     """PackageError for style sheets that keep a browser busy."""
-    sheets = "".join(text for one in root.iter(f"{{{_SVG}}}style") for text in one.itertext())
+    sheets = "".join(text for part in root.iter(f"{{{_SVG}}}style") for text in part.itertext())
     if not sheets:
         return
     too_much = PackageError("the picture's style sheet has too many rules for so many elements; write attributes")
@@ -321,7 +321,7 @@ def interaction(text: str) -> list[list[tuple[str, str]]]:
             passes[-1][-1] = (side, f"{passes[-1][-1][1]}\n{line}")
         else:
             passes[-1].append((side, line))
-    return [one for one in passes if one]
+    return [messages for messages in passes if messages]
 
 
 def _spoken(text: str) -> Iterator[tuple[str, str]]:

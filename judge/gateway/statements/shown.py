@@ -89,13 +89,13 @@ class View:
     @property
     def languages(self) -> list[str]:
         """The languages that the problem is told in."""
-        return list(dict.fromkeys(one.language for one in self.statements))
+        return list(dict.fromkeys(statement.language for statement in self.statements))
 
     def statement(self, language: str | None, kind: str | None = None) -> Statement | None:
         """The statement in a language (the first when None), of a kind when one is asked for; None: there is none."""
-        for one in self.statements:
-            if language in {None, one.language} and kind in {None, kind_of(one.main)}:
-                return one
+        for statement in self.statements:
+            if language in {None, statement.language} and kind in {None, kind_of(statement.main)}:
+                return statement
         return None
 
     def path(self, sha: str) -> str:
@@ -156,24 +156,24 @@ def _samples(manifest: ProblemManifest) -> list[Sample]:
 
 def _sample(name: str, test: ProblemTest | None, manifest: ProblemManifest) -> Sample:
     """A sample by the format's rules: what is shown, then what one gets to keep, each by the first that there is."""
-    given = manifest.sample_files.get(name, {})
+    files = manifest.sample_files.get(name, {})
     plain = {"in": test.input, "ans": test.answer} if test is not None else {}
-    have = {**plain, **given}
+    have = {**plain, **files}
 
     def first(*suffixes: str) -> str | None:
-        return next((have[one] for one in suffixes if one in have), None)
+        return next((have[suffix] for suffix in suffixes if suffix in have), None)
 
     return Sample(
         name=name,
         input=first("in.statement", "in"),
         answer=first("ans.statement", "out", "ans"),
-        interaction=manifest.interactions.get(name) or given.get("interaction"),
+        interaction=manifest.interactions.get(name) or files.get("interaction"),
         kept_input=first("in.download", "in.statement", "in"),
         kept_answer=first("ans.download", "ans.statement", "out", "ans"),
     )
 
 
-class Shown:
+class Statements:
     """Views, pages and files of the cluster's problems. One per worker process, used by all its threads."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -188,20 +188,20 @@ class Shown:
     def view(self, problem: ProblemInfo) -> View:
         """The public part of a problem at its present content. Raises what the cluster answers, and PackageError."""
         with self._lock:
-            known = self._views.get(problem.hash)
-        if known is None:
+            view = self._views.get(problem.hash)
+        if view is None:
             try:
                 with self._cluster.blob(problem.hash) as file:
-                    known = view_of(ProblemManifest.stored(json.load(file)), problem.hash)
+                    view = view_of(ProblemManifest.stored(json.load(file)), problem.hash)
             except (ValidationError, ValueError):
                 raise PackageError(
                     f"problem '{problem.name}' has a manifest of another release; import it again"
                 ) from None
             with self._lock:
-                self._views[problem.hash] = known
+                self._views[problem.hash] = view
                 while len(self._views) > _VIEWS:
                     self._views.popitem(last=False)
-        return known
+        return view
 
     def page(self, view: View, statement: Statement) -> Page | None:
         """A statement as harmless HTML, or why it is none; None while an executor makes it."""
@@ -212,8 +212,8 @@ class Shown:
         with self._lock:
             pages = self._pages.get(view.hash)
         if pages is None:
-            asked = PagesRequest(problem=view.name, hash=view.hash)
-            reply = self._cluster.call("problem_statements", asked, PagesReply)
+            message = PagesRequest(problem=view.name, hash=view.hash)
+            reply = self._cluster.call("problem_statements", message, PagesReply)
             if reply.pages is None:
                 return Page(why=reply.why) if reply.why else None
             with self._cluster.blob(reply.pages) as file:
@@ -227,16 +227,16 @@ class Shown:
     def text(self, sha: str) -> Text:
         """The beginning of a sample's file."""
         with self._lock:
-            known = self._texts.get(sha)
-        if known is None:
+            text = self._texts.get(sha)
+        if text is None:
             with self._cluster.blob(sha) as file:
                 data = file.read(SAMPLE_BYTES + 1)
-            known = Text(data[:SAMPLE_BYTES].decode("utf-8", "replace"), whole=len(data) <= SAMPLE_BYTES)
+            text = Text(data[:SAMPLE_BYTES].decode("utf-8", "replace"), whole=len(data) <= SAMPLE_BYTES)
             with self._lock:
-                self._texts[sha] = known
+                self._texts[sha] = text
                 while len(self._texts) * SAMPLE_BYTES > _MEMORY:
                     self._texts.popitem(last=False)
-        return known
+        return text
 
     def picture(self, file: PublicFile, sha: str, data: IO[bytes]) -> pictures.Picture | None:
         """A statement's file as a browser may show it, or None when it is handed out as it is, to keep."""
@@ -265,15 +265,15 @@ class Shown:
             content = data.read(pictures.MOST_BYTES + 1)
             data.seek(0)
             try:
-                made = pictures.look_at(name, content)
+                picture = pictures.look_at(name, content)
             except PackageError:
-                made = None
-            self._drawings[sha] = made
-            kept = sum(1024 + len(one.data) for one in self._drawings.values() if one is not None)
-            while len(self._drawings) > 1 and (kept > _MEMORY or len(self._drawings) > _VIEWS):
-                _, gone = self._drawings.popitem(last=False)
-                kept -= 1024 + len(gone.data) if gone is not None else 0
-            return made
+                picture = None
+            self._drawings[sha] = picture
+            size = sum(1024 + len(drawing.data) for drawing in self._drawings.values() if drawing is not None)
+            while len(self._drawings) > 1 and (size > _MEMORY or len(self._drawings) > _VIEWS):
+                _, oldest = self._drawings.popitem(last=False)
+                size -= 1024 + len(oldest.data) if oldest is not None else 0
+            return picture
 
 
 def shielded(stored: bytes, view: View) -> dict[str, Page]:

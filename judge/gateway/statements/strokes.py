@@ -92,24 +92,24 @@ def _size(value: str) -> float | None:
 
 def path_length(data: str) -> float:
     """An upper bound of the length of a path, up to the first fault in it, where browsers end it as well."""
-    total, here, start, control = 0.0, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)
+    total, position, start, control = 0.0, (0.0, 0.0), (0.0, 0.0), (0.0, 0.0)
     for command, points, radii in _segments(data):
         if command == "M":
-            here = start = points[-1]
+            position = start = points[-1]
         elif command == "Z":
-            total, here = total + math.dist(here, start), start
+            total, position = total + math.dist(position, start), start
         elif command == "A":
-            total += _arc(math.dist(here, points[-1]), *radii)
-            here = points[-1]
+            total += _arc(math.dist(position, points[-1]), *radii)
+            position = points[-1]
         else:
             # A curve is no longer than the lines between its points. The first one may be the last one's, mirrored.
-            total += math.dist(here, control) if command in {"S", "T"} else 0.0
-            mirrored = (2 * here[0] - control[0], 2 * here[1] - control[1])
-            corners = [here, *([mirrored] if command in {"S", "T"} else []), *points]
-            total += sum(math.dist(one, other) for one, other in itertools.pairwise(corners))
-            here, control = points[-1], mirrored if command == "T" else corners[-2]
+            total += math.dist(position, control) if command in {"S", "T"} else 0.0
+            mirrored = (2 * position[0] - control[0], 2 * position[1] - control[1])
+            corners = [position, *([mirrored] if command in {"S", "T"} else []), *points]
+            total += sum(math.dist(a, b) for a, b in itertools.pairwise(corners))
+            position, control = points[-1], mirrored if command == "T" else corners[-2]
             continue
-        control = here
+        control = position
     return total
 
 
@@ -122,7 +122,7 @@ def _arc(chord: float, first: float, second: float) -> float:
 
 def _segments(data: str) -> Iterator[tuple[str, list[tuple[float, float]], tuple[float, float]]]:
     """The commands of a path in capitals, with their points from the origin, and the radii of an arc."""
-    position, letter, here, start = 0, "", (0.0, 0.0), (0.0, 0.0)
+    position, letter, point, start = 0, "", (0.0, 0.0), (0.0, 0.0)
     while True:
         match = _COMMAND.match(data, position)
         if match is not None:
@@ -131,7 +131,7 @@ def _segments(data: str) -> Iterator[tuple[str, list[tuple[float, float]], tuple
             return
         command = letter.upper()
         if command == "Z":
-            here = start
+            point = start
             yield "Z", [start], (0.0, 0.0)
             continue
         values: list[float] = []
@@ -141,20 +141,20 @@ def _segments(data: str) -> Iterator[tuple[str, list[tuple[float, float]], tuple
                 return
             position = match.end()
             values.append(float(match[1]))
-        points = _points(command, values, here, relative=letter.islower())
-        here = points[-1]
+        points = _points(command, values, point, relative=letter.islower())
+        point = points[-1]
         if command == "M":
-            start, letter = here, "l" if letter.islower() else "L"
+            start, letter = point, "l" if letter.islower() else "L"
         yield command, points, (values[0], values[1]) if command == "A" else (0.0, 0.0)
 
 
 def _points(
-    command: str, values: list[float], here: tuple[float, float], *, relative: bool
+    command: str, values: list[float], position: tuple[float, float], *, relative: bool
 ) -> list[tuple[float, float]]:
-    left, top = here if relative else (0.0, 0.0)
+    left, top = position if relative else (0.0, 0.0)
     if command == "H":
-        return [(left + values[0], here[1])]
+        return [(left + values[0], position[1])]
     if command == "V":
-        return [(here[0], top + values[0])]
+        return [(position[0], top + values[0])]
     pairs = values[5:] if command == "A" else values
     return [(left + across, top + down) for across, down in zip(pairs[::2], pairs[1::2], strict=True)]
