@@ -44,13 +44,13 @@ def describe(path: Path) -> dict[str, Any]:
 
 def listing(root: Path) -> list[str]:
     """The relative paths of all files of a bundle's parts, sorted; links count as files, so that none hides."""
-    found = []
+    paths = []
     for part in PARTS:
         for directory, folders, names in os.walk(root / part):
-            here = Path(directory)
-            links = [name for name in folders if (here / name).is_symlink()]
-            found += [(here / name).relative_to(root).as_posix() for name in names + links]
-    return sorted(found)
+            folder = Path(directory)
+            links = [name for name in folders if (folder / name).is_symlink()]
+            paths += [(folder / name).relative_to(root).as_posix() for name in names + links]
+    return sorted(paths)
 
 
 def mode_of(path: str) -> int:
@@ -63,7 +63,7 @@ def parse_manifest(text: str, source: str) -> dict[str, Any]:
 
     Paths are checked as they come from a file that may have been tampered with: no absolute ones, no '..'.
     """
-    odd: list[str] = []
+    faulty: list[str] = []
     sound = True
     manifest: dict[str, Any]
     try:
@@ -75,13 +75,13 @@ def parse_manifest(text: str, source: str) -> dict[str, Any]:
         for path, entry in files.items():
             pieces = path.split("/")
             if pieces[0] not in PARTS or len(pieces) < 2 or any(piece in {"", ".", ".."} for piece in pieces):
-                odd.append(path)
+                faulty.append(path)
             size, digest = entry["size"], bytes.fromhex(entry["sha256"])
             sound = sound and type(size) is int and len(digest) == hashlib.sha256().digest_size
     except (ValueError, KeyError, TypeError, AttributeError):
         sound = False
-    if odd:
-        raise BundleError(f"{source} names '{odd[0]}', which is no path of a bundle; make the bundle anew")
+    if faulty:
+        raise BundleError(f"{source} names '{faulty[0]}', which is no path of a bundle; make the bundle anew")
     if not sound:
         raise BundleError(f"{source} is not the manifest of a bundle; make the bundle anew with playbooks/bundle.yml")
     if form != FORMAT:
@@ -99,8 +99,8 @@ def read_manifest(root: Path) -> tuple[dict[str, Any], str]:
         msg = f"there is no bundle in {root} (no {MANIFEST}); make one with playbooks/bundle.yml, or set judge_bundle"
         raise BundleError(msg) from None
     except (OSError, UnicodeDecodeError) as exc:
-        why = exc.strerror if isinstance(exc, OSError) else "it is not text"
-        raise BundleError(f"{path} cannot be read: {why}; make the bundle anew with playbooks/bundle.yml") from None
+        reason = exc.strerror if isinstance(exc, OSError) else "it is not text"
+        raise BundleError(f"{path} cannot be read: {reason}; make the bundle anew with playbooks/bundle.yml") from None
     return parse_manifest(text, str(path)), hashlib.sha256(data).hexdigest()
 
 

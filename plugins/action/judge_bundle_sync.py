@@ -64,11 +64,11 @@ def shared(root: Path, files: dict[str, dict[str, Any]], names: list[str]) -> It
     removed by the next that makes another. Temporary directories are avoided, as they may be in memory; where the
     bundle's neighbourhood is not ours to write, the run's own one has to do.
     """
-    what = hashlib.sha256("\0".join(f"{name}\0{files[name]['sha256']}" for name in names).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("\0".join(f"{name}\0{files[name]['sha256']}" for name in names).encode()).hexdigest()[:16]
     place = root.parent if os.access(root.parent, os.W_OK) else Path(constants.DEFAULT_LOCAL_TMP)
-    local = place / f".{root.name}.{what}.tar"
+    local = place / f".{root.name}.{digest}.tar"
     try:
-        handle = _held(root, files, names, local)
+        handle = _lock_archive(root, files, names, local)
     except OSError as exc:
         needed = sum(files[name]["size"] for name in names) // 1_000_000 + 1
         raise AnsibleActionFail(
@@ -84,7 +84,7 @@ def shared(root: Path, files: dict[str, dict[str, Any]], names: list[str]) -> It
         os.close(handle)
 
 
-def _held(root: Path, files: dict[str, dict[str, Any]], names: list[str], local: Path) -> int:
+def _lock_archive(root: Path, files: dict[str, dict[str, Any]], names: list[str], local: Path) -> int:
     """A descriptor of the complete tar with a shared lock, which keeps others from removing it. OSError."""
     while True:
         handle = os.open(local, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _UNFINISHED)
@@ -156,11 +156,11 @@ class ActionModule(ActionBase):
         text = self._manifest(root, arguments["manifest_sha256"])
         request = {"dest": arguments["dest"], "manifest": text, "src": str(root)}
         request |= {"state": arguments["state"], "version": arguments["version"]}
-        found = self._execute_module(module_name="judge_bundle_sync", module_args=request, task_vars=task_vars)
-        result.update(found)
-        if found.get("failed") or found.get("alone") or not found["changed"] or self._task.check_mode:
+        answer = self._execute_module(module_name="judge_bundle_sync", module_args=request, task_vars=task_vars)
+        result.update(answer)
+        if answer.get("failed") or answer.get("alone") or not answer["changed"] or self._task.check_mode:
             return result
-        with shared(root, found["manifest"]["files"], found["missing"]) as local:
+        with shared(root, answer["manifest"]["files"], answer["missing"]) as local:
             try:
                 remote = self._connection._shell.join_path(self._make_tmp_path(), "bundle.tar")  # noqa: SLF001 - actions' own API
                 self._transfer_file(str(local), remote)

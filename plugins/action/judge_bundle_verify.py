@@ -35,5 +35,5 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point."""
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec({"path": {"type": "path", "required": True}})
-        return result | {"changed": False} | compared(Path(given["path"]).expanduser())
+        _, args = self.validate_argument_spec({"path": {"type": "path", "required": True}})
+        return result | {"changed": False} | compared(Path(args["path"]).expanduser())

@@ -84,10 +84,10 @@ def client_config(server: str, ca: str) -> dict[str, str] | None:
     return {"server": server, "token_file": "admin.token", **({"ca": ca} if ca else {})}
 
 
-def encrypted_like(loader: Any, other: Path, data: str | bytes) -> bytes:
+def encrypted_like(loader: Any, model: Path, data: str | bytes) -> bytes:
     """The data, encrypted with the same secret of ansible-vault as another file, where that is encrypted."""
     plain = data.encode() if isinstance(data, str) else data
-    old = other.read_bytes() if other.exists() else b""
+    old = model.read_bytes() if model.exists() else b""
     if not is_encrypted(old):
         return plain
     vault = loader._vault  # noqa: SLF001 - there is no public way to encrypt in a play
@@ -127,23 +127,23 @@ class ActionModule(ActionBase):
             return result | self._ensure(directory, args, write=True)
 
     def _ensure(self, directory: Path, args: dict[str, Any], *, write: bool) -> dict[str, Any]:
-        found = self._read_record(directory / RECORD)
+        record = self._read_record(directory / RECORD)
         try:
-            wanted = plan(found, args["name"], sorted(args["judicators"]), args["targeted"], anew=args["anew"])
+            target = plan(record, args["name"], sorted(args["judicators"]), args["targeted"], anew=args["anew"])
         except ValueError as exc:
             raise AnsibleActionFail(str(exc)) from None
         if args["formed"]:
-            wanted = wanted | {"formed": True}
+            target = target | {"formed": True}
         # Check mode has not written what the run begins with: that a cluster has formed is recorded at its end only.
-        changed = [RECORD] if wanted != found or (args["formed"] and not write) else []
+        changed = [RECORD] if target != record or (args["formed"] and not write) else []
         client = client_config(args["server"], args["ca"])
         if client and client != self._read_yaml(directory / CLIENT):
             changed.append(CLIENT)
         missing = [name for name in SECRETS if not (directory / name).exists()]
-        known = [name for name in missing if name in KNOWN_TO_THE_CLUSTER]
-        if wanted["formed"] and known and (write or found):
+        lost = [name for name in missing if name in KNOWN_TO_THE_CLUSTER]
+        if target["formed"] and lost and (write or record):
             raise AnsibleActionFail(
-                f"{directory / known[0]} is missing, and the cluster knows no other one; restore it from a backup of "
+                f"{directory / lost[0]} is missing, and the cluster knows no other one; restore it from a backup of "
                 "the secrets directory, or from a judicator's /etc/judge, then playbooks/rotate.yml can replace it"
             )
         if write:
@@ -154,15 +154,15 @@ class ActionModule(ActionBase):
                 files.replace(directory / CLIENT, yaml.safe_dump(client, sort_keys=False), durable=True)
             if RECORD in changed:
                 path = directory / RECORD
-                files.replace(path, encrypted_like(self._loader, path, self._text(wanted)), durable=True)
+                files.replace(path, encrypted_like(self._loader, path, self._text(target)), durable=True)
         return {
             "changed": bool(changed or missing),
             "made": [*missing, *changed],
             "ready": write or not missing,
-            "token": wanted["token"] if write or found else PLANNED_TOKEN,
-            "formed": wanted["formed"],
-            "forming": not (found and found["formed"] and wanted["formed"]),
-            "initial_members": wanted["initial_members"],
+            "token": target["token"] if write or record else PLANNED_TOKEN,
+            "formed": target["formed"],
+            "forming": not (record and record["formed"] and target["formed"]),
+            "initial_members": target["initial_members"],
             "admin_sha256": self._digest(directory / "admin.token"),
         }
 

@@ -43,27 +43,27 @@ def controller() -> dict[str, str]:
 
 def record(owner: str, verb: str, pid: int) -> dict[str, Any]:
     """The record of who takes the lock: nothing secret. `pid`: of ansible-playbook."""
-    here = controller()
+    host = controller()
     return {
-        "run": f"{here['host']} {here['boot']} {here['processes']} {pid} {started(pid)}",
-        "who": owner or f"{getpass.getuser()}@{here['host']}",
+        "run": f"{host['host']} {host['boot']} {host['processes']} {pid} {started(pid)}",
+        "who": owner or f"{getpass.getuser()}@{host['host']}",
         "owner": owner,
         "verb": verb,
         "pid": pid,
         "started": started(pid),
-        "controller": here,
+        "controller": host,
     }
 
 
-def is_over(held: dict[str, Any], here: dict[str, str]) -> bool:
+def is_over(lock: dict[str, Any], host: dict[str, str]) -> bool:
     """Says whether the run that has the lock was one of this controller, and does not live any more."""
-    there = held.get("controller") or {}
-    if not here["boot"] or any(there.get(key) != here[key] for key in ("host", "machine")):
+    holder = lock.get("controller") or {}
+    if not host["boot"] or any(holder.get(key) != host[key] for key in ("host", "machine")):
         return False
-    if there.get("boot") != here["boot"]:
+    if holder.get("boot") != host["boot"]:
         # Without an identity of its own, a machine of this name may be another one.
-        return bool(here["machine"])
-    return there.get("processes") == here["processes"] and started(held.get("pid", 0)) != held.get("started")
+        return bool(host["machine"])
+    return holder.get("processes") == host["processes"] and started(lock.get("pid", 0)) != lock.get("started")
 
 
 def duration(seconds: float) -> str:
@@ -76,9 +76,10 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h" if minutes < 48 * 60 else f"{minutes // 1440} days"
 
 
-def sentence(where: str, held: dict[str, Any]) -> str:
+def sentence(judicator: str, lock: dict[str, Any]) -> str:
     """The sentence that says who has the lock."""
-    return f"{where}: {held.get('who')} has had the deploy lock for {duration(held.get('age', 0))} ({held.get('verb')})"
+    held_for = duration(lock.get("age", 0))
+    return f"{judicator}: {lock.get('who')} has had the deploy lock for {held_for} ({lock.get('verb')})"
 
 
 class ActionModule(ActionBase):
@@ -101,31 +102,31 @@ class ActionModule(ActionBase):
         verb = Path(next(iter(context.CLIARGS.get("args") or ()), "ansible")).name
         mine = record(args["owner"], verb, os.getppid())
         request = {"path": args["path"], "state": args["state"], "record": mine, "over": None}
-        found = self._ask(request, task_vars)
-        held = found.get("held") or {}
-        result.update(found, problem="", who=mine["who"])
-        if not held or held.get("run") == mine["run"]:
+        answer = self._ask(request, task_vars)
+        lock = answer.get("held") or {}
+        result.update(answer, problem="", who=mine["who"])
+        if not lock or lock.get("run") == mine["run"]:
             return result
-        where = self._task.delegate_to or (task_vars or {}).get("inventory_hostname", "")
-        same = bool(args["owner"]) and held.get("owner") == args["owner"]
-        if args["state"] == "read" or not (args["take_over"] or same or is_over(held, mine["controller"])):
-            return result | {"problem": sentence(where, held)}
+        judicator = self._task.delegate_to or (task_vars or {}).get("inventory_hostname", "")
+        same_owner = bool(args["owner"]) and lock.get("owner") == args["owner"]
+        if args["state"] == "read" or not (args["take_over"] or same_owner or is_over(lock, mine["controller"])):
+            return result | {"problem": sentence(judicator, lock)}
         if not self._task.check_mode:
             # Only from whom it was seen with: two that take over at once do not both get it.
-            again = self._ask(request | {"over": held["run"]}, task_vars)
-            taken = again.get("held") or {}
-            result.update(again, problem=sentence(where, taken) if taken else "")
-        if args["take_over"] and not same and not result["problem"]:
-            result["warnings"] = [f"{sentence(where, held)}; it was taken over"]
+            again = self._ask(request | {"over": lock["run"]}, task_vars)
+            new_lock = again.get("held") or {}
+            result.update(again, problem=sentence(judicator, new_lock) if new_lock else "")
+        if args["take_over"] and not same_owner and not result["problem"]:
+            result["warnings"] = [f"{sentence(judicator, lock)}; it was taken over"]
         return result
 
     def _ask(self, request: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
         try:
-            found: dict[str, Any] = self._execute_module(
+            answer: dict[str, Any] = self._execute_module(
                 module_name="judge_deploy_lock", module_args=request, task_vars=task_vars
             )
         except AnsibleConnectionFailure as exc:
             # A dead judicator must not keep others from being mended; precheck says that it is away.
             return {"changed": False, "unreached": " ".join(str(exc).split())}
-        found.pop("invocation", None)
-        return found
+        answer.pop("invocation", None)
+        return answer

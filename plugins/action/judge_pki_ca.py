@@ -51,7 +51,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point."""
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(
+        _, args = self.validate_argument_spec(
             {
                 "path": {"type": "path", "required": True},
                 "name": {"type": "str", "default": "judge"},
@@ -59,10 +59,10 @@ class ActionModule(ActionBase):
                 "state": {"type": "str", "choices": ["present", "read"], "default": "present"},
             }
         )
-        make, write = given["state"] == "present", not self._task.check_mode
+        make, write = args["state"] == "present", not self._task.check_mode
         try:
-            authority = Authority(Path(given["path"]).expanduser(), reader(self._loader))
-            return result | brought_about(authority, str(given["name"]), given["days"], make=make, write=write)
+            authority = Authority(Path(args["path"]).expanduser(), reader(self._loader))
+            return result | brought_about(authority, str(args["name"]), args["days"], make=make, write=write)
         except OSError as exc:
             msg = f"{exc.filename}: {exc.strerror}; make judge_secrets_dir writable for this user"
             raise AnsibleActionFail(msg) from None

@@ -29,61 +29,69 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         options = yaml.safe_load(DOCUMENTATION)["options"]
         options["certificates"]["options"] = options["certificates"].pop("suboptions")
-        _, given = self.validate_argument_spec(options)
-        authority = Authority(Path(given["authority"]).expanduser(), reader(self._loader))
-        wanted = [
-            WantedCertificate(given["host"], each["role"], tuple(each["sans"]), given["days"], given["renew_days"])
-            for each in given["certificates"]
+        _, args = self.validate_argument_spec(options)
+        authority = Authority(Path(args["authority"]).expanduser(), reader(self._loader))
+        certificates = [
+            WantedCertificate(
+                args["host"], certificate["role"], tuple(certificate["sans"]), args["days"], args["renew_days"]
+            )
+            for certificate in args["certificates"]
         ]
-        files = [{key: each[key] for key in ("name", "owner", "group")} for each in given["certificates"]]
+        files = [{key: certificate[key] for key in ("name", "owner", "group")} for certificate in args["certificates"]]
         trusted = authority.text() if authority.cert_file.is_file() else ""
-        request = {"path": given["path"], "certificates": files, "ca": trusted}
-        asked = {**request, "new_keys": given["new_keys"]}
-        found = self._execute_module(module_name="judge_pki_certificates", module_args=asked, task_vars=task_vars)
-        result.update(changed=found.get("changed", False), reasons={})
-        if found.get("failed"):
-            result.update(found)
+        request = {"path": args["path"], "certificates": files, "ca": trusted}
+        module_args = {**request, "new_keys": args["new_keys"]}
+        answer = self._execute_module(
+            module_name="judge_pki_certificates", module_args=module_args, task_vars=task_vars
+        )
+        result.update(changed=answer.get("changed", False), reasons={})
+        if answer.get("failed"):
+            result.update(answer)
             return result
         if self._task.check_mode and not trusted:  # the authority itself is still to be made
-            result["reasons"] = {each["name"]: "there is none" for each in files}
+            result["reasons"] = {certificate["name"]: "there is none" for certificate in files}
             return result
         removed = Removed(authority.directory, authority.read, functools.partial(encrypted_like, self._loader))
         try:
-            if any(removed.is_old(given["host"], each["certificate"]) for each in found["held"]):
+            if any(removed.is_old(args["host"], certificate["certificate"]) for certificate in answer["held"]):
                 # It was removed and comes back: who has a copy of its old keys gets nothing by its new certificates.
-                given["new_keys"] = True
+                args["new_keys"] = True
                 if not self._task.check_mode:
-                    found = self._execute_module(
+                    answer = self._execute_module(
                         module_name="judge_pki_certificates",
-                        module_args={**asked, "new_keys": True},
+                        module_args={**module_args, "new_keys": True},
                         task_vars=task_vars,
                     )
-                    if found.get("failed"):
-                        result.update(found)
+                    if answer.get("failed"):
+                        result.update(answer)
                         return result
-            decided = self._decide(authority, found["held"], wanted, given)
+            decided = self._decide(authority, answer["held"], certificates, args)
         except CaError as exc:
             raise AnsibleActionFail(str(exc)) from None
         fresh = [{**file, "certificate": pem} for file, (pem, _) in zip(files, decided, strict=True)]
-        result["reasons"] = {file["name"]: why for file, (_, why) in zip(files, decided, strict=True) if why}
+        result["reasons"] = {file["name"]: reason for file, (_, reason) in zip(files, decided, strict=True) if reason}
         result["changed"] = result["changed"] or bool(result["reasons"])
         if result["reasons"] and not self._task.check_mode:
             request["certificates"] = fresh
-            removed.returned(given["host"])
+            removed.returned(args["host"])
             done = self._execute_module(module_name="judge_pki_certificates", module_args=request, task_vars=task_vars)
             if done.get("failed"):
                 result.update(done)
         return result
 
     def _decide(
-        self, authority: Authority, held: list[dict[str, str]], wanted: list[WantedCertificate], given: dict[str, Any]
+        self,
+        authority: Authority,
+        present: list[dict[str, str]],
+        certificates: list[WantedCertificate],
+        args: dict[str, Any],
     ) -> list[tuple[str, str]]:
         """The certificates to issue; in check mode a key that is still to be made counts as one that is missing."""
         if self._task.check_mode:
             reasons = []
-            for have, want in zip(held, wanted, strict=True):
+            for have, want in zip(present, certificates, strict=True):
                 request = load_request(have["csr"], want) if have["csr"] else None
-                why = authority.reason_to_issue(have["certificate"], request, want) if request else "there is none"
-                reasons.append(("", why or ("asked for" if given["force"] or given["new_keys"] else "")))
+                reason = authority.reason_to_issue(have["certificate"], request, want) if request else "there is none"
+                reasons.append(("", reason or ("asked for" if args["force"] or args["new_keys"] else "")))
             return reasons
-        return sign_all(authority, held, wanted, force=given["force"] or given["new_keys"])
+        return sign_all(authority, present, certificates, force=args["force"] or args["new_keys"])

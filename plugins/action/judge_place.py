@@ -12,7 +12,7 @@ from ansible.template import trust_as_template
 
 _STATES = ("file", "directory", "link", "absent")
 _ATTRIBUTES = ("owner", "group", "mode", "validate", "apply", "then", "keep")
-_KNOWN = {"dest", "src", "state", "secret", *_ATTRIBUTES}
+_KEYS = {"dest", "src", "state", "secret", *_ATTRIBUTES}
 _TEMPLATE = ".j2"
 
 
@@ -45,7 +45,7 @@ class ActionModule(ActionBase):
     def _prepared(self, item: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """One item as the module takes it: with its content instead of where that comes from."""
         state, source = str(item.get("state") or "file"), str(item.get("src") or "")
-        fault = next((f"unknown '{name}'" for name in sorted(set(item) - _KNOWN)), "")
+        fault = next((f"unknown '{name}'" for name in sorted(set(item) - _KEYS)), "")
         if not fault and state not in _STATES:
             fault = f"state is '{state}'"
         if not fault and not source and state in {"file", "link"}:

@@ -21,36 +21,36 @@ class ActionModule(ActionBase):
         try:
             self._low_level_execute_command("true", sudoable=False)  # the connection's own time is not the clock's
             before = time.time()
-            told = self._low_level_execute_command("date +%s.%N", sudoable=False)
+            output = self._low_level_execute_command("date +%s.%N", sudoable=False)
             after = time.time()
         except AnsibleConnectionFailure as exc:
             return {**result, "unreached": _first_line(exc)}
         except AnsibleError as exc:
             return {**result, "broken": _first_line(exc)}
-        clock = _clock(told.get("stdout", ""), before, after)
+        clock = _clock(output.get("stdout", ""), before, after)
         try:
-            seen = self._execute_module(
+            answer = self._execute_module(
                 module_name="judge_precheck_host", module_args=self._task.args, task_vars=task_vars
             )
         except AnsibleConnectionFailure as exc:
             return {**result, "unreached": _first_line(exc)}
         except AnsibleError as exc:
             return {**result, "broken": _first_line(exc)}
-        if seen.get("failed") or "seen" not in seen:
-            why = seen.get("module_stderr") or seen.get("msg") or "the module gave no answer"
-            return {**result, "broken": _first_line(why)}
-        return {**result, "seen": {**seen["seen"], "clock": clock}}
+        if answer.get("failed") or "seen" not in answer:
+            reason = answer.get("module_stderr") or answer.get("msg") or "the module gave no answer"
+            return {**result, "broken": _first_line(reason)}
+        return {**result, "seen": {**answer["seen"], "clock": clock}}
 
 
-def _first_line(what: object) -> str:
-    lines = [line.strip() for line in str(what).splitlines() if line.strip()]
+def _first_line(text: object) -> str:
+    lines = [line.strip() for line in str(text).splitlines() if line.strip()]
     return lines[0] if lines else "no reason given"
 
 
 def _clock(text: str, before: float, after: float) -> dict[str, float]:
     """The lead of the host's clock over the controller's, and the part that may be the way there, in seconds."""
     try:
-        told = float(text.strip().splitlines()[-1])
+        remote = float(text.strip().splitlines()[-1])
     except (ValueError, IndexError):
         return {}
-    return {"ahead": told - (before + after) / 2, "unsure": (after - before) / 2}
+    return {"ahead": remote - (before + after) / 2, "unsure": (after - before) / 2}

@@ -66,7 +66,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(str(exc)) from None
         except OSError as exc:
             raise AnsibleActionFail(f"{exc.filename}: {exc.strerror}; make it writable for you") from None
-        told = {"before": before} | {
+        details = {"before": before} | {
             key: bool(entry and getattr(entry, key)) for key in ("back", "replacing", "replaced")
         }
-        return result | {"changed": changed} | told
+        return result | {"changed": changed} | details

@@ -48,9 +48,9 @@ TOKENS_CHANGE = (1, 3)
 def on_hosts(name: str, stage: int, old: str, new: str) -> dict[str, str]:
     """The texts that hosts have of a secret in a stage, by file. The first of two is the one that is used."""
     pair = {1: [old, new], 2: [new, old], 3: [new]}[stage]
-    lines = "".join(f"{one}\n" for one in pair)
+    lines = "".join(f"{secret}\n" for secret in pair)
     if name == "mongodb.keyfile":
-        return {name: "".join(f"- {one}\n" for one in pair) if len(pair) > 1 else lines}
+        return {name: "".join(f"- {secret}\n" for secret in pair) if len(pair) > 1 else lines}
     if name == "mongodb.password":
         return {name: lines, "judicator.password": f"{pair[0]}\n"}
     return {name: lines} if name == "session.key" else {}
@@ -58,33 +58,33 @@ def on_hosts(name: str, stage: int, old: str, new: str) -> dict[str, str]:
 
 def digests(stage: int, old: str, new: str) -> list[str]:
     """The digests that gateways store of the admin tokens in force."""
-    return [hashlib.sha256(one.encode()).hexdigest() for one in ([new] if stage == max(STAGES) else [new, old])]
+    return [hashlib.sha256(secret.encode()).hexdigest() for secret in ([new] if stage == max(STAGES) else [new, old])]
 
 
-def plan(record: dict[str, Any] | None, wanted: list[str]) -> dict[str, Any]:
+def plan(record: dict[str, Any] | None, names: list[str]) -> dict[str, Any]:
     """The rotation that is under way, or a new one. ValueError with a sentence when it cannot be."""
-    unknown = sorted(set(wanted) - set(GROUPS))
+    unknown = sorted(set(names) - set(GROUPS))
     if unknown:
         raise ValueError(f"judge_rotate: '{unknown[0]}' is no secret that can be replaced; choose {', '.join(GROUPS)}")
     if record is None:
-        if not wanted:
+        if not names:
             raise ValueError(
                 f"what is to be replaced? say so, as in -e judge_rotate=ca,session.key; there are {', '.join(GROUPS)}, "
                 "and no rotation is under way"
             )
-        return {"stage": 1, "secrets": [name for name in GROUPS if name in wanted]}
-    others = sorted(set(wanted) - set(record["secrets"]))
-    if others:
+        return {"stage": 1, "secrets": [name for name in GROUPS if name in names]}
+    unrelated = sorted(set(names) - set(record["secrets"]))
+    if unrelated:
         raise ValueError(
             f"a rotation of {', '.join(record['secrets'])} is under way (stage {record['stage']} of {len(STAGES)}); "
-            f"finish it by rotate.yml without judge_rotate, then rotate {', '.join(others)}"
+            f"finish it by rotate.yml without judge_rotate, then rotate {', '.join(unrelated)}"
         )
     return record
 
 
-def left_out(chosen: list[str], groups: dict[str, list[str]], targeted: list[str]) -> list[str]:
+def left_out(names: list[str], groups: dict[str, list[str]], targeted: list[str]) -> list[str]:
     """The hosts of the inventory that have one of these secrets, and would be left behind."""
-    concerned = {host for name in chosen for group in GROUPS[name] for host in groups.get(group, [])}
+    concerned = {host for name in names for group in GROUPS[name] for host in groups.get(group, [])}
     return sorted(concerned - set(targeted))
 
 
@@ -137,18 +137,18 @@ class ActionModule(ActionBase):
     # --- the three states of the task ------------------------------------------------------------------------------
 
     def _begin(self, args: dict[str, Any]) -> dict[str, Any]:
-        found = self._record()
-        wanted = self._wanted(args, found)
-        if found is None:
+        stored = self._record()
+        record = self._planned(args, stored)
+        if stored is None:
             shutil.rmtree(self._room, ignore_errors=True)
             self._room.mkdir(mode=0o700)
-            for name in wanted["secrets"]:
+            for name in record["secrets"]:
                 if name == CA:
                     self._successor().prepare(args["name"], args["days"])
                 else:
                     self._keep(name, args["username"])
-            self._note(wanted)
-        return self._told(wanted, wanted["stage"]) | {"changed": found is None}
+            self._note(record)
+        return self._answer(record, record["stage"]) | {"changed": stored is None}
 
     def _enter(self, args: dict[str, Any]) -> dict[str, Any]:
         record = self._record()
@@ -156,7 +156,7 @@ class ActionModule(ActionBase):
             raise ValueError("no rotation is under way; begin one by rotate.yml with judge_rotate")
         stage = args["stage"]
         if stage < record["stage"]:
-            return self._told(record, stage) | {"changed": False}
+            return self._answer(record, stage) | {"changed": False}
         for name in record["secrets"]:
             if name == CA:
                 step: Callable[[], None] = (
@@ -173,7 +173,7 @@ class ActionModule(ActionBase):
         changed = stage != record["stage"]
         record["stage"] = stage
         self._note(record)
-        return self._told(record, stage) | {"changed": changed}
+        return self._answer(record, stage) | {"changed": changed}
 
     def _end(self, _: dict[str, Any]) -> dict[str, Any]:
         record = self._record()
@@ -185,43 +185,43 @@ class ActionModule(ActionBase):
 
     def _foretold(self, args: dict[str, Any]) -> dict[str, Any]:
         """The result in check mode: as if each stage had been entered, and nothing is written."""
-        found = self._record()
-        wanted = self._wanted(args, found) if args["state"] == "begin" or found is None else found
+        stored = self._record()
+        record = self._planned(args, stored) if args["state"] == "begin" or stored is None else stored
         stage, begins = args["stage"], args["state"] == "begin"
         return {
-            "changed": found is None if begins else args["state"] == "end" or stage > wanted["stage"],
-            "active": stage >= wanted["stage"],
+            "changed": stored is None if begins else args["state"] == "end" or stage > record["stage"],
+            "active": stage >= record["stage"],
             "stage": stage,
-            "secrets": wanted["secrets"],
+            "secrets": record["secrets"],
             "directory": str(self._room),
-            "tokens": "admin.token" in wanted["secrets"] and stage in TOKENS_CHANGE,
+            "tokens": "admin.token" in record["secrets"] and stage in TOKENS_CHANGE,
             "admin_sha256": [],
         }
 
     # --- what they are made of -------------------------------------------------------------------------------------
 
-    def _wanted(self, args: dict[str, Any], found: dict[str, Any] | None) -> dict[str, Any]:
+    def _planned(self, args: dict[str, Any], stored: dict[str, Any] | None) -> dict[str, Any]:
         if args["given"]:
             raise ValueError(
                 "secrets come from judge_secrets, and nothing would keep the new ones; run rotate.yml without it, "
                 "where judge_secrets_dir lasts, then put the new ones where judge_secrets takes them from"
             )
-        wanted = plan(found, args["secrets"])
-        behind = left_out(wanted["secrets"], args["groups"], args["targeted"])
+        record = plan(stored, args["secrets"])
+        behind = left_out(record["secrets"], args["groups"], args["targeted"])
         if behind:
             raise ValueError(
                 f"{', '.join(behind)} would not get the new secrets and be locked out; run rotate.yml for all hosts, "
                 "and take those that are gone out of the inventory"
             )
-        missing = [name for name in wanted["secrets"] if name != CA and not (self._directory / name).is_file()]
+        missing = [name for name in record["secrets"] if name != CA and not (self._directory / name).is_file()]
         if missing and not (self._room / f"{missing[0]}.old").is_file():
             raise ValueError(
                 f"{self._directory / missing[0]} is missing, and without the old one there is no way to a new one; "
                 "restore it from a backup of the secrets directory, or from a host (docs/playbooks/rotate.md)"
             )
-        if found is None and CA in wanted["secrets"]:
+        if stored is None and CA in record["secrets"]:
             self._authority.key()
-        return wanted
+        return record
 
     def _successor(self) -> Successor:
         return Successor(self._authority, self._room, functools.partial(encrypted_like, self._loader))
@@ -235,7 +235,7 @@ class ActionModule(ActionBase):
         self._write(self._room / f"{name}.old", self._read(path), like=path)
         self._write(self._room / f"{name}.new", new, like=path)
 
-    def _told(self, record: dict[str, Any], stage: int) -> dict[str, Any]:
+    def _answer(self, record: dict[str, Any], stage: int) -> dict[str, Any]:
         name = "admin.token"
         tokens = []
         if name in record["secrets"]:

@@ -24,12 +24,12 @@ NEEDED = (
 _NAME = re.compile(r"(pki/)?[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 
 
-def contents(given: Mapping[str, Any]) -> dict[str, str]:
+def contents(secrets: Mapping[str, Any]) -> dict[str, str]:
     """The files by name, each with a last line that ends; ValueError with a sentence that quotes no value."""
-    odd = sorted(str(name) for name in given if not _NAME.match(str(name)))
-    if odd:
-        raise ValueError(f"judge_secrets: '{odd[0]}' is no file of judge_secrets_dir; expected {', '.join(NEEDED)}")
-    missing = [name for name in NEEDED if not given.get(name)]
+    unknown = sorted(str(name) for name in secrets if not _NAME.match(str(name)))
+    if unknown:
+        raise ValueError(f"judge_secrets: '{unknown[0]}' is no file of judge_secrets_dir; expected {', '.join(NEEDED)}")
+    missing = [name for name in NEEDED if not secrets.get(name)]
     if missing:
         raise ValueError(
             f"judge_secrets lacks {', '.join(missing)}, and nothing would keep what is made here; deploy once with a "
@@ -40,7 +40,7 @@ def contents(given: Mapping[str, Any]) -> dict[str, str]:
         str(name): yaml.safe_dump(json.loads(json.dumps(value)), sort_keys=False)
         if isinstance(value, Mapping)
         else str(value)
-        for name, value in given.items()
+        for name, value in secrets.items()
     }
     return {name: text.rstrip("\n") + "\n" for name, text in texts.items()}
 
@@ -60,13 +60,13 @@ class ActionModule(ActionBase):
             {"directory": {"type": "path", "required": True}, "secrets": {"type": "dict", "required": True}}
         )
         try:
-            wanted = contents(args["secrets"])
+            texts = contents(args["secrets"])
         except ValueError as exc:
             raise AnsibleActionFail(str(exc)) from None
         directory = Path(args["directory"]).expanduser()
         try:
             files.secret_directory(directory)
-            for name, text in wanted.items():
+            for name, text in texts.items():
                 path = directory / name
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 if not path.is_file() or path.read_text(encoding="utf-8") != text:

@@ -21,7 +21,7 @@ RECORD = "upgrade.yml"
 
 
 def decided(
-    record: dict[str, str] | None, running: list[str], wanted: str, first: str = "", bundle: str = ""
+    record: dict[str, str] | None, running: list[str], target: str, first: str = "", bundle: str = ""
 ) -> dict[str, str]:
     """The upgrade that is under way or was the last, or a new one; ValueError when nothing runs yet.
 
@@ -29,21 +29,21 @@ def decided(
     digest of the bundle's manifest. An upgrade that was cut off is gone on with: it still goes from where it came from,
     whatever part of the hosts has followed. Where all have, another bundle is another upgrade: of etcd or mongod alone.
     """
-    known = Counter(version for version in running if version)
-    if not known:
+    counts = Counter(version for version in running if version)
+    if not counts:
         raise ValueError("no host has a release yet; site.yml deploys the first one")
-    found = {"to": wanted, "first": first, "bundle": bundle}
-    known_way = record and record["to"] == wanted and set(known) <= {record["from"], record["to"]}
+    fields = {"to": target, "first": first, "bundle": bundle}
+    known_way = record and record["to"] == target and set(counts) <= {record["from"], record["to"]}
     if record and known_way and record.get("bundle", bundle) == bundle:
-        return {"from": record["from"], **found}
-    others = Counter({version: count for version, count in known.items() if version != wanted})
-    return {"from": max(others or known, key=lambda version: (known[version], version)), **found}
+        return {"from": record["from"], **fields}
+    older = Counter({version: count for version, count in counts.items() if version != target})
+    return {"from": max(older or counts, key=lambda version: (counts[version], version)), **fields}
 
 
-def way_back(record: dict[str, str] | None, given: str) -> str:
+def way_back(record: dict[str, str] | None, version: str) -> str:
     """The version to go back to: the one that is named, else that of before the upgrade. ValueError without one."""
-    if given:
-        return given
+    if version:
+        return version
     if record is None:
         raise ValueError("no upgrade was recorded here; say which version, -e judge_rollback_version=VERSION")
     return record["from"]
@@ -76,14 +76,14 @@ class ActionModule(ActionBase):
         try:
             record = yaml.safe_load(reader(self._loader)(path)) if path.exists() else None
             if args["state"] == "back":
-                found = {"version": way_back(record, args["version"]), "first": (record or {}).get("first", "")}
-                return result | {"changed": False, **found}
-            wanted = decided(record, args["running"], args["version"], args["first"], args["bundle"])
-            if wanted != record and not self._task.check_mode:
-                text = yaml.safe_dump(wanted, sort_keys=False)
+                answer = {"version": way_back(record, args["version"]), "first": (record or {}).get("first", "")}
+                return result | {"changed": False, **answer}
+            upgrade = decided(record, args["running"], args["version"], args["first"], args["bundle"])
+            if upgrade != record and not self._task.check_mode:
+                text = yaml.safe_dump(upgrade, sort_keys=False)
                 files.replace(path, encrypted_like(self._loader, path, text), durable=True)
         except ValueError as exc:
             raise AnsibleActionFail(str(exc)) from None
         except OSError as exc:
             raise AnsibleActionFail(f"{exc.filename}: {exc.strerror}; make judge_secrets_dir writable") from None
-        return result | {"changed": wanted != record, **wanted}
+        return result | {"changed": upgrade != record, **upgrade}

@@ -51,22 +51,22 @@ PREFIX = "judge_"
 
 def documented() -> dict[str, tuple[str, dict[str, Any]]]:
     """By name every documented variable: the role that documents it, and its option."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    options: dict[str, tuple[str, dict[str, Any]]] = {}
     for path in sorted(ROLES.glob("*/meta/argument_specs.yml")):
         specs = yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"]
         for entry in specs.values():
-            found |= {name: (path.parents[1].name, option) for name, option in entry.get("options", {}).items()}
-    return found
+            options |= {name: (path.parents[1].name, option) for name, option in entry.get("options", {}).items()}
+    return options
 
 
-def faults(given: set[str], known: dict[str, str]) -> list[str]:
+def faults(names: set[str], roles: dict[str, str]) -> list[str]:
     """One sentence for each given variable that has our prefix and is not documented; others are other people's."""
     sentences = []
-    for name in sorted(given):
-        if not name.startswith(PREFIX) or name in known:
+    for name in sorted(names):
+        if not name.startswith(PREFIX) or name in roles:
             continue
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-        hint = f"did you mean '{near[0]}' (role {known[near[0]]})?" if near else "see the tables in roles/*/README.md"
+        near = difflib.get_close_matches(name, roles, n=1, cutoff=0.6)
+        hint = f"did you mean '{near[0]}' (role {roles[near[0]]})?" if near else "see the tables in roles/*/README.md"
         sentences.append(f"unknown variable '{name}'; {hint}")
     return sentences
 
@@ -76,9 +76,9 @@ def wrong_values(values: Mapping[str, Any], options: Mapping[str, tuple[str, dic
     sentences = []
     for name in sorted(values.keys() & options.keys()):
         role, option = options[name]
-        told = ArgumentSpecValidator({name: option}).validate({name: values[name]}).error_messages
+        messages = ArgumentSpecValidator({name: option}).validate({name: values[name]}).error_messages
         sentences += [
-            f"{' '.join(text.split())}; correct it as the table in roles/{role}/README.md says" for text in told
+            f"{' '.join(text.split())}; correct it as the table in roles/{role}/README.md says" for text in messages
         ]
     return sentences
 
@@ -98,17 +98,17 @@ def too_old(version: str) -> str:
     major, minor = (int(part) for part in version.split(".")[:2])
     if (major, minor) >= OLDEST:
         return ""
-    wanted = ".".join(map(str, OLDEST))
-    return f"this is ansible-core {version}, and Judge needs {wanted} or newer; install it, as with pip in a venv"
+    oldest = ".".join(map(str, OLDEST))
+    return f"this is ansible-core {version}, and Judge needs {oldest} or newer; install it, as with pip in a venv"
 
 
-def wrong_settings(given: Mapping[str, tuple[Any, str]]) -> list[str]:
-    """One sentence for each of SETTINGS that has another value; `given` is (value, where it is set) by name."""
+def wrong_settings(settings: Mapping[str, tuple[Any, str]]) -> list[str]:
+    """One sentence for each of SETTINGS that has another value; `settings` is (value, where it is set) by name."""
     return [
-        f"Ansible's setting {name} is {given[name][0]!r} ({given[name][1]}), and the playbooks need {wanted!r}; "
+        f"Ansible's setting {name} is {settings[name][0]!r} ({settings[name][1]}), and the playbooks need {value!r}; "
         "remove it there"
-        for name, wanted in SETTINGS.items()
-        if given[name][0] != wanted
+        for name, value in SETTINGS.items()
+        if settings[name][0] != value
     ]
 
 
@@ -127,15 +127,15 @@ class ActionModule(ActionBase):
         if fault := too_old(ansible_version):
             raise AnsibleActionFail(fault)
         variables, options = task_vars or {}, documented()
-        given = self._given(variables)
-        problems = faults(given, {name: role for name, (role, _) in options.items()})
+        names = self._variable_names(variables)
+        problems = faults(names, {name: role for name, (role, _) in options.items()})
         values: dict[str, Any] = {}
-        for name in sorted(given & options.keys() & variables.keys()):
+        for name in sorted(names & options.keys() & variables.keys()):
             try:
                 values[name] = self._templar.template(variables[name])
             except AnsibleError as exc:
-                why = " ".join(str(exc).split()).removesuffix(".")
-                problems.append(f"variable '{name}' cannot be evaluated ({why}); correct it in the inventory")
+                reason = " ".join(str(exc).split()).removesuffix(".")
+                problems.append(f"variable '{name}' cannot be evaluated ({reason}); correct it in the inventory")
         problems += wrong_values({name: value for name, value in values.items() if name not in HOSTS}, options)
         problems += wrong_hosts(values, variables.get("groups", {}))
         problems += wrong_settings({name: constants.config.get_config_value_and_origin(name) for name in SETTINGS})
@@ -149,10 +149,10 @@ class ActionModule(ActionBase):
         return result | {"changed": False, "problems": problems}
 
     @staticmethod
-    def _given(task_vars: dict[str, Any]) -> set[str]:
+    def _variable_names(task_vars: dict[str, Any]) -> set[str]:
         """Names that people set: inventory, group_vars, host_vars and -e; not what plays register or roles default."""
         hostvars = task_vars["hostvars"]
         manager, inventory = hostvars._variable_manager, hostvars._inventory  # noqa: SLF001 - no public way to ask
         name = task_vars["inventory_hostname"]
-        given = set(manager.get_vars(host=inventory.get_host(name), include_hostvars=False))
-        return given - set(manager._nonpersistent_fact_cache.get(name, {}))  # noqa: SLF001
+        names = set(manager.get_vars(host=inventory.get_host(name), include_hostvars=False))
+        return names - set(manager._nonpersistent_fact_cache.get(name, {}))  # noqa: SLF001

@@ -16,7 +16,7 @@ short_description: Records what tasks change
 description: One line for each task that changes a host, and for each that fails. Secrets are in neither.
 """
 
-_TOLD = ("paths", "restarted", "installed", "missing")
+_RESULT_KEYS = ("paths", "restarted", "installed", "missing")
 
 
 class CallbackModule(CallbackBase):
@@ -31,23 +31,23 @@ class CallbackModule(CallbackBase):
         super().__init__()
         self.path = Path(os.environ.get("JUDGE_CHANGES", os.devnull))
 
-    def _write(self, event: str, result: Any, **more: Any) -> None:
-        entry = {"event": event, "host": result.host.get_name(), "task": result.task.get_name(), **more}
+    def _write(self, event: str, result: Any, **fields: Any) -> None:
+        entry = {"event": event, "host": result.host.get_name(), "task": result.task.get_name(), **fields}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry, default=str) + "\n")
 
     def v2_runner_on_ok(self, result: Any) -> None:
         """A task has succeeded on a host."""
-        told = result.result
-        if not told.get("changed") or told.get("_ansible_no_log"):
+        answer = result.result
+        if not answer.get("changed") or answer.get("_ansible_no_log"):
             return
-        diff = told.get("diff") or []
+        diff = answer.get("diff") or []
         parts = [part for part in (diff if isinstance(diff, list) else [diff]) if isinstance(part, dict)]
-        self._write("changed", result, diff=parts, **{name: told[name] for name in _TOLD if told.get(name)})
+        self._write("changed", result, diff=parts, **{name: answer[name] for name in _RESULT_KEYS if answer.get(name)})
 
-    def v2_runner_on_failed(self, result: Any, *_: Any, **how: Any) -> None:
+    def v2_runner_on_failed(self, result: Any, *_: Any, **options: Any) -> None:
         """A task has failed on a host."""
-        if not how.get("ignore_errors"):
+        if not options.get("ignore_errors"):
             self._write("failed", result, message=str(result.result.get("msg", "it says not why")))
 
     def v2_runner_on_unreachable(self, result: Any) -> None:

@@ -21,11 +21,11 @@ _IPV4 = re.compile(r"^\d{1,3}(\.\d{1,3}){3}$")
 
 def judge_addresses(hostvars: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     """Address of each host by name, sorted by name: `judge_address`, else `ansible_host`, else the name itself."""
-    found = {}
+    addresses = {}
     for name in sorted(names):
         host = hostvars[name]
-        found[name] = str(host.get("judge_address") or host.get("ansible_host") or name)
-    return found
+        addresses[name] = str(host.get("judge_address") or host.get("ansible_host") or name)
+    return addresses
 
 
 def judge_endpoints(addresses: Mapping[str, str], port: int, first: str = "") -> list[str]:
@@ -39,13 +39,13 @@ def judge_listen(address: str) -> str:
     return address if _IPV4.match(address) else "0.0.0.0"
 
 
-def judge_beside(sources: Iterable[str], what: str) -> str:
-    """The directory for a cluster's `what` beside its inventory (judge.files.beside); AnsibleFilterError."""
-    found = files.beside([str(source) for source in sources], what)
-    if found is None:
-        name = {"secrets": "judge_secrets_dir", "bundle": "judge_bundle"}[what]
+def judge_beside(sources: Iterable[str], kind: str) -> str:
+    """The directory for a cluster's `kind` beside its inventory (judge.files.beside); AnsibleFilterError."""
+    path = files.beside([str(source) for source in sources], kind)
+    if path is None:
+        name = {"secrets": "judge_secrets_dir", "bundle": "judge_bundle"}[kind]
         raise AnsibleFilterError(f"this inventory is no file or directory, so there is no place beside it; set {name}")
-    return str(found)
+    return str(path)
 
 
 def judge_public(host: Mapping[str, Any], address: str) -> dict[str, Any]:
@@ -60,10 +60,10 @@ def judge_unit_item(unit: str, sources: str) -> dict[str, str]:
 
 def judge_faults_without(faults: Iterable[str], addresses: Mapping[str, str]) -> list[str]:
     """Those of a cluster's faults that name none of these hosts, by name or by address (judge_addresses)."""
-    words = {*addresses, *(f"[{one}]" if ":" in one else one for one in addresses.values())}
-    if not words:
+    names = {*addresses, *(f"[{address}]" if ":" in address else address for address in addresses.values())}
+    if not names:
         return list(faults)
-    named = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, sorted(words)))})(?![\w-]|\.\w)")
+    named = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, sorted(names)))})(?![\w-]|\.\w)")
     return [fault for fault in faults if not named.search(fault)]
 
 
@@ -72,8 +72,8 @@ def judge_answer(reply: Mapping[str, Any]) -> str:
     status, body = reply.get("status", -1), reply.get("json") or {}
     if status < 0:
         return f"does not answer: {reply.get('msg', 'no reason given')}"
-    what = body.get("error") or (f"the submission is {body['status']}" if "status" in body else reply.get("msg", ""))
-    return f"answers {status}: {what}"
+    reason = body.get("error") or (f"the submission is {body['status']}" if "status" in body else reply.get("msg", ""))
+    return f"answers {status}: {reason}"
 
 
 SERVICES = {
@@ -92,19 +92,19 @@ def judge_metrics_targets(hostvars: Mapping[str, Any], groups: Mapping[str, Iter
             address = str(variables.get("judge_address") or variables.get("ansible_host") or host)
             for service in services:
                 port = str(variables.get(f"judge_{service}_metrics") or "").rpartition(":")[2]
-                where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+                target = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
                 if port:
                     labels = {"service": service, "host": host}
-                    targets.setdefault((host, service), {"targets": [where], "labels": labels})
+                    targets.setdefault((host, service), {"targets": [target], "labels": labels})
     return list(targets.values())
 
 
 def judge_unread(targets: Iterable[Mapping[str, Any]]) -> list[str]:
     """Those of Prometheus' targets that it could not read, or has not yet: which service of which host, and why."""
     return sorted(
-        f"{one['labels']['service']} of {one['labels']['host']} ({one.get('lastError') or 'not tried yet'})"
-        for one in targets
-        if one["health"] != "up"
+        f"{target['labels']['service']} of {target['labels']['host']} ({target.get('lastError') or 'not tried yet'})"
+        for target in targets
+        if target["health"] != "up"
     )
 
 
@@ -137,49 +137,49 @@ def judge_lock_fault(results: Iterable[Mapping[str, Any]], dead: Iterable[str]) 
     `results`: of judge_deploy_lock, for each judicator of the inventory. `dead`: judicators that the run has looked at
     and found dead.
     """
-    every = list(results)
-    problems = [str(one["problem"]) for one in every if one.get("problem")]
+    answers = list(results)
+    problems = [str(answer["problem"]) for answer in answers if answer.get("problem")]
     if problems:
         return (
             f"{'; '.join(problems)}. Wait until that run ends; if it has ended without freeing the cluster, run again "
             "with -e judge_lock_take_over=true"
         )
-    if not every:
+    if not answers:
         return "the inventory has no judicators, which keep the deploy lock; check -i and the group judicators"
-    away = {str(one["judge_common_at"]): str(one["unreached"]) for one in every if one.get("unreached")}
-    if 2 * (len(every) - len(away)) > len(every) or not away.keys() - set(dead):
+    away = {str(answer["judge_common_at"]): str(answer["unreached"]) for answer in answers if answer.get("unreached")}
+    if 2 * (len(answers) - len(away)) > len(answers) or not away.keys() - set(dead):
         return ""
-    reasons = "; ".join(f"{name}: {why}" for name, why in sorted(away.items()))
+    reasons = "; ".join(f"{name}: {reason}" for name, reason in sorted(away.items()))
     return (
-        f"nothing was changed: the deploy lock needs a majority of the {len(every)} judicators, and "
+        f"nothing was changed: the deploy lock needs a majority of the {len(answers)} judicators, and "
         f"{len(away)} cannot be reached ({reasons}); bring them back, correct ansible_host and the SSH key, or raise "
         "judge_lock_connect_seconds"
     )
 
 
-def judge_bundle_conflicts(wanted: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def judge_bundle_conflicts(bundles: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """One sentence for each directory that two hosts want different bundles in, or that has one of another release.
 
-    `wanted`: by host, `directory`, `release` and `command` of its bundle.
+    `bundles`: by host, `directory`, `release` and `command` of its bundle.
     """
     sentences, first = [], dict[str, str]()
-    for host, bundle in wanted.items():
-        where = str(bundle["directory"])
-        other = first.setdefault(where, host)
-        if wanted[other]["command"] != bundle["command"]:
+    for host, bundle in bundles.items():
+        directory = str(bundle["directory"])
+        first_host = first.setdefault(directory, host)
+        if bundles[first_host]["command"] != bundle["command"]:
             sentences.append(
-                f"{other} and {host} have one directory for two different bundles, {where}; set another judge_bundle "
-                "for one of them, or give them the same judge_bundle_* and judge_languages"
+                f"{first_host} and {host} have one directory for two different bundles, {directory}; set another "
+                "judge_bundle for one of them, or give them the same judge_bundle_* and judge_languages"
             )
-    for where, host in first.items():
-        release = wanted[host]["release"]
+    for directory, host in first.items():
+        release = bundles[host]["release"]
         try:
-            there = json.loads(Path(where).expanduser().joinpath("manifest.json").read_text(encoding="utf-8"))
+            manifest = json.loads(Path(directory).expanduser().joinpath("manifest.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue  # there is none, or a damaged one, which is made anew
-        if there.get("release", release) != release:
+        if manifest.get("release", release) != release:
             sentences.append(
-                f"{where} has a bundle for {there['release']}, and {host} wants one for {release}; set "
+                f"{directory} has a bundle for {manifest['release']}, and {host} wants one for {release}; set "
                 "judge_bundle_release for the hosts that name this directory, or remove it"
             )
     return sentences

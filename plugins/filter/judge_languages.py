@@ -28,25 +28,25 @@ def judge_language_packages(names: str | Iterable[str], release: str = "", *, pa
 
     With `release` those of that release. Without: those that every release has, or with `partly` only the others.
     """
-    wanted = [names] if isinstance(names, str) else list(names)
-    for name in wanted:
+    languages = [names] if isinstance(names, str) else list(names)
+    for name in languages:
         if name != ALL and name not in _rows():
-            known = ", ".join(_rows())
-            msg = f"judge_languages: '{name}' is no row of the table of languages; choose all, or some of {known}"
+            rows = ", ".join(_rows())
+            msg = f"judge_languages: '{name}' is no row of the table of languages; choose all, or some of {rows}"
             raise AnsibleFilterError(msg)
-    found: set[str] = set()
+    collected: set[str] = set()
     for name, (packages, releases) in _rows().items():
-        if name not in wanted and ALL not in wanted:
+        if name not in languages and ALL not in languages:
             continue
         if release in releases if release else partly == (len(releases) < len(RELEASES)):
-            found.update(packages)
-    return sorted(found)
+            collected.update(packages)
+    return sorted(collected)
 
 
 def judge_program(programs: Iterable[dict[str, Any]], present: Iterable[str]) -> dict[str, Any]:
     """The first of the programs whose language is present; one without a language needs none."""
-    there = set(present)
-    return next(one for one in programs if one.get("language") is None or one["language"] in there)
+    languages = set(present)
+    return next(program for program in programs if program.get("language") is None or program["language"] in languages)
 
 
 class FilterModule:

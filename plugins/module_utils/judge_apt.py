@@ -33,21 +33,21 @@ def simulated(output: str) -> list[str]:
 
 def not_installed(status: str, names: list[str]) -> list[str]:
     """Of `names`, those that dpkg-query's `Package Status` lines do not show as installed; `a|b` is either of them."""
-    found = {line.split()[0] for line in status.splitlines() if line.split()[1:] == ["installed"]}
-    return sorted({name for name in names if not found & set(name.split("|"))})
+    installed = {line.split()[0] for line in status.splitlines() if line.split()[1:] == ["installed"]}
+    return sorted({name for name in names if not installed & set(name.split("|"))})
 
 
-def noted() -> list[str]:
+def recorded_packages() -> list[str]:
     """The packages that deployments have brought to this host."""
     return sorted(set(INSTALLED.read_text(encoding="utf-8").split())) if INSTALLED.is_file() else []
 
 
 def note_installed(names: list[str]) -> None:
     """Add to them; called before an installation, since one that is cut off has installed some."""
-    every = sorted({*noted(), *names})
-    if every != noted():
+    packages = sorted({*recorded_packages(), *names})
+    if packages != recorded_packages():
         INSTALLED.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        put(INSTALLED, "".join(f"{name}\n" for name in every).encode(), 0o644)
+        put(INSTALLED, "".join(f"{name}\n" for name in packages).encode(), 0o644)
 
 
 class HostApt:
@@ -84,11 +84,11 @@ class HostApt:
         if done.returncode:
             errors = [line for line in done.stderr.splitlines() if line.startswith("E:")]
             unmet = [line.strip() for line in done.stdout.splitlines() if "Depends:" in line][:1]
-            why = "; ".join([*unmet, errors[0].removeprefix("E: ") if errors else f"exit code {done.returncode}"])
-            whence, what = ("the host's package sources", "correct them")
+            reason = "; ".join([*unmet, errors[0].removeprefix("E: ") if errors else f"exit code {done.returncode}"])
+            whence, advice = ("the host's package sources", "correct them")
             if self.bundle:
-                whence, what = (str(self.bundle), "make a newer bundle")
-            msg = f"{program} could not install from {whence}: {why}; {what}, or see /var/log/apt/term.log"
+                whence, advice = (str(self.bundle), "make a newer bundle")
+            msg = f"{program} could not install from {whence}: {reason}; {advice}, or see /var/log/apt/term.log"
             raise AptError(msg)
         return done.stdout
 
@@ -102,15 +102,15 @@ class HostApt:
                 listed.write_text(source, encoding="utf-8")
         self._run("apt-get", "update")
 
-    def chosen(self, names: list[str]) -> list[str]:
+    def choose(self, names: list[str]) -> list[str]:
         """Of each `a|b` the first that apt knows; AptError when it knows neither."""
-        return [self._known(name.split("|")) if "|" in name else name for name in names]
+        return [self._first_known(name.split("|")) if "|" in name else name for name in names]
 
     def knows(self, name: str) -> bool:
         """Says whether this package can be installed."""
         return _CANDIDATE.search(self._run("apt-cache", "policy", name)) is not None
 
-    def _known(self, names: list[str]) -> str:
+    def _first_known(self, names: list[str]) -> str:
         for name in names:
             if self.knows(name):
                 return name
@@ -130,8 +130,8 @@ class HostApt:
 
     @staticmethod
     def _install(names: list[str], *, upgrade: bool) -> list[str]:
-        kept = [word for option in _KEEP for word in ("-o", f"Dpkg::Options::={option}")]
-        return ["-y", *kept, "install", *([] if upgrade else ["--no-upgrade"]), *names]
+        config_options = [word for option in _KEEP for word in ("-o", f"Dpkg::Options::={option}")]
+        return ["-y", *config_options, "install", *([] if upgrade else ["--no-upgrade"]), *names]
 
 
 def installed_status() -> str:
@@ -140,23 +140,26 @@ def installed_status() -> str:
     return subprocess.run(["dpkg-query", "-W", "-f", form], capture_output=True, text=True, check=True).stdout
 
 
-def compared(names: list[str], how: str, versions: dict[str, str]) -> list[str]:
+def compared(names: list[str], relation: str, versions: dict[str, str]) -> list[str]:
     """Those of the installed packages that are older (`lt`) or newer (`gt`) here than these versions.
 
     `a|b` is either of them.
     """
-    wanted = {name: versions[name] for group in names for name in group.split("|") if name in versions}
-    if not wanted:
+    versions_by_name = {name: versions[name] for group in names for name in group.split("|") if name in versions}
+    if not versions_by_name:
         return []
     form = "${Package} ${db:Status-Status} ${Version}\n"
-    shown = subprocess.run(
-        ["dpkg-query", "-W", "-f", form, *wanted], capture_output=True, text=True, check=False
+    output = subprocess.run(
+        ["dpkg-query", "-W", "-f", form, *versions_by_name], capture_output=True, text=True, check=False
     ).stdout  # one that dpkg does not know is an error, and said beside the others
-    here = {line.split()[0]: line.split()[2] for line in shown.splitlines() if line.split()[1:2] == ["installed"]}
+    installed = {line.split()[0]: line.split()[2] for line in output.splitlines() if line.split()[1:2] == ["installed"]}
     return sorted(
         name
-        for name, version in here.items()
-        if subprocess.run(["dpkg", "--compare-versions", version, how, wanted[name]], check=False).returncode == 0
+        for name, version in installed.items()
+        if subprocess.run(
+            ["dpkg", "--compare-versions", version, relation, versions_by_name[name]], check=False
+        ).returncode
+        == 0
     )
 
 
@@ -166,9 +169,9 @@ def no_service_starts(policy: Path = POLICY) -> Iterator[None]:
 
     A policy that an interrupted run of ours left behind is recognised and goes.
     """
-    kept = policy.with_name(policy.name + ".before-judge")
+    former = policy.with_name(policy.name + ".before-judge")
     if policy.is_file() and _MARK not in policy.read_text(encoding="utf-8", errors="replace"):
-        policy.replace(kept)
+        policy.replace(former)
     policy.write_text(f"#!/bin/sh\n{_MARK}\nexit 101\n", encoding="utf-8")
     policy.chmod(0o755)
     try:
@@ -179,11 +182,11 @@ def no_service_starts(policy: Path = POLICY) -> Iterator[None]:
 
 def remove_leftover_policy(policy: Path = POLICY) -> None:
     """Remove what an interrupted run of ours left behind, and put back what was there: else no service starts."""
-    kept = policy.with_name(policy.name + ".before-judge")
+    former = policy.with_name(policy.name + ".before-judge")
     if policy.is_file() and _MARK in policy.read_text(encoding="utf-8", errors="replace"):
         policy.unlink()
-        if kept.is_file():
-            kept.replace(policy)
+        if former.is_file():
+            former.replace(policy)
 
 
 def unmasked(units: list[str], directory: Path = UNITS) -> list[str]:

@@ -44,7 +44,7 @@ def _is_six(address: str) -> bool:
 
 
 def _addresses(hosts: dict[str, dict[str, Any]]) -> Iterator[HostFinding]:
-    seen: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, host in sorted(hosts.items()):
         address = str(host.get("address") or "")
         if not _NAME.match(name):
@@ -52,18 +52,18 @@ def _addresses(hosts: dict[str, dict[str, Any]]) -> Iterator[HostFinding]:
         if not address:
             yield HostFinding(name, "it has no address; set ansible_host (or judge_address) in the inventory")
         elif _is_six(address):
-            why = f"'{address}' is an IPv6 address, and hosts reach each other by IPv4"
-            yield HostFinding(name, f"{why}; set judge_address to its IPv4 address, ansible_host may stay")
+            fault = f"'{address}' is an IPv6 address, and hosts reach each other by IPv4"
+            yield HostFinding(name, f"{fault}; set judge_address to its IPv4 address, ansible_host may stay")
         elif not _ADDRESS.match(address):
             yield HostFinding(
                 name, f"'{address}' is no IPv4 address or host name; correct ansible_host in the inventory"
             )
-        elif address in seen:
+        elif address in names:
             yield HostFinding(
-                name, f"it has the same address as {seen[address]}, {address}; correct one in the inventory"
+                name, f"it has the same address as {names[address]}, {address}; correct one in the inventory"
             )
         else:
-            seen[address] = name
+            names[address] = name
 
 
 def _numbers(groups: dict[str, list[str]]) -> Iterator[HostFinding]:
@@ -82,21 +82,22 @@ def _numbers(groups: dict[str, list[str]]) -> Iterator[HostFinding]:
         yield HostFinding(
             "", f"{judicators} judicators bear no more failures than {judicators - 1}; use {instead}", fatal=False
         )
-    for group, what in (("executors", "nothing will be judged"), ("gateways", "nobody can hand in anything")):
+    for group, consequence in (("executors", "nothing will be judged"), ("gateways", "nobody can hand in anything")):
         if not groups.get(group):
             yield HostFinding(
-                "", f"the inventory has no {group}, so {what}; name a host in the group '{group}'", fatal=False
+                "", f"the inventory has no {group}, so {consequence}; name a host in the group '{group}'", fatal=False
             )
 
 
-def _system(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
-    system = seen["os"]
-    here = f"{system['id'] or 'unknown'} {system['codename']}".strip()
+def _system(facts: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
+    system = facts["os"]
+    system_name = f"{system['id'] or 'unknown'} {system['codename']}".strip()
     if system["id"] != "debian" or system["codename"] not in _RELEASES:
-        yield f"its system is {here}; install {' or '.join(f'{text} ({code})' for code, text in _RELEASES.items())}"
-    if not seen["systemd"]:
+        releases = " or ".join(f"{text} ({code})" for code, text in _RELEASES.items())
+        yield f"its system is {system_name}; install {releases}"
+    if not facts["systemd"]:
         yield "systemd does not run there; boot the host with systemd"
-    if not seen["root"]:
+    if not facts["root"]:
         yield "the tasks do not run as root; let the inventory's user use sudo, and set ansible_become"
     bundle = host.get("bundle") or {}
     if not bundle:
@@ -107,133 +108,140 @@ def _system(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
             f"make another with playbooks/bundle.yml -e judge_bundle_release={system['codename']} "
             "and name it as the host's judge_bundle"
         )
-    elif bundle["python"] != seen["python"]:
+    elif bundle["python"] != facts["python"]:
         yield (
             f"the bundle's wheels are for Python {bundle['python']} and /usr/bin/python3 is "
-            f"{seen['python'] or 'missing'}; install the release's own python3"
+            f"{facts['python'] or 'missing'}; install the release's own python3"
         )
-    if bundle["architecture"] != seen["architecture"]:
+    if bundle["architecture"] != facts["architecture"]:
         yield (
-            f"the bundle is for {bundle['architecture']} and the host is {seen['architecture']}; make a bundle on a "
-            f"{seen['architecture']} controller and name it as the host's judge_bundle"
+            f"the bundle is for {bundle['architecture']} and the host is {facts['architecture']}; make a bundle on a "
+            f"{facts['architecture']} controller and name it as the host's judge_bundle"
         )
 
 
-def _ability(seen: dict[str, Any], host: dict[str, Any], away: set[str], open_ports: set[str]) -> Iterator[str]:
+def _ability(facts: dict[str, Any], host: dict[str, Any], away: set[str], open_ports: set[str]) -> Iterator[str]:
     """Tell what the machine and the network between hosts cannot do.
 
     `away`: addresses of hosts that are not there; `open_ports`: `address:port` where judge_precheck_listen listened.
     """
-    if host.get("judicator") and not seen.get("mongod_can_run", True):
+    if host.get("judicator") and not facts.get("mongod_can_run", True):
         yield (
             "its processor lacks AVX (on arm64: ARMv8.2-A), which mongod needs; give a virtual machine the processor "
             "type 'host', or use another machine"
         )
     if host.get("executor"):
-        for lack in seen.get("sandbox_lacks", []):
+        for lack in facts.get("sandbox_lacks", []):
             yield f"the sandbox needs {lack}; boot with another kernel or other parameters, or correct the setting"
-    if host.get("gateway") and host.get("ipv6") and not seen.get("ipv6", True):
+    if host.get("gateway") and host.get("ipv6") and not facts.get("ipv6", True):
         yield "its kernel has no IPv6, so nginx could not start; set judge_gateway_ipv6: false for this host"
-    if fault := seen.get("https", {}).get("fault"):
+    if fault := facts.get("https", {}).get("fault"):
         yield fault
-    for peer in seen.get("unreachable", []):
+    for peer in facts.get("unreachable", []):
         if peer.rpartition(":")[0] not in away:
             yield f"it cannot reach {peer}: nothing comes back; open this port between them (docs/deploy.md, Ports)"
-    for peer in seen.get("refused", []):
+    for peer in facts.get("refused", []):
         if peer in open_ports:
             yield f"it cannot reach {peer}: {_REJECTED}"
 
 
-def _rejected(seen: dict[str, Any], held: set[str]) -> Iterator[str]:
-    """Refused connections to services that run; `held`: their `address:port`. They may be just starting."""
-    for peer in seen.get("refused", []):
-        if peer in held:
+def _rejected(facts: dict[str, Any], listening: set[str]) -> Iterator[str]:
+    """Refused connections to services that run; `listening`: their `address:port`. They may be just starting."""
+    for peer in facts.get("refused", []):
+        if peer in listening:
             yield f"it cannot reach {peer}: {_REJECTED}, unless its service was just starting"
 
 
-def _habits(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
+def _habits(facts: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
     """What a host does besides, and how it is kept: nothing that stops a deployment."""
-    if host.get("gateway") and seen.get("sites"):
+    if host.get("gateway") and facts.get("sites"):
         yield (
-            f"nginx has sites of its own ({', '.join(seen['sites'])}), and the role replaces /etc/nginx/nginx.conf "
+            f"nginx has sites of its own ({', '.join(facts['sites'])}), and the role replaces /etc/nginx/nginx.conf "
             "(a copy stays in nginx.conf.before-judge); move them to another host, or see that they work with ours"
         )
-    if seen.get("upgrades_itself"):
+    if facts.get("upgrades_itself"):
         yield (
             "unattended-upgrades changes etcd, nginx and compilers by itself, on each host at another time; list them "
             "in Unattended-Upgrade::Package-Blacklist, or switch it off and upgrade by maintain.yml "
             "(docs/precheck.md, Upgrades)"
         )
-    if not seen.get("keeps_time", True):
+    if not facts.get("keeps_time", True):
         yield "no time service runs, so its clock will drift; install systemd-timesyncd or chrony"
-    if newer := seen.get("newer_kernel"):
+    if newer := facts.get("newer_kernel"):
         yield f"a newer kernel, {newer}, is installed and does not run; run playbooks/reboot.yml for this host"
 
 
-def _ports(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
+def _ports(facts: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
     uses: dict[int, str] = {}
     for port, use in host.get("ports", []):
         if port in uses and uses[port] != use:
             yield f"port {port} is meant for {uses[port]} and for {use}; give one of them another port"
         uses[port] = use
-        holder = seen["ports"].get(str(port))
+        holder = facts["ports"].get(str(port))
         if holder is None or holder["unit"].startswith(_OWN_UNITS) or holder["program"] == _LISTENER:
             continue
-        who = holder["unit"] or holder["program"] or "another program"
-        yield f"port {port}, which {use} needs, is taken by {who}; stop it, or set another port"
+        occupant = holder["unit"] or holder["program"] or "another program"
+        yield f"port {port}, which {use} needs, is taken by {occupant}; stop it, or set another port"
 
 
-def _disks(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
+def _disks(facts: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
     needs: dict[int, list[tuple[str, int]]] = {}
     for path, megabytes in host.get("space", {}).items():
-        needs.setdefault(seen["disks"][path]["device"], []).append((path, megabytes))
-    for wanted in needs.values():
-        path, total = wanted[0][0], sum(megabytes for _, megabytes in wanted)
-        free = seen["disks"][path]["free"] // 1_000_000
+        needs.setdefault(facts["disks"][path]["device"], []).append((path, megabytes))
+    for amounts in needs.values():
+        path, total = amounts[0][0], sum(megabytes for _, megabytes in amounts)
+        free = facts["disks"][path]["free"] // 1_000_000
         if free < total:
-            where = " and ".join(path for path, _ in wanted)
-            yield f"{where}: {free} MB are free and {total} MB are needed; free space or enlarge the disk"
+            paths = " and ".join(path for path, _ in amounts)
+            yield f"{paths}: {free} MB are free and {total} MB are needed; free space or enlarge the disk"
 
 
-def _old_data(name: str, seen: dict[str, Any], host: dict[str, Any], token: str) -> Iterator[str]:
+def _old_data(name: str, facts: dict[str, Any], host: dict[str, Any], token: str) -> Iterator[str]:
     if not host.get("judicator"):
         return
-    etcd = seen["etcd"]
-    where = host["etcd_path"]
+    etcd = facts["etcd"]
+    directory = host["etcd_path"]
     if etcd["token"] is not None:
         if etcd["token"] == "":
-            yield f"{where}/membership.json is unreadable; restore it, or move {where} away to join anew"
+            yield f"{directory}/membership.json is unreadable; restore it, or move {directory} away to join anew"
         elif etcd["token"] != token:
-            yield f"{where} holds another cluster's data; move it away, or use that cluster's judge_secrets_dir"
+            yield f"{directory} holds another cluster's data; move it away, or use that cluster's judge_secrets_dir"
         elif etcd["name"] != name:
-            yield f"{where} is the data of member '{etcd['name']}'; move it away, or give the host its name back"
+            yield f"{directory} is the data of member '{etcd['name']}'; move it away, or give the host its name back"
     elif etcd["data"]:
-        yield f"{where} holds the data of an etcd that judge did not start; move it away"
-    mongodb, where = seen["mongodb"], host["mongodb_path"]
+        yield f"{directory} holds the data of an etcd that judge did not start; move it away"
+    mongodb, directory = facts["mongodb"], host["mongodb_path"]
     if mongodb["data"] and not mongodb["marked"]:
-        yield f"{where} holds a database that judge did not make; move it away"
+        yield f"{directory} holds a database that judge did not make; move it away"
     elif mongodb["data"] and (not token or etcd["token"] not in {None, token}):
-        yield f"{where} holds another cluster's database; move it away, or restore etcd's data with it"
+        yield f"{directory} holds another cluster's database; move it away, or restore etcd's data with it"
 
 
-def _series(seen: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
+def _series(facts: dict[str, Any], host: dict[str, Any]) -> Iterator[str]:
     """A member's data go from one series of MongoDB to the next only."""
-    here = re.match(r"(\d+)\.", str(seen.get("mongod") or ""))
-    there = re.match(r"(\d+)\.", str((host.get("bundle") or {}).get("versions", {}).get(_SERVER, "")))
-    if host.get("judicator") and seen["mongodb"]["data"] and here and there and int(there[1]) > int(here[1]) + 1:
+    host_series = re.match(r"(\d+)\.", str(facts.get("mongod") or ""))
+    bundle_series = re.match(r"(\d+)\.", str((host.get("bundle") or {}).get("versions", {}).get(_SERVER, "")))
+    if (
+        host.get("judicator")
+        and facts["mongodb"]["data"]
+        and host_series
+        and bundle_series
+        and int(bundle_series[1]) > int(host_series[1]) + 1
+    ):
         yield (
-            f"its data are those of MongoDB {seen['mongod']} and the bundle has {host['bundle']['versions'][_SERVER]}, "
-            f"which cannot read them; make the bundle with {int(here[1]) + 1}.0 first (docs/bundle.md)"
+            f"its data are those of MongoDB {facts['mongod']} and the bundle has "
+            f"{host['bundle']['versions'][_SERVER]}, which cannot read them; make the bundle "
+            f"with {int(host_series[1]) + 1}.0 first (docs/bundle.md)"
         )
 
 
 def _variables(hosts: dict[str, dict[str, Any]]) -> Iterator[HostFinding]:
     """Misspelt and wrong variables; one that many hosts share, as from group_vars, is said once."""
-    whose: dict[str, list[str]] = {}
+    hosts_of: dict[str, list[str]] = {}
     for name, host in sorted(hosts.items()):
         for text in host.get("variables", []):
-            whose.setdefault(text, []).append(name)
-    for text, names in whose.items():
+            hosts_of.setdefault(text, []).append(name)
+    for text, names in hosts_of.items():
         yield HostFinding(", ".join(names), text)
 
 
@@ -241,12 +249,12 @@ def _mixed(hosts: dict[str, dict[str, Any]]) -> Iterator[HostFinding]:
     """Executors with different releases of Debian have different compilers."""
     releases: dict[str, list[str]] = {}
     for name, host in sorted(hosts.items()):
-        seen = (host.get("result") or {}).get("seen")
-        if host.get("executor") and seen and seen["os"]["codename"] in _RELEASES:
-            releases.setdefault(seen["os"]["codename"], []).append(name)
+        facts = (host.get("result") or {}).get("seen")
+        if host.get("executor") and facts and facts["os"]["codename"] in _RELEASES:
+            releases.setdefault(facts["os"]["codename"], []).append(name)
     if len(releases) > 1:
-        which = "; ".join(f"{_RELEASES[code]}: {', '.join(names)}" for code, names in sorted(releases.items()))
-        text = f"executors have different compilers ({which}), so verdicts may depend on where a submission is judged"
+        systems = "; ".join(f"{_RELEASES[code]}: {', '.join(names)}" for code, names in sorted(releases.items()))
+        text = f"executors have different compilers ({systems}), so verdicts may depend on where a submission is judged"
         yield HostFinding("", f"{text}; install the same release on all executors", fatal=False)
 
 
@@ -276,7 +284,7 @@ def tolerated(hosts: dict[str, dict[str, Any]], percent: int) -> list[str]:
     Of several executors one may always be away, unless the share is 0.
     """
     executors = [name for name, host in hosts.items() if host.get("executor")]
-    gone = [
+    dead = [
         name
         for name in executors
         if "unreached" in (hosts[name].get("result") or {})
@@ -284,26 +292,26 @@ def tolerated(hosts: dict[str, dict[str, Any]], percent: int) -> list[str]:
         and not hosts[name].get("gateway")
     ]
     most = max(len(executors) * percent // 100, 1 if percent and len(executors) > 1 else 0)
-    return sorted(gone) if len(gone) <= most else []
+    return sorted(dead) if len(dead) <= most else []
 
 
 def _authority(days: int | None) -> Iterator[HostFinding]:
     """Of an authority that signs and ends soon; one that has expired is a fault, which others find."""
     if days is not None and days < _AUTHORITY_DAYS:
-        how = "replace it by playbooks/rotate.yml -e judge_rotate=ca, which lets the cluster go on"
-        yield HostFinding("", f"the cluster's CA expires in {days} days; {how}", fatal=False)
+        advice = "replace it by playbooks/rotate.yml -e judge_rotate=ca, which lets the cluster go on"
+        yield HostFinding("", f"the cluster's CA expires in {days} days; {advice}", fatal=False)
 
 
 def _listening(hosts: dict[str, dict[str, Any]]) -> tuple[set[str], set[str]]:
     """Where somebody listens, as `address:port`: judge_precheck_listen; services of the cluster."""
     open_ports = {f"{host.get('address')}:{port}" for host in hosts.values() for port in host.get("listening", [])}
-    held = {
+    listening = {
         f"{host.get('address')}:{port}"
         for host in hosts.values()
         for port, holder in ((host.get("result") or {}).get("seen") or {}).get("ports", {}).items()
         if holder["unit"].startswith("judge-")
     }
-    return open_ports, held
+    return open_ports, listening
 
 
 def findings(state: dict[str, Any]) -> list[HostFinding]:
@@ -318,45 +326,45 @@ def findings(state: dict[str, Any]) -> list[HostFinding]:
     hosts = state["hosts"]
     left_out = tolerated(hosts, state.get("missing_percent", 0))
     away = {str(host.get("address")) for host in hosts.values() if "seen" not in (host.get("result") or {})}
-    open_ports, held = _listening(hosts)
-    found = [HostFinding("", text) for text in state.get("problems", []) if text]
-    found += _authority(state.get("authority_days"))
-    found += _numbers(state["groups"])
-    found += _addresses(hosts)
-    found += _variables(hosts)
-    found += _clocks(hosts, state["clock_limit"])
-    found += _mixed(hosts)
+    open_ports, listening = _listening(hosts)
+    collected = [HostFinding("", text) for text in state.get("problems", []) if text]
+    collected += _authority(state.get("authority_days"))
+    collected += _numbers(state["groups"])
+    collected += _addresses(hosts)
+    collected += _variables(hosts)
+    collected += _clocks(hosts, state["clock_limit"])
+    collected += _mixed(hosts)
     for name, host in sorted(hosts.items()):
         result = host.get("result") or {}
-        where = host.get("address") or "it"
-        told = []
+        address = host.get("address") or "it"
+        texts = []
         if "unreached" in result and host.get("address"):  # without one that is the fault, and said already
-            why = result["unreached"].removesuffix(".")
-            text = f"{where} cannot be reached ({why}); switch it on, or correct ansible_host and the SSH key"
+            reason = result["unreached"].removesuffix(".")
+            text = f"{address} cannot be reached ({reason}); switch it on, or correct ansible_host and the SSH key"
             if name in left_out:
-                found.append(
+                collected.append(
                     HostFinding(name, f"{text}; it is left out, run site.yml again when it is back", fatal=False)
                 )
             else:
-                told.append(text)
+                texts.append(text)
         if "broken" in result:
-            why = result["broken"].removesuffix(".")
-            told.append(f"it cannot be looked at ({why}); it needs /usr/bin/python3 and a user who may become root")
-        if (seen := result.get("seen")) is not None:
-            told += [*_system(seen, host), *_ports(seen, host), *_disks(seen, host)]
-            told += [*_ability(seen, host, away, open_ports), *_series(seen, host)]
-            hints = [*_rejected(seen, held), *_habits(seen, host)]
-            found += [HostFinding(name, text, fatal=False) for text in hints]
-            told += _old_data(name, seen, host, state.get("token") or "")
-            found += [HostFinding(name, text, fatal=False) for text in seen.get("https", {}).get("warnings", [])]
-            if seen["address"] is False:
-                told.append(f"{where} is not an address of this host; correct ansible_host (or set judge_address)")
-            elif seen["address"] is None and host.get("address"):
-                told.append(
-                    f"it cannot resolve its own address {where}; use an IPv4 address, or add it to its /etc/hosts"
+            reason = result["broken"].removesuffix(".")
+            texts.append(f"it cannot be looked at ({reason}); it needs /usr/bin/python3 and a user who may become root")
+        if (facts := result.get("seen")) is not None:
+            texts += [*_system(facts, host), *_ports(facts, host), *_disks(facts, host)]
+            texts += [*_ability(facts, host, away, open_ports), *_series(facts, host)]
+            hints = [*_rejected(facts, listening), *_habits(facts, host)]
+            collected += [HostFinding(name, text, fatal=False) for text in hints]
+            texts += _old_data(name, facts, host, state.get("token") or "")
+            collected += [HostFinding(name, text, fatal=False) for text in facts.get("https", {}).get("warnings", [])]
+            if facts["address"] is False:
+                texts.append(f"{address} is not an address of this host; correct ansible_host (or set judge_address)")
+            elif facts["address"] is None and host.get("address"):
+                texts.append(
+                    f"it cannot resolve its own address {address}; use an IPv4 address, or add it to its /etc/hosts"
                 )
-        found += [HostFinding(name, text) for text in told]
-    return list(dict.fromkeys(found))
+        collected += [HostFinding(name, text) for text in texts]
+    return list(dict.fromkeys(collected))
 
 
 def explicit_address(name: str, host: Mapping[str, Any]) -> str:
@@ -390,7 +398,7 @@ def report(
         plan["variables"] = (host.get("judge_precheck_variables") or {}).get("problems", [])
         plan["bundle"] = bundles.get(plan.get("bundle_path", ""))
         hosts[name] = plan
-    found = findings(
+    collected = findings(
         {
             "hosts": hosts,
             "groups": kinds,
@@ -401,9 +409,9 @@ def report(
             "authority_days": authority_days,
         }
     )
-    ranked = [item for item in found if item.fatal] + [item for item in found if not item.fatal]
+    ranked = [item for item in collected if item.fatal] + [item for item in collected if not item.fatal]
     return {
         "lines": [item.line() for item in ranked],
-        "faults": sum(item.fatal for item in found),
+        "faults": sum(item.fatal for item in collected),
         "left_out": tolerated(hosts, missing_percent),
     }

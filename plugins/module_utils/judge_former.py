@@ -28,10 +28,10 @@ def manifest_of(root: Path) -> dict[str, Any]:
     return parse_manifest(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else {}
 
 
-def kept(dest: Path, version: str) -> dict[str, Any]:
+def former_manifest(dest: Path, version: str) -> dict[str, Any]:
     """The manifest of the former copy, if it is the bundle of this version of judge; else empty."""
-    found = manifest_of(former_of(dest))
-    return found if found and found["versions"].get("judge") == version else {}
+    manifest = manifest_of(former_of(dest))
+    return manifest if manifest and manifest["versions"].get("judge") == version else {}
 
 
 def keep(dest: Path, text: str, *, check: bool) -> bool:
@@ -39,10 +39,10 @@ def keep(dest: Path, text: str, *, check: bool) -> bool:
 
     What was kept of this very copy already stays: a run that was cut off has left parts of two bundles in its place.
     """
-    here, former = dest / MANIFEST, former_of(dest)
-    if not here.is_file() or here.read_text(encoding="utf-8") == text:
+    manifest, former = dest / MANIFEST, former_of(dest)
+    if not manifest.is_file() or manifest.read_text(encoding="utf-8") == text:
         return False
-    if (former / MANIFEST).is_file() and (former / MANIFEST).read_bytes() == here.read_bytes():
+    if (former / MANIFEST).is_file() and (former / MANIFEST).read_bytes() == manifest.read_bytes():
         return False
     if not check:
         fresh = former.with_name(f".{former.name}.new")
@@ -59,21 +59,21 @@ def come_back(dest: Path, version: str, staging: Path, settle: Settle, *, check:
     Without a manifest in the result there is no copy at all. `settle` moves files from `staging`. BundleError names a
     file of the former copy that is damaged.
     """
-    manifest, former = kept(dest, version), former_of(dest)
+    manifest, former = former_manifest(dest, version), former_of(dest)
     result = {"changed": False, "missing": [], "removed": [], "back": [], "former": bool(manifest)}
     if not manifest:
         return result | {"manifest": manifest_of(dest)}
     files, text = manifest["files"], (former / MANIFEST).read_bytes()
-    found = faults(dest, files)
-    names, extra = sorted(found.keys() & files.keys()), sorted(found.keys() - files.keys())
+    differing = faults(dest, files)
+    names, extra = sorted(differing.keys() & files.keys()), sorted(differing.keys() - files.keys())
     for name in names:
         if fault := fault_of(former, name, files[name]):
             raise BundleError(
                 f"{former}/{name} {fault}; deploy from the former bundle, or leave etcd and mongod as they are with "
                 "-e judge_rollback_programs=false"
             )
-    here = dest / MANIFEST
-    changed = bool(found) or not here.is_file() or here.read_bytes() != text
+    manifest_path = dest / MANIFEST
+    changed = bool(differing) or not manifest_path.is_file() or manifest_path.read_bytes() != text
     if changed and not check:
         shutil.rmtree(staging, ignore_errors=True)
         staging.mkdir(mode=0o700, parents=True)
@@ -81,7 +81,7 @@ def come_back(dest: Path, version: str, staging: Path, settle: Settle, *, check:
             (staging / name).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             _linked(str(former / name), str(staging / name))
         settle(dest, staging, names, extra)
-        put(here, text, 0o644)
+        put(manifest_path, text, 0o644)
     return result | {"changed": changed, "removed": extra, "back": names, "manifest": manifest}
 
 

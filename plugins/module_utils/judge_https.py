@@ -83,15 +83,15 @@ def _plain(block: str) -> str:
     return "".join(block.split())
 
 
-def _text(path: str, what: str, variable: str) -> str:
+def _text(path: str, kind: str, variable: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as exc:
         raise HttpsError(
-            f"{path}: {what} cannot be read: {exc.strerror}; correct {variable}, or put it there"
+            f"{path}: {kind} cannot be read: {exc.strerror}; correct {variable}, or put it there"
         ) from None
     except UnicodeDecodeError:
-        raise HttpsError(f"{path}: {what} is not in PEM, which is text; convert it with openssl") from None
+        raise HttpsError(f"{path}: {kind} is not in PEM, which is text; convert it with openssl") from None
 
 
 def _blocks(certificate: str) -> list[str]:
@@ -131,25 +131,25 @@ def _server(certificate: str, key: str) -> ssl.SSLContext:
                 f"{certificate}: the first certificate does not belong to the key {key}; put the gateway's own "
                 f"certificate first and its issuers behind it, or correct {_VARIABLES}"
             ) from None
-        what = key if "PRIVATE KEY" not in text else certificate
-        raise HttpsError(f"{what}: nginx cannot use this file ({exc.reason or exc}); correct {_VARIABLES}") from None
+        file = key if "PRIVATE KEY" not in text else certificate
+        raise HttpsError(f"{file}: nginx cannot use this file ({exc.reason or exc}); correct {_VARIABLES}") from None
     return context
 
 
 def _handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> dict[str, Any]:
     """The certificate that a client gets and verifies; ssl.SSLError if it refuses."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    here = client.wrap_bio(to_client, to_server, server_hostname=name or None)
-    there = server.wrap_bio(to_server, to_client, server_side=True)
+    client_side = client.wrap_bio(to_client, to_server, server_hostname=name or None)
+    server_side = server.wrap_bio(to_server, to_client, server_side=True)
     done = False
     while not done:
         done = True
-        for side in (here, there):
+        for side in (client_side, server_side):
             try:
                 side.do_handshake()
             except ssl.SSLWantReadError:
                 done = False
-    return dict(here.getpeercert() or {})
+    return dict(client_side.getpeercert() or {})
 
 
 def _examined(certificate: str, key: str, name: str) -> dict[str, Any]:
@@ -160,11 +160,11 @@ def _examined(certificate: str, key: str, name: str) -> dict[str, Any]:
         lenient = _client(blocks)
         lenient.check_hostname = False
         lenient.verify_flags |= _NO_CHECK_TIME
-        seen = _handshake(server, lenient, "")
+        certificate_fields = _handshake(server, lenient, "")
     except ssl.SSLError as exc:
-        why = getattr(exc, "verify_message", "") or exc.reason or str(exc)
+        reason = getattr(exc, "verify_message", "") or exc.reason or str(exc)
         raise HttpsError(
-            f"{certificate}: the certificates in this file are no chain that a browser accepts ({why}); put the "
+            f"{certificate}: the certificates in this file are no chain that a browser accepts ({reason}); put the "
             "gateway's own certificate first and its intermediate authorities behind it"
         ) from None
     try:
@@ -172,20 +172,20 @@ def _examined(certificate: str, key: str, name: str) -> dict[str, Any]:
         strict.check_hostname = bool(name)
         _handshake(server, strict, name)
     except ssl.SSLCertVerificationError as exc:
-        raise HttpsError(_refusal(certificate, name, seen, exc)) from None
-    return seen
+        raise HttpsError(_refusal(certificate, name, certificate_fields, exc)) from None
+    return certificate_fields
 
 
-def _refusal(certificate: str, name: str, seen: dict[str, Any], exc: ssl.SSLCertVerificationError) -> str:
+def _refusal(certificate: str, name: str, fields: dict[str, Any], exc: ssl.SSLCertVerificationError) -> str:
     now = time.time()
-    if exc.verify_code in _TIMES and ssl.cert_time_to_seconds(seen["notAfter"]) < now:
-        return f"{certificate}: the certificate expired on {seen['notAfter']}; renew it"
-    if exc.verify_code in _TIMES and ssl.cert_time_to_seconds(seen["notBefore"]) > now:
-        return f"{certificate}: the certificate is not valid before {seen['notBefore']}; correct the clock, or wait"
+    if exc.verify_code in _TIMES and ssl.cert_time_to_seconds(fields["notAfter"]) < now:
+        return f"{certificate}: the certificate expired on {fields['notAfter']}; renew it"
+    if exc.verify_code in _TIMES and ssl.cert_time_to_seconds(fields["notBefore"]) > now:
+        return f"{certificate}: the certificate is not valid before {fields['notBefore']}; correct the clock, or wait"
     if exc.verify_code in _TIMES:
         return f"{certificate}: an issuer's certificate in this file is not valid now ({exc.verify_message}); renew it"
     if exc.verify_code in _NAMES:
-        names = ", ".join(str(value) for _, value in seen.get("subjectAltName", ())) or "no names"
+        names = ", ".join(str(value) for _, value in fields.get("subjectAltName", ())) or "no names"
         return (
             f"{certificate}: the certificate is for {names}, and people reach the gateway as {name}; set "
             "judge_gateway_public_url to a name that it has, or get another certificate"
@@ -193,12 +193,12 @@ def _refusal(certificate: str, name: str, seen: dict[str, Any], exc: ssl.SSLCert
     return f"{certificate}: a browser refuses the certificate ({exc.verify_message}); get another one"
 
 
-def _warnings(certificate: str, seen: dict[str, Any]) -> list[str]:
+def _warnings(certificate: str, fields: dict[str, Any]) -> list[str]:
     sentences = []
-    days = int((ssl.cert_time_to_seconds(seen["notAfter"]) - time.time()) // 86400)
+    days = int((ssl.cert_time_to_seconds(fields["notAfter"]) - time.time()) // 86400)
     if days < _SOON_DAYS:
         sentences.append(f"{certificate}: the certificate expires in {days} days; renew it")
-    if seen.get("issuer") != seen.get("subject") and len(_blocks(certificate)) == 1:
+    if fields.get("issuer") != fields.get("subject") and len(_blocks(certificate)) == 1:
         sentences.append(
             f"{certificate}: there is no issuer in this file; if an intermediate authority signed the certificate, "
             "browsers refuse it until that one stands behind it (certbot's fullchain.pem)"

@@ -21,10 +21,10 @@ Values = dict[str, str]
 
 def set_by(text: str) -> Values:
     """The kernel's files that a file of sysctl.d or tmpfiles.d sets, and their values; a pattern is all its files."""
-    found = {f"/proc/sys/{key.replace('.', '/')}": value for key, value in _SYSCTL.findall(text)}
+    values = {f"/proc/sys/{key.replace('.', '/')}": value for key, value in _SYSCTL.findall(text)}
     for pattern, value in _TMPFILES.findall(text):
-        found |= {str(path): value for path in Path("/").glob(pattern.lstrip("/"))}
-    return found
+        values |= {str(path): value for path in Path("/").glob(pattern.lstrip("/"))}
+    return values
 
 
 def has(path: str) -> str | None:
@@ -33,39 +33,39 @@ def has(path: str) -> str | None:
         text = Path(path).read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return None
-    chosen = re.search(r"\[(\S+)\]", text)
-    return chosen[1] if chosen else text
+    choice = re.search(r"\[(\S+)\]", text)
+    return choice[1] if choice else text
 
 
 def remember(dest: str, text: str, record: Path = FORMER) -> None:
     """Note what the kernel has of what the new file `dest` will set, unless it is noted already."""
     former = _read(record)
-    noted = former.get(dest, {})
-    fresh = {path: value for path in set_by(text) if path not in noted and (value := has(path)) is not None}
+    recorded = former.get(dest, {})
+    fresh = {path: value for path in set_by(text) if path not in recorded and (value := has(path)) is not None}
     if fresh:
-        _write(record, former | {dest: noted | fresh})
+        _write(record, former | {dest: recorded | fresh})
 
 
 def hand_back(dest: str, text: str, record: Path = FORMER) -> None:
     """Set what `dest` no longer sets to what the kernel had before, unless another file sets it."""
     former = _read(record)
-    gone = {path: value for path, value in former.get(dest, {}).items() if path not in set_by(text)}
-    if not gone:
+    dropped = {path: value for path, value in former.get(dest, {}).items() if path not in set_by(text)}
+    if not dropped:
         return
-    others = {path for other, values in former.items() if other != dest for path in values}
-    for path, value in gone.items():
-        if path not in others:
+    shared = {path for file, values in former.items() if file != dest for path in values}
+    for path, value in dropped.items():
+        if path not in shared:
             with contextlib.suppress(OSError):  # a container may not, as when it was set
                 Path(path).write_text(value, encoding="utf-8")
-    _write(record, former | {dest: {path: value for path, value in former[dest].items() if path not in gone}})
+    _write(record, former | {dest: {path: value for path, value in former[dest].items() if path not in dropped}})
 
 
 def _read(record: Path) -> dict[str, Values]:
     try:
-        found: dict[str, Values] = json.loads(record.read_text(encoding="utf-8"))
+        record_values: dict[str, Values] = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    return record_values
 
 
 def _write(record: Path, former: dict[str, Values]) -> None:

@@ -26,8 +26,8 @@ def _openssl(*arguments: str) -> str:
         msg = "openssl is missing on this host; install the package openssl (the role judge_bundle does)"
         raise KeyPairError(msg) from None
     if done.returncode:
-        told = (done.stderr.strip().splitlines() or ["no reason given"])[0]
-        raise KeyPairError(f"openssl {arguments[0]} failed: {told}")
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
+        raise KeyPairError(f"openssl {arguments[0]} failed: {reason}")
     return done.stdout
 
 
@@ -41,22 +41,22 @@ def is_usable(key: Path) -> bool:
     if not key.is_file() or key.is_symlink():
         return False
     try:
-        told = _openssl("pkey", "-in", str(key), "-passin", "pass:", "-noout", "-text_pub")
+        output = _openssl("pkey", "-in", str(key), "-passin", "pass:", "-noout", "-text_pub")
     except KeyPairError:
         return False
-    return "prime256v1" in told
+    return "prime256v1" in output
 
 
 def make(key: Path) -> None:
     """Make a key; the file is its owner's alone from its first byte, and complete when it takes its place."""
-    made = key.with_name(f".{key.name}.made")
-    made.unlink(missing_ok=True)
-    os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _KEY_MODE))
+    temporary = key.with_name(f".{key.name}.made")
+    temporary.unlink(missing_ok=True)
+    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _KEY_MODE))
     try:
-        _openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(made))
-        put(key, made.read_bytes(), _KEY_MODE)
+        _openssl("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", str(temporary))
+        put(key, temporary.read_bytes(), _KEY_MODE)
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def ids(owner: str, group: str | None) -> tuple[int, int]:
@@ -72,11 +72,11 @@ def ids(owner: str, group: str | None) -> tuple[int, int]:
 def settle(path: Path, uid: int, gid: int, mode: int, *, write: bool) -> bool:
     """Give a file its owner and mode; True when it had others."""
     state = path.stat()
-    wrong = (state.st_uid, state.st_gid, state.st_mode & 0o7777) != (uid, gid, mode)
-    if wrong and write:
+    differs = (state.st_uid, state.st_gid, state.st_mode & 0o7777) != (uid, gid, mode)
+    if differs and write:
         os.chown(path, uid, gid)
         path.chmod(mode)
-    return wrong
+    return differs
 
 
 def coming(key: Path) -> Path:

@@ -29,13 +29,13 @@ def may_stop(mine: str, healthy: set[str], voters: set[str]) -> str:
     A set of one or two voters cannot do without any of them: stopping one is a short outage that nothing avoids, so
     it is enough that all of them are well before.
     """
-    others = (healthy & voters) - {mine}
-    if mine not in voters or len(others) >= majority(len(voters)):
+    healthy_peers = (healthy & voters) - {mine}
+    if mine not in voters or len(healthy_peers) >= majority(len(voters)):
         return ""
     if len(voters) < 3 and healthy >= voters:
         return ""
     down = ", ".join(sorted(voters - healthy - {mine})) or "nobody"
-    return f"only {len(others)} of {len(voters)} voters would be left ({down} is down); bring that back first"
+    return f"only {len(healthy_peers)} of {len(voters)} voters would be left ({down} is down); bring that back first"
 
 
 class EtcdHealth:
@@ -94,13 +94,15 @@ class MongodbHealth:
         client = store.connect(self.client, asynchronous=False)
         try:
             members = client.admin.command("replSetGetConfig")["config"]["members"]
-            states = {one["name"]: one["stateStr"] for one in client.admin.command("replSetGetStatus")["members"]}
+            states = {
+                member["name"]: member["stateStr"] for member in client.admin.command("replSetGetStatus")["members"]
+            }
         except store.DRIVER_ERRORS as exc:
             raise UnwellError(str(store.translate(exc))) from None
         finally:
             client.close()
         # Members that wait for their vote (their number is kept odd) count as listed ones.
-        voters = {one["host"] for one in members if one["votes"]}
+        voters = {member["host"] for member in members if member["votes"]}
         return {name for name, state in states.items() if state in _SERVING}, voters
 
     def well(self) -> str:
@@ -116,9 +118,9 @@ class MongodbHealth:
         seeds = set(self.client.seeds)
         if seeds - healthy:
             raise UnwellError(f"MongoDB members {', '.join(sorted(seeds - healthy))} are not in sync yet")
-        wanted = min(7, len(seeds) - (len(seeds) + 1) % 2)
-        if len(voters) < wanted:
-            raise UnwellError(f"{len(voters)} of {wanted} MongoDB members vote so far")
+        expected = min(7, len(seeds) - (len(seeds) + 1) % 2)
+        if len(voters) < expected:
+            raise UnwellError(f"{len(voters)} of {expected} MongoDB members vote so far")
         return f"MongoDB: all {len(healthy)} members are in sync, {len(voters)} vote"
 
     def may_stop(self) -> str:
@@ -143,17 +145,17 @@ class JudicatorHealth:
 
     def well(self) -> str:
         """A sentence when this judicator is registered."""
-        found = self._registered()
-        if self.config.name not in found:
+        names = self._registered()
+        if self.config.name not in names:
             raise UnwellError(f"judicator {self.config.name} is not registered in etcd yet")
-        return f"judicators: {', '.join(sorted(found))} are registered"
+        return f"judicators: {', '.join(sorted(names))} are registered"
 
     all_well = well
 
     def may_stop(self) -> str:
         """The reason why nobody would serve without this one; a lone judicator may stop, nothing avoids that."""
-        found, listed = self._registered(), len(self.config.mongodb.seeds)
-        if listed > 1 and not found - {self.config.name}:
+        names, listed = self._registered(), len(self.config.mongodb.seeds)
+        if listed > 1 and not names - {self.config.name}:
             return "no other judicator is registered; bring one back first"
         return ""
 

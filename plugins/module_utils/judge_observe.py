@@ -28,18 +28,18 @@ _NO_WAY = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EACCES,
 
 def os_release(text: str) -> dict[str, str]:
     """`id` and `codename` out of /etc/os-release."""
-    found = dict(re.findall(r"^(ID|VERSION_CODENAME)=\"?([^\"\n]*)\"?$", text, re.MULTILINE))
-    return {"id": found.get("ID", ""), "codename": found.get("VERSION_CODENAME", "")}
+    fields = dict(re.findall(r"^(ID|VERSION_CODENAME)=\"?([^\"\n]*)\"?$", text, re.MULTILINE))
+    return {"id": fields.get("ID", ""), "codename": fields.get("VERSION_CODENAME", "")}
 
 
 def listeners(text: str) -> dict[int, set[int]]:
     """Inodes of listening sockets by port, out of /proc/net/tcp or tcp6."""
-    found: dict[int, set[int]] = {}
+    inodes: dict[int, set[int]] = {}
     for line in text.splitlines()[1:]:
         fields = line.split()
         if len(fields) > 9 and fields[3] == _LISTEN:
-            found.setdefault(int(fields[1].rpartition(":")[2], 16), set()).add(int(fields[9]))
-    return found
+            inodes.setdefault(int(fields[1].rpartition(":")[2], 16), set()).add(int(fields[9]))
+    return inodes
 
 
 def unit_of(cgroup: str) -> str:
@@ -57,18 +57,18 @@ def _sockets_of(process: Path) -> Iterator[str]:
 
 def _owners(inodes: Iterable[int]) -> dict[int, tuple[str, str]]:
     """(program, unit) of the process that holds each socket."""
-    wanted = {f"socket:[{inode}]": inode for inode in inodes}
-    found: dict[int, tuple[str, str]] = {}
+    links = {f"socket:[{inode}]": inode for inode in inodes}
+    owners: dict[int, tuple[str, str]] = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            held = wanted.keys() & set(_sockets_of(process))
-            if held:
+            matches = links.keys() & set(_sockets_of(process))
+            if matches:
                 name = (process / "comm").read_text(encoding="utf-8", errors="replace").strip()
                 unit = unit_of((process / "cgroup").read_text(encoding="utf-8"))
-                found.update((wanted[link], (name, unit)) for link in held)
+                owners.update((links[link], (name, unit)) for link in matches)
         except OSError:
             continue  # it has ended meanwhile
-    return found
+    return owners
 
 
 def port_holders(ports: Iterable[int]) -> dict[str, dict[str, str]]:
@@ -79,10 +79,10 @@ def port_holders(ports: Iterable[int]) -> dict[str, dict[str, str]]:
         if path.exists():
             for port, inodes in listeners(path.read_text(encoding="ascii")).items():
                 sockets.setdefault(port, set()).update(inodes)
-    taken = {port: sockets[port] for port in ports if port in sockets}
-    owners = _owners(inode for inodes in taken.values() for inode in inodes)
+    occupied = {port: sockets[port] for port in ports if port in sockets}
+    owners = _owners(inode for inodes in occupied.values() for inode in inodes)
     holders = {}
-    for port, inodes in taken.items():
+    for port, inodes in occupied.items():
         program, unit = next((owners[inode] for inode in inodes if inode in owners), ("", ""))
         holders[str(port)] = {"program": program, "unit": unit}
     return holders
@@ -91,13 +91,13 @@ def port_holders(ports: Iterable[int]) -> dict[str, dict[str, str]]:
 def has_address(address: str) -> bool | None:
     """Says whether an address is this host's own; None when its name cannot be resolved here."""
     try:
-        found = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)
+        results = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)
     except OSError:
         return None
-    for family, kind, _, _, where in found:
+    for family, kind, _, _, address_info in results:
         with socket.socket(family, kind) as probe:
             try:
-                probe.bind(where)
+                probe.bind(address_info)
             except OSError as exc:
                 if exc.errno == errno.EADDRNOTAVAIL:
                     continue
@@ -108,11 +108,11 @@ def has_address(address: str) -> bool | None:
 
 def free_bytes(path: Path) -> dict[str, Any]:
     """Free space where `path` is or will be, with the device, so that several paths on one disk are added up."""
-    here = path
-    while not here.exists():
-        here = here.parent
-    space = os.statvfs(here)
-    return {"free": space.f_bavail * space.f_frsize, "device": here.stat().st_dev}
+    directory = path
+    while not directory.exists():
+        directory = directory.parent
+    space = os.statvfs(directory)
+    return {"free": space.f_bavail * space.f_frsize, "device": directory.stat().st_dev}
 
 
 def _json(path: Path) -> Any:
@@ -139,17 +139,17 @@ def mongodb_data(path: Path) -> dict[str, Any]:
     """The database in a directory: whether there is one, judge made it, and of which replica set it is."""
     record = _json(path / "judge-member.json")
     data = any((path / name).is_file() for name in ("storage.bson", "WiredTiger"))
-    known = isinstance(record, dict)
-    return {"data": data, "marked": known, "replica_set_id": record.get("replica_set_id") if known else None}
+    valid = isinstance(record, dict)
+    return {"data": data, "marked": valid, "replica_set_id": record.get("replica_set_id") if valid else None}
 
 
 def mongod_version(config: str) -> str:
     """`6.0.5`: of the program that this config of the service mongodb names; empty where there is none."""
-    found = re.search(r"^binary: *\"?([^\"\n]+?)\"? *$", config, re.MULTILINE)
-    if not found:
+    match = re.search(r"^binary: *\"?([^\"\n]+?)\"? *$", config, re.MULTILINE)
+    if not match:
         return ""
     try:
-        done = subprocess.run([found[1], "--version"], capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run([match[1], "--version"], capture_output=True, text=True, check=False, timeout=30)
     except (OSError, subprocess.SubprocessError):
         return ""
     version = re.search(r"db version v([\d.]+)", done.stdout)
@@ -177,8 +177,8 @@ def python_version(program: str = "/usr/bin/python3") -> str:
 
 def processor_flags(text: str) -> set[str]:
     """The processor's features, out of /proc/cpuinfo; empty when it does not say."""
-    found = re.findall(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
-    return set(found[0].split()) if found else set()
+    lines = re.findall(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
+    return set(lines[0].split()) if lines else set()
 
 
 def mongod_can_run(machine: str, flags: set[str]) -> bool:
@@ -195,8 +195,8 @@ def sandbox_lacks(controllers: str, hierarchies: str, namespaces: str) -> list[s
     """
     lacks = []
     rows = [line.split() for line in hierarchies.splitlines() if not line.startswith("#")]
-    there = set(controllers.split()) | {row[0] for row in rows if len(row) == 4 and row[1] != "0" and row[3] == "1"}
-    missing = sorted(_CONTROLLERS - there)
+    available = set(controllers.split()) | {row[0] for row in rows if len(row) == 4 and row[1] != "0" and row[3] == "1"}
+    missing = sorted(_CONTROLLERS - available)
     if missing:
         lacks.append(f"control groups with {', '.join(missing)}")
     if namespaces.strip() == "0":
@@ -209,25 +209,25 @@ def reached(peers: Iterable[tuple[str, int]], patience: float = _PATIENCE) -> di
 
     A refused connection is what a firewall says, or a host where nobody listens. All are asked at once.
     """
-    found: dict[str, list[str]] = {"unreachable": [], "refused": []}
+    failures: dict[str, list[str]] = {"unreachable": [], "refused": []}
 
     def ask(host: str, port: int) -> None:
         try:
             socket.create_connection((host, port), timeout=patience).close()
         except TimeoutError:
-            found["unreachable"].append(f"{host}:{port}")
+            failures["unreachable"].append(f"{host}:{port}")
         except ConnectionRefusedError:
-            found["refused"].append(f"{host}:{port}")
+            failures["refused"].append(f"{host}:{port}")
         except OSError as exc:
             if exc.errno in _NO_WAY:
-                found["unreachable"].append(f"{host}:{port}")
+                failures["unreachable"].append(f"{host}:{port}")
 
     asking = [threading.Thread(target=ask, args=peer) for peer in peers]
-    for one in asking:
-        one.start()
-    for one in asking:
-        one.join()
-    return {kind: sorted(names) for kind, names in found.items()}
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    return {kind: sorted(names) for kind, names in failures.items()}
 
 
 def newer_kernel(running: str, files: Iterable[str]) -> str:
@@ -241,8 +241,8 @@ def newer_kernel(running: str, files: Iterable[str]) -> str:
         return [int(number) for number in re.findall(r"\d+", version)], kind
 
     installed = [name[len("vmlinuz-") :] for name in files if name.startswith("vmlinuz-")]
-    here, kind = parts(running)
-    newer = [name for name in installed if parts(name)[1] == kind and parts(name)[0] > here]
+    current, kind = parts(running)
+    newer = [name for name in installed if parts(name)[1] == kind and parts(name)[0] > current]
     return max(newer, key=lambda name: parts(name)[0], default="")
 
 
@@ -252,7 +252,7 @@ def foreign_sites(nginx: Path) -> list[str]:
     return sorted(str(file) for file in files if file.name != "default" and not file.name.startswith("judge"))
 
 
-def _says(*command: str) -> str:
+def _output(*command: str) -> str:
     """The output of a command that changes nothing; empty when it cannot be run."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=30).stdout
@@ -262,18 +262,18 @@ def _says(*command: str) -> str:
 
 def upgrades_itself() -> bool:
     """Says whether packages change by themselves, by unattended-upgrades."""
-    settings = _says("apt-config", "dump", "APT::Periodic::Unattended-Upgrade")
-    timer = _says("systemctl", "is-enabled", "apt-daily-upgrade.timer").strip()
-    there = Path("/usr/bin/unattended-upgrade").exists()
-    return there and timer == "enabled" and bool(re.search(r'"[1-9]', settings))
+    settings = _output("apt-config", "dump", "APT::Periodic::Unattended-Upgrade")
+    timer = _output("systemctl", "is-enabled", "apt-daily-upgrade.timer").strip()
+    installed = Path("/usr/bin/unattended-upgrade").exists()
+    return installed and timer == "enabled" and bool(re.search(r'"[1-9]', settings))
 
 
 def keeps_time() -> bool:
     """Says whether a time service runs; a container has its machine's clock."""
-    if _says("systemd-detect-virt", "--container").strip() not in {"", "none"}:
+    if _output("systemd-detect-virt", "--container").strip() not in {"", "none"}:
         return True
     services = ("systemd-timesyncd", "chrony", "chronyd", "ntpsec", "ntp", "openntpd", "ptp4l")
-    return "active" in _says("systemctl", "is-active", *services).split()
+    return "active" in _output("systemctl", "is-active", *services).split()
 
 
 def _text(path: str) -> str:
@@ -295,7 +295,7 @@ def observe(
 ) -> dict[str, Any]:
     """Everything that a precheck wants to know of this host."""
     system = Path("/etc/os-release")
-    others = [(host.strip("[]"), int(port)) for host, _, port in (peer.rpartition(":") for peer in peers)]
+    endpoints = [(host.strip("[]"), int(port)) for host, _, port in (peer.rpartition(":") for peer in peers)]
     return {
         "os": os_release(system.read_text(encoding="utf-8") if system.is_file() else ""),
         "architecture": architecture(),
@@ -319,6 +319,6 @@ def observe(
         "keeps_time": keeps_time(),
         "newer_kernel": newer_kernel(platform.release(), [file.name for file in Path("/boot").glob("vmlinuz-*")]),
         "ipv6": Path("/proc/net/if_inet6").exists(),
-        **reached(others),
+        **reached(endpoints),
         "https": verdict(**https)._asdict() if https else {},
     }

@@ -35,74 +35,74 @@ def refusals(roster: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
     `roster` is what `Roster.read` returned.
     """
-    found = []
+    sentences = []
     leaving = set(names)
-    for what, unit in (("etcd", "etcd"), ("mongodb", "MongoDB")):
-        members = {one["name"]: one for one in roster[what]}
+    for kind, unit in (("etcd", "etcd"), ("mongodb", "MongoDB")):
+        members = {entry["name"]: entry for entry in roster[kind]}
         if not leaving & members.keys():
             continue
-        voters = {name for name, one in members.items() if one["votes"]}
+        voters = {name for name, entry in members.items() if entry["votes"]}
         healthy = {name for name in voters if members[name]["healthy"]}
-        left, down = voters - leaving, sorted(voters - leaving - healthy)
+        remaining, down = voters - leaving, sorted(voters - leaving - healthy)
         if not members.keys() - leaving:
-            found.append(
+            sentences.append(
                 f"{_listed(sorted(leaving & members.keys()))} is the last member of {unit}, which has the data"
             )
         elif len(healthy) < majority(len(voters)):
-            found.append(
+            sentences.append(
                 f"{unit} has no majority now, so nothing can be changed ({_listed(sorted(voters - healthy))} is down); "
                 "bring a member back first"
             )
-        elif left and len(left & healthy) < majority(len(left)):
-            found.append(
-                f"of {unit} only {len(left & healthy)} of {len(left)} voters would be left healthy "
+        elif remaining and len(remaining & healthy) < majority(len(remaining)):
+            sentences.append(
+                f"of {unit} only {len(remaining & healthy)} of {len(remaining)} voters would be left healthy "
                 f"({_listed(down)} is down); bring that back first, or remove it first"
             )
-    return found
+    return sentences
 
 
 def unknown(roster: Mapping[str, Any], names: Sequence[str], inventory: Mapping[str, Sequence[str]]) -> list[str]:
     """One sentence for each name that neither the inventory nor the cluster has; it may be misspelt, or no name."""
-    members = {one["name"] for kind in ("etcd", "mongodb", "executors") for one in roster[kind]}
+    members = {entry["name"] for kind in ("etcd", "mongodb", "executors") for entry in roster[kind]}
     hosts = {name for group in inventory.values() for name in group}
-    there = members | hosts | set(roster["judicators"]) | set(roster["refused"])
+    names_present = members | hosts | set(roster["judicators"]) | set(roster["refused"])
     return [
         f"'{name}' is no host of the inventory, and nothing in the cluster has that name; correct the name"
         for name in names
-        if name not in there
+        if name not in names_present
     ]
 
 
 def outages(roster: Mapping[str, Any], names: Sequence[str]) -> list[str]:
     """The failures of a cluster while all of these hosts are stopped, a sentence each; empty when it goes on."""
-    found = []
-    for what, unit in (("etcd", "etcd"), ("mongodb", "MongoDB")):
-        members = {one["name"]: one for one in roster[what]}
-        voters = {name for name, one in members.items() if one["votes"]}
+    sentences = []
+    for kind, unit in (("etcd", "etcd"), ("mongodb", "MongoDB")):
+        members = {entry["name"]: entry for entry in roster[kind]}
+        voters = {name for name, entry in members.items() if entry["votes"]}
         running = {name for name in voters if members[name]["healthy"]} - set(names)
         if set(names) & voters and len(running) < majority(len(voters)):
-            found.append(
+            sentences.append(
                 f"of {unit} {len(running)} of {len(voters)} voters would run on, and {majority(len(voters))} decide"
             )
-    return found
+    return sentences
 
 
 def remarks(roster: Mapping[str, Any], name: str) -> list[str]:
     """The remarks for a person about the cluster that would be left."""
-    found = []
-    voters = [one["name"] for one in roster["etcd"] if one["votes"] and one["name"] != name]
-    if any(one["name"] == name for one in roster["etcd"]):
+    sentences = []
+    voters = [entry["name"] for entry in roster["etcd"] if entry["votes"] and entry["name"] != name]
+    if any(entry["name"] == name for entry in roster["etcd"]):
         spare = (len(voters) - 1) // 2
-        found.append(f"{len(voters)} of etcd's voters are left, of which {spare} may fail")
-        found.append(
+        sentences.append(f"{len(voters)} of etcd's voters are left, of which {spare} may fail")
+        sentences.append(
             "it knows MongoDB's key file and password, and its old certificate may still read who etcd's members are; "
             "if somebody else may have read its disk: "
             "playbooks/rotate.yml -e judge_rotate=ca,mongodb.keyfile,mongodb.password"
         )
-    executors = {one["name"] for one in roster["executors"] if one["alive"]}
+    executors = {entry["name"] for entry in roster["executors"] if entry["alive"]}
     if executors == {name}:
-        found.append("no executor that is alive is left: nothing is judged until there is another one")
-    return found
+        sentences.append("no executor that is alive is left: nothing is judged until there is another one")
+    return sentences
 
 
 def plan(roster: Mapping[str, Any], name: str, *, again: bool = False, before: float = 0.0) -> list[str]:
@@ -112,47 +112,47 @@ def plan(roster: Mapping[str, Any], name: str, *, again: bool = False, before: f
     which its certificates have to be refused; a run that was cut off has noted that moment, and perhaps told nobody.
     """
     steps = []
-    if any(one["name"] == name for one in roster["mongodb"]):
+    if any(entry["name"] == name for entry in roster["mongodb"]):
         steps.append(f"MongoDB: the member {name} is withdrawn, and the primary takes it out of the replica set")
     if again or roster["refused"].get(name, -1.0) < before or name not in roster["refused"]:
         steps.append(f"certificates of {name} that were issued until now are refused by every judicator and etcd")
-    if any(one["name"] == name for one in roster["etcd"]):
+    if any(entry["name"] == name for entry in roster["etcd"]):
         steps.append(f"etcd: the member {name} is removed")
     if name in roster["judicators"]:
         steps.append(f"the registration of judicator {name} ends")
-    if any(one["name"] == name for one in roster["executors"]):
+    if any(entry["name"] == name for entry in roster["executors"]):
         steps.append(f"executor {name} is forgotten; what it has in hand is judged by others")
     return steps
 
 
-def strangers(roster: Mapping[str, Any], known: Mapping[str, Sequence[str]]) -> list[str]:
+def strangers(roster: Mapping[str, Any], inventory: Mapping[str, Sequence[str]]) -> list[str]:
     """Members of any kind that the inventory does not have as such, each with what it is.
 
-    `known`: the inventory's judicators, executors and gateways, by group. A gateway is registered nowhere.
+    `inventory`: the inventory's judicators, executors and gateways, by group. A gateway is registered nowhere.
     """
     kinds = {
-        "a member of etcd": ("judicators", [one["name"] for one in roster["etcd"]]),
-        "a member of MongoDB": ("judicators", [one["name"] for one in roster["mongodb"]]),
+        "a member of etcd": ("judicators", [entry["name"] for entry in roster["etcd"]]),
+        "a member of MongoDB": ("judicators", [entry["name"] for entry in roster["mongodb"]]),
         "a judicator": ("judicators", roster["judicators"]),
         # One that is off may come back with its certificate.
-        "an executor": ("executors", [one["name"] for one in roster["executors"]]),
+        "an executor": ("executors", [entry["name"] for entry in roster["executors"]]),
     }
-    what: dict[str, list[str]] = {}
+    roles_of: dict[str, list[str]] = {}
     for kind, (group, names) in kinds.items():
         for name in names:
-            if name not in known.get(group, []):
-                what.setdefault(name, []).append(kind)
-    return [_stranger(name, found, known) for name, found in sorted(what.items())]
+            if name not in inventory.get(group, []):
+                roles_of.setdefault(name, []).append(kind)
+    return [_stranger(name, kinds, inventory) for name, kinds in sorted(roles_of.items())]
 
 
-def _stranger(name: str, what: Sequence[str], known: Mapping[str, Sequence[str]]) -> str:
+def _stranger(name: str, kinds: Sequence[str], inventory: Mapping[str, Sequence[str]]) -> str:
     """The sentence about one of them, who is all of that."""
-    groups = sorted(group for group, names in known.items() if name in names)
+    groups = sorted(group for group, names in inventory.items() if name in names)
     remove = f"playbooks/remove.yml -e judge_remove={name}"
     if not groups:
-        return f"{name} is {' and '.join(what)}, and not in the inventory; add it there, or take it out: {remove}"
+        return f"{name} is {' and '.join(kinds)}, and not in the inventory; add it there, or take it out: {remove}"
     return (
-        f"{name} is {' and '.join(what)}, and in the inventory only in {' and '.join(groups)}; put it back into its "
+        f"{name} is {' and '.join(kinds)}, and in the inventory only in {' and '.join(groups)}; put it back into its "
         f"group, or take it out and deploy it anew: {remove}, then site.yml"
     )
 
@@ -175,8 +175,8 @@ class Roster:
         from judge.config import EtcdClient  # noqa: PLC0415
         from judge.etcd.client import Etcd  # noqa: PLC0415
 
-        own = self.etcd.name
-        peers = sorted(self.etcd.cluster.members, key=lambda peer: peer.name != own)
+        own_name = self.etcd.name
+        peers = sorted(self.etcd.cluster.members, key=lambda peer: peer.name != own_name)
         endpoints = [peer.client.partition("://")[2] for peer in peers]
         return Etcd(EtcdClient(endpoints=endpoints, tls=self.etcd.tls, timeout=_ETCD))
 
@@ -200,8 +200,13 @@ class Roster:
         with self._members() as etcd:
             up = {status.member_id for status in etcd.status() if not status.error and status.leader_id}
             members = [
-                {"name": one.name or one.peer_urls[0], "id": one.id, "votes": not one.learner, "healthy": one.id in up}
-                for one in etcd.members()
+                {
+                    "name": record.name or record.peer_urls[0],
+                    "id": record.id,
+                    "votes": not record.learner,
+                    "healthy": record.id in up,
+                }
+                for record in etcd.members()
             ]
         with self._keys(self.judicator) as etcd:
             registered = sorted(entry.name for entry in judicators(etcd))
@@ -211,8 +216,8 @@ class Roster:
             mongodb = self._replica_set(client)
             database = client[self.judicator.mongodb.database]
             executors = [
-                {"name": one["_id"], "alive": one["alive"], "drain": one["drain"]}
-                for one in database.executors.find({}, {"alive": 1, "drain": 1}).sort("_id", 1)
+                {"name": record["_id"], "alive": record["alive"], "drain": record["drain"]}
+                for record in database.executors.find({}, {"alive": 1, "drain": 1}).sort("_id", 1)
             ]
             names = (database.meta.find_one({"_id": DOCUMENT}) or {"names": []})["names"]
         except self._driver_errors() as exc:
@@ -220,36 +225,40 @@ class Roster:
         finally:
             client.close()
         return {
-            "etcd": sorted(members, key=lambda one: str(one["name"])),
+            "etcd": sorted(members, key=lambda entry: str(entry["name"])),
             "mongodb": mongodb,
             "judicators": registered,
             "executors": executors,
             # By both lists; whoever is on one of them only is refused by a part of the cluster.
-            "refused": {one["name"]: min(one["before"], gates[one["name"]]) for one in names if one["name"] in gates},
+            "refused": {
+                record["name"]: min(record["before"], gates[record["name"]])
+                for record in names
+                if record["name"] in gates
+            },
         }
 
     def _replica_set(self, client: Any) -> list[dict[str, Any]]:
         """Every member by the name that it is registered under, and those that are registered and not members yet."""
         members = client.admin.command("replSetGetConfig")["config"]["members"]
-        states = {one["name"]: one["stateStr"] for one in client.admin.command("replSetGetStatus")["members"]}
+        states = {entry["name"]: entry["stateStr"] for entry in client.admin.command("replSetGetStatus")["members"]}
         names = {address: name for name, address in self._registered().items()}
         # A member that nobody has registered any more is about to be removed by the primary.
-        found = [
+        members_shown = [
             {
-                "name": names.get(one["host"], one["host"]),
-                "address": one["host"],
-                "votes": bool(one["votes"]),
-                "healthy": states.get(one["host"]) in _SERVING,
+                "name": names.get(entry["host"], entry["host"]),
+                "address": entry["host"],
+                "votes": bool(entry["votes"]),
+                "healthy": states.get(entry["host"]) in _SERVING,
             }
-            for one in members
+            for entry in members
         ]
-        listed = {one["host"] for one in members}
-        found += [
+        listed = {entry["host"] for entry in members}
+        members_shown += [
             {"name": name, "address": address, "votes": False, "healthy": False}
             for address, name in names.items()
             if address not in listed
         ]
-        return sorted(found, key=lambda one: str(one["name"]))
+        return sorted(members_shown, key=lambda entry: str(entry["name"]))
 
     def _registered(self) -> dict[str, str]:
         """Address by name of every registered member of the replica set."""
@@ -259,13 +268,13 @@ class Roster:
 
         with self._keys(self.mongodb) as etcd:
             entries = etcd.list(MEMBER)
-        found = {}
+        addresses = {}
         for entry in entries:
             try:
-                found[entry.key.removeprefix(MEMBER)] = str(json.loads(entry.value)["address"])
+                addresses[entry.key.removeprefix(MEMBER)] = str(json.loads(entry.value)["address"])
             except (ValueError, TypeError, KeyError):
-                found[entry.key.removeprefix(MEMBER)] = "an entry that cannot be read"
-        return found
+                addresses[entry.key.removeprefix(MEMBER)] = "an entry that cannot be read"
+        return addresses
 
     @staticmethod
     def _driver_errors() -> Any:
@@ -298,9 +307,9 @@ class Roster:
         from judge.mongodb.registry import MEMBER  # noqa: PLC0415
 
         address = self._registered().get(name)
-        self._told(self.mongodb, lambda etcd: etcd.delete(MEMBER + name), patience)
+        self._apply(self.mongodb, lambda etcd: etcd.delete(MEMBER + name), patience)
 
-        def gone() -> str:
+        def still_member() -> str:
             client = self._database()
             try:
                 members = client.admin.command("replSetGetConfig")["config"]["members"]
@@ -308,11 +317,11 @@ class Roster:
                 return str(self._translated(exc))
             finally:
                 client.close()
-            hosts = [one["host"] for one in members]
+            hosts = [entry["host"] for entry in members]
             return f"the replica set still lists {address}" if address in hosts else ""
 
         if address is not None:
-            self._until(gone, patience, f"MongoDB has not removed {name}")
+            self._until(still_member, patience, f"MongoDB has not removed {name}")
 
     def _refuse(self, name: str, before: float, patience: float) -> None:
         """Both lists, each by one write; a later moment replaces an earlier one."""
@@ -322,14 +331,14 @@ class Roster:
         try:
             meta = client[self.judicator.mongodb.database].meta
             meta.update_one({"_id": DOCUMENT}, {"$setOnInsert": {"names": []}}, upsert=True)
-            others = {"$filter": {"input": "$names", "cond": {"$ne": ["$$this.name", {"$literal": name}]}}}
+            kept_names = {"$filter": {"input": "$names", "cond": {"$ne": ["$$this.name", {"$literal": name}]}}}
             entry = [{"name": {"$literal": name}, "before": before}]
-            meta.update_one({"_id": DOCUMENT}, [{"$set": {"names": {"$concatArrays": [others, entry]}}}])
+            meta.update_one({"_id": DOCUMENT}, [{"$set": {"names": {"$concatArrays": [kept_names, entry]}}}])
         except self._driver_errors() as exc:
             raise self._translated(exc) from None
         finally:
             client.close()
-        self._told(self.judicator, lambda etcd: etcd.put(KEYS + name, value(before)), patience)
+        self._apply(self.judicator, lambda etcd: etcd.put(KEYS + name, value(before)), patience)
 
     def _leave_etcd(self, name: str, patience: float) -> None:
         """Its daemon joins again, as a learner that has no name at first, until the gates refuse it."""
@@ -337,7 +346,7 @@ class Roster:
 
         def removed() -> list[str]:
             with self._members() as etcd:
-                mine = [one for one in etcd.members() if one.name == name or urls & set(one.peer_urls)]
+                mine = [entry for entry in etcd.members() if entry.name == name or urls & set(entry.peer_urls)]
                 urls.update(url for member in mine for url in member.peer_urls)
                 for member in mine:
                     etcd.member_remove(member.id)
@@ -357,24 +366,24 @@ class Roster:
             f"the registration of {name} does not end",
         )
 
-    def _stays_gone(self, drop: Callable[[], list[str]], patience: float, what: str) -> None:
+    def _stays_gone(self, drop: Callable[[], list[str]], patience: float, sentence: str) -> None:
         """Take away what `drop` finds until nothing is back once every gate of etcd refuses the host's certificate."""
 
-        def left() -> str:
-            found = drop()
-            if found:
+        def still_present() -> str:
+            names = drop()
+            if names:
                 time.sleep(_GATES)
-            return " and ".join(f"{one} was there" for one in found)
+            return " and ".join(f"{entry} was there" for entry in names)
 
-        self._until(left, patience, what)
+        self._until(still_present, patience, sentence)
 
     def _dropped(self, config: Any, key: str) -> bool:
         """Delete a key of etcd; says whether it was there."""
         with self._keys(config) as etcd:
-            there = etcd.get(key) is not None
-            if there:
+            present = etcd.get(key) is not None
+            if present:
                 etcd.delete(key)
-        return there
+        return present
 
     def _forget_executor(self, name: str, patience: float) -> None:
         """Once the judicators have found it dead, and so given its tasks to others."""
@@ -393,18 +402,18 @@ class Roster:
         finally:
             client.close()
 
-    def _told(self, config: Any, change: Callable[[Any], None], patience: float) -> None:
+    def _apply(self, config: Any, change: Callable[[Any], None], patience: float) -> None:
         """Make a change of etcd's keys that may be made twice, with this config's certificate."""
 
-        def made() -> str:
+        def apply() -> str:
             with self._keys(config) as etcd:
                 change(etcd)
             return ""
 
-        self._until(made, patience, "etcd has not taken a change")
+        self._until(apply, patience, "etcd has not taken a change")
 
     @staticmethod
-    def _until(look: Callable[[], str], patience: float, what: str) -> None:
+    def _until(look: Callable[[], str], patience: float, sentence: str) -> None:
         """Do this until it gives no reason to do it again; etcd refuses all in elections, and for a while after starts.
 
         RosterError after `patience` seconds.
@@ -420,5 +429,5 @@ class Roster:
             if not reason:
                 return
             if time.monotonic() > end:
-                raise RosterError(f"{what} within {patience:g} s: {reason}; run the playbook again")
+                raise RosterError(f"{sentence} within {patience:g} s: {reason}; run the playbook again")
             time.sleep(_POLL)

@@ -86,8 +86,8 @@ class SystemdUnit:
 
     def _all_files(self) -> list[Path]:
         drop_ins = self.shown["DropInPaths"].split()
-        own = [self.shown["FragmentPath"], *drop_ins] if self.shown["FragmentPath"] else drop_ins
-        return sorted({Path(path) for path in [*self.files, *own]})
+        unit_files = [self.shown["FragmentPath"], *drop_ins] if self.shown["FragmentPath"] else drop_ins
+        return sorted({Path(path) for path in [*self.files, *unit_files]})
 
     def uses(self, paths: list[str]) -> set[str]:
         """Those of the paths that it is started with."""
@@ -102,8 +102,8 @@ class SystemdUnit:
                 digest.update(path.read_bytes())
             digest.update(b"\0")
         if self.program and self.program.exists():  # a package's file has the time of its making, but a new inode
-            found = self.program.stat()
-            digest.update(f"{self.program}\0{found.st_ino} {found.st_size} {found.st_mtime_ns}\0".encode())
+            status = self.program.stat()
+            digest.update(f"{self.program}\0{status.st_ino} {status.st_size} {status.st_mtime_ns}\0".encode())
         return digest.hexdigest()
 
     def outdated(self) -> bool:
@@ -111,11 +111,11 @@ class SystemdUnit:
         if not self.running:
             return False
         try:
-            known = json.loads(self.record.read_text(encoding="utf-8"))
+            record = json.loads(self.record.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            known = {}
-        if known.get("invocation") == self.shown["InvocationID"]:
-            return bool(known.get("digest") != self.digest())
+            record = {}
+        if record.get("invocation") == self.shown["InvocationID"]:
+            return bool(record.get("digest") != self.digest())
         started = int(self.shown["ExecMainStartTimestampMonotonic"] or 0) / 1e6
         if not started:
             return False

@@ -52,13 +52,13 @@ former: {description: Whether O(dest) is what was kept., type: bool, returned: w
 
 def unpack(archive: Path, staging: Path, files: dict[str, Any], names: list[str]) -> None:
     """Write the named files below `staging`, verified while they are written; BundleError names a wrong one."""
-    wanted = set(names)
+    remaining = set(names)
     with tarfile.open(archive, "r:") as opened:
         for member in opened:
             source = opened.extractfile(member)
-            if member.name not in wanted or source is None:
+            if member.name not in remaining or source is None:
                 raise BundleError(f"the archive holds '{member.name}', which was not asked for; run the playbook again")
-            wanted.discard(member.name)
+            remaining.discard(member.name)
             target = staging / member.name
             target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             digest, size = hashlib.sha256(), 0
@@ -70,8 +70,8 @@ def unpack(archive: Path, staging: Path, files: dict[str, Any], names: list[str]
                 os.fchmod(file.fileno(), mode_of(member.name))
             if {"size": size, "sha256": digest.hexdigest()} != files[member.name]:
                 raise BundleError(f"{member.name} arrived damaged, nothing was installed; run the playbook again")
-    if wanted:
-        raise BundleError(f"the archive lacks {min(wanted)}, nothing was installed; run the playbook again")
+    if remaining:
+        raise BundleError(f"the archive lacks {min(remaining)}, nothing was installed; run the playbook again")
 
 
 def settle(dest: Path, staging: Path, names: list[str], extra: list[str]) -> None:
@@ -105,16 +105,16 @@ def main() -> None:
         if module.params["state"] == "kept":
             module.exit_json(changed=keep(dest, text, check=module.check_mode), alone=True)
         if module.params["state"] == "back":
-            found = come_back(dest, module.params["version"], staging, settle, check=module.check_mode)
-            if found["manifest"]:
-                module.exit_json(**found, alone=True)
+            differing = come_back(dest, module.params["version"], staging, settle, check=module.check_mode)
+            if differing["manifest"]:
+                module.exit_json(**differing, alone=True)
         manifest = parse_manifest(text, f"{module.params['src']}/{MANIFEST}")
         files = manifest["files"]
-        found = faults(dest, files)
-        missing = sorted(name for name in found if name in files)
-        extra = sorted(name for name in found if name not in files)
-        here = dest / MANIFEST
-        changed = bool(found) or not here.is_file() or here.read_text(encoding="utf-8") != text
+        differing = faults(dest, files)
+        missing = sorted(name for name in differing if name in files)
+        extra = sorted(name for name in differing if name not in files)
+        manifest_path = dest / MANIFEST
+        changed = bool(differing) or not manifest_path.is_file() or manifest_path.read_text(encoding="utf-8") != text
         result = {"changed": changed, "missing": missing, "removed": extra, "manifest": manifest}
         if module.params["archive"] and not module.check_mode:
             shutil.rmtree(staging, ignore_errors=True)
@@ -125,7 +125,7 @@ def main() -> None:
             unpack(Path(module.params["archive"]), staging, files, missing)
             dest.mkdir(mode=0o755, parents=True, exist_ok=True)
             settle(dest, staging, missing, extra)
-            put(here, text.encode(), 0o644)
+            put(manifest_path, text.encode(), 0o644)
     except BundleError as exc:
         shutil.rmtree(staging, ignore_errors=True)
         module.fail_json(msg=str(exc))

@@ -47,12 +47,12 @@ held: {description: "Another run that has it: C(who), C(verb), C(age) in seconds
 def read(path: Path) -> dict[str, Any]:
     """The record; empty when there is none. One that cannot be read is nobody's."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        lock = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError:
         return {"run": "", "who": "somebody", "verb": "an unknown playbook", "since": path.stat().st_mtime}
-    return found if isinstance(found, dict) else {}
+    return lock if isinstance(lock, dict) else {}
 
 
 def act(path: Path, state: str, record: dict[str, Any], over: str | None, now: float) -> dict[str, Any]:
@@ -60,17 +60,17 @@ def act(path: Path, state: str, record: dict[str, Any], over: str | None, now: f
 
     `over`: the run whose lock may be replaced or freed as if it were this run's own. `now`: seconds since the epoch.
     """
-    found = read(path)
-    ours = not found or found.get("run") in {record["run"], over}
+    lock = read(path)
+    ours = not lock or lock.get("run") in {record["run"], over}
     if state == "taken" and ours:
         # Taken again within one run, it is as old as the run.
-        since = found["since"] if found.get("run") == record["run"] else now
+        since = lock["since"] if lock.get("run") == record["run"] else now
         put(path, json.dumps({**record, "since": since}).encode() + b"\n", 0o644)
     if state == "free" and ours:
         path.unlink(missing_ok=True)
-    if not found or (ours and state != "read"):
+    if not lock or (ours and state != "read"):
         return {}
-    return {**found, "age": max(now - found.get("since", now), 0)}
+    return {**lock, "age": max(now - lock.get("since", now), 0)}
 
 
 def main() -> None:
@@ -84,15 +84,15 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
-    state = "read" if module.check_mode else given["state"]
+    params = module.params
+    state = "read" if module.check_mode else params["state"]
     try:
         # A mere look writes nothing, not even the lock's own directory.
         with contextlib.nullcontext() if state == "read" else one_at_a_time(name="deploy", patience=30):
-            held = act(Path(given["path"]), state, given["record"], given["over"], time.time())
+            lock = act(Path(params["path"]), state, params["record"], params["over"], time.time())
     except (LockedError, OSError) as exc:
-        module.fail_json(msg=f"the deploy lock {given['path']} cannot be used: {exc}")
-    module.exit_json(changed=False, held=held)
+        module.fail_json(msg=f"the deploy lock {params['path']} cannot be used: {exc}")
+    module.exit_json(changed=False, held=lock)
 
 
 if __name__ == "__main__":

@@ -58,8 +58,8 @@ _IN_HAND = re.compile(r"drained, (\d+) tasks in hand")
 
 def in_hand(status: str) -> int | None:
     """The number of tasks a resting executor has, by its unit's status line; None when it takes more."""
-    found = _IN_HAND.search(status)
-    return int(found[1]) if found else None
+    match = _IN_HAND.search(status)
+    return int(match[1]) if match else None
 
 
 class HostUnits:
@@ -80,25 +80,25 @@ class HostUnits:
             self._gate()
         return False, "the cluster can do without it"
 
-    def rest(self) -> tuple[bool, str]:
+    def bring_to_rest(self) -> tuple[bool, str]:
         """(whether anything was done, what there is to say)."""
         if not self.executor.active:
             return False, "no executor runs here"
-        left = in_hand(self.executor.shown["StatusText"])
-        if left == 0:
+        tasks = in_hand(self.executor.shown["StatusText"])
+        if tasks == 0:
             return False, "the executor rests"
         if self.module.check_mode:
             return True, "the executor would come to rest"
         self._signal("SIGUSR1")
         end = time.monotonic() + self.patience
-        while left != 0:
+        while tasks != 0:
             if time.monotonic() > end:
-                return True, f"{left} tasks are still in hand after {self.patience:g} s; the stop gives them to others"
+                return True, f"{tasks} tasks are still in hand after {self.patience:g} s; the stop gives them to others"
             time.sleep(POLL)
             self.executor.look()
             if not self.executor.active:
                 return True, "the executor has stopped"
-            left = in_hand(self.executor.shown["StatusText"])
+            tasks = in_hand(self.executor.shown["StatusText"])
         return True, "the executor rests, no task is in hand"
 
     def _signal(self, name: str) -> None:
@@ -193,10 +193,10 @@ class HostUnits:
 
     def act(self) -> dict[str, Any]:
         """The module's result; UnitError."""
-        deeds = {"spared": self.spare, "rested": self.rest, "stopped": self.stop, "started": self.start}
+        deeds = {"spared": self.spare, "rested": self.bring_to_rest, "stopped": self.stop, "started": self.start}
         running = self.boot.running
-        changed, told = deeds[self.module.params["state"]]()
-        return {"changed": changed, "told": told, "running": running}
+        changed, sentence = deeds[self.module.params["state"]]()
+        return {"changed": changed, "told": sentence, "running": running}
 
 
 def main() -> None:

@@ -38,13 +38,13 @@ def main() -> None:
     try:
         settings = config.load(config.MongodbConfig, CONFIG)
         with replica.of_the_primary(settings, 30.0) as client:
-            found = features.observe(client, settings)
-            raising = module.params["raise"] and found.may_be_raised
+            state = features.observe(client, settings)
+            raising = module.params["raise"] and state.may_be_raised
             if raising and not module.check_mode:
-                features.raise_to(client, found.wanted)
+                features.raise_to(client, state.wanted)
     except JudgeError as exc:
         module.fail_json(msg=f"MongoDB's feature compatibility was not raised: {exc}; run it again")
-    sentence = f"MongoDB's feature compatibility is {found.wanted} now" if raising else found.sentence
+    sentence = f"MongoDB's feature compatibility is {state.wanted} now" if raising else state.sentence
     module.exit_json(changed=raising, sentence=sentence)
 
 

@@ -56,11 +56,11 @@ def main() -> None:
         settings = config.load(config.MongodbConfig, CONFIG)
         client = replica.of_the_primary(settings)
         with client:
-            made = users.ensure(client, settings)
-            gone = users.remove_left_over(client, settings) if module.params["left_over"] == "remove" else []
+            added = users.ensure(client, settings)
+            removed = users.remove_left_over(client, settings) if module.params["left_over"] == "remove" else []
     except JudgeError as exc:
         module.fail_json(msg=f"the database did not take over the passwords: {exc}; run it again")
-    module.exit_json(changed=bool(made or gone), made=made, removed=gone)
+    module.exit_json(changed=bool(added or removed), made=added, removed=removed)
 
 
 if __name__ == "__main__":

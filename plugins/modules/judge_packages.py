@@ -74,14 +74,14 @@ def bring_about(
         if not (missing or further or upgrade):
             return []
         apt.update()
-        wanted = apt.chosen(names if upgrade else missing) + [name for name in further if apt.knows(name)]
-        if not wanted:
+        packages = apt.choose(names if upgrade else missing) + [name for name in further if apt.knows(name)]
+        if not packages:
             return []
-        planned = apt.plan(wanted, upgrade=upgrade)
+        planned = apt.plan(packages, upgrade=upgrade)
         if planned:
             note_installed(not_installed(status, planned))
             with no_service_starts():
-                apt.install(wanted, upgrade=upgrade)
+                apt.install(packages, upgrade=upgrade)
     return planned
 
 
@@ -107,31 +107,31 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    wanted = module.params
-    to_mask = unmasked(wanted["masked"])
-    back = compared([name for name in wanted["back"] if name in wanted["name"]], "gt", wanted["versions"])
+    params = module.params
+    to_mask = unmasked(params["masked"])
+    back = compared([name for name in params["back"] if name in params["name"]], "gt", params["versions"])
     try:
         if module.check_mode:
-            found = not_installed(installed_status(), wanted["name"])
-            if wanted["upgrade"]:
-                found += compared(wanted["name"], "lt", wanted["versions"])
+            changes = not_installed(installed_status(), params["name"])
+            if params["upgrade"]:
+                changes += compared(params["name"], "lt", params["versions"])
         else:
-            apt = HostApt(Path(wanted["bundle"]) if wanted["bundle"] else None)
+            apt = HostApt(Path(params["bundle"]) if params["bundle"] else None)
             if back:
-                bring_back(apt, [f"{name}={wanted['versions'][name]}" for name in back])
-            found = bring_about(
+                bring_back(apt, [f"{name}={params['versions'][name]}" for name in back])
+            changes = bring_about(
                 apt,
-                wanted["name"],
-                masked=wanted["masked"],
-                upgrade=wanted["upgrade"],
-                optional=wanted["optional"],
+                params["name"],
+                masked=params["masked"],
+                upgrade=params["upgrade"],
+                optional=params["optional"],
             )
     except (AptError, LockedError) as exc:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename}: {exc.strerror}; a host must be a Debian machine with a writable system")
-    found = sorted({*found, *back})
-    module.exit_json(changed=bool(found or to_mask), installed=found, masked=to_mask)
+    changes = sorted({*changes, *back})
+    module.exit_json(changed=bool(changes or to_mask), installed=changes, masked=to_mask)
 
 
 if __name__ == "__main__":

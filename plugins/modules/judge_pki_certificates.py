@@ -64,7 +64,7 @@ def keys(module: AnsibleModule, directory: Path) -> dict[str, Any]:
     A new key waits beside the old one until its certificate is there: what serves goes on with a pair that belongs
     together, also when the run is cut off in between.
     """
-    write, changed, held = not module.check_mode, False, []
+    write, changed, present = not module.check_mode, False, []
     trusted, new_keys = module.params["ca"], module.params["new_keys"]
     if not directory.is_dir() or directory.stat().st_mode & 0o7777 != DIRECTORY_MODE:
         changed = True
@@ -75,11 +75,11 @@ def keys(module: AnsibleModule, directory: Path) -> dict[str, Any]:
         changed = True
         if write:
             put(directory / "ca.crt", trusted.encode("ascii"), 0o644)
-    for each in module.params["certificates"]:
-        key, cert = directory / f"{each['name']}.key", directory / f"{each['name']}.crt"
+    for certificate in module.params["certificates"]:
+        key, cert = directory / f"{certificate['name']}.key", directory / f"{certificate['name']}.crt"
         missing = new_keys or not is_usable(key)
         changed = changed or missing
-        owner = ids(each["owner"], each["group"]) if write or not missing else None
+        owner = ids(certificate["owner"], certificate["group"]) if write or not missing else None
         if write:
             coming(key).unlink(missing_ok=True)
         if owner and missing:
@@ -88,8 +88,8 @@ def keys(module: AnsibleModule, directory: Path) -> dict[str, Any]:
         elif owner:
             changed = settle(key, *owner, 0o600, write=write) or changed
         csr = "" if missing and not write else request_for(coming(key) if missing else key)
-        held.append({"csr": csr, "certificate": read(cert)})
-    return {"changed": changed, "held": held}
+        present.append({"csr": csr, "certificate": read(cert)})
+    return {"changed": changed, "held": present}
 
 
 def main() -> None:
@@ -116,11 +116,15 @@ def main() -> None:
     )
     os.umask(UMASK)
     directory = Path(module.params["path"])
-    signed = [each for each in module.params["certificates"] if each["certificate"]]
+    signed = [certificate for certificate in module.params["certificates"] if certificate["certificate"]]
     try:
         if signed:
-            for each in signed:
-                install(directory / f"{each['name']}.key", directory / f"{each['name']}.crt", each["certificate"])
+            for certificate in signed:
+                install(
+                    directory / f"{certificate['name']}.key",
+                    directory / f"{certificate['name']}.crt",
+                    certificate["certificate"],
+                )
             module.exit_json(changed=True)
         module.exit_json(**keys(module, directory))
     except KeyPairError as exc:

@@ -84,9 +84,9 @@ def owner_ids(item: dict[str, Any]) -> tuple[int, int]:
         ) from None
 
 
-def attributes_differ(found: os.stat_result, item: dict[str, Any]) -> bool:
+def attributes_differ(status: os.stat_result, item: dict[str, Any]) -> bool:
     """Says whether owner, group or mode are others than they should be."""
-    return (found.st_uid, found.st_gid) != owner_ids(item) or stat.S_IMODE(found.st_mode) != int(item["mode"], 8)
+    return (status.st_uid, status.st_gid) != owner_ids(item) or stat.S_IMODE(status.st_mode) != int(item["mode"], 8)
 
 
 def looked_at(path: Path) -> os.stat_result | None:
@@ -97,7 +97,7 @@ def looked_at(path: Path) -> os.stat_result | None:
         return None
 
 
-def noted(command: str) -> Path:
+def note_path(command: str) -> Path:
     """The place where it is noted that a command is due."""
     return RECORDS / f"then-{hashlib.sha256(command.encode()).hexdigest()[:16]}"
 
@@ -134,42 +134,42 @@ class Placer:
     def _run(self, command: list[str], sentence: str) -> None:
         code, out, err = self.module.run_command(command)
         if code != 0:
-            told = " | ".join((err.strip() or out.strip() or f"exit code {code}").splitlines()[-3:])
-            raise PlaceError(f"{sentence}: {told}")
+            reason = " | ".join((err.strip() or out.strip() or f"exit code {code}").splitlines()[-3:])
+            raise PlaceError(f"{sentence}: {reason}")
 
     def place(self, item: dict[str, Any]) -> None:
         """Bring one item about."""
-        path, then = Path(item["dest"]), item["then"]
-        note = noted(then)
-        if then and then not in self.due and note.exists():
+        path, follow_up = Path(item["dest"]), item["then"]
+        note = note_path(follow_up)
+        if follow_up and follow_up not in self.due and note.exists():
             self.changed.append(item["dest"])
-            self.due.append(then)
-        found = looked_at(path)
-        if not getattr(self, f"_{item['state']}")(path, found, item, write=False):
+            self.due.append(follow_up)
+        status = looked_at(path)
+        if not getattr(self, f"_{item['state']}")(path, status, item, write=False):
             return
         if item["dest"] not in self.changed:
             self.changed.append(item["dest"])
-        if then and then not in self.due:
-            self.due.append(then)
+        if follow_up and follow_up not in self.due:
+            self.due.append(follow_up)
         if self.write:
-            if then:
+            if follow_up:
                 RECORDS.mkdir(mode=0o755, exist_ok=True)
-                note.write_text(f"{then}\n", encoding="utf-8")
-            getattr(self, f"_{item['state']}")(path, found, item, write=True)
+                note.write_text(f"{follow_up}\n", encoding="utf-8")
+            getattr(self, f"_{item['state']}")(path, status, item, write=True)
 
     def finish(self) -> None:
         """Run what is due after the items."""
         for command in self.due if self.write else []:
             self._run(shlex.split(command), f"`{command}` failed")
-            noted(command).unlink(missing_ok=True)
+            note_path(command).unlink(missing_ok=True)
 
-    def _absent(self, path: Path, found: os.stat_result | None, _item: dict[str, Any], *, write: bool) -> bool:
-        if found and write:
+    def _absent(self, path: Path, status: os.stat_result | None, _item: dict[str, Any], *, write: bool) -> bool:
+        if status and write:
             path.unlink()
-        return found is not None
+        return status is not None
 
-    def _link(self, path: Path, found: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
-        if found and stat.S_ISLNK(found.st_mode) and str(path.readlink()) == item["src"]:
+    def _link(self, path: Path, status: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
+        if status and stat.S_ISLNK(status.st_mode) and str(path.readlink()) == item["src"]:
             return False
         if write:
             fresh = path.with_name(f".{path.name}.judge-new")
@@ -179,20 +179,20 @@ class Placer:
             keep_names(path.parent)
         return True
 
-    def _directory(self, path: Path, found: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
-        if found and not path.is_dir():
+    def _directory(self, path: Path, status: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
+        if status and not path.is_dir():
             raise PlaceError(f"{path} is a file and has to be a directory; move it away")
-        if found and not self._attributes(path.stat(), item):
+        if status and not self._attributes(path.stat(), item):
             return False
         if write:
             path.mkdir(parents=True, exist_ok=True)
             self._settle(path, item)
         return True
 
-    def _attributes(self, found: os.stat_result, item: dict[str, Any]) -> bool:
+    def _attributes(self, status: os.stat_result, item: dict[str, Any]) -> bool:
         """As attributes_differ; an owner that is still to be made is one that differs."""
         try:
-            return attributes_differ(found, item)
+            return attributes_differ(status, item)
         except PlaceError:
             if self.write:
                 raise
@@ -203,11 +203,11 @@ class Placer:
         os.chown(path, *owner_ids(item))
         path.chmod(int(item["mode"], 8))
 
-    def _file(self, path: Path, found: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
+    def _file(self, path: Path, status: os.stat_result | None, item: dict[str, Any], *, write: bool) -> bool:
         data = base64.b64decode(item["content"])
-        old = path.read_bytes() if found and stat.S_ISREG(found.st_mode) else None
-        if found and old == data:
-            differs = self._attributes(found, item)
+        old = path.read_bytes() if status and stat.S_ISREG(status.st_mode) else None
+        if status and old == data:
+            differs = self._attributes(status, item)
             if differs and write:
                 self._settle(path, item)
             return differs
@@ -237,10 +237,10 @@ class Placer:
         keep_names(path.parent)
 
     @staticmethod
-    def _keep(path: Path, kept: str) -> None:
+    def _keep(path: Path, copy: str) -> None:
         """Keep what was there before the first file of ours."""
-        if kept and path.is_file() and not Path(kept).exists() and OURS not in path.read_bytes():
-            put(Path(kept), path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
+        if copy and path.is_file() and not Path(copy).exists() and OURS not in path.read_bytes():
+            put(Path(copy), path.read_bytes(), stat.S_IMODE(path.stat().st_mode))
 
     def _note(self, path: Path, old: bytes | None, new: bytes, *, secret: bool) -> None:
         before = "" if old is None else "(secret)\n" if secret else old.decode(errors="replace")

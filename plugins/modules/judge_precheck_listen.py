@@ -39,7 +39,7 @@ DEPLOYED = Path("/opt/judge/current")
 
 def opened(ports: list[int]) -> dict[int, socket.socket]:
     """A listening socket for each port that nobody has."""
-    found = {}
+    listeners = {}
     for port in ports:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -49,15 +49,15 @@ def opened(ports: list[int]) -> dict[int, socket.socket]:
         except OSError:
             listener.close()
         else:
-            found[port] = listener
-    return found
+            listeners[port] = listener
+    return listeners
 
 
 def accept(listeners: list[socket.socket], seconds: int) -> None:
     """Accept and close every connection until the time is over."""
     end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        for listener in select.select(listeners, [], [], left)[0]:
+    while (remaining := end - time.monotonic()) > 0:
+        for listener in select.select(listeners, [], [], remaining)[0]:
             listener.accept()[0].close()
 
 
@@ -70,9 +70,9 @@ def start(ports: list[int], seconds: int) -> tuple[int, list[int]]:
     if pid == 0:
         try:
             os.setsid()
-            nothing = os.open(os.devnull, os.O_RDWR)
+            null = os.open(os.devnull, os.O_RDWR)
             for descriptor in range(3):
-                os.dup2(nothing, descriptor)
+                os.dup2(null, descriptor)
             _NAME.write_text(LISTENER, encoding="ascii")
             accept(list(listeners.values()), seconds)
         finally:

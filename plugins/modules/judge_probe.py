@@ -48,7 +48,7 @@ _UNKNOWN = 422
 Ask = Callable[[str, str, "dict[str, Any] | None"], "dict[str, Any]"]
 
 
-_HELD = "an upgrade was stopped: "  # the reasons begin so for which this module drains an executor
+_DRAIN_PREFIX = "an upgrade was stopped: "  # the reasons begin so for which this module drains an executor
 
 
 class ProbeError(Exception):
@@ -59,17 +59,19 @@ class RefusedProgramError(Exception):
     """The cluster does not take this program."""
 
 
-def wrong(verdicts: Mapping[str, str], probes: Sequence[Mapping[str, Any]], expected: Mapping[str, str]) -> list[str]:
+def verdict_faults(
+    verdicts: Mapping[str, str], probes: Sequence[Mapping[str, Any]], expected: Mapping[str, str]
+) -> list[str]:
     """One sentence for each verdict that is not the right one, or not the one of before."""
-    found = []
+    faults = []
     for probe in probes:
         name = probe["name"]
         now, right, before = verdicts.get(name), probe["verdict"], expected.get(name)
         if expected and before is not None and now is None:
-            found.append(f"'{name}' was {before} and is not judged any more")
+            faults.append(f"'{name}' was {before} and is not judged any more")
         elif now is not None and now != right:
-            found.append(f"'{name}' is {now} instead of {right}" + (f", it was {before}" if before else ""))
-    return found
+            faults.append(f"'{name}' is {now} instead of {right}" + (f", it was {before}" if before else ""))
+    return faults
 
 
 def judged(probe: Mapping[str, Any], ask: Ask, executor: str, deadline: float) -> str:
@@ -83,23 +85,23 @@ def judged(probe: Mapping[str, Any], ask: Ask, executor: str, deadline: float) -
     while True:
         ids = [ask("POST", "/submissions", body)["id"] for _ in range(_COPIES if executor else 1)]
         verdict = ""
-        for one in ids:
-            task = ask("GET", f"/submissions/{one}?wait=20", None)
+        for info in ids:
+            task = ask("GET", f"/submissions/{info}?wait=20", None)
             while not task["done"] and time.monotonic() < deadline:
-                task = ask("GET", f"/submissions/{one}?wait=20", None)
+                task = ask("GET", f"/submissions/{info}?wait=20", None)
             if task["done"] and (not executor or task.get("judged_by") == executor):
                 verdict = verdict or str(task.get("verdict") or task.get("status"))
         if verdict:
             return verdict
         if time.monotonic() > deadline:
-            who = f"executor {executor}" if executor else "anybody"
-            raise ProbeError(f"'{probe['name']}' was not judged by {who} in time; see judgectl status")
+            judge = f"executor {executor}" if executor else "anybody"
+            raise ProbeError(f"'{probe['name']}' was not judged by {judge} in time; see judgectl status")
 
 
-def rest(ask: Ask, executor: str, why: str) -> str:
+def drain(ask: Ask, executor: str, reason: str) -> str:
     """Let an executor take no more work; a sentence that says so, or why it could not be."""
     try:
-        ask("POST", f"/executors/{executor}/drain", {"reason": f"{_HELD}{why}"[:500]})
+        ask("POST", f"/executors/{executor}/drain", {"reason": f"{_DRAIN_PREFIX}{reason}"[:500]})
     except (ProbeError, RefusedProgramError) as exc:
         return f"{executor} could not be drained ({exc}); stop it"
     return f"{executor} is drained until the next run of upgrade.yml or rollback.yml"
@@ -107,12 +109,12 @@ def rest(ask: Ask, executor: str, why: str) -> str:
 
 def let_in(ask: Ask, executor: str) -> bool:
     """Let an executor take work that `rest` has drained; whether it had. ProbeError when a person has drained it."""
-    for one in ask("GET", "/executors", None)["executors"]:
-        if one["name"] != executor or not one["drain"]:
+    for info in ask("GET", "/executors", None)["executors"]:
+        if info["name"] != executor or not info["drain"]:
             continue
-        if not one["drain_reason"].startswith(_HELD):
+        if not info["drain_reason"].startswith(_DRAIN_PREFIX):
             raise ProbeError(
-                f"executor {executor} is drained ({one['drain_reason'] or 'no reason given'}); judgectl resume "
+                f"executor {executor} is drained ({info['drain_reason'] or 'no reason given'}); judgectl resume "
                 f"{executor}, or name another one by judge_upgrade_canary"
             )
         ask("POST", f"/executors/{executor}/resume", {})
@@ -122,8 +124,10 @@ def let_in(ask: Ask, executor: str) -> bool:
 
 def nobody_else(ask: Ask) -> bool:
     """Says whether an executor that `rest` has drained is the only one that could judge."""
-    alive = [one for one in ask("GET", "/executors", None)["executors"] if one["alive"]]
-    return all(one["drain"] for one in alive) and any(one["drain_reason"].startswith(_HELD) for one in alive)
+    alive = [info for info in ask("GET", "/executors", None)["executors"] if info["alive"]]
+    return all(info["drain"] for info in alive) and any(
+        info["drain_reason"].startswith(_DRAIN_PREFIX) for info in alive
+    )
 
 
 def asking(server: str, token: str, deadline: float) -> Ask:
@@ -140,11 +144,11 @@ def asking(server: str, token: str, deadline: float) -> Ask:
                     answer: dict[str, Any] = json.load(reply)
                     return answer
             except urllib.error.HTTPError as exc:
-                told = exc.read(4096).decode(errors="replace")
+                message = exc.read(4096).decode(errors="replace")
                 if exc.code == _UNKNOWN:
-                    raise RefusedProgramError(told) from None
+                    raise RefusedProgramError(message) from None
                 if exc.code not in _PASSING or time.monotonic() > deadline:
-                    raise ProbeError(f"the gateway answers {exc.code} to {method} {path}: {told.strip()}") from None
+                    raise ProbeError(f"the gateway answers {exc.code} to {method} {path}: {message.strip()}") from None
             except OSError as exc:
                 if time.monotonic() > deadline:
                     raise ProbeError(f"the gateway does not answer: {exc}") from None
@@ -167,35 +171,35 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    given = module.params
+    params = module.params
     if module.check_mode:
         module.exit_json(changed=False, verdicts={}, passed_over=[])
-    deadline = time.monotonic() + given["timeout"]
-    executor, resumed = given["executor"], False
+    deadline = time.monotonic() + params["timeout"]
+    executor, resumed = params["executor"], False
     verdicts: dict[str, str] = {}
     passed_over = []
-    ask = asking(given["server"], given["token"], deadline)
+    ask = asking(params["server"], params["token"], deadline)
     try:
         if executor:
             resumed = let_in(ask, executor)
         elif nobody_else(ask):
-            module.exit_json(changed=False, verdicts={}, passed_over=[probe["name"] for probe in given["probes"]])
+            module.exit_json(changed=False, verdicts={}, passed_over=[probe["name"] for probe in params["probes"]])
     except (ProbeError, RefusedProgramError, OSError) as exc:
         module.fail_json(msg=str(exc))
     try:
-        for probe in given["probes"]:
-            if given["expected"] and probe["name"] not in given["expected"]:
+        for probe in params["probes"]:
+            if params["expected"] and probe["name"] not in params["expected"]:
                 continue
             try:
                 verdicts[probe["name"]] = judged(probe, ask, executor, deadline)
             except RefusedProgramError:
                 passed_over.append(probe["name"])
-        faults = wrong(verdicts, given["probes"], given["expected"])
+        faults = verdict_faults(verdicts, params["probes"], params["expected"])
     except (ProbeError, OSError) as exc:
         faults = [str(exc)]
     if faults:
-        told = [*faults, rest(ask, executor, faults[0])] if executor else faults
-        module.fail_json(msg="; ".join(told), verdicts=verdicts)
+        sentences = [*faults, drain(ask, executor, faults[0])] if executor else faults
+        module.fail_json(msg="; ".join(sentences), verdicts=verdicts)
     module.exit_json(changed=resumed, verdicts=verdicts, passed_over=passed_over)
 
 

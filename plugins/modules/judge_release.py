@@ -61,12 +61,12 @@ class ReleaseError(Exception):
 
 def the_wheel(source: Path, version: str) -> Path | None:
     """The one wheel of a version, None when there is none; ReleaseError when there are several."""
-    found = sorted(source.glob(f"judge-{version}-*.whl"))
-    if len(found) > 1:
+    wheels = sorted(source.glob(f"judge-{version}-*.whl"))
+    if len(wheels) > 1:
         raise ReleaseError(
-            f"{len(found)} wheels of judge {version} are in {source}; remove all but one, or name it by judge_wheel"
+            f"{len(wheels)} wheels of judge {version} are in {source}; remove all but one, or name it by judge_wheel"
         )
-    return found[0] if found else None
+    return wheels[0] if wheels else None
 
 
 def installed_of(releases: Path, version: str, current: Path) -> Path:
@@ -74,14 +74,14 @@ def installed_of(releases: Path, version: str, current: Path) -> Path:
 
     Of several the one in use, else the newest: a version may be built more than once.
     """
-    found = [path.parent for path in releases.glob(f"{version}-*/{_COMPLETE}")]
-    found = [path for path in found if path.name.rpartition("-")[0] == version]
-    if not found:
+    candidates = [path.parent for path in releases.glob(f"{version}-*/{_COMPLETE}")]
+    candidates = [path for path in candidates if path.name.rpartition("-")[0] == version]
+    if not candidates:
         raise ReleaseError(
             f"0 wheels of judge {version} have come to this host, and the release is not installed here; set "
             "judge_version to the bundle's version, or judge_wheel to one wheel of this version"
         )
-    return max(found, key=lambda path: (path.resolve() == current.resolve(), (path / _COMPLETE).stat().st_mtime))
+    return max(candidates, key=lambda path: (path.resolve() == current.resolve(), (path / _COMPLETE).stat().st_mtime))
 
 
 def version_of(current: Path) -> str:
@@ -94,9 +94,9 @@ def name_of(version: str, wheel: Path) -> str:
     return f"{version}-{hashlib.sha256(wheel.read_bytes()).hexdigest()[:8]}"
 
 
-def outlived(releases: Path, kept: set[Path]) -> list[Path]:
+def outlived(releases: Path, current: set[Path]) -> list[Path]:
     """The releases that nobody needs any more, finished or not."""
-    return sorted(path for path in releases.iterdir() if path.is_dir() and path.resolve() not in kept)
+    return sorted(path for path in releases.iterdir() if path.is_dir() and path.resolve() not in current)
 
 
 class Installer:
@@ -111,8 +111,8 @@ class Installer:
         """Run one; its last words make the error."""
         code, out, err = self.module.run_command(command)
         if code != 0:
-            told = " | ".join((err.strip() or out.strip() or f"exit code {code}").splitlines()[-3:])
-            raise ReleaseError(f"{sentence}: {told}")
+            reason = " | ".join((err.strip() or out.strip() or f"exit code {code}").splitlines()[-3:])
+            raise ReleaseError(f"{sentence}: {reason}")
 
     def install(self, wheel: Path, target: Path) -> None:
         """A complete release in `target`; what an interrupted run left there is made anew."""
@@ -146,7 +146,7 @@ def bring_about(module: AnsibleModule) -> dict[str, object]:
     source, version = Path(module.params["source"]), module.params["version"]
     linking = module.params["state"] == "current"
     before = version_of(current)
-    if module.check_mode and _comes(module.params["coming"], source, version):
+    if module.check_mode and _is_coming(module.params["coming"], source, version):
         return {"changed": True, "release": "", "switched": linking or not before, "before": before}
     wheel = the_wheel(source, version)
     target = releases / name_of(version, wheel) if wheel else installed_of(releases, version, current)
@@ -162,18 +162,18 @@ def bring_about(module: AnsibleModule) -> dict[str, object]:
     return {"changed": (missing and not linking) or switching, **result}
 
 
-def _comes(coming: list[str], source: Path, version: str) -> bool:
+def _is_coming(coming: list[str], source: Path, version: str) -> bool:
     return any(name.startswith(f"{source.name}/judge-{version}-") for name in coming)
 
 
 def switch(current: Path, target: Path, releases: Path) -> None:
     """Let `current` point to `target`, and remove what is neither this release nor the one before."""
-    kept = {target.resolve()} | ({current.resolve()} if current.exists() else set())
+    current_releases = {target.resolve()} | ({current.resolve()} if current.exists() else set())
     fresh = current.with_name(f".{current.name}.new")
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(target)
     fresh.replace(current)
-    for old in outlived(releases, kept):
+    for old in outlived(releases, current_releases):
         shutil.rmtree(old)
 
 

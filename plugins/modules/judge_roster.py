@@ -62,32 +62,34 @@ def settled(roster: Roster, names: list[str]) -> dict[str, Any]:
     """The roster; looked at again for a while where somebody is missing, who may be starting."""
     end = time.monotonic() + _SETTLED
     while True:
-        seen = roster.read()
-        if not (refusals(seen, names) or outages(seen, names)) or time.monotonic() > end:
-            return seen
+        state = roster.read()
+        if not (refusals(state, names) or outages(state, names)) or time.monotonic() > end:
+            return state
         time.sleep(1.0)
 
 
 def run(params: dict[str, Any], *, write: bool) -> dict[str, Any]:
     """The module's result."""
     roster, names = Roster(), params["names"]
-    seen = settled(roster, names)
-    steps = {name: plan(seen, name, again=params["again"], before=params["before"]) for name in names}
-    why = (unknown(seen, names, params["inventory"]) if params["inventory"] else []) + refusals(seen, names)
+    roster_state = settled(roster, names)
+    steps = {name: plan(roster_state, name, again=params["again"], before=params["before"]) for name in names}
+    problems = (unknown(roster_state, names, params["inventory"]) if params["inventory"] else []) + refusals(
+        roster_state, names
+    )
     todo = [name for name in names if steps[name]]
     if params["state"] == "absent" and write and todo:
-        if why:
-            raise RosterError("; ".join(why))
+        if problems:
+            raise RosterError("; ".join(problems))
         for name in todo:
             roster.remove(name, params["before"], params["timeout"])
     return {
         "changed": params["state"] == "absent" and bool(todo),
-        "roster": seen,
+        "roster": roster_state,
         "plan": steps,
-        "refusals": why,
-        "outages": outages(seen, names),
-        "remarks": [text for name in names for text in remarks(seen, name)],
-        "strangers": strangers(seen, params["inventory"]) if params["inventory"] else [],
+        "refusals": problems,
+        "outages": outages(roster_state, names),
+        "remarks": [text for name in names for text in remarks(roster_state, name)],
+        "strangers": strangers(roster_state, params["inventory"]) if params["inventory"] else [],
     }
 
 

@@ -101,8 +101,8 @@ def program_of(name: str) -> str:
         text = (ETC / f"{name}.yml").read_text(encoding="utf-8")
     except OSError:
         return ""
-    found = re.search(r"^binary: (.+)$", text, re.MULTILINE)
-    path = found[1].strip().strip("\"'") if found else ""
+    match = re.search(r"^binary: (.+)$", text, re.MULTILINE)
+    path = match[1].strip().strip("\"'") if match else ""
     return path if path.startswith("/") else ""
 
 
@@ -152,8 +152,8 @@ class HostService:
                 return
             if state == "FATAL" or self.late():
                 status = self.unit.shown["StatusText"] or self.unit.shown["ActiveState"]
-                why = f" ({reason})" if reason else ""
-                raise UnitError(f"{self.unit.name} is {status}, boot says {state}{why}{self.unit.last_words()}")
+                cause = f" ({reason})" if reason else ""
+                raise UnitError(f"{self.unit.name} is {status}, boot says {state}{cause}{self.unit.last_words()}")
             time.sleep(POLL)
 
     def wait_well(self, health: Any) -> str:
@@ -263,7 +263,7 @@ def run(module: AnsibleModule) -> dict[str, Any]:
     """All services in turn; the module's result."""
     mode = module.params["mode"]
     restarted: list[str] = []
-    told: list[str] = []
+    sentences: list[str] = []
     for name in module.params["names"]:
         service = HostService(module, name)
         if mode == "accept":
@@ -271,14 +271,14 @@ def run(module: AnsibleModule) -> dict[str, Any]:
         elif mode == "spare":
             service.spare(unsure=module.params["unsure"])
         elif mode == "verify":
-            told.append(service.verify())
+            sentences.append(service.verify())
         else:
             done, sentence = service.apply(wait=bool(restarted))
             restarted += [name] if done else []
-            told += [sentence] if sentence else []
+            sentences += [sentence] if sentence else []
     if mode == "verify":
         warn_of_certificates(module)
-    return {"changed": bool(restarted), "restarted": restarted, "health": told}
+    return {"changed": bool(restarted), "restarted": restarted, "health": sentences}
 
 
 # As judge/kinds.py has them, which hosts lack before their first release.
@@ -300,8 +300,8 @@ def main() -> None:
     )
     if module.check_mode:
         changing = module.params["changing"]
-        wanted = module.params["names"] if module.params["mode"] == "apply" else []
-        due = [name for name in wanted if HostService(module, name).foretold(changing)]
+        names = module.params["names"] if module.params["mode"] == "apply" else []
+        due = [name for name in names if HostService(module, name).foretold(changing)]
         module.exit_json(changed=bool(due), restarted=due, health=[])
     try:
         from judge.errors import JudgeError  # noqa: PLC0415

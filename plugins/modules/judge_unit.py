@@ -65,9 +65,9 @@ def main() -> None:
         module.exit_json(changed=True, state="not-found", msg=f"{unit.name} is to be installed first")
     if unit.missing:
         module.fail_json(msg=f"{unit.name} is not installed on this host")
-    how, enabled = module.params["how"], module.params["enabled"]
+    mode, enabled = module.params["how"], module.params["enabled"]
     foretold = module.check_mode and unit.running and bool(unit.uses(module.params["changing"]))
-    outdated = how != "start" and (foretold or unit.outdated())
+    outdated = mode != "start" and (foretold or unit.outdated())
     changed = outdated or not (unit.running or unit.unwanted_here)
     switched = enabled is not None and enabled != (unit.shown["UnitFileState"] == "enabled")
     if switched and not module.check_mode:
@@ -76,12 +76,12 @@ def main() -> None:
         if module.params["check"]:
             module.run_command(module.params["check"], check_rc=True)
         try:
-            unit.systemctl(how if outdated else "start")
+            unit.systemctl(mode if outdated else "start")
         except UnitError as exc:
             module.fail_json(msg=str(exc))
         unit.look()
         changed = outdated or unit.running
-    if not module.check_mode and unit.running and how != "start":
+    if not module.check_mode and unit.running and mode != "start":
         unit.remember()
     module.exit_json(changed=changed or switched, **unit.facts())
 

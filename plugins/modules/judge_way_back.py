@@ -34,7 +34,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_files import MANIFEST, BundleError
-from ..module_utils.judge_former import former_of, kept
+from ..module_utils.judge_former import former_manifest, former_of
 from ..module_utils.judge_observe import mongod_version
 
 ETC = Path("/etc/judge")
@@ -48,8 +48,8 @@ class WayBackError(Exception):
 
 def minor(version: str) -> tuple[int, int]:
     """MAJOR.MINOR as numbers, of a program's version or a Debian package's; (0, 0) for none."""
-    found = re.match(r"(?:\d+:)?(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.match(r"(?:\d+:)?(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def mongod_of(manifest: dict[str, Any], former: Path, *, packaged: bool) -> str:
@@ -100,14 +100,14 @@ def in_use() -> tuple[list[str], str]:
 
 def looked_at(bundle: Path, version: str, *, packaged: bool) -> dict[str, str]:
     """The result about what comes back on this host; empty where nothing was kept. WayBackError, JudgeError."""
-    manifest = kept(bundle, version)
+    manifest = former_manifest(bundle, version)
     if not manifest:
         return {"sentence": "", "manifest": ""}
     etcd = manifest["versions"].get("etcd-server", "")
     mongod = mongod_of(manifest, former_of(bundle), packaged=packaged)
     members, features = in_use()
-    if why := refusal(etcd=etcd, members=members, mongod=mongod, features=features):
-        raise WayBackError(why)
+    if reason := refusal(etcd=etcd, members=members, mongod=mongod, features=features):
+        raise WayBackError(reason)
     return {
         "sentence": f"etcd {etcd or 'as it is'} and mongod {mongod or 'as it is'} come back with judge {version}",
         "manifest": hashlib.sha256((former_of(bundle) / MANIFEST).read_bytes()).hexdigest(),
@@ -128,14 +128,14 @@ def main() -> None:
         from judge.errors import JudgeError  # noqa: PLC0415
     except ImportError:
         module.fail_json(msg="this host has no release of judge; deploy it from the former bundle with site.yml")
-    given = module.params
+    params = module.params
     try:
-        told = looked_at(Path(given["bundle"]), given["version"], packaged=given["packaged"])
+        answer = looked_at(Path(params["bundle"]), params["version"], packaged=params["packaged"])
     except (WayBackError, BundleError) as exc:
         module.fail_json(msg=f"nothing was changed: {exc}; {_STAY}")
     except JudgeError as exc:
         module.fail_json(msg=f"nothing was changed, as etcd and MongoDB do not tell what they use: {exc}; {_STAY}")
-    module.exit_json(changed=False, **told)
+    module.exit_json(changed=False, **answer)
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.judge_apt import noted
+from ..module_utils.judge_apt import recorded_packages
 from ..module_utils.judge_lock import RECORDS, LockedError, one_at_a_time
 from ..module_utils.judge_writing import put
 
@@ -82,29 +82,29 @@ REMAINS = {
     "etcd-server": ("var/lib/etcd",),
     "prometheus": ("etc/prometheus", "var/lib/prometheus", "var/log/prometheus"),
 }
-KEPT = "etc/nginx/nginx.conf.before-judge"  # what was there before ours comes back
+NGINX_BACKUP = "etc/nginx/nginx.conf.before-judge"  # what was there before ours comes back
 _QUIET = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
 
 def mounted(table: str) -> dict[Path, bool]:
     """The mount points and whether each is read-only, out of the text of /proc/self/mounts."""
-    found = {}
+    mounts = {}
     for line in table.splitlines():
-        _, where, _, options, *_ = line.split()
-        path = where.encode("latin-1").decode("unicode_escape").encode("latin-1").decode(errors="surrogateescape")
-        found[Path(path)] = "ro" in options.split(",")
-    return found
+        _, mount_point, _, options, *_ = line.split()
+        path = mount_point.encode("latin-1").decode("unicode_escape").encode("latin-1").decode(errors="surrogateescape")
+        mounts[Path(path)] = "ro" in options.split(",")
+    return mounts
 
 
 def _above_mounts(path: Path, mounts: Mapping[Path, bool]) -> bool:
-    return path.is_dir() and not path.is_symlink() and any(one == path or path in one.parents for one in mounts)
+    return path.is_dir() and not path.is_symlink() and any(mount == path or path in mount.parents for mount in mounts)
 
 
 def emptied(path: Path, mounts: Mapping[Path, bool]) -> bool:
     """Says whether nothing is left of a directory but what the host itself has mounted in it."""
     if not _above_mounts(path, mounts):
         return False
-    return mounts.get(path, False) or all(emptied(one, mounts) for one in path.iterdir())
+    return mounts.get(path, False) or all(emptied(child, mounts) for child in path.iterdir())
 
 
 def tidy_ansible(home: Path) -> None:
@@ -127,8 +127,8 @@ def remove(path: Path, mounts: Mapping[Path, bool]) -> None:
     elif not _above_mounts(path, mounts):
         shutil.rmtree(path)
     elif not mounts.get(path, False):
-        for one in list(path.iterdir()):
-            remove(one, mounts)
+        for child in list(path.iterdir()):
+            remove(child, mounts)
         if path not in mounts and not any(path.iterdir()):
             path.rmdir()
 
@@ -147,32 +147,34 @@ def found_paths(mounts: Mapping[Path, bool], root: Path = ROOT) -> list[Path]:
 
 def present(names: list[str]) -> list[str]:
     """Those of the packages that dpkg knows anything of, remaining configuration included."""
-    asked = ["dpkg-query", "--show", "--showformat=${Package}\t${db:Status-Status}\n"]
-    done = subprocess.run(asked, capture_output=True, text=True, check=True)
-    there = {line.split("\t")[0] for line in done.stdout.splitlines() if not line.endswith("not-installed")}
-    return [name for name in names if name.partition(":")[0] in there]
+    command = ["dpkg-query", "--show", "--showformat=${Package}\t${db:Status-Status}\n"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    installed = {line.split("\t")[0] for line in done.stdout.splitlines() if not line.endswith("not-installed")}
+    return [name for name in names if name.partition(":")[0] in installed]
 
 
 def needed(names: list[str]) -> list[str]:
     """Those that other packages of the host need: apt would have to remove these others with them."""
-    kept: list[str] = []
+    required: list[str] = []
     while True:
-        rest = [name for name in names if name not in kept]
-        if not rest:
-            return kept
-        command = ["apt-get", "--simulate", "--quiet", "purge", *rest]
+        candidates = [name for name in names if name not in required]
+        if not candidates:
+            return required
+        command = ["apt-get", "--simulate", "--quiet", "purge", *candidates]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=_QUIET)
-        gone = {line.split()[1] for line in done.stdout.splitlines() if line.startswith(("Purg ", "Remv "))}
-        others = gone - {name.partition(":")[0] for name in names}
-        if not others:
-            return kept
-        depends = ["dpkg-query", "--show", "--showformat=${Depends}, ${Pre-Depends}\n", *sorted(others)]
-        told = subprocess.run(depends, capture_output=True, text=True, check=False).stdout
-        wanted = {word.split()[0].partition(":")[0] for word in told.replace("|", ",").split(",") if word.split()}
-        more = [name for name in rest if name.partition(":")[0] in wanted]
-        if not more:
+        removals = {line.split()[1] for line in done.stdout.splitlines() if line.startswith(("Purg ", "Remv "))}
+        dependents = removals - {name.partition(":")[0] for name in names}
+        if not dependents:
+            return required
+        depends = ["dpkg-query", "--show", "--showformat=${Depends}, ${Pre-Depends}\n", *sorted(dependents)]
+        output = subprocess.run(depends, capture_output=True, text=True, check=False).stdout
+        dependencies = {
+            word.split()[0].partition(":")[0] for word in output.replace("|", ",").split(",") if word.split()
+        }
+        additions = [name for name in candidates if name.partition(":")[0] in dependencies]
+        if not additions:
             return names  # it may be anything: a package too many does no harm, one too few does
-        kept += more
+        required += additions
 
 
 def users() -> list[str]:
@@ -190,7 +192,7 @@ class Wiper:
         self.mounts = mounted(Path("/proc/self/mounts").read_text(encoding="latin-1"))
         self.paths = found_paths(self.mounts)
         self.users = users()
-        brought = present(noted())
+        brought = present(recorded_packages())
         self.kept = needed(brought)
         self.packages = [name for name in brought if name not in self.kept]
         self.last = ROOT / LAST
@@ -198,10 +200,10 @@ class Wiper:
     @property
     def changes(self) -> bool:
         """Says whether there is anything to remove."""
-        return bool(self.paths or self.users or self.packages or self.left)
+        return bool(self.paths or self.users or self.packages or self.remains)
 
     @property
-    def left(self) -> bool:
+    def remains(self) -> bool:
         """Says whether there is data, or the record of packages."""
         return self.last.exists() and not emptied(self.last, self.mounts)
 
@@ -210,9 +212,9 @@ class Wiper:
         self._stop()
         for path in self.paths:
             remove(path, self.mounts)
-        for kept in ROOT.glob(KEPT):
-            put(kept.with_suffix(""), kept.read_bytes(), stat.S_IMODE(kept.stat().st_mode))
-            kept.unlink()
+        for backup in ROOT.glob(NGINX_BACKUP):
+            put(backup.with_suffix(""), backup.read_bytes(), stat.S_IMODE(backup.stat().st_mode))
+            backup.unlink()
             self._run("systemctl", "try-reload-or-restart", "nginx.service", ok=(0, 1, 5))
         self._run("systemctl", "daemon-reload")
         if self.packages:
@@ -268,7 +270,7 @@ def main() -> None:
         module.fail_json(msg=str(exc))
     except OSError as exc:
         module.fail_json(msg=f"{exc.filename}: {exc.strerror}; a host must have a writable system")
-    paths = [str(path) for path in wiper.paths] + ([str(wiper.last)] if wiper.left or wiper.changes else [])
+    paths = [str(path) for path in wiper.paths] + ([str(wiper.last)] if wiper.remains or wiper.changes else [])
     module.exit_json(changed=wiper.changes, removed=paths, packages=wiper.packages, users=wiper.users, kept=wiper.kept)
 
 

@@ -293,12 +293,13 @@ def test_a_record_that_ansible_vault_has_encrypted_is_read_and_stays_so(tmp_path
 
 def test_a_verdict_that_is_wrong_or_another_one_stops_an_upgrade() -> None:
     probes = [{"name": "a", "verdict": "AC"}, {"name": "b", "verdict": "WA"}]
-    assert probe.wrong({"a": "AC", "b": "WA"}, probes, {}) == []
-    assert probe.wrong({"a": "AC"}, probes, {}) == [], "nobody has the language"
-    assert probe.wrong({"a": "RTE", "b": "WA"}, probes, {"a": "AC", "b": "WA"}) == [
+    assert probe.verdict_faults({"a": "AC", "b": "WA"}, probes, {}) == []
+    assert probe.verdict_faults({"a": "AC"}, probes, {}) == [], "nobody has the language"
+    assert probe.verdict_faults({"a": "RTE", "b": "WA"}, probes, {"a": "AC", "b": "WA"}) == [
         "'a' is RTE instead of AC, it was AC"
     ]
-    assert probe.wrong({"a": "AC"}, probes, {"a": "AC", "b": "WA"}) == ["'b' was WA and is not judged any more"]
+    faults = probe.verdict_faults({"a": "AC"}, probes, {"a": "AC", "b": "WA"})
+    assert faults == ["'b' was WA and is not judged any more"]
 
 
 def test_a_program_is_handed_in_until_that_executor_has_judged_it() -> None:
@@ -329,7 +330,7 @@ def test_whoever_judges_wrongly_rests_until_the_next_probe() -> None:
         return {"executors": list(states.values())}
 
     assert not probe.let_in(ask, "e1") and not probe.nobody_else(ask)
-    assert "e1 is drained until" in probe.rest(ask, "e1", "'a' is RTE" + "!" * 600)
+    assert "e1 is drained until" in probe.drain(ask, "e1", "'a' is RTE" + "!" * 600)
     assert len(states["e1"]["drain_reason"]) == 500 and not probe.nobody_else(ask)
     states["e2"]["alive"] = False
     assert probe.nobody_else(ask)
@@ -341,7 +342,7 @@ def test_whoever_judges_wrongly_rests_until_the_next_probe() -> None:
     def unreachable(*_: object) -> dict[str, Any]:
         raise probe.ProbeError("the gateway does not answer")
 
-    assert "could not be drained" in probe.rest(unreachable, "e1", "x")
+    assert "could not be drained" in probe.drain(unreachable, "e1", "x")
 
 
 def test_the_database_s_features_follow_when_all_members_do() -> None:
