@@ -1,5 +1,7 @@
 """What the kernel had before a role's settings, so that it gets it back from a role that no longer sets it.
 
+What somebody else has changed since is set again.
+
 Files of sysctl.d and tmpfiles.d say what is set. Runs on hosts: standard library only.
 """
 
@@ -13,6 +15,7 @@ from pathlib import Path
 from .judge_writing import put
 
 FORMER = Path("/var/lib/judge/former-settings.json")
+REFUSED = Path("/var/lib/judge/refused-settings.json")
 _TMPFILES = re.compile(r"^w-? +(\S+) (?:.* )?(\S+)$", re.MULTILINE)
 _SYSCTL = re.compile(r"^-?([a-z][\w.]*) *= *(.*\S)", re.MULTILINE)
 
@@ -58,6 +61,42 @@ def hand_back(dest: str, text: str, record: Path = FORMER) -> None:
             with contextlib.suppress(OSError):  # a container may not, as when it was set
                 Path(path).write_text(value, encoding="utf-8")
     _write(record, former | {dest: {path: value for path, value in former[dest].items() if path not in dropped}})
+
+
+def drifted(dest: str, text: str, record: Path = REFUSED) -> Values:
+    """What the file `dest` sets and the kernel has otherwise, but for what it did not take from us either.
+
+    Of two files of one directory the later one counts, as when the machine starts.
+    """
+    refused, here = _read(record).get(dest, {}), Path(dest)
+    others = [path for path in here.parent.glob("*.conf") if path.name > here.name]
+    later = {path for other in others for path in set_by(other.read_text(encoding="utf-8", errors="replace"))}
+    return {
+        path: value
+        for path, value in _otherwise(text).items()
+        if path not in later and has(path) != refused.get(path, "")
+    }
+
+
+def put_back(dest: str, text: str, record: Path = REFUSED) -> None:
+    """Set what has drifted."""
+    for path, value in drifted(dest, text, record).items():
+        with contextlib.suppress(OSError):  # a container may not; it is noted
+            Path(path).write_text(value, encoding="utf-8")
+    note_refused(dest, text, record)
+
+
+def note_refused(dest: str, text: str, record: Path = REFUSED) -> None:
+    """Note what the kernel did not take of a file that was just applied, so that it is no drift."""
+    known, refused = _read(record), {path: has(path) or "" for path in _otherwise(text)}
+    if known.get(dest, {}) != refused:
+        _write(record, known | {dest: refused})
+
+
+def _otherwise(text: str) -> Values:
+    """What a file sets and the kernel has otherwise."""
+    found = {path: (value, has(path)) for path, value in set_by(text).items()}
+    return {path: value for path, (value, now) in found.items() if now is not None and now.split() != value.split()}
 
 
 def _read(record: Path) -> dict[str, Values]:

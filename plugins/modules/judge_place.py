@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils.judge_kernel import FORMER, hand_back, remember
+from ..module_utils.judge_kernel import FORMER, REFUSED, drifted, hand_back, note_refused, put_back, remember
 from ..module_utils.judge_lock import RECORDS, LockedError, one_at_a_time
 from ..module_utils.judge_writing import keep_names, put, written
 
@@ -37,7 +37,7 @@ options:
       - C(validate) is a command, with C(%s) for the new file, that must succeed before the file takes its place.
       - C(apply) is one that puts the new file's settings into force, also before it takes its place. What is in place
         was so in force, and a run that was cut off forgets nothing. What a file of sysctl.d or tmpfiles.d no longer
-        sets gets the value back that the kernel had before.
+        sets gets the value back that the kernel had before. A value that somebody else has changed since is set again.
       - C(then) is a command that runs once after all items when one of those that name it has changed. Until it has
         succeeded it is noted on the host, so that a run that is cut off leaves it to the next one.
       - C(keep) is where a file that was there before ours stays; what Ansible has written is not kept.
@@ -210,7 +210,11 @@ class Placer:
             differs = self._attributes(status, item)
             if differs and write:
                 self._settle(path, item)
-            return differs
+            text = data.decode(errors="replace")
+            drift = bool(item["apply"] and drifted(item["dest"], text, REFUSED))
+            if drift and write:
+                put_back(item["dest"], text, REFUSED)
+            return differs or drift
         if write:
             self._replace(path, data, item)
         elif self.show:
@@ -230,6 +234,7 @@ class Placer:
                 self._run(command, f"{path} {fault}, the old one is still in place")
                 if key == "apply":
                     hand_back(item["dest"], data.decode(errors="replace"), FORMER)
+                    note_refused(item["dest"], data.decode(errors="replace"), REFUSED)
             self._keep(path, item["keep"])
             fresh.replace(path)
         finally:

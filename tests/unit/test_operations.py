@@ -350,3 +350,13 @@ def test_the_database_s_features_follow_when_all_members_do() -> None:
     mixed = Features("6.0", {"a": "7.0", "b": "6.0"})
     assert not mixed.may_be_raised and "not of one version (a 7.0, b 6.0)" in mixed.sentence
     assert Features("8.0", {"a": "8.0"}).sentence == "" and number("10.0") > number("9.0")
+
+
+def test_a_value_of_the_kernel_is_told_once() -> None:
+    """site.yml would set it again, which is a change of its file; so it stands there as the value only."""
+    kernel = drift.Difference("e1", "kernel", "vm.swappiness", "10", "60", "/etc/sysctl.d/91-judge-executor.conf")
+    same = drift.Difference("e1", "file", kernel.task, task="Kernel settings")
+    edited = drift.Difference("e1", "file", kernel.task, task="Kernel settings", diff=[{"before": "a", "after": "b"}])
+    other = drift.Difference("e2", "file", kernel.task, task="Kernel settings")
+    assert drift.together([same, other], [kernel]) == [other, kernel]
+    assert drift.together([edited], [kernel]) == [edited, kernel]

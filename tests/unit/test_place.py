@@ -64,6 +64,7 @@ def test_a_file_with_settings_is_placed_with_what_was_before(tmp_path: Path, mon
     """As the module does it: the note comes before the command that sets, the way back after it."""
     module = plugin("modules", "judge_place")
     monkeypatch.setattr(module, "FORMER", tmp_path / "former.json")
+    monkeypatch.setattr(module, "REFUSED", tmp_path / "refused.json")
     knob = tmp_path / "knob"
     knob.write_text("0")
     runs = SimpleNamespace(run_command=lambda command: (knob.write_text("1") and 0, "", ""))
@@ -72,6 +73,34 @@ def test_a_file_with_settings_is_placed_with_what_was_before(tmp_path: Path, mon
         wanted = {**item(tmp_path / "a.conf", text), "mode": "0644", "validate": "", "apply": "set", "keep": ""}
         placer._replace(tmp_path / "a.conf", text.encode(), wanted)
         assert knob.read_text() == value
+
+
+def test_a_setting_that_somebody_else_changed_is_set_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Foretold and done by the module; what the kernel did not take at first, and what a later file sets, is not."""
+    module = plugin("modules", "judge_place")
+    monkeypatch.setattr(module, "FORMER", tmp_path / "former.json")
+    monkeypatch.setattr(module, "REFUSED", tmp_path / "refused.json")
+    names = ("ours", "refused", "shared")
+    knobs = {name: tmp_path / name for name in names}
+    for knob in knobs.values():
+        knob.write_text("0")
+    text = "".join(f"w- {knob} - - - - 1\n" for knob in knobs.values())
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/b.conf").write_text(f"w- {knobs['shared']} - - - - 2\n")
+    apply = lambda _: (knobs["ours"].write_text("1") and 0, "", "")  # noqa: E731 - the kernel refuses the other
+    wanted = {**item(tmp_path / "etc/a.conf", text), "mode": "0644", "validate": "", "apply": "set", "keep": ""}
+    wanted |= {"secret": False, "then": ""}
+
+    def placed(*, write: bool = True) -> list[str]:
+        placer = module.Placer(SimpleNamespace(run_command=apply), write=write, show=False)
+        placer.place(wanted)
+        return list(placer.changed)
+
+    assert placed() == [wanted["dest"]] and placed() == []
+    knobs["ours"].write_text("7\n")
+    assert placed(write=False) == [wanted["dest"]] and knobs["ours"].read_text() == "7\n"
+    assert placed() == [wanted["dest"]] and placed() == []
+    assert [knobs[name].read_text() for name in names] == ["1", "0", "0"]
 
 
 def test_what_was_there_before_is_kept_once(tmp_path: Path) -> None:

@@ -124,6 +124,12 @@ def differences(entry: dict[str, Any]) -> list[Difference]:
     ]
 
 
+def together(files: Iterable[Difference], kernel: Sequence[Difference]) -> list[Difference]:
+    """All differences; a file that is unchanged, and whose values the kernel has otherwise, is told by these."""
+    told = {(one.host, one.task) for one in kernel}
+    return [*(one for one in files if one.diff or (one.host, one.what) not in told), *kernel]
+
+
 def table(rows: Iterable[Difference]) -> show.Grid:
     """Host, kind, what differs, what is wanted and what there is, the task or file that says so."""
     grid = show.grid("host", "kind", "what!", "wanted…", "found…", "by…")

@@ -43,7 +43,7 @@ def drift(
         differences = [
             difference for member in fleet.members for difference in looks.of_kernel(member, replies[member.name])
         ]
-    differences = [*looks.of_playbook(sources, names), *differences]
+    differences = looks.together(looks.of_playbook(sources, names), differences)
     if as_json or not output.for_people:
         show.print_data(output, map(asdict, differences))
     elif differences:
