@@ -6,11 +6,13 @@ import contextlib
 import fcntl
 import hashlib
 import io
+import json
 import os
+import re
 import stat
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,41 @@ MANIFEST = "manifest.json"
 # Modes of the tar that hosts share: its owner's execute bit says that it is complete, whoever was killed.
 _UNFINISHED, _COMPLETE = 0o600, 0o700
 _POLL = 0.05
+
+
+def left_out(root: Path, files: Iterable[str], packages: Iterable[str], programs: bool) -> list[str]:
+    """Those files of a bundle that a host does not need which installs these packages and runs `programs` or not.
+
+    Every alternative and every provider of a dependency counts as needed: which one apt takes depends on the host.
+    """
+    try:
+        stanzas = (root / "debs/Packages").read_text(encoding="utf-8").split("\n\n")
+    except OSError:
+        return []
+    providers: dict[str, list[dict[str, str]]] = {}
+    for stanza in stanzas:
+        fields = dict(re.findall(r"^([\w-]+): *(.*)$", stanza, re.MULTILINE))
+        for name in _names(f"{fields.get('Package', '')}, {fields.get('Provides', '')}"):
+            providers.setdefault(name, []).append(fields)
+    todo, seen, needed = [name for text in packages for name in _names(text)], set[str](), set[str]()
+    while todo:
+        name = todo.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for fields in providers.get(name, []):
+            needed.add(f"debs/{Path(fields['Filename']).name}")
+            todo += _names(f"{fields.get('Depends', '')}, {fields.get('Pre-Depends', '')}")
+    return sorted(
+        file
+        for file in files
+        if (file.endswith(".deb") and file not in needed) or (file.startswith("bin/") and not programs)
+    )
+
+
+def _names(text: str) -> list[str]:
+    """The packages in a list of dependencies, without their versions."""
+    return re.findall(r"(?:^|[,|]) *([a-z0-9][a-z0-9+.-]*)", text)
 
 
 class _Measured:
@@ -138,7 +175,7 @@ def _remove_unused(path: Path) -> None:
 class ActionModule(ActionBase):
     """Compares first, so that a host with the whole bundle costs one module call and no transfer."""
 
-    _VALID_ARGS = frozenset({"src", "dest", "manifest_sha256", "state", "version"})
+    _VALID_ARGS = frozenset({"src", "dest", "manifest_sha256", "state", "version", "packages", "programs"})
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ansible's entry point."""
@@ -150,12 +187,17 @@ class ActionModule(ActionBase):
                 "manifest_sha256": {"type": "str", "default": ""},
                 "state": {"type": "str", "choices": ["synced", "kept", "back"], "default": "synced"},
                 "version": {"type": "str", "default": ""},
+                "packages": {"type": "list", "elements": "str"},
+                "programs": {"type": "bool", "default": True},
             }
         )
         root = Path(arguments["src"]).expanduser()
         text = self._manifest(root, arguments["manifest_sha256"])
         request = {"dest": arguments["dest"], "manifest": text, "src": str(root)}
         request |= {"state": arguments["state"], "version": arguments["version"]}
+        if arguments["packages"]:
+            files = json.loads(text).get("files", {})
+            request["left_out"] = left_out(root, files, arguments["packages"], arguments["programs"])
         answer = self._execute_module(module_name="judge_bundle_sync", module_args=request, task_vars=task_vars)
         result.update(answer)
         if answer.get("failed") or answer.get("alone") or not answer["changed"] or self._task.check_mode:

@@ -45,6 +45,9 @@ SETTINGS: dict[str, Any] = {
         "groups_plugins_play",
     ],
 }
+# Groups whose hosts are the cluster's, and the group that has them all in an inventory of other things, too.
+GROUPS = ("judicators", "executors", "gateways", "monitors")
+HOUSE = "judge"
 ROLES = Path(__file__).resolve().parents[2] / "roles"
 PREFIX = "judge_"
 
@@ -93,6 +96,19 @@ def wrong_hosts(values: Mapping[str, Any], groups: Mapping[str, Collection[str]]
     return [fault for fault in faults if fault]
 
 
+def outside(groups: Mapping[str, Collection[str]]) -> list[str]:
+    """One sentence for each of our groups that has hosts outside the group `judge`, where there is such a group."""
+    if HOUSE not in groups:
+        return []
+    strangers = {group: sorted(set(groups.get(group, [])) - set(groups[HOUSE])) for group in GROUPS}
+    return [
+        f"the inventory has the group '{HOUSE}', and {', '.join(hosts)} of '{group}' is not in it; use a group "
+        f"'{group}' for Judge only, or put Judge's hosts into an inventory of their own"
+        for group, hosts in strangers.items()
+        if hosts
+    ]
+
+
 def too_old(version: str) -> str:
     """A sentence if this ansible-core is too old; else empty."""
     major, minor = (int(part) for part in version.split(".")[:2])
@@ -138,6 +154,7 @@ class ActionModule(ActionBase):
                 problems.append(f"variable '{name}' cannot be evaluated ({reason}); correct it in the inventory")
         problems += wrong_values({name: value for name, value in values.items() if name not in HOSTS}, options)
         problems += wrong_hosts(values, variables.get("groups", {}))
+        problems += outside(variables.get("groups", {}))
         problems += wrong_settings({name: constants.config.get_config_value_and_origin(name) for name in SETTINGS})
         if INTERPRETER in load_extra_vars(self._loader):
             problems.append(

@@ -5,6 +5,7 @@ Runs on hosts: standard library only.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -13,6 +14,9 @@ from typing import Any
 
 from .judge_files import MANIFEST, BundleError, fault_of, faults, parse_manifest
 from .judge_writing import put
+
+# The names of files of the manifest that a host does not need.
+LEFT_OUT = "left-out.json"
 
 Settle = Callable[[Path, Path, list[str], list[str]], None]
 
@@ -26,6 +30,12 @@ def manifest_of(root: Path) -> dict[str, Any]:
     """The manifest of a host's copy; empty where there is none. BundleError when it cannot be used."""
     path = root / MANIFEST
     return parse_manifest(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else {}
+
+
+def left_out_of(root: Path) -> set[str]:
+    """The files of the manifest that a host's copy does not have, as the host does not need them."""
+    path = root / LEFT_OUT
+    return set(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else set()
 
 
 def former_manifest(dest: Path, version: str) -> dict[str, Any]:
@@ -63,7 +73,8 @@ def come_back(dest: Path, version: str, staging: Path, settle: Settle, *, check:
     result = {"changed": False, "missing": [], "removed": [], "back": [], "former": bool(manifest)}
     if not manifest:
         return result | {"manifest": manifest_of(dest)}
-    files, text = manifest["files"], (former / MANIFEST).read_bytes()
+    unneeded, text = left_out_of(former), (former / MANIFEST).read_bytes()
+    files = {name: entry for name, entry in manifest["files"].items() if name not in unneeded}
     differing = faults(dest, files)
     names, extra = sorted(differing.keys() & files.keys()), sorted(differing.keys() - files.keys())
     for name in names:
@@ -81,6 +92,7 @@ def come_back(dest: Path, version: str, staging: Path, settle: Settle, *, check:
             (staging / name).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             _linked(str(former / name), str(staging / name))
         settle(dest, staging, names, extra)
+        put(dest / LEFT_OUT, json.dumps(sorted(unneeded)).encode(), 0o644)
         put(manifest_path, text, 0o644)
     return result | {"changed": changed, "removed": extra, "back": names, "manifest": manifest}
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import tarfile
@@ -13,7 +14,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils.judge_files import MANIFEST, BundleError, blocks, faults, mode_of, parse_manifest
-from ..module_utils.judge_former import come_back, keep
+from ..module_utils.judge_former import LEFT_OUT, come_back, keep, left_out_of
 from ..module_utils.judge_lock import UMASK
 from ..module_utils.judge_writing import put
 
@@ -95,6 +96,7 @@ def main() -> None:
             "archive": {"type": "path"},
             "state": {"type": "str", "choices": ["synced", "kept", "back"], "default": "synced"},
             "version": {"type": "str", "default": ""},
+            "left_out": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
@@ -110,11 +112,13 @@ def main() -> None:
                 module.exit_json(**differing, alone=True)
         manifest = parse_manifest(text, f"{module.params['src']}/{MANIFEST}")
         files = manifest["files"]
-        differing = faults(dest, files)
-        missing = sorted(name for name in differing if name in files)
-        extra = sorted(name for name in differing if name not in files)
+        unneeded = set(module.params["left_out"])
+        differing = faults(dest, {name: entry for name, entry in files.items() if name not in unneeded})
+        missing = sorted(name for name in differing if name in files.keys() - unneeded)
+        extra = sorted(differing.keys() - set(missing))
         manifest_path = dest / MANIFEST
         changed = bool(differing) or not manifest_path.is_file() or manifest_path.read_text(encoding="utf-8") != text
+        changed = changed or left_out_of(dest) != unneeded
         result = {"changed": changed, "missing": missing, "removed": extra, "manifest": manifest}
         if module.params["archive"] and not module.check_mode:
             shutil.rmtree(staging, ignore_errors=True)
@@ -125,6 +129,7 @@ def main() -> None:
             unpack(Path(module.params["archive"]), staging, files, missing)
             dest.mkdir(mode=0o755, parents=True, exist_ok=True)
             settle(dest, staging, missing, extra)
+            put(dest / LEFT_OUT, json.dumps(sorted(unneeded)).encode(), 0o644)
             put(manifest_path, text.encode(), 0o644)
     except BundleError as exc:
         shutil.rmtree(staging, ignore_errors=True)

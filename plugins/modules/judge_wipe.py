@@ -82,7 +82,11 @@ REMAINS = {
     "etcd-server": ("var/lib/etcd",),
     "prometheus": ("etc/prometheus", "var/lib/prometheus", "var/log/prometheus"),
 }
-NGINX_BACKUP = "etc/nginx/nginx.conf.before-judge"  # what was there before ours comes back
+# What was there before ours comes back, and who reads it anew.
+BACKUPS = {
+    "etc/nginx/nginx.conf.before-judge": "nginx.service",
+    "etc/prometheus/prometheus.yml.before-judge": "prometheus.service",
+}
 _QUIET = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
 
 
@@ -212,10 +216,11 @@ class Wiper:
         self._stop()
         for path in self.paths:
             remove(path, self.mounts)
-        for backup in ROOT.glob(NGINX_BACKUP):
-            put(backup.with_suffix(""), backup.read_bytes(), stat.S_IMODE(backup.stat().st_mode))
-            backup.unlink()
-            self._run("systemctl", "try-reload-or-restart", "nginx.service", ok=(0, 1, 5))
+        for name, unit in BACKUPS.items():
+            if (backup := ROOT / name).exists():
+                put(backup.with_suffix(""), backup.read_bytes(), stat.S_IMODE(backup.stat().st_mode))
+                backup.unlink()
+                self._run("systemctl", "try-reload-or-restart", unit, ok=(0, 1, 5))
         self._run("systemctl", "daemon-reload")
         if self.packages:
             self._run("apt-get", "--yes", "--quiet", "-o", "DPkg::Lock::Timeout=120", "purge", *self.packages)

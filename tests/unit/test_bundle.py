@@ -129,6 +129,81 @@ def test_a_host_gets_what_it_lacks_and_then_nothing(bundle: Path, tmp_path: Path
     assert again["changed"] is False and not (dest / "wheels/old.whl").exists()
 
 
+PACKAGES = """Package: gcc
+Depends: libc6 (>= 2.36), cpp | cpp-12, mawk-or-gawk
+Pre-Depends: dpkg:any
+Filename: ./gcc_1_amd64.deb
+
+Package: gawk
+Provides: mawk-or-gawk (= 1), awk
+Filename: ./gawk_1_amd64.deb
+
+Package: cpp-12
+Filename: ./cpp-12_1_amd64.deb
+
+Package: libc6
+Depends: libgcc-s1
+Filename: ./libc6_1_amd64.deb
+
+Package: libgcc-s1
+Depends: libc6
+Filename: ./libgcc-s1_1_amd64.deb
+
+Package: dpkg
+Filename: ./dpkg_1_amd64.deb
+
+Package: ghc
+Depends: gcc
+Filename: ./ghc_1_amd64.deb
+"""
+
+
+def test_a_host_gets_the_packages_that_it_installs_and_what_these_need(tmp_path: Path) -> None:
+    root = tmp_path / "bundle"
+    (root / "debs").mkdir(parents=True)
+    debs_there = [name[2:] for name in re.findall(r"^Filename: (.*)$", PACKAGES, re.MULTILINE)]
+    files = [
+        "bin/mongod",
+        "debs/Packages",
+        "debs/Release",
+        "wheels/judge.whl",
+        *(f"debs/{name}" for name in debs_there),
+    ]
+    assert action.left_out(root, files, ["gcc"], False) == [], "a bundle without an index is sent whole"
+    (root / "debs/Packages").write_text(PACKAGES)
+    assert action.left_out(root, files, ["none | gcc"], False) == ["bin/mongod", "debs/ghc_1_amd64.deb"]
+    assert action.left_out(root, files, ["ghc"], True) == []
+    others = {file for file in files if file.endswith(".deb")} - {
+        "debs/libc6_1_amd64.deb",
+        "debs/libgcc-s1_1_amd64.deb",
+    }
+    assert action.left_out(root, files, ["libc6"], True) == sorted(others)
+
+
+def test_what_a_host_does_not_need_is_not_asked_for_and_goes(bundle: Path, tmp_path: Path) -> None:
+    dest, text = tmp_path / "host", (bundle / "manifest.json").read_text()
+    fill(bundle, dest, tmp_path / "all.tar")
+    request = {"dest": str(dest), "manifest": text, "src": str(bundle), "left_out": ["bin/mongod"]}
+    found = run_module("judge_bundle_sync", request)
+    assert found["changed"] and (found["missing"], found["removed"]) == ([], ["bin/mongod"])
+    (tmp_path / "none.tar").touch()
+    with tarfile.open(tmp_path / "none.tar", "w"):
+        pass
+    assert run_module("judge_bundle_sync", {**request, "archive": str(tmp_path / "none.tar")})["changed"]
+    assert not (dest / "bin/mongod").exists() and (dest / "debs/a_1_amd64.deb").exists()
+    assert not run_module("judge_bundle_sync", request)["changed"]
+    # An upgrade keeps it as it is, and the way back asks for nothing more.
+    newer = json.dumps({**json.loads(text), "versions": {"judge": "0.2.0"}})
+    assert run_module("judge_bundle_sync", {**request, "manifest": newer, "state": "kept"})["changed"]
+    for name, now in (("manifest.json", newer), ("left-out.json", "[]")):
+        (dest / name).unlink()  # it is a second name of the kept one
+        (dest / name).write_text(now)
+    back = {**request, "manifest": newer, "state": "back", "version": "0.1.0"}
+    assert run_module("judge_bundle_sync", back)["former"]
+    assert (dest / "manifest.json").read_text() == text and not (dest / "bin/mongod").exists()
+    assert not run_module("judge_bundle_sync", request)["changed"]
+
+
 def test_what_an_upgrade_replaces_comes_back(bundle: Path, tmp_path: Path) -> None:
     """However often either of both is cut off and run again, and whatever a later run of site.yml brings."""
     dest, tar = tmp_path / "opt/bundle", tmp_path / "bundle.tar"

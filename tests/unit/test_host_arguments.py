@@ -15,7 +15,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.action.judge_variables import HOSTS, too_old, wrong_hosts
+from plugins.action.judge_variables import HOSTS, outside, too_old, wrong_hosts
 from plugins.module_utils.judge_names import NOBODY, host_pattern, name_fault
 from plugins.module_utils.judge_roster import refusals, unknown
 
@@ -87,6 +87,13 @@ def test_what_is_not_the_name_of_one_host_is_refused(name: str, value: object) -
         return
     (fault,) = faults
     assert fault.startswith(f"{name} is '{value}', which is ")
+
+
+def test_hosts_of_the_house_in_a_group_of_ours_are_refused() -> None:
+    ours = {"judicators": ["j1"], "executors": ["e1"], "monitors": ["m1"]}
+    assert outside(ours) == outside({**ours, "judge": ["j1", "e1", "m1"]}) == []
+    (fault,) = outside({**ours, "judge": ["j1", "e1"]})
+    assert "m1 of 'monitors' is not in it" in fault
 
 
 @pytest.mark.parametrize("name", sorted(HOSTS))

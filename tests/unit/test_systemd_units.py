@@ -75,6 +75,18 @@ def test_systemd_finds_no_fault(tmp_path):
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
+def test_each_timer_of_the_controller_runs_a_playbook_and_its_page_says_how() -> None:
+    services = [path for path in CONTROLLER if path.suffix == ".service"]
+    assert {path.name for path in services} >= {"judge-renew@.service", "judge-backup@.service"}
+    for path in services:
+        (playbook,) = re.findall(r"^ExecStart=.*-i inventory/%i (playbooks/\S+)$", path.read_text(), re.MULTILINE)
+        assert (UNITS.parent / playbook).is_file()
+        assert path.with_suffix(".timer").is_file()
+        page = (UNITS.parent / "docs" / playbook).with_suffix(".md").read_text()
+        assert f"systemctl enable --now {path.stem}NAME.timer" in page
+        assert f"cp systemd/controller/{path.stem}.* /etc/systemd/system/" in page
+
+
 def test_a_shutdown_ends_boot_before_its_services():
     """systemd ends units in the reverse of their start order: boot, the barrier, the services."""
     after = set(re.findall(r"^After=(.*)$", (UNITS / "judge.target").read_text(), re.MULTILINE))
