@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible.errors import AnsibleActionFail
 
 from judge.bundle import __main__ as command
@@ -178,6 +179,17 @@ def test_a_host_gets_the_packages_that_it_installs_and_what_these_need(tmp_path:
         "debs/libgcc-s1_1_amd64.deb",
     }
     assert action.left_out(root, files, ["libc6"], True) == sorted(others)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_packages_of_a_host_are_those_of_the_bundle_s_release(tmp_path: Path, there: bool) -> None:
+    """Of the bundle that there is; where there is none, the task that comes says so."""
+    (task, _) = yaml.safe_load((ROOT / "roles/judge_bundle/tasks/main.yml").read_text())
+    if there:
+        (tmp_path / "manifest.json").write_text(json.dumps({**FOR, "release": "bookworm"}))
+    given = {"judge_bundle": str(tmp_path), "group_names": ["judicators"], **task["vars"]}
+    found = value("judge_bundle", "judge_bundle_wanted", **given)
+    assert ("libcurl4" if there else "libcurl4t64") in found and "nginx" not in found and "gcc" not in found
 
 
 def test_what_a_host_does_not_need_is_not_asked_for_and_goes(bundle: Path, tmp_path: Path) -> None:
