@@ -70,10 +70,10 @@ class Quota(BaseModel):
 
     def instead(self) -> dict[str, int | float | None]:
         """The fields of an allowance that this replaces."""
-        found: dict[str, int | float | None] = {
+        limits: dict[str, int | float | None] = {
             name: value or None for name, value in self if value is not None and name != "slot_share"
         }
-        return found if self.slot_share is None else {**found, "slot_share": self.slot_share or 1.0}
+        return limits if self.slot_share is None else {**limits, "slot_share": self.slot_share or 1.0}
 
 
 class Allowances(BaseModel):

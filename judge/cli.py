@@ -90,8 +90,8 @@ def boot(
     from judge.config.rendering import parse_overrides  # noqa: PLC0415
 
     items = settings or []
-    own = parse_overrides([item for item in items if item.startswith("boot.")], ["boot"]).get("boot", ())
-    loaded = daemon.begin(BootConfig, config, own)
+    boot_overrides = parse_overrides([item for item in items if item.startswith("boot.")], ["boot"]).get("boot", ())
+    loaded = daemon.begin(BootConfig, config, boot_overrides)
     overrides = parse_overrides(items, ["boot", *(service.name for service in loaded.services)])
     return daemon.ended(lambda: main.run(loaded, overrides=overrides))
 
@@ -193,8 +193,8 @@ def config_check(
     """Check configs; the first fault is printed as FILE:LINE: sentence, with exit code 2."""
     from judge.config.rendering import check_files  # noqa: PLC0415
 
-    for path, found in check_files(files, kind):
-        typer.echo(f"{path}: good ({found})")
+    for path, file_kind in check_files(files, kind):
+        typer.echo(f"{path}: good ({file_kind})")
 
 
 @config_app.command("print")

@@ -50,9 +50,9 @@ class Deadline:
         """Says whether the budget is used up."""
         return self.left() <= 0.0
 
-    def check(self, what: str) -> float:
+    def check(self, action: str) -> float:
         """Seconds that remain; raises DeadlineError naming `what` when none do."""
-        left = self.left()
-        if left <= 0.0:
-            raise DeadlineError(f"{what} did not finish within {self.seconds:g} s")
-        return left
+        remaining = self.left()
+        if remaining <= 0.0:
+            raise DeadlineError(f"{action} did not finish within {self.seconds:g} s")
+        return remaining

@@ -36,14 +36,14 @@ def hang_up(transport: asyncio.BaseTransport | None) -> None:
 def group(address: str) -> str:
     """The name of one stranger: an IPv4 address, or the /64 of an IPv6 address."""
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv6Address):
-        if found.ipv4_mapped is not None:
-            return str(found.ipv4_mapped)
-        return str(ipaddress.ip_network((found, 64), strict=False))
-    return str(found)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return str(parsed)
 
 
 class Crowd(Generic[C]):
@@ -52,9 +52,9 @@ class Crowd(Generic[C]):
     So whoever sends at once is served, however many others send nothing.
     """
 
-    def __init__(self, most: int, each: int) -> None:
+    def __init__(self, most: int, share: int) -> None:
         """At most `most` connections, at most `each` of one stranger."""
-        self._most, self._each = most, each
+        self._most, self._each = most, share
         self._all: dict[C, str] = {}
         self._of: dict[str, dict[C, None]] = {}
         # In the order of their beginning to wait, which is the order of dicts.
@@ -78,7 +78,7 @@ class Crowd(Generic[C]):
         """The number of those that wait for their client."""
         return len(self._waiting)
 
-    def enter(self, one: C, stranger: str, *, counted: bool = True) -> tuple[bool, C | None]:
+    def enter(self, connection: C, stranger: str, *, counted: bool = True) -> tuple[bool, C | None]:
         """(whether it may come in, whom it replaces); it waits at first. Not `counted`: `each` does not apply."""
         victim: C | None = None
         if counted and len(self._of.get(stranger, ())) >= self._each:
@@ -91,36 +91,36 @@ class Crowd(Generic[C]):
                 return False, None
         if victim is not None:
             self.leave(victim)
-        self._all[one] = stranger
-        self._of.setdefault(stranger, {})[one] = None
-        self.waits(one)
+        self._all[connection] = stranger
+        self._of.setdefault(stranger, {})[connection] = None
+        self.waits(connection)
         return True, victim
 
-    def waits(self, one: C) -> None:
+    def waits(self, connection: C) -> None:
         """Its client has to do something now."""
-        stranger = self._all.get(one)
+        stranger = self._all.get(connection)
         if stranger is not None:
-            self._waiting[one] = None
-            self._waiting_of.setdefault(stranger, {})[one] = None
+            self._waiting[connection] = None
+            self._waiting_of.setdefault(stranger, {})[connection] = None
 
-    def works(self, one: C) -> None:
+    def works(self, connection: C) -> None:
         """We have to do something now."""
-        stranger = self._all.get(one)
+        stranger = self._all.get(connection)
         if stranger is not None:
-            self._waiting.pop(one, None)
-            self._drop(self._waiting_of, stranger, one)
+            self._waiting.pop(connection, None)
+            self._drop(self._waiting_of, stranger, connection)
 
-    def leave(self, one: C) -> None:
+    def leave(self, connection: C) -> None:
         """It has ended; nothing happens when it has left before."""
-        self.works(one)
-        stranger = self._all.pop(one, None)
+        self.works(connection)
+        stranger = self._all.pop(connection, None)
         if stranger is not None:
-            self._drop(self._of, stranger, one)
+            self._drop(self._of, stranger, connection)
 
     @staticmethod
-    def _drop(table: dict[str, dict[C, None]], stranger: str, one: C) -> None:
+    def _drop(table: dict[str, dict[C, None]], stranger: str, connection: C) -> None:
         row = table.get(stranger)
         if row is not None:
-            row.pop(one, None)
+            row.pop(connection, None)
             if not row:
                 del table[stranger]

@@ -68,18 +68,18 @@ def page_url(text: str) -> str | None:
 
 def public_address(variables: Mapping[str, Any], address: str) -> PublicAddress:
     """The way by which people reach a gateway, from its host's variables of the roles judge_gateway and judge_pki."""
-    own = str(variables.get("judge_gateway_certificate") or CLUSTER_CERTIFICATE) != CLUSTER_CERTIFICATE
+    own_certificate = str(variables.get("judge_gateway_certificate") or CLUSTER_CERTIFICATE) != CLUSTER_CERTIFICATE
     judge0 = (variables.get("judge_gateway_judge0") or {}).get("hosts") or []
     # Under these the gateway is Judge0's API and nothing else.
     names = [str(name) for name in variables.get("judge_pki_https_sans") or [] if name not in judge0]
     public_url = str(variables.get("judge_gateway_public_url") or "").rstrip("/")
     host = urlsplit(public_url).hostname or ""
-    if host and (own or host in names):
-        return PublicAddress(host, public_url, own)
-    name = next((name for name in names if "*" not in name), address) if own else address
+    if host and (own_certificate or host in names):
+        return PublicAddress(host, public_url, own_certificate)
+    name = next((name for name in names if "*" not in name), address) if own_certificate else address
     port = int(variables.get("judge_https_port") or 443)
     server = f"https://{f'[{name}]' if ':' in name else name}" + (f":{port}" if port != 443 else "")
-    return PublicAddress(name, server, own)
+    return PublicAddress(name, server, own_certificate)
 
 
 def _url(text: str, expected: str) -> str | None:
@@ -89,8 +89,8 @@ def _url(text: str, expected: str) -> str | None:
     host = parts.hostname or ""
     if "@" in parts.netloc or not (_six(host) or _NAME.match(host)):
         return expected
-    rest = parts.netloc.rpartition("]")[2] if _six(host) else parts.netloc
-    if ":" in rest and not _port(rest.rpartition(":")[2]):
+    netloc_end = parts.netloc.rpartition("]")[2] if _six(host) else parts.netloc
+    if ":" in netloc_end and not _port(netloc_end.rpartition(":")[2]):
         return expected
     if expected == _BARE and len(text) > len(f"{parts.scheme}://{parts.netloc}"):
         return expected

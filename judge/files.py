@@ -111,7 +111,7 @@ def in_memory(name: str, *, seals: bool = False) -> int:
     return fd
 
 
-def beside(sources: Sequence[str], what: str) -> Path | None:
+def beside(sources: Sequence[str], kind: str) -> Path | None:
     """The default place of a cluster's `secrets` or `bundle`: beside the first inventory of `sources` that is a file.
 
     Of inventory/mine, or inventory/mine/hosts.yml, that is inventory/mine.secrets: within it, Ansible would take what
@@ -123,6 +123,6 @@ def beside(sources: Sequence[str], what: str) -> Path | None:
         if "," in source or not path.exists():
             continue
         home = path if path.is_dir() else path.parent
-        within = home / what
-        return within if within.is_dir() or not home.name else home.with_name(f"{home.name}.{what}")
+        within = home / kind
+        return within if within.is_dir() or not home.name else home.with_name(f"{home.name}.{kind}")
     return None

@@ -71,7 +71,7 @@ class _JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": message,
         }
-        fields |= {name: match[1] for name, words in _NAMED.items() if (match := words.search(message))}
+        fields |= {name: match[1] for name, pattern in _NAMED.items() if (match := pattern.search(message))}
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         prefix = _SYSLOG.get(record.levelno, "<6>") if self._journal else ""
@@ -98,11 +98,11 @@ def setup(level: str, *, journal: bool = False, form: str = "text", to: TextIO |
 def catch() -> None:
     """Log what nobody has caught, in any thread, and Python's own warnings, as everything else; for whole processes."""
 
-    def log_it(kind: type[BaseException], fault: BaseException | None, where: TracebackType | None) -> None:
+    def log_it(kind: type[BaseException], fault: BaseException | None, trace: TracebackType | None) -> None:
         if kind is not SystemExit:
-            found = None if fault is None else (kind, fault, where)
-            logging.getLogger(__name__).critical("unforeseen error", exc_info=found)
+            exc_info = None if fault is None else (kind, fault, trace)
+            logging.getLogger(__name__).critical("unforeseen error", exc_info=exc_info)
 
     sys.excepthook = log_it
-    threading.excepthook = lambda told: log_it(told.exc_type, told.exc_value, told.exc_traceback)
+    threading.excepthook = lambda args: log_it(args.exc_type, args.exc_value, args.exc_traceback)
     logging.captureWarnings(capture=True)

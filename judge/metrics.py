@@ -37,7 +37,9 @@ CERTIFICATE_DAYS = 30
 def expiry(path: Path) -> datetime.datetime | None:
     """The time when the first certificate of a PEM file ends; None when it cannot be read."""
     try:
-        return min(one.not_valid_after_utc for one in x509.load_pem_x509_certificates(path.read_bytes()))
+        return min(
+            certificate.not_valid_after_utc for certificate in x509.load_pem_x509_certificates(path.read_bytes())
+        )
     except (OSError, ValueError):
         return None
 
@@ -47,11 +49,11 @@ def expiring(paths: Iterable[Path], days: int = CERTIFICATE_DAYS) -> list[str]:
     now, sentences = clock.wall(), []
     for path in paths:
         end = expiry(path)
-        left = None if end is None else (end - now).days
-        if left is not None and left < days:
-            when = f"expires in {left} days" if left >= 0 else f"expired on {end:%Y-%m-%d}"
-            what = "rotate.yml with judge_rotate=ca" if path.name == "ca.crt" else "renew.yml"
-            sentences.append(f"the certificate {path} {when}; run playbooks/{what}")
+        remaining = None if end is None else (end - now).days
+        if remaining is not None and remaining < days:
+            state = f"expires in {remaining} days" if remaining >= 0 else f"expired on {end:%Y-%m-%d}"
+            playbook = "rotate.yml with judge_rotate=ca" if path.name == "ca.crt" else "renew.yml"
+            sentences.append(f"the certificate {path} {state}; run playbooks/{playbook}")
     return sentences
 
 
@@ -190,9 +192,9 @@ class _ServedFigures:
 
     async def latest(self) -> bytes:
         """The figures of a moment after this call."""
-        asked = clock.monotonic()
+        begin = clock.monotonic()
         async with self._lock:
-            if self._began < asked:
+            if self._began < begin:
                 began = clock.monotonic()
                 self._body = await asyncio.to_thread(generate_latest, REGISTRY)
                 self._began = began  # after it: who gives up meanwhile leaves the next ones to collect
@@ -230,8 +232,8 @@ async def _serve(listener: socket.socket, secured: _Secured | None) -> None:
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, figures: _ServedFigures) -> None:
-    method, _, rest = (await reader.readuntil(b"\r\n\r\n")).partition(b" ")
-    path = rest.partition(b" ")[0].partition(b"?")[0]
+    method, _, target = (await reader.readuntil(b"\r\n\r\n")).partition(b" ")
+    path = target.partition(b" ")[0].partition(b"?")[0]
     if not _is_monitor(writer):
         status, kind, body = "403 Forbidden", "text/plain", b"metrics are for certificates of role monitor\n"
     elif method not in {b"GET", b"HEAD"} or path not in {b"/", b"/metrics"}:

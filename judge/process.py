@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 # Variables of systemd that a server must not get: etcd would take the socket for its own, and say READY too early.
 _OURS = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 _LINE = 64 * 1024  # characters; a longer line of a server is logged in pieces
-_SHOWN = 300  # characters of a line that is not understood
+_MOST_LINE = 300  # characters of a line that is not understood
 _KILLED = 30.0  # seconds that a killed child may take to be gone; one that waits for a dead disk takes for ever
 
 LineParser = Callable[[str], tuple[int, str]]
@@ -30,15 +30,15 @@ LineParser = Callable[[str], tuple[int, str]]
 
 def find_binary(name: str) -> Path:
     """The absolute path of a server's program; RefusedError says what is missing and what to install."""
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise RefusedError(f"program '{name}' was not found; install it or set its full path under 'binary'")
-    return Path(found).resolve()
+    return Path(path).resolve()
 
 
-def environment_of_child(given: Mapping[str, str]) -> dict[str, str]:
+def environment_of_child(variables: Mapping[str, str]) -> dict[str, str]:
     """An environment without what systemd has told this process alone."""
-    return {key: value for key, value in given.items() if key not in _OURS}
+    return {key: value for key, value in variables.items() if key not in _OURS}
 
 
 class ChildProcess:
@@ -146,7 +146,7 @@ class ChildProcess:
         try:
             level, text = self._parse(line)
         except Exception as exc:
-            level, text = logging.INFO, line[:_SHOWN]
+            level, text = logging.INFO, line[:_MOST_LINE]
             if not self._odd:
                 self._odd = True
                 log.debug("parser of %s", self.name, exc_info=True)

@@ -101,11 +101,11 @@ def guard(name: str, command: Callable[[], Any], say: Callable[[str], object] | 
     except Exception as exc:  # the last place to catch: a traceback is not for people
         if os.environ.get("JUDGE_TRACEBACK"):
             raise
-        said = _no_text(exc)
-        if said:
+        message = _no_text(exc)
+        if message:
             code = EXIT_USAGE
         unexpected = f"unexpected error: {type(exc).__name__}: {exc}"
-        say(said or f"{unexpected}; with JUDGE_TRACEBACK=1 in the environment it shows where")
+        say(message or f"{unexpected}; with JUDGE_TRACEBACK=1 in the environment it shows where")
     with contextlib.suppress(JudgeError):
         sys.stdout.flush()
     return code
@@ -113,7 +113,7 @@ def guard(name: str, command: Callable[[], Any], say: Callable[[str], object] | 
 
 def _no_text(exc: Exception) -> str:
     """What to say where a name is no UTF-8 and has to be, an argument's if one is such; empty for any other error."""
-    if not any(words in str(exc) for words in _NO_TEXT):
+    if not any(text in str(exc) for text in _NO_TEXT):
         return ""
     name = next((word for word in sys.argv[1:] if _SURROGATE.search(word)), "")
     return f"'{name}' is not UTF-8; rename it, or correct it" if name else "a name is not UTF-8; rename it"

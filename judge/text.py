@@ -29,7 +29,7 @@ def one_line(text: str) -> str:
     """
     if shows(text):
         return text
-    return "".join(char if shows(char) else _shown(char) for char in text)
+    return "".join(char if shows(char) else _escaped(char) for char in text)
 
 
 def lines(text: str) -> str:
@@ -76,7 +76,7 @@ def unequal(*values: float) -> list[str]:
     return texts if len(set(texts)) == len(set(values)) else [repr(value) for value in values]
 
 
-def _shown(char: str) -> str:
+def _escaped(char: str) -> str:
     if char == "\t":
         return "    "
     if unicodedata.category(char) == "Zs":
@@ -97,13 +97,13 @@ _COUNTED = re.compile(
 )
 
 
-def several(count: int, what: str) -> str:
+def several(count: int, noun: str) -> str:
     """`1 test`, `2 tests`."""
-    return f"{count} {what}" + ("" if count == 1 else "s")
+    return f"{count} {noun}" + ("" if count == 1 else "s")
 
 
 def singular(line: str) -> str:
     """A sentence with `1 test` for `1 tests`."""
     return _COUNTED.sub(
-        lambda found: f"1 {found[1] or ''}" + found[2].removesuffix("es" if found[2] == "batches" else "s"), line
+        lambda match: f"1 {match[1] or ''}" + match[2].removesuffix("es" if match[2] == "batches" else "s"), line
     )

@@ -41,17 +41,17 @@ def current(tls: Tls) -> Files:
 
     ConfigError when this process has not seen them so yet. Any thread may call it.
     """
-    where = (tls.ca, tls.key, tls.cert)
+    files = (tls.ca, tls.key, tls.cert)
     try:
         result = _read(tls)
     except ConfigError:
         with _lock:
-            known = _last.get(where)
-        if known is None:
+            cached = _last.get(files)
+        if cached is None:
             raise
-        return known
+        return cached
     with _lock:
-        _last[where] = result
+        _last[files] = result
     return result
 
 

@@ -210,7 +210,7 @@ class StrangersLoader(Loader):
                 key.tag = _STR
         self._check_keys(node)
         value.update(self.construct_mapping(node))
-        value.written = {self.construct_object(key): one.value for key, one in node.value if _is_spelled(one)}
+        value.written = {self.construct_object(key): item.value for key, item in node.value if _is_spelled(item)}
 
     def _check_keys(self, node: yaml.MappingNode) -> None:
         """Refuse a number that is a key twice, in two spellings; `compose` sees the same spelling."""
@@ -227,7 +227,7 @@ class StrangersLoader(Loader):
         value = Items()
         yield value
         value.extend(self.construct_sequence(node))
-        value.written = {index: one.value for index, one in enumerate(node.value) if _is_spelled(one)}
+        value.written = {index: item.value for index, item in enumerate(node.value) if _is_spelled(item)}
 
     def number(self, node: yaml.ScalarNode) -> int | float:
         """A number."""
@@ -248,9 +248,9 @@ def _is_spelled(node: yaml.Node) -> bool:
 
 
 StrangersLoader.yaml_implicit_resolvers = {
-    first: kept
+    first: rules_kept
     for first, rules in Loader.yaml_implicit_resolvers.items()
-    if (kept := [(tag, rule) for tag, rule in rules if tag not in _OTHERS])
+    if (rules_kept := [(tag, rule) for tag, rule in rules if tag not in _OTHERS])
 }
 StrangersLoader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(f"(?:{_INT.pattern})$"), list("-+0123456789"))
 StrangersLoader.add_implicit_resolver(
@@ -312,9 +312,9 @@ def _lines(node: yaml.Node | None, path: tuple[Any, ...]) -> dict[tuple[Any, ...
         parts = [(index, value, value) for index, value in enumerate(node.value)]
     result = {}
     for name, place, value in parts:
-        here = (*path, name)
-        result[here] = place.start_mark.line + 1
-        result.update(_lines(value, here))
+        inner_path = (*path, name)
+        result[inner_path] = place.start_mark.line + 1
+        result.update(_lines(value, inner_path))
     return result
 
 
@@ -350,11 +350,11 @@ def refusal(exc: yaml.YAMLError, text: str, source: str) -> ConfigError:
     line = mark.line + 1 if mark else text.count("\n", 0, getattr(exc, "position", 0)) + 1
     if isinstance(exc, yaml.reader.ReaderError):
         return ConfigError(f"{source}:{line}: not YAML: has a control character")
-    said = str(getattr(exc, "problem", None) or exc or type(exc).__name__)
-    if "'\\t' that cannot start" in said:
-        said = "there is a tab where YAML takes blanks alone"
+    message = str(getattr(exc, "problem", None) or exc or type(exc).__name__)
+    if "'\\t' that cannot start" in message:
+        message = "there is a tab where YAML takes blanks alone"
     kind = "" if isinstance(exc, UnreadableError) else "not YAML: "
-    return ConfigError(f"{source}:{line}: {kind}{said.splitlines()[0][:200]}")
+    return ConfigError(f"{source}:{line}: {kind}{message.splitlines()[0][:200]}")
 
 
 def quoted(value: Any) -> str:
@@ -381,9 +381,9 @@ def _check(
     line = node.start_mark.line + 1
     if id(node) in above:
         raise ConfigError(f"{source}:{line}: a value contains itself by a YAML alias; write it out")
-    known = sizes.get(id(node))
-    if known is not None:
-        return known
+    size = sizes.get(id(node))
+    if size is not None:
+        return size
     above.add(id(node))
     count = 1
     for child in _children(node, source, repeats):
@@ -400,15 +400,15 @@ def _children(node: yaml.Node, source: str, repeats: list[str] | None) -> list[y
         return list(node.value)
     if not isinstance(node, yaml.MappingNode):
         return []
-    seen = set()
+    keys = set()
     for key, _ in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
             raise ConfigError(f"{source}:{line}: a key must be a word")
-        if (key.tag, key.value) in seen:
-            said = f"{source}:{line}: key '{key.value[:_QUOTED]}' occurs twice"
+        if (key.tag, key.value) in keys:
+            message = f"{source}:{line}: key '{key.value[:_QUOTED]}' occurs twice"
             if repeats is None:
-                raise ConfigError(f"{said}; keep one")
-            repeats.append(said)
-        seen.add((key.tag, key.value))
+                raise ConfigError(f"{message}; keep one")
+            repeats.append(message)
+        keys.add((key.tag, key.value))
     return [part for pair in node.value for part in pair]

@@ -131,12 +131,12 @@ def check(options: argparse.Namespace) -> None:
 
 def prune(options: argparse.Namespace) -> None:
     """Remove the backups of a copy that need not be kept."""
-    gone, packs = Repository(options.directory).prune(
+    removed, packs = Repository(options.directory).prune(
         Keep(options.last, options.daily, options.weekly, options.monthly),
         clock.wall() if options.dry_run else None,
     )
     action = "would have removed" if options.dry_run else "removed"
-    _print_lines(f"{action} {len(gone)} backups and {packs} packs" if gone or packs else "nothing had to go")
+    _print_lines(f"{action} {len(removed)} backups and {packs} packs" if removed or packs else "nothing had to go")
 
 
 def keys(options: argparse.Namespace) -> None:
@@ -171,8 +171,8 @@ def seal(options: argparse.Namespace) -> None:
             f"`python -m judge.backup keys --secrets {options.secrets}`, which makes it"
         )
     key = ControllerKey.parse(_text(options.key or str(path)))
-    more = {"pki": options.pki} if options.pki and options.pki != options.secrets / "pki" else {}
-    name, content = secrets.sealed(key, secrets.archive(options.secrets, more))
+    folders = {"pki": options.pki} if options.pki and options.pki != options.secrets / "pki" else {}
+    name, content = secrets.sealed(key, secrets.archive(options.secrets, folders))
     repository = Repository(options.directory)
     if options.dry_run:
         _print_lines(*([] if repository.has_secrets(name) else [f"the secrets of {options.secrets} would be stored"]))

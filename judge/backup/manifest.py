@@ -78,21 +78,21 @@ class Manifest:
         return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
 
     @classmethod
-    def parse(cls, text: str, where: str, key: HostKey | None = None) -> Self:
+    def parse(cls, text: str, source: str, key: HostKey | None = None) -> Self:
         """From its file; with a key its seal is checked. JudgeError when it cannot be used."""
         try:
             fields: dict[str, Any] = json.loads(text)
             if fields["format"] != FORMAT:
-                raise JudgeError(f"{where}: has format {fields['format']!r}; a newer release of Judge reads it")
+                raise JudgeError(f"{source}: has format {fields['format']!r}; a newer release of Judge reads it")
             manifest = cls(**fields)
             plain = manifest.types_are_right() and is_id(manifest.id) and manifest.names_are_plain()
             plain = plain and manifest.moment.tzinfo is not None
         except (ValueError, TypeError, KeyError, RecursionError):
             plain = False
         if not plain:
-            raise JudgeError(f"{where}: is not the manifest of a backup; copy it again, or remove it") from None
+            raise JudgeError(f"{source}: is not the manifest of a backup; copy it again, or remove it") from None
         if key is not None and not hmac.compare_digest(manifest.seal, key.sign(manifest.sealed_text())):
-            raise JudgeError(f"{where}: was not written with this key, or has been changed; nothing of it is used")
+            raise JudgeError(f"{source}: was not written with this key, or has been changed; nothing of it is used")
         return manifest
 
     def types_are_right(self) -> bool:

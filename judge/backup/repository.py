@@ -95,7 +95,7 @@ class Repository:
         """
         manifests = [self.manifest(name) for name in self.ids()]
         staying = kept_moments([*(manifest.moment for manifest in manifests), *([next_one] if next_one else [])], keep)
-        gone = [manifest for manifest in manifests if manifest.moment not in staying]
+        removed = [manifest for manifest in manifests if manifest.moment not in staying]
         used_packs = {name for manifest in manifests if manifest.moment in staying for name in manifest.packs}
         secrets = {manifest.secrets for manifest in manifests if manifest.moment in staying} | {
             "current",
@@ -103,12 +103,12 @@ class Repository:
         }
         unused = [path for path in self.packs.glob("*/*") if path.name not in used_packs]
         if next_one is not None:
-            return [manifest.id for manifest in gone], len(unused)
-        for manifest in gone:
+            return [manifest.id for manifest in removed], len(unused)
+        for manifest in removed:
             (self.backups / f"{manifest.id}.json").unlink(missing_ok=True)
         for path in [*unused, *(path for path in self.secrets.glob("*") if path.name not in secrets)]:
             path.unlink(missing_ok=True)
-        return [manifest.id for manifest in gone], len(unused)
+        return [manifest.id for manifest in removed], len(unused)
 
     def current_secrets(self) -> str:
         """The name of the newest secrets; empty when there are none."""

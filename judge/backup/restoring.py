@@ -42,7 +42,7 @@ PROBE: Final = "verify.yml/"
 _PROBES: Final = re.compile(rf"^[^\0]*\0{re.escape(PROBE)}")
 _CHUNK: Final = 255 * 1024
 _AT_ONCE: Final = 4 * 1024**2
-_NOTED: Final = 50
+_PROGRESS_STEP: Final = 50
 
 
 class NotEmptyError(RefusedError):
@@ -185,18 +185,18 @@ class _Restore:
         pieces = self._collections[name]
         first = int(self._noted()["done"].get(name, 0))
         # A dot in a field's name would be a path.
-        noted = {"done": self._noted()["done"]}
+        progress = {"done": self._noted()["done"]}
         for number, (piece, _) in enumerate(pieces):
             if number < first:
                 continue
             documents = [RawBSONDocument(raw) for raw in documents_of(self._reader.read(bytes.fromhex(piece)))]
             self._insert(name, documents)
             failpoint.hit("restore.piece")
-            if number % _NOTED == _NOTED - 1:
-                noted["done"][name] = number + 1
-                self._note(**noted)
-        noted["done"][name] = len(pieces)
-        self._note(**noted)
+            if number % _PROGRESS_STEP == _PROGRESS_STEP - 1:
+                progress["done"][name] = number + 1
+                self._note(**progress)
+        progress["done"][name] = len(pieces)
+        self._note(**progress)
         log.info("%s: %d documents", name, sum(count for _, count in pieces))
 
     def _insert(self, name: str, documents: list[Any]) -> None:

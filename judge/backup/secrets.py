@@ -26,13 +26,13 @@ _LEFT_OUT: Final = frozenset({KEY, HOST_KEY, CONTROLLER_KEY, "backups"})
 _SIGNED: Final = b"judge secrets, signed 1\n"
 
 
-def archive(directory: Path, more: dict[str, Path]) -> bytes:
+def archive(directory: Path, folders: dict[str, Path]) -> bytes:
     """All files of a directory, and of others under a name in it, as one tar; the same files make the same bytes.
 
     RefusedError when one cannot be read.
     """
     buffer = io.BytesIO()
-    roots = {"": directory, **{f"{name}/": path for name, path in more.items()}}
+    roots = {"": directory, **{f"{name}/": path for name, path in folders.items()}}
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for prefix, root in sorted(roots.items()):
             for path in sorted(root.rglob("*")):

@@ -67,11 +67,11 @@ def back_up(config: BackupConfig, *, pack_bytes: int = PACK) -> Manifest:
                     secrets=writer.current_secrets(),
                 )
             )
-            gone, packs = writer.prune(config.keep.rule())
+            removed, packs = writer.prune(config.keep.rule())
     finally:
         client.close()
-    if gone:
-        log.info("removed %s and %d packs", ", ".join(gone), packs)
+    if removed:
+        log.info("removed %s and %d packs", ", ".join(removed), packs)
     if manifest.damaged:
         raise JudgeError(
             f"backup {manifest.id} is complete but for {len(manifest.damaged)} blobs that are damaged in the database "

@@ -152,8 +152,8 @@ class ProcessBackend:
     def describe(self, unit: Unit) -> str:
         """One line for people."""
         running = self._running.get(unit.name)
-        where = f"process {running.handle.pid}" if running else "not running"
-        return f"{where}, log {self._log(unit) or 'of boot'}"
+        running_text = f"process {running.handle.pid}" if running else "not running"
+        return f"{running_text}, log {self._log(unit) or 'of boot'}"
 
     def descriptors(self) -> list[int]:
         """The services' pidfds, which become readable when they end."""

@@ -81,17 +81,17 @@ class SystemdBackend:
 
     def refresh(self) -> None:
         """Ask systemd for all units at once. When it does not answer, what was seen last still counts."""
-        gone = {name: handle.pid for name, handle in self._handles.items() if not handle.alive}
+        ended = {name: handle.pid for name, handle in self._handles.items() if not handle.alive}
         deadline = clock.Deadline(_CATCH_UP)
         self._look()
-        while any(self._shown[name].pid == pid for name, pid in gone.items()) and not deadline.over:
+        while any(self._shown[name].pid == pid for name, pid in ended.items()) and not deadline.over:
             clock.sleep(_PAUSE)
             self._look()
         for name, unit_state in self._shown.items():
             handle = self._handles.get(name)
-            if handle is not None and (name in gone or handle.pid != unit_state.pid):
+            if handle is not None and (name in ended or handle.pid != unit_state.pid):
                 self._handles.pop(name).close()
-            if unit_state.pid is not None and unit_state.pid != gone.get(name):
+            if unit_state.pid is not None and unit_state.pid != ended.get(name):
                 self._watch(name, unit_state, unit_state.pid)
 
     def _look(self) -> None:
@@ -154,8 +154,8 @@ class SystemdBackend:
             return ObservedService(Process.RUNNING, ready=False)
         if unit_state is not None and unit_state.lives and not (self._host_stops and unit_state.over):
             self._refused.pop(name, None)
-            found = unit_state.invocation == self._found.get(name)
-            return systemd.living(unit_state, outdated=found and name in self._outdated, found=found)
+            inherited = unit_state.invocation == self._found.get(name)
+            return systemd.living(unit_state, outdated=inherited and name in self._outdated, inherited=inherited)
         if name in self._refused:
             return self._refused[name]
         if unit_state is None or not any(

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 MAX_SECONDS = 30 * 86400.0
 _LOCK_WAIT = 5.0
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
-_told: set[Path] = set()
+_reported: set[Path] = set()
 
 
 class Hold(BaseModel):
@@ -137,8 +137,8 @@ def take_release(run_dir: Path, service: str) -> bool:
         return False
     except OSError as exc:
         path = run_dir / f"{service}.release"
-        if path not in _told:
-            _told.add(path)
+        if path not in _reported:
+            _reported.add(path)
             log.warning("%s cannot be taken away: %s; remove it", path, exc.strerror)
         return False
     return True

@@ -341,8 +341,8 @@ class BootLoop:
             return
         self._prepare(service.unit)
         service.renewed = True
-        when = "takes effect at its next start" if service.seen.process is Process.RUNNING else "is used from now on"
-        log.info("%s: its config has changed, which %s", service.unit.name, when)
+        effect = "takes effect at its next start" if service.seen.process is Process.RUNNING else "is used from now on"
+        log.info("%s: its config has changed, which %s", service.unit.name, effect)
 
     def _publish(self, state: status.BootState) -> None:
         """Write boot.json when something in it has changed; a full disk must not stop the loop."""

@@ -76,9 +76,9 @@ def holder(path: Path) -> str:
     with contextlib.suppress(OSError, ValueError):
         inode = str(path.stat().st_ino)
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
-            words = line.split()
-            if "FLOCK" in words and words[words.index("FLOCK") + 4].rpartition(":")[2] == inode:
-                pid = int(words[words.index("FLOCK") + 3])
+            fields = line.split()
+            if "FLOCK" in fields and fields[fields.index("FLOCK") + 4].rpartition(":")[2] == inode:
+                pid = int(fields[fields.index("FLOCK") + 3])
                 return f"process {pid} ({procs.command_of(pid)})"
     return "another process"
 

@@ -111,7 +111,7 @@ class Decision:
 def decide(spec: BootService, state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
     """The next single step for one service. Called by boot's loop, under the lock of the service's pid file."""
     if facts.held or state.phase is Phase.HELD:
-        return _held(state, facts, now)
+        return _decide_held(state, facts, now)
     if facts.ending:
         return _ending(spec, state, facts, now)
     if state.phase is Phase.FATAL:
@@ -183,7 +183,7 @@ def _fresh(state: ServiceState, now: float) -> ServiceState:
     return _enter(state, Phase.STOPPED, now, failures=0, crashes=0, missed=0, kills=0)
 
 
-def _held(state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
+def _decide_held(state: ServiceState, facts: ServiceFacts, now: float) -> Decision:
     if facts.held:
         changed = state.phase is not Phase.HELD or state.reason != facts.held
         return Decision(_enter(state, Phase.HELD, now, facts.held), sentence=facts.held if changed else "")

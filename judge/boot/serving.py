@@ -52,12 +52,12 @@ async def _page(url: str) -> str:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         writer.write(f"GET {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nConnection: close\r\n\r\n".encode())
         await writer.drain()
-        words = (await reader.readuntil(b"\n")).decode("latin-1").split(maxsplit=2)
+        fields = (await reader.readuntil(b"\n")).decode("latin-1").split(maxsplit=2)
     finally:
         writer.transport.abort()
-    if len(words) < 2 or not words[0].startswith("HTTP/") or not words[1].isdigit():
+    if len(fields) < 2 or not fields[0].startswith("HTTP/") or not fields[1].isdigit():
         return f"{url} answered something else than HTTP"
-    return "" if words[1].startswith("2") else f"{url} answered {words[1]}"
+    return "" if fields[1].startswith("2") else f"{url} answered {fields[1]}"
 
 
 @dataclass

@@ -69,11 +69,11 @@ def parse(text: str) -> dict[str, ShownUnit]:
             if equals and key in PROPERTIES:
                 fields.setdefault(key, value)
         if fields.get("Id"):
-            result[fields["Id"]] = _shown(fields)
+            result[fields["Id"]] = _parsed(fields)
     return result
 
 
-def _shown(fields: Mapping[str, str]) -> ShownUnit:
+def _parsed(fields: Mapping[str, str]) -> ShownUnit:
     return ShownUnit(
         name=fields["Id"],
         load=fields.get("LoadState", ""),
@@ -92,38 +92,38 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
-def living(shown: ShownUnit, *, outdated: bool, found: bool) -> ObservedService:
+def living(unit: ShownUnit, *, outdated: bool, inherited: bool) -> ObservedService:
     """A living unit as boot sees it. It is ready when it said so: all units are Type=notify."""
-    ready = {"active": True, "reloading": True, "refreshing": True, "activating": False}.get(shown.active)
-    if shown.job and ready is None:
+    ready = {"active": True, "reloading": True, "refreshing": True, "activating": False}.get(unit.active)
+    if unit.job and ready is None:
         ready = False
     return ObservedService(
         Process.RUNNING,
-        shown.pid,
+        unit.pid,
         outdated=outdated,
-        found=found,
+        found=inherited,
         ready=ready,
-        incarnation=shown.invocation,
-        leaving=shown.active == "deactivating",
-        status=shown.text if shown.pid else "",
+        incarnation=unit.invocation,
+        leaving=unit.active == "deactivating",
+        status=unit.text if unit.pid else "",
     )
 
 
-def exit_code(shown: ShownUnit) -> int | None:
+def exit_code(unit: ShownUnit) -> int | None:
     """As subprocess has it: the exit code, or minus the signal; None when systemd does not know (any more)."""
-    if shown.code == _EXITED:
-        return shown.status
-    if shown.code in _SIGNALLED:
-        return -shown.status
-    return None if shown.result == "success" else EXIT_FAILED
+    if unit.code == _EXITED:
+        return unit.status
+    if unit.code in _SIGNALLED:
+        return -unit.status
+    return None if unit.result == "success" else EXIT_FAILED
 
 
-def reason(shown: ShownUnit) -> str:
+def reason(unit: ShownUnit) -> str:
     """The reason that systemd knows for an end beside the exit code; empty when the service's last line must tell."""
-    if shown.result in _RESULTS:
-        return _RESULTS[shown.result]
-    if shown.result == "exit-code" and shown.code == _EXITED and shown.status in _OWN_CODES:
+    if unit.result in _RESULTS:
+        return _RESULTS[unit.result]
+    if unit.result == "exit-code" and unit.code == _EXITED and unit.status in _OWN_CODES:
         return "systemd could not start its program (systemd.exec(5) explains the code); see systemctl status"
-    if shown.result in {"exit-code", "signal"} and shown.code not in {_EXITED, *_SIGNALLED}:
+    if unit.result in {"exit-code", "signal"} and unit.code not in {_EXITED, *_SIGNALLED}:
         return "a command before its start failed (ExecStartPre=); see systemctl status"
     return ""

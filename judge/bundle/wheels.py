@@ -38,8 +38,8 @@ def platforms(architecture: str) -> list[str]:
 
 def pins(text: str) -> dict[str, str]:
     """Version by normalised name, out of a constraints file's `name==version` lines."""
-    found = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", text, re.MULTILINE)
-    return {normalised(name): version for name, version in found}
+    versions = re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", text, re.MULTILINE)
+    return {normalised(name): version for name, version in versions}
 
 
 def pinned(constraints: Path, name: str) -> str:
@@ -72,9 +72,9 @@ def source_files(project: Path) -> list[Path]:
     return [project / "pyproject.toml", project / "setup.py", *(path for path in package if path != agent)]
 
 
-def digest_of(project: Path, files: Iterable[Path], *more: str) -> str:
+def digest_of(project: Path, files: Iterable[Path], *texts: str) -> str:
     """One name for the content of files, so that a built wheel is found again."""
-    digest = hashlib.sha256("\0".join(more).encode())
+    digest = hashlib.sha256("\0".join(texts).encode())
     for path in files:
         entry = describe(path)
         digest.update(f"{path.relative_to(project)}\0{entry['sha256']}\0".encode())
@@ -146,13 +146,15 @@ def zip_is_whole(path: Path) -> bool:
         return False
 
 
-def closure(own: Path, built: list[Path], target: Path, *, options: list[str], online: bool) -> bool:
+def closure(own_wheel: Path, built: list[Path], target: Path, *, options: list[str], online: bool) -> bool:
     """Put the project's wheel and all that it needs into `target`; False when offline does not suffice."""
-    sources = {str(path.parent) for path in [own, *built]}
+    sources = {str(path.parent) for path in [own_wheel, *built]}
     arguments = [*options, *(f"--find-links={place}" for place in sorted(sources))]
     if not online:
         arguments.append("--no-index")
-    return pip("download", "--dest", str(target), "--only-binary=:all:", *arguments, f"{own}[otel]", quiet=not online)
+    return pip(
+        "download", "--dest", str(target), "--only-binary=:all:", *arguments, f"{own_wheel}[otel]", quiet=not online
+    )
 
 
 def damaged(directory: Path) -> list[Path]:
@@ -176,7 +178,7 @@ def collect(
     cache.mkdir(parents=True, exist_ok=True)
     constraints = project / "constraints.txt"
     built = [build_source(name, pinned(constraints, name), cache / "built") for name in source_only]
-    own = build_project(project, cache, architecture)
+    own_wheel = build_project(project, cache, architecture)
     options = [f"--constraint={constraints}", f"--python-version={python}", "--implementation=cp"]
     options += [f"--platform={tag}" for tag in platforms(architecture)]
     with tempfile.TemporaryDirectory() as scratch:
@@ -185,11 +187,11 @@ def collect(
         target.mkdir()
         broken = damaged(directory)
         for path in directory.glob("*.whl"):
-            if path not in broken and path.name != own.name:
+            if path not in broken and path.name != own_wheel.name:
                 shutil.copyfile(path, present / path.name)
-        if not closure(own, built, target, options=[*options, f"--find-links={present}"], online=False):
-            closure(own, built, target, options=options, online=True)
-        return settle(directory, target), wheel_name(own.name)[1]
+        if not closure(own_wheel, built, target, options=[*options, f"--find-links={present}"], online=False):
+            closure(own_wheel, built, target, options=options, online=True)
+        return settle(directory, target), wheel_name(own_wheel.name)[1]
 
 
 def settle(directory: Path, target: Path) -> list[str]:

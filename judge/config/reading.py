@@ -19,7 +19,7 @@ T = TypeVar("T", bound=BaseModel)
 
 
 # Errors of our own validators: their sentences name the keys.
-_WHOLE = {"value_error", "fault"}
+_WHOLE_MODEL = {"value_error", "fault"}
 # Patterns, and what they mean to a person.
 _MEANINGS = {r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$": "expected a name of letters, digits, '.', '_' and '-'"}
 
@@ -36,9 +36,9 @@ def _known_keys(model: type[BaseModel], path: Sequence[Any]) -> list[str]:
     models = [model]
     for part in path[:-1]:
         if isinstance(part, str):
-            fields = [one.model_fields[part] for one in models if part in one.model_fields]
-            models = [found for field in fields for found in _models_in(field.annotation)]
-    return sorted({key for one in models for key in one.model_fields})
+            fields = [model.model_fields[part] for model in models if part in model.model_fields]
+            models = [model for field in fields for model in _models_in(field.annotation)]
+    return sorted({key for model in models for key in model.model_fields})
 
 
 def _sentence(error: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
@@ -50,7 +50,7 @@ def _sentence(error: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
         return f"unknown key '{'.'.join(map(str, path))}'{hint}"
     if error["type"] == "missing":
         return f"key '{'.'.join(map(str, error['loc']))}' is missing"
-    if error["type"] in _WHOLE:
+    if error["type"] in _WHOLE_MODEL:
         return str(error["msg"]).removeprefix("Value error, ")
     text = error["msg"]
     text = _MEANINGS.get(error.get("ctx", {}).get("pattern"), text)
@@ -77,11 +77,11 @@ def override(data: dict[Any, Any], path: tuple[str, ...], value: Any, source: st
 def _path(error: Any, lines: dict[tuple[Any, ...], int], overrides: Sequence[Override]) -> tuple[Any, ...]:
     """The key that an error is about; of several that are wrong together the first one that is set."""
     path = tuple(error["loc"])
-    known = lines.keys() | {key[:depth] for key, _ in overrides for depth in range(1, len(key) + 1)}
-    while path and path not in known:
+    known_keys = lines.keys() | {key[:depth] for key, _ in overrides for depth in range(1, len(key) + 1)}
+    while path and path not in known_keys:
         path = path[:-1]
     named = [(*path, *key.split(".")) for key in error.get("ctx", {}).get("keys", ())]
-    return next((key for key in named if key in known), path)
+    return next((key for key in named if key in known_keys), path)
 
 
 def _place(source: str, path: tuple[Any, ...], lines: dict[tuple[Any, ...], int], overrides: Sequence[Override]) -> str:
@@ -110,9 +110,9 @@ def check(model: type[T], document: yamltext.Document, overrides: Sequence[Overr
     try:
         return model.model_validate(data)
     except ValidationError as exc:
-        first, *others = explain(exc, model, document, overrides)
-        more = len({fault.place for fault in others} - {first.place})
-        raise ConfigError(f"{first.place}: {first.sentence}" + (f" (and {more} more)" if more else "")) from None
+        first, *further_faults = explain(exc, model, document, overrides)
+        further = len({fault.place for fault in further_faults} - {first.place})
+        raise ConfigError(f"{first.place}: {first.sentence}" + (f" (and {further} more)" if further else "")) from None
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def explain(
         # A key that is there and wrong says more than one that is missing: it is often the same one, misspelt.
         rank = (error["type"] == "missing", int(line) if line.isdigit() else 0)
         faults.append((rank, place, _sentence(error, model, path), path))
-    return [Fault(path, place, sentence) for _, place, sentence, path in sorted(faults, key=lambda one: one[:3])]
+    return [Fault(path, place, sentence) for _, place, sentence, path in sorted(faults, key=lambda row: row[:3])]
 
 
 def read(path: Path) -> str:

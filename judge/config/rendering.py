@@ -110,16 +110,16 @@ def check_files(paths: Sequence[Path], kind: str | None) -> list[tuple[Path, str
     checked: list[tuple[Path, str]] = []
     singles: list[Rendered] = []
     for path in paths:
-        found = kind_of(path, kind)
+        detected = kind_of(path, kind)
         if path.suffix == ".j2":
             raise UsageError(f"{path} is a template; check the boot.yml that names it and has its variables")
-        if found in KINDS:
+        if detected in KINDS:
             # The settings that only boot.yml knows play no part in the check.
-            service = BootService.model_validate({"name": found, "kind": found, "config": path})
+            service = BootService.model_validate({"name": detected, "kind": detected, "config": path})
             singles.append(render(service, {}))
         else:
             boot = load(BootConfig, path)
-            checked += [(one.service.config, one.service.kind) for one in render_all(boot, {})]
-        checked.append((path, found))
+            checked += [(rendered.service.config, rendered.service.kind) for rendered in render_all(boot, {})]
+        checked.append((path, detected))
     check_together(singles)
     return checked

@@ -24,9 +24,9 @@ def _endpoint(fault: Callable[[str], str | None]) -> AfterValidator:
     """A text in which `fault` finds nothing wrong."""
 
     def check(text: str) -> str:
-        if wrong := fault(text):
+        if message := fault(text):
             # Its own kind of error, so that the sentence names the key.
-            raise PydanticCustomError("endpoint", "{wrong}", {"wrong": wrong})
+            raise PydanticCustomError("endpoint", "{wrong}", {"wrong": message})
         return text
 
     return AfterValidator(check)
@@ -74,8 +74,8 @@ def setting(
 
     """
     deployed: dict[str, Any] = {"variable": variable, "common": common, "kind": kind, "template": template}
-    made = {"default_factory": default} if callable(default) else {"default": default}
-    return Field(**made, description=description, json_schema_extra={"deployed": deployed}, **checks)
+    options = {"default_factory": default} if callable(default) else {"default": default}
+    return Field(**options, description=description, json_schema_extra={"deployed": deployed}, **checks)
 
 
 class Model(BaseModel):

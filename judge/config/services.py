@@ -206,9 +206,9 @@ class WebhookSettings(Model):
 
     @field_validator("networks", "callback_networks")
     @classmethod
-    def _networks(cls, given: list[str]) -> list[str]:
-        addresses.networks(given)
-        return given
+    def _networks(cls, networks: list[str]) -> list[str]:
+        addresses.networks(networks)
+        return networks
 
 
 class JudicatorConfig(Traced):
@@ -420,7 +420,7 @@ class GatewayConfig(Traced):
         if page in self.judge0.hosts:
             msg = f"judge0.hosts has '{page}', where public_url says that the pages are; give Judge0's API another name"
             raise fault(msg, "judge0.hosts")
-        names = [one.name for one in self.oidc]
+        names = [provider.name for provider in self.oidc]
         if len(set(names)) < len(names):
             raise fault("oidc has two providers of one name; give each its own", "oidc")
         return self

@@ -22,28 +22,28 @@ class Rendered:
 
 def check_together(rendered: Sequence[Rendered]) -> None:
     """Check what no file shows alone: one port for two services, timings that contradict each other. ConfigError."""
-    taken: dict[str, Rendered] = {}
-    for one in rendered:
-        for address in one.config.listening():
-            other = taken.setdefault(address, one)
-            if other is not one:
+    by_address: dict[str, Rendered] = {}
+    for item in rendered:
+        for address in item.config.listening():
+            former = by_address.setdefault(address, item)
+            if former is not item:
                 raise ConfigError(
-                    f"{one.service.config}:1: address {address} is already used by {other.service.name} "
-                    f"({other.service.config}); give each service its own port"
+                    f"{item.service.config}:1: address {address} is already used by {former.service.name} "
+                    f"({former.service.config}); give each service its own port"
                 )
-    judicators = [one for one in rendered if isinstance(one.config, JudicatorConfig)]
-    for one in rendered:
+    judicators = [item for item in rendered if isinstance(item.config, JudicatorConfig)]
+    for item in rendered:
         for judicator in judicators:
-            _check_report(one, judicator)
+            _check_report(item, judicator)
 
 
-def _check_report(one: Rendered, judicator: Rendered) -> None:
+def _check_report(item: Rendered, judicator: Rendered) -> None:
     """ConfigError when an executor reports so rarely that its judicator would take living tasks for lost."""
-    if not isinstance(one.config, ExecutorConfig) or not isinstance(judicator.config, JudicatorConfig):
+    if not isinstance(item.config, ExecutorConfig) or not isinstance(judicator.config, JudicatorConfig):
         return
     expiry = min(judicator.config.task_expiry, judicator.config.executor_expiry)
-    if one.config.report_interval * 3 > expiry:
+    if item.config.report_interval * 3 > expiry:
         raise ConfigError(
-            f"{one.service.config}:1: report_interval ({one.config.report_interval:g}) times 3 must not be above the "
+            f"{item.service.config}:1: report_interval ({item.config.report_interval:g}) times 3 must not be above the "
             f"expiries of {judicator.service.config} ({expiry:g}), or living tasks would be given to others"
         )

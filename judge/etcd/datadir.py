@@ -127,8 +127,8 @@ class EtcdDataDir:
         except FileNotFoundError:
             return None
         except (OSError, ValidationError, ValueError) as exc:
-            why = exc.strerror if isinstance(exc, OSError) else "it is not a membership record"
-            msg = f"{self.record_file}: cannot be used: {why}; restore it, or move {self.path} away to join anew"
+            reason = exc.strerror if isinstance(exc, OSError) else "it is not a membership record"
+            msg = f"{self.record_file}: cannot be used: {reason}; restore it, or move {self.path} away to join anew"
             raise RefusedError(msg) from None
 
     def write(self, record: MemberRecord) -> None:

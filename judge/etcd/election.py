@@ -198,6 +198,6 @@ class Election:
         if self.held:
             log.info("%s: %s leads (token %d)", self.key, self.value, tenure.token)
 
-    def _lose(self, tenure: _Tenure, why: str) -> None:
+    def _lose(self, tenure: _Tenure, reason: str) -> None:
         self._tenure = None
-        log.warning("%s: %s no longer leads (token %d): %s", self.key, self.value, tenure.token, why)
+        log.warning("%s: %s no longer leads (token %d): %s", self.key, self.value, tenure.token, reason)

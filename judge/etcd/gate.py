@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 # Calls that may be under way, and those of them by one certificate: of those who keep the cluster (True), and of those
 # who only look for judicators. Each has a thread.
-_ALL, _EACH = {True: 32, False: 16}, {True: 16, False: 8}
+_ALL, _PER_CALLER = {True: 32, False: 16}, {True: 16, False: 8}
 _THREADS = sum(_ALL.values())
 _QUEUE = 1000  # calls that have come and are not looked at yet
 _KEEPER_ROLES = frozenset({"etcd", "judicator", "mongodb"})
@@ -118,8 +118,8 @@ class Gate:
             self._look()
         if self._refused is None:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the gate does not know yet whose certificates are refused")
-        elif why := refused.reason(self._refused, caller.name, caller.issued):
-            raise RefusedCallError(f"may not make any call: {why}")
+        elif reason := refused.reason(self._refused, caller.name, caller.issued):
+            raise RefusedCallError(f"may not make any call: {reason}")
 
     def _follow(self) -> None:
         """Keep the list of refused certificates up to date; without etcd the last one holds."""
@@ -142,7 +142,7 @@ class Gate:
         """Says whether there is room for one more call of this certificate, and of its kind of role."""
         keeper = caller.role in _KEEPER_ROLES
         with self._lock:
-            free = self._busy[keeper] < _ALL[keeper] and self._busy[caller] < _EACH[keeper]
+            free = self._busy[keeper] < _ALL[keeper] and self._busy[caller] < _PER_CALLER[keeper]
             if free:
                 self._busy.update((keeper, caller))
         try:

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 _DB = Gauge("judge_etcd_db_bytes", "Size of this member's database")
 _QUOTA = Gauge("judge_etcd_quota_bytes", "Size at which this member refuses writes")
 _TICK = 0.1  # seconds between two looks at the child
-_HOW: dict[type[Step], str] = {
+_DESCRIPTIONS: dict[type[Step], str] = {
     planner.StartNew: "a first member of a new cluster",
     planner.StartExisting: "a learner of an existing cluster",
     planner.StartData: "on the data that is there",
@@ -181,7 +181,7 @@ class _MemberDaemon:
                 hit("etcd-discarded")
             case planner.Remove(member_id, why):
                 log.warning("removing member %x: %s", member_id, why)
-                with self._others() as etcd:
+                with self._other_members() as etcd:
                     etcd.member_remove(member_id)
                 hit("etcd-removed")
             case planner.Add():
@@ -193,26 +193,26 @@ class _MemberDaemon:
         record, quorum = situation.disk.record, situation.seen
         if record is None or not isinstance(quorum, planner.Quorum):  # pragma: no cover - plan never adds otherwise
             raise AssertionError("a member was to be added without a record or a quorum")
-        with self._others() as etcd:
+        with self._other_members() as etcd:
             added = etcd.member_add(self._config.peer, learner=True)
         hit("etcd-added")
         log.info("added to the cluster as learner %x", added.id)
         self._directory.write(dataclasses.replace(record, member_id=added.id, cluster_id=quorum.cluster_id))
         hit("etcd-add-recorded")
 
-    def _others(self) -> Etcd:
+    def _other_members(self) -> Etcd:
         addresses, _ = endpoints(self._config, running=False)
         if not addresses:
             raise UnavailableError("etcd: no other member is known any more")
         return client_of(self._config, addresses)
 
-    def _pause(self, why: str) -> None:
+    def _pause(self, reason: str) -> None:
         """Say why nothing is done, once, and wait a moment."""
-        if why != self._said:
-            log.info("waiting: %s", why)
-            self._said = why
+        if reason != self._said:
+            log.info("waiting: %s", reason)
+            self._said = reason
         # A start that waits for others is not a hung start: systemd is told so as long as the loop turns.
-        notify(f"STATUS=waiting: {why}", "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=60000000")
+        notify(f"STATUS=waiting: {reason}", "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=60000000")
         self._stop.wait(self._config.check.interval)
 
     # -- a running server --------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ class _MemberDaemon:
                 directory.write(dataclasses.replace(record, started=True))
             hit("etcd-start-recorded")
             directory.prepare()
-        log.info("starting etcd as %s, %s", config.name, _HOW[type(step)])
+        log.info("starting etcd as %s, %s", config.name, _DESCRIPTIONS[type(step)])
         command = program.member_command(config, self._binary, directory.data, state, initial)
         child = ChildProcess("etcd", command, parse=program.parse_line, env=program.environment(), cwd=directory.path)
         hit("etcd-started")

@@ -257,10 +257,10 @@ def _with_data(now: Situation) -> Step:
         )
     me = next((member for member in view.members if member.id == now.disk.member_id), None)
     if me is None:
-        why = f"member {now.disk.member_id:x} was removed from the cluster"
+        reason = f"member {now.disk.member_id:x} was removed from the cluster"
         if now.registered:
-            return Discard(f"{why}; '{now.name}' is still listed, so it joins again as a new member")
-        return Refuse(f"{why} and '{now.name}' is not listed any more; remove this service from the host")
+            return Discard(f"{reason}; '{now.name}' is still listed, so it joins again as a new member")
+        return Refuse(f"{reason} and '{now.name}' is not listed any more; remove this service from the host")
     if me.answers:
         return Refuse(f"member '{me.name}' already answers at its address from elsewhere; stop the other server")
     return StartData()

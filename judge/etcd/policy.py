@@ -89,14 +89,14 @@ class _EtcdRequest:
 
     def reads(self, key: bytes, end: bytes) -> None:
         if not within(key, end, tuple(self.prefix + prefix.encode() for prefix in self.grant.reads)):
-            raise RefusedCallError(f"may not read {_shown(key, end)}")
+            raise RefusedCallError(f"may not read {_text_of_range(key, end)}")
 
     def writes(self, key: bytes, end: bytes = b"") -> None:
         if not within(key, end, tuple(self.prefix + prefix.encode() for prefix in self.grant.writes)):
-            raise RefusedCallError(f"may not change {_shown(key, end)}")
+            raise RefusedCallError(f"may not change {_text_of_range(key, end)}")
 
 
-def _shown(key: bytes, end: bytes) -> str:
+def _text_of_range(key: bytes, end: bytes) -> str:
     text = ascii(key[:80].decode(errors="replace"))
     return f"key {text}" if not end else f"keys from {text}"
 
@@ -134,9 +134,9 @@ def _txn(checked: _EtcdRequest) -> None:
         _OPERATIONS[kind](_EtcdRequest(checked.grant, checked.prefix, getattr(operation, kind)))
 
 
-def _needs(what: str) -> Callable[[_EtcdRequest], None]:
+def _needs(label: str) -> Callable[[_EtcdRequest], None]:
     def check(checked: _EtcdRequest) -> None:
-        if not getattr(checked.grant, what):
+        if not getattr(checked.grant, label):
             raise RefusedCallError("may not make this call")
 
     return check
@@ -159,13 +159,13 @@ METHODS: Mapping[str, tuple[Any, Callable[[_EtcdRequest], None]]] = {
 }
 
 
-def allowed(who: Caller, method: str, raw: bytes, prefix: str) -> bytes:
+def allowed(caller: Caller, method: str, raw: bytes, prefix: str) -> bytes:
     """The request as it may go on to etcd; RefusedCallError when it may not. `prefix` is that of all of Judge's keys.
 
     What goes on is written anew from what was understood here, so etcd cannot read anything else in it.
     """
-    grant = GRANTS.get(who.role)
-    if grant is None or not who.name:
+    grant = GRANTS.get(caller.role)
+    if grant is None or not caller.name:
         raise RefusedCallError("is no role that may talk to etcd")
     if method == HEALTH:
         return b""

@@ -63,8 +63,8 @@ def parse_line(line: str) -> tuple[int, str]:
             data: Any = json.loads(line)
         except (ValueError, RecursionError):
             return logging.INFO, line
-        rest = " ".join(f"{key}={_plain(value)}" for key, value in data.items() if key not in _DULL)
-        return _LEVELS.get(str(data.get("level")), logging.INFO), f"{data.get('msg', '')} {rest}".strip()
+        fields = " ".join(f"{key}={_plain(value)}" for key, value in data.items() if key not in _DULL)
+        return _LEVELS.get(str(data.get("level")), logging.INFO), f"{data.get('msg', '')} {fields}".strip()
     match = _CAPNSLOG.match(line)
     if match:
         return _CAPNSLOG_LEVELS[match[1]], match[2]

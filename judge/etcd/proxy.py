@@ -65,11 +65,11 @@ class ProxyDaemon:
                 if code is not None:
                     return code
                 continue
-            why = discovered.failed or "no member of the cluster is known"
-            if why != last_reason:
-                log.info("waiting: %s", why)
-                last_reason = why
-            notify(f"STATUS=waiting: {why}", "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=60000000")
+            reason = discovered.failed or "no member of the cluster is known"
+            if reason != last_reason:
+                log.info("waiting: %s", reason)
+                last_reason = reason
+            notify(f"STATUS=waiting: {reason}", "WATCHDOG=1", "EXTEND_TIMEOUT_USEC=60000000")
             self._stop.wait(self._config.check.interval)
         return 0
 

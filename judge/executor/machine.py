@@ -72,9 +72,11 @@ def plan_slots(slots: int | Literal["auto"], cores: list[int], usable: list[int]
     cores. RefusedError when a listed core cannot be used.
     """
     allowed = os.sched_getaffinity(0)
-    wrong = sorted(set(cores) - allowed)
-    if wrong:
-        raise RefusedError(f"cores: core {wrong[0]} is not one that this process may use; it may use {sorted(allowed)}")
+    forbidden = sorted(set(cores) - allowed)
+    if forbidden:
+        raise RefusedError(
+            f"cores: core {forbidden[0]} is not one that this process may use; it may use {sorted(allowed)}"
+        )
     spare = 1 if len(usable) > 2 else 0
     count = (len(cores) or len(usable) - spare) if slots == "auto" else slots
     pool = cores or usable[-count:]

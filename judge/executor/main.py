@@ -83,9 +83,9 @@ def check_sandbox(findings: Sequence[CheckedItem], *, allow_weak: bool) -> bool:
 
 def keep_off(cores: list[int]) -> None:
     """Keep this process off its slots' cores, when there are others."""
-    rest = os.sched_getaffinity(0) - set(cores)
-    if rest:
-        os.sched_setaffinity(0, rest)
+    remaining = os.sched_getaffinity(0) - set(cores)
+    if remaining:
+        os.sched_setaffinity(0, remaining)
 
 
 def _check_files(config: ExecutorConfig) -> None:
@@ -190,11 +190,11 @@ def find_languages(config: ExecutorConfig, loop: Loop) -> None:
         begin = clock.monotonic()
         languages = detect(table)
 
-        def then() -> None:
+        def finish() -> None:
             log.info("languages, found in %.1f s: %s", clock.monotonic() - begin, ", ".join(languages) or "none")
             loop.know_languages(languages)
 
-        return then
+        return finish
 
     loop.parts.pool.do(work)
 

@@ -255,7 +255,7 @@ def judge_error(reason: str) -> Ruling:
 ACCEPTED, REJECTED = 42, 43
 
 
-def validator_fault(facts: Facts, limits: Limits, what: str = "the output validator") -> str:
+def validator_fault(facts: Facts, limits: Limits, label: str = "the output validator") -> str:
     """The reason why a validator's run says nothing about the output; empty when it ended with 42 or 43.
 
     Every limit that it passes, every signal and any other exit code, 0 included, is the judge's error (Kattis). `what`
@@ -265,9 +265,9 @@ def validator_fault(facts: Facts, limits: Limits, what: str = "the output valida
         if facts.exit_code in {ACCEPTED, REJECTED}:
             return ""
         if facts.exit_code == 0:
-            return f"{what} ended with exit code 0; it must be 42 or 43"
+            return f"{label} ended with exit code 0; it must be 42 or 43"
     fault = run_fault(facts, limits)
-    return f"{what} failed: {fault.reason if fault else 'it did not end with 42 or 43'}"
+    return f"{label} failed: {fault.reason if fault else 'it did not end with 42 or 43'}"
 
 
 def usage(facts: Facts) -> RunUsage:

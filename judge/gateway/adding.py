@@ -19,7 +19,7 @@ from judge.errors import JudgeError, OutcomeUnknownError, UnavailableError
 from judge.model.audit import By
 from judge.model.messages import AddReply, Message, Submission
 from judge.model.several import OneCall, OneOutcome, Outcomes, SeveralAdds
-from judge.rpc.client import numbered, told
+from judge.rpc.client import error_of, numbered
 
 M = TypeVar("M", bound=Message)
 
@@ -174,7 +174,7 @@ def _outcome(answer: OneOutcome) -> Outcome:
         return answer.reply
     if answer.error is None:
         return Again("a judicator's answer had no room for it")
-    error = told(answer.error)
+    error = error_of(answer.error)
     if not isinstance(error, UnavailableError):
         return error
     return Again(str(error) if isinstance(error, OutcomeUnknownError) else "")

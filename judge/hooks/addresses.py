@@ -76,7 +76,7 @@ def url_fault(url: str, allowed: Iterable[Network] = (), setting: str = "webhook
             f"leads to {host}, which is no public address and in no network of {setting}",
         ),
     )
-    return next((text for wrong, text in faults if wrong), "")
+    return next((text for applies, text in faults if applies), "")
 
 
 def _is_address(host: str) -> bool:

@@ -49,7 +49,7 @@ class Lookups(AbstractResolver):
                 future.set_exception(error)
 
         def look() -> None:
-            infos, error = _found(host, port, family)
+            infos, error = _resolve(host, port, family)
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(ended, infos, error)
 
@@ -61,7 +61,7 @@ class Lookups(AbstractResolver):
         """Nothing is waited for."""
 
 
-def _found(host: str, port: int, family: int) -> tuple[list[Any], OSError | None]:
+def _resolve(host: str, port: int, family: int) -> tuple[list[Any], OSError | None]:
     try:
         return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM, 0, socket.AI_ADDRCONFIG), None
     except OSError as exc:

@@ -20,7 +20,7 @@ from judge.hooks.tries import SECONDS
 from judge.text import one_line
 
 # Characters of an answer that are kept for people.
-_KEPT: Final = 500
+_ANSWER_CHARS: Final = 500
 _AGENT: Final = f"judge/{judge.__version__}"
 
 
@@ -93,14 +93,16 @@ class Sender:
         sent_headers = {"User-Agent": _AGENT, "Content-Type": "application/json", **headers}
         try:
             async with session.request(method, url, data=body, headers=sent_headers, allow_redirects=False) as answer:
-                text = (await answer.content.read(_KEPT)).decode("utf-8", "replace")
+                text = (await answer.content.read(_ANSWER_CHARS)).decode("utf-8", "replace")
                 after = answer.headers.get("Retry-After", "")
-                return CallOutcome(answer.status, one_line(text)[:_KEPT], clock.monotonic() - started, after[:100])
+                return CallOutcome(
+                    answer.status, one_line(text)[:_ANSWER_CHARS], clock.monotonic() - started, after[:100]
+                )
         except TimeoutError:
-            why = f"no answer within {self._seconds:g} s"
+            reason = f"no answer within {self._seconds:g} s"
         except (aiohttp.ClientError, OSError, ValueError) as exc:
-            why = _reason(exc)
-        return CallOutcome(0, why, clock.monotonic() - started)
+            reason = _reason(exc)
+        return CallOutcome(0, reason, clock.monotonic() - started)
 
     def _socket(self, info: tuple[Any, ...]) -> socket.socket:
         family, kind, protocol, _, address = info
@@ -127,4 +129,4 @@ def _reason(exc: BaseException) -> str:
         and not isinstance(exc, aiohttp.ClientSSLError)
     ):
         return os.strerror(inner.errno).lower()
-    return one_line(str(exc) or type(exc).__name__)[:_KEPT]
+    return one_line(str(exc) or type(exc).__name__)[:_ANSWER_CHARS]

@@ -15,7 +15,7 @@ _PROBE_FIRST: Final = 0.5
 _PROBE_MOST: Final = 30.0
 # 2 s, 4 s … 34 min, then each hour: three days in all.
 TRIES: Final = 84
-_GONE: Final = 410
+_HTTP_GONE: Final = 410
 
 
 def delivered(status: int) -> bool:
@@ -25,7 +25,7 @@ def delivered(status: int) -> bool:
 
 def hopeless(status: int) -> bool:
     """Says whether an answer says that the receiver is gone for good, so that no other try is worth it (RFC 9110)."""
-    return status == _GONE
+    return status == _HTTP_GONE
 
 
 def pause(tries: int, chance: float, wait_asked: float | None = None) -> float:

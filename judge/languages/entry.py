@@ -16,7 +16,7 @@ DEFAULT: Final = "Main"
 _NAME_BYTES: Final = 200
 
 # Every alternative that has begun also ends (at the latest with the text), so no position is scanned twice.
-_REST: Final = r"""
+_REMAINDER: Final = r"""
   | "(?:\\.|[^"\\\n])*"?                 # string
   | '(?:\\.|[^'\\\n])*'?                 # character
   | //[^\n]*
@@ -29,7 +29,7 @@ _TEXT_BLOCK: Final[dict[Kind, str]] = {
 # Names may have letters of any alphabet; a byte above ASCII is always part of one.
 _WORD: Final = r"[A-Za-z_$\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]*"
 _TOKEN: Final = {
-    kind: re.compile(rf"(?P<skip>{block}{_REST})|(?P<word>{_WORD})|(?P<mark>[{{}}();.])", re.VERBOSE | re.DOTALL)
+    kind: re.compile(rf"(?P<skip>{block}{_REMAINDER})|(?P<word>{_WORD})|(?P<mark>[{{}}();.])", re.VERBOSE | re.DOTALL)
     for kind, block in _TEXT_BLOCK.items()
 }
 _TYPES: Final[dict[Kind, frozenset[str]]] = {

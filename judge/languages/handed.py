@@ -91,7 +91,7 @@ def gather(
         if is_archive(name, data):
             _unpack(name, data, files, (bounds or Bounds()).archive, whole=whole)
         elif name.lower().endswith(".zip"):
-            raise FieldError("files", f"'{_shown(name)}' is no ZIP archive, though its name says so; pack it again")
+            raise FieldError("files", f"'{_quoted(name)}' is no ZIP archive, though its name says so; pack it again")
         else:
             files.add(name, len(data))
             files.files[_composed(name)] = data
@@ -169,15 +169,15 @@ def composed(submission: Submission) -> Submission:
         try:
             data = file.data if file.text is None and file.base64 is not None else None
         except ValueError:
-            why = f"of '{file.name}' is not Base64 (RFC 4648, with padding)"
-            raise FieldError(f"files.{index}.base64", why) from None
+            reason = f"of '{file.name}' is not Base64 (RFC 4648, with padding)"
+            raise FieldError(f"files.{index}.base64", reason) from None
         name = _composed(file.name)
         files.append(SourceFile.of(name, data) if data is not None else file.model_copy(update={"name": name}))
     names = {name: _composed(value) for name in ("filename", "entry") if (value := getattr(submission, name))}
     source = submission.source
     if submission.language is not None and row_of(submission.language) in _UNIX_LINES:
         # A shell takes the carriage return of Windows' line ends for a part of the last word.
-        files = [one if one.text is None else one.model_copy(update={"text": _unix(one.text)}) for one in files]
+        files = [file if file.text is None else file.model_copy(update={"text": _unix(file.text)}) for file in files]
         source = None if source is None else _unix(source)
     return submission.model_copy(update={"files": files, "source": source, **names})
 
@@ -276,7 +276,7 @@ class _Gathered:
         name = _composed(name)
         fault = name_fault(name)
         if fault:
-            raise FieldError("files", f"a name {fault}" if not name else f"'{_shown(name)}' {fault}")
+            raise FieldError("files", f"a name {fault}" if not name else f"'{_quoted(name)}' {fault}")
         if name in self.files:
             raise FieldError("files", f"'{name}' is the name of two files; give each its own")
         self._total += size
@@ -289,11 +289,11 @@ class _Gathered:
 
     def check_size(self, name: str, data: bytes, size: int) -> None:
         if len(data) != size:
-            raise FieldError("files", f"'{_shown(name)}' is not as long as the archive says; pack it again")
+            raise FieldError("files", f"'{_quoted(name)}' is not as long as the archive says; pack it again")
 
 
 def _unpack(label: str, data: bytes, gathered: _Gathered, most: int, *, whole: bool) -> None:
-    label = _shown(label)
+    label = _quoted(label)
     if len(data) > most:
         raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {most} are taken", "files")
     try:
@@ -313,11 +313,11 @@ def _unpack(label: str, data: bytes, gathered: _Gathered, most: int, *, whole: b
                     )
                 gathered.files[_composed(name)] = content
     except zips.TooManyEntriesError:
-        why = f"has more than {_ENTRIES} entries; pack the sources alone"
-        raise FieldError("files", f"the archive '{label}' {why}") from None
+        reason = f"has more than {_ENTRIES} entries; pack the sources alone"
+        raise FieldError("files", f"the archive '{label}' {reason}") from None
     except _DAMAGED as exc:
-        why = "".join(char if char.isprintable() else " " for char in str(exc))[:100]
-        raise FieldError("files", f"'{label}' is no ZIP archive that can be read: {why}") from None
+        reason = "".join(char if char.isprintable() else " " for char in str(exc))[:100]
+        raise FieldError("files", f"'{label}' is no ZIP archive that can be read: {reason}") from None
 
 
 def _entry_name(label: str, entry: zipfile.ZipInfo) -> str | None:
@@ -332,16 +332,16 @@ def _entry_name(label: str, entry: zipfile.ZipInfo) -> str | None:
         name = name[2:]
     kind = stat.S_IFMT(entry.external_attr >> 16)
     if kind not in {0, stat.S_IFREG, stat.S_IFDIR}:
-        raise FieldError("files", f"'{_shown(name)}' in '{label}' is a link or no plain file; pack the file itself")
+        raise FieldError("files", f"'{_quoted(name)}' in '{label}' is a link or no plain file; pack the file itself")
     return None if name.endswith("/") else name
 
 
 def _check_entry(label: str, name: str, entry: zipfile.ZipInfo) -> None:
     """FieldError for a file that cannot be unpacked."""
     if entry.flag_bits & _ENCRYPTED:
-        raise FieldError("files", f"'{_shown(name)}' in '{label}' is encrypted; pack it without a password")
+        raise FieldError("files", f"'{_quoted(name)}' in '{label}' is encrypted; pack it without a password")
     if entry.compress_type not in _METHODS:
-        raise FieldError("files", f"'{_shown(name)}' in '{label}' is packed by an unusual method; pack a plain ZIP")
+        raise FieldError("files", f"'{_quoted(name)}' in '{label}' is packed by an unusual method; pack a plain ZIP")
 
 
 def _below(directory: Path) -> list[Path]:
@@ -364,5 +364,5 @@ def _composed(name: str) -> str:
     return name if len(name) > _COMPOSABLE else unicodedata.normalize("NFC", name)
 
 
-def _shown(name: str) -> str:
+def _quoted(name: str) -> str:
     return "".join(char if char.isprintable() else "?" for char in name)[-100:]

@@ -35,26 +35,26 @@ class NamedLanguage(Protocol):
 class Names:
     """All names of one table. ConfigError when two rows have the same; `where` is the table's file."""
 
-    def __init__(self, table: Mapping[str, NamedLanguage], where: str) -> None:
+    def __init__(self, table: Mapping[str, NamedLanguage], source: str) -> None:
         """Look at each row's names once; the table is not kept."""
         self._exact: dict[str, str] = {}
         self._versions: dict[str, tuple[re.Pattern[str], str]] = {}
-        self._add([(name, name) for name in table], where)
-        self._add([(alias, name) for name, row in table.items() for alias in (row.title, *row.aliases)], where)
+        self._add([(name, name) for name in table], source)
+        self._add([(alias, name) for name, row in table.items() for alias in (row.title, *row.aliases)], source)
         # A suffix is the last that counts: `sh` is the POSIX shell, although files called .sh are Bash's.
         for name, row in table.items():
             for suffix in row.suffixes:
                 self._exact.setdefault(_exact(suffix[1:]), name)
 
-    def find(self, said: str) -> str | None:
+    def find(self, text: str) -> str | None:
         """The row that is called so, or None."""
-        result = self._exact.get(_exact(said))
+        result = self._exact.get(_exact(text))
         if result is not None:
             return result
-        spaced = _spaced(said)
+        spaced = _spaced(text)
         return next((name for pattern, name in self._versions.values() if pattern.fullmatch(spaced)), None)
 
-    def _add(self, names: Iterable[tuple[str, str]], where: str) -> None:
+    def _add(self, names: Iterable[tuple[str, str]], source: str) -> None:
         for alias, name in names:
             if "*" in alias:
                 spaced = _spaced(alias)
@@ -62,7 +62,9 @@ class Names:
             else:
                 owner = self._exact.setdefault(_exact(alias), name)
             if owner != name:
-                raise ConfigError(f"{where}:1: '{alias}' is a name of both '{owner}' and '{name}'; leave it in one row")
+                raise ConfigError(
+                    f"{source}:1: '{alias}' is a name of both '{owner}' and '{name}'; leave it in one row"
+                )
 
 
 def _spaced(text: str) -> str:

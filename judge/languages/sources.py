@@ -60,14 +60,14 @@ def is_source(name: str, row: LanguageRow) -> bool:
 def choose(files: Mapping[str, bytes], row: LanguageRow, entry: str | None = None) -> Chosen:
     """The sources among `files` (at least one), and what is started: `entry`, a file or a class, where it is given."""
     names = [name for name in files if is_source(name, row)] or list(files)
-    chosen = file_named(files, entry) if entry is not None else None
+    entry_file = file_named(files, entry) if entry is not None else None
     if row.entry == "file":
-        chosen = chosen or (stem_named(names, entry) if entry is not None else None)
-        main = chosen or _main_file(names, files, row)
+        entry_file = entry_file or (stem_named(names, entry) if entry is not None else None)
+        main = entry_file or _main_file(names, files, row)
         started = PurePosixPath(main).stem
     else:
         main, started = _main_class(
-            names if chosen is None else [chosen], files, row.entry, entry if not chosen else None
+            names if entry_file is None else [entry_file], files, row.entry, entry if not entry_file else None
         )
     return Chosen(main, [main, *(name for name in names if name != main)], started)
 

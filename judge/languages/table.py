@@ -36,7 +36,7 @@ MIB = 1024**2
 
 _BUILTIN = Path(__file__).with_name("languages.yml")
 _PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
-_KNOWN = frozenset({"source", "directory", "stem", "entry", "memory_mb", "limit_mb"})
+_PLACEHOLDERS = frozenset({"source", "directory", "stem", "entry", "memory_mb", "limit_mb"})
 # These are names that the submitter has chosen: in a text that a shell or an interpreter reads they would be code.
 _NAMES = re.compile(r"\{(source|sources|directory|stem|entry)\}")
 _CODE = re.compile(r"""[\s'"();|&<>$`\[\]]""")
@@ -55,7 +55,7 @@ AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/.*$")]
 Alias = Annotated[str, StringConstraints(pattern=r"^\S(.{0,62}\S)?$")]
 DebianPackage = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9+.-]+$")]
 # Keys that a row that is like another has of its own; all else is the other's unless it is given.
-_OWN = ("name", "title", "aliases", "suffixes", "like", "words", "never")
+_ROW_KEYS = ("name", "title", "aliases", "suffixes", "like", "words", "never")
 
 
 class MemoryFull(config.Model):
@@ -143,14 +143,14 @@ class Language(config.Model):
             raise config.fault("source_name: '{entry}' needs 'entry: class'", "source_name")
         return self
 
-    def named(self, name: str, rows: Mapping[str, Language], where: str) -> Language:
+    def named(self, name: str, rows: Mapping[str, Language], source: str) -> Language:
         """The row under its name, with what it has from the row that it is like; ConfigError when there is none."""
         if self.like is None:
             return self.model_copy(update={"name": name, "family": self.family or name})
         base = rows.get(self.like)
         if base is None:
-            raise ConfigError(f"{where}:1: '{name}' is like '{self.like}', which is no row before it")
-        fields = {field: getattr(self, field) for field in (*_OWN, *self.model_fields_set)}
+            raise ConfigError(f"{source}:1: '{name}' is like '{self.like}', which is no row before it")
+        fields = {field: getattr(self, field) for field in (*_ROW_KEYS, *self.model_fields_set)}
         # Its files are called as the other's are, but for who has a suffix of its own.
         fields["sources"] = list(
             dict.fromkeys([*fields.get("sources", base.sources), *([] if self.suffixes else base.suffixes)])
@@ -312,19 +312,19 @@ def _checked(table: dict[str, Language], path: Path) -> dict[str, Language]:
     return table
 
 
-def find(said: str, table: Mapping[str, Language]) -> str | None:
+def find(text: str, table: Mapping[str, Language]) -> str | None:
     """The row that a name stands for: its own, its title, one of other judges' names, or a suffix; None for no row.
 
     The API, judgectl, the page and packages all ask here; case and spaces do not count.
     """
-    if said in table:
-        return said
-    return (_builtin_names() if table == _builtin() else Names(table, "")).find(said)
+    if text in table:
+        return text
+    return (_builtin_names() if table == _builtin() else Names(table, "")).find(text)
 
 
-def row_of(said: str) -> str:
+def row_of(text: str) -> str:
     """The built-in row that a name stands for, or else the name itself, which may be that of a site's own row."""
-    return find(said, load_table()) or said
+    return find(text, load_table()) or text
 
 
 def family(name: str, table: Mapping[str, Language]) -> str:
@@ -459,9 +459,9 @@ def _replace(text: str, values: Mapping[str, str]) -> str:
 def _check_placeholders(field: str, text: str) -> None:
     if text == _SOURCES and not field.startswith("env"):
         return
-    unknown = set(_PLACEHOLDER.findall(text)) - _KNOWN
+    unknown = set(_PLACEHOLDER.findall(text)) - _PLACEHOLDERS
     if unknown:
-        names = ", ".join(f"{{{name}}}" for name in sorted(_KNOWN))
+        names = ", ".join(f"{{{name}}}" for name in sorted(_PLACEHOLDERS))
         raise config.fault(f"{field}: unknown placeholder '{{{min(unknown)}}}'; known are {names}", field)
 
 

@@ -111,15 +111,15 @@ class AuditEntry(Message):
 def folded(entries: Iterable[AuditEntry]) -> list[AuditEntry]:
     """Entries, newest first, without the beginnings of what is seen to have ended; pure."""
     ended: set[tuple[str, str]] = set()
-    kept = []
+    entries_shown = []
     for entry in entries:
         mark = (entry.call, entry.action)
         if entry.outcome == "begun" and mark in ended:
             continue
         if entry.outcome != "begun" and entry.call:
             ended.add(mark)
-        kept.append(entry)
-    return kept
+        entries_shown.append(entry)
+    return entries_shown
 
 
 class AuditQuery(Message):

@@ -57,11 +57,11 @@ class FieldFault:
         return f"{self.field}: {self.text}" if self.field else self.text
 
 
-def first_fault(exc: ValidationError, *, given: bool = False) -> FieldFault:
+def first_fault(exc: ValidationError, *, with_input: bool = False) -> FieldFault:
     """The first fault that a model found, with what was given on demand. Very many faults are counted, not listed."""
     if exc.error_count() > _MANY:
         return FieldFault("", "too_many", f"has {exc.error_count()} faults, too many to list")
-    error = exc.errors(include_url=False, include_context=False, include_input=given)[0]
+    error = exc.errors(include_url=False, include_context=False, include_input=with_input)[0]
     # A name may be the sender's own, of any length.
     field = ".".join(str(part)[:_NAME] for part in error["loc"])
     text = "is missing" if error["type"] == "missing" else error["msg"].removeprefix("Value error, ")

@@ -29,8 +29,8 @@ class DeletionWanted(Message):
     user: User | None = Field(default=None, description="all data of this person")
 
     @model_validator(mode="after")
-    def _one(self) -> Self:
-        if sum(one is not None for one in (self.submission, self.problem, self.user)) != 1:
+    def _exactly_one_target(self) -> Self:
+        if sum(target is not None for target in (self.submission, self.problem, self.user)) != 1:
             raise ValueError("name one submission, problem or user")
         return self
 

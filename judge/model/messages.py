@@ -184,8 +184,8 @@ class Submission(Message):
         """How many characters its texts have together; what a serialisation takes is about as much."""
         files = (text for file in self.files for text in (file.name, file.text, file.base64))
         tests = (text for test in self.tests for text in (test.name, test.input, test.answer))
-        given = (self.source, self.stdin, self.command, self.compile, *files, *tests, *self.contents.values())
-        return sum(len(text) for text in given if text)
+        texts = (self.source, self.stdin, self.command, self.compile, *files, *tests, *self.contents.values())
+        return sum(len(text) for text in texts if text)
 
     def keyed(self, key: str | None = None) -> Submission:
         """The same with an idempotency key: its own, else `key`, else a new one.

@@ -33,8 +33,8 @@ def name_fault(name: str) -> str:
         ),
         (bool(forbidden), f"contains '{''.join(forbidden)}', which not every system takes in a name; rename the file"),
     ]
-    found = next((fault for wrong, fault in faults if wrong), "")
-    return found or next((fault for part in name.split("/") if (fault := _part_fault(part))), "")
+    sentence = next((fault for applies, fault in faults if applies), "")
+    return sentence or next((fault for part in name.split("/") if (fault := _part_fault(part))), "")
 
 
 def _part_fault(part: str) -> str:

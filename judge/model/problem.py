@@ -49,9 +49,9 @@ class ProblemType(enum.StrEnum):
 
     def __new__(cls, word: str, traits: Traits) -> Self:
         """A row of the table."""
-        one = str.__new__(cls, word)
-        one._value_, one.traits = word, traits
-        return one
+        member = str.__new__(cls, word)
+        member._value_, member.traits = word, traits
+        return member
 
     PASS_FAIL = "pass-fail", Traits()
     SCORING = "scoring", Traits(apart=("pass-fail",), has_score=True)
@@ -62,14 +62,14 @@ class ProblemType(enum.StrEnum):
 
 def together(types: Iterable[str]) -> Traits:
     """The traits of a problem of all of these types."""
-    rows = [one.traits for one in ProblemType if one in types]
+    rows = [problem_type.traits for problem_type in ProblemType if problem_type in types]
     return Traits(
-        apart=tuple(word for one in rows for word in one.apart),
-        needs_validator=any(one.needs_validator for one in rows),
-        interactive=any(one.interactive for one in rows),
-        has_program=all(one.has_program for one in rows),
-        has_score=any(one.has_score for one in rows),
-        passes=max((one.passes for one in rows), default=1),
+        apart=tuple(word for problem_type in rows for word in problem_type.apart),
+        needs_validator=any(problem_type.needs_validator for problem_type in rows),
+        interactive=any(problem_type.interactive for problem_type in rows),
+        has_program=all(problem_type.has_program for problem_type in rows),
+        has_score=any(problem_type.has_score for problem_type in rows),
+        passes=max((problem_type.passes for problem_type in rows), default=1),
     )
 
 
@@ -312,7 +312,10 @@ class ProblemManifest(Message):
         if check == "answers":
             return [*self.answer_validators, *self.validators]
         manager = self.task.manager if self.task is not None else None
-        return [*self.validators, *(one for one in (self.static_validator, self.grader, manager) if one is not None)]
+        return [
+            *self.validators,
+            *(program for program in (self.static_validator, self.grader, manager) if program is not None),
+        ]
 
     def blobs(self) -> set[str]:
         """Every blob that judging and checks need."""
@@ -326,7 +329,7 @@ class ProblemManifest(Message):
         """Every blob that people see of the problem, and that judging does not need."""
         files = {sha for statement in self.statements for sha in statement.files.values()}
         files |= {statement.html for statement in self.statements if statement.html is not None}
-        files |= {sha for shown in self.sample_files.values() for sha in shown.values()}
+        files |= {sha for by_suffix in self.sample_files.values() for sha in by_suffix.values()}
         return files | {*self.attachments.values(), *self.interactions.values()}
 
 

@@ -19,5 +19,5 @@ class Rate(BaseModel):
 
 def rate_of(error: JudgeError) -> Rate | None:
     """The rate that a refusal tells of, for its message."""
-    known = error.rate if isinstance(error, LimitError) else None
-    return None if known is None else Rate(limit=known[0], left=known[1], seconds=known[2])
+    rate = error.rate if isinstance(error, LimitError) else None
+    return None if rate is None else Rate(limit=rate[0], left=rate[1], seconds=rate[2])

@@ -156,8 +156,8 @@ class _PlannerRules:
 
     def remove(self) -> Step | None:
         """One member that is no longer registered: those that cost nothing first (no vote, then not healthy)."""
-        gone = [member for member in self.members if member not in self.kept and member is not self.me]
-        for member in sorted(gone, key=lambda member: (member.votes, member.healthy, member.id)):
+        removed = [member for member in self.members if member not in self.kept and member is not self.me]
+        for member in sorted(removed, key=lambda member: (member.votes, member.healthy, member.id)):
             after = [voter for voter in self.voters if voter is not member]
             if not _quorate(after):
                 self.notes.append(
@@ -166,8 +166,8 @@ class _PlannerRules:
                 )
                 continue
             replaced = member.address in self.wanted
-            why = "its data directory was replaced, it is added again afterwards" if replaced else "not registered"
-            return Step(StepKind.REMOVE, f"removes {member.address} ({why})", member.id, member.address)
+            reason = "its data directory was replaced, it is added again afterwards" if replaced else "not registered"
+            return Step(StepKind.REMOVE, f"removes {member.address} ({reason})", member.id, member.address)
         return None
 
     def step_down(self) -> Step | None:

@@ -89,9 +89,9 @@ def incarnation_of(entry: Bson) -> str:
 
 def lag_of(status: Bson) -> float:
     """Seconds by which this member's last write is older than the newest of any, from replSetGetStatus."""
-    writes = [one["optimeDate"] for one in status["members"] if "optimeDate" in one]
-    own = [one["optimeDate"] for one in status["members"] if one.get("self") and "optimeDate" in one]
-    return float((max(writes) - own[0]).total_seconds()) if own else 0.0
+    writes = [member["optimeDate"] for member in status["members"] if "optimeDate" in member]
+    own_writes = [member["optimeDate"] for member in status["members"] if member.get("self") and "optimeDate" in member]
+    return float((max(writes) - own_writes[0]).total_seconds()) if own_writes else 0.0
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ _TELLING = frozenset(
     }
 )
 # Warnings about what is meant to be.
-_MEANT = frozenset(
+_EXPECTED = frozenset(
     {
         23236,  # Client connecting with server's own TLS certificate: one serves in both directions
         4615610,  # Failed to check socket connectivity: a client has closed its connection
@@ -127,10 +127,10 @@ def check_port(config: MongodbConfig, patience: float = 5.0) -> None:
 def _bind_fault(host: str, port: int) -> int | None:
     """The errno of binding there, or None; a name that does not resolve counts as no address of this machine."""
     try:
-        family, kind, proto, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, proto) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(where)
+            probe.bind(address)
     except socket.gaierror:
         return errno.EADDRNOTAVAIL
     except OSError as exc:
@@ -143,9 +143,9 @@ def cache_of(memory: int) -> float:
     return max(_LEAST_OWN, round((memory / 2**30 - 1) / 4, 2))
 
 
-def _cache(wanted: float | Literal["auto"]) -> list[str]:
+def _cache(size: float | Literal["auto"]) -> list[str]:
     """The option for the size of WiredTiger's cache: mongod's own takes no less than 0.25, the engine does."""
-    gib = cache_of(machine_memory()) if wanted == "auto" else wanted
+    gib = cache_of(machine_memory()) if size == "auto" else size
     if gib >= _LEAST_OWN:
         return ["--wiredTigerCacheSizeGB", f"{gib:g}"]
     return ["--wiredTigerEngineConfigString", f"cache_size={round(gib * 1024)}M"]
@@ -217,7 +217,7 @@ class LogLines:
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return logging.INFO, line[:_LONGEST]
         level = _LEVELS.get(letter, logging.INFO if number in _TELLING else logging.DEBUG)
-        if number in _MEANT:
+        if number in _EXPECTED:
             level = logging.DEBUG
         if isinstance(tags, list) and "startupWarnings" in tags:
             level = logging.INFO

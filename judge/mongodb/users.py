@@ -41,9 +41,9 @@ def remove_left_over(client: Client, config: MongodbConfig) -> list[str]:
         return []
     try:
         stored_users = [str(user["user"]) for user in client.admin.command("usersInfo", 1)["users"]]
-        gone = left_over(config.username, stored_users, wanted_users)
-        for name in gone:
+        leftover = left_over(config.username, stored_users, wanted_users)
+        for name in leftover:
             client.admin.command("dropUser", name, writeConcern={"w": "majority"})
     except errors.PyMongoError as exc:
         raise translate(exc) from exc
-    return gone
+    return leftover

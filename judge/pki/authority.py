@@ -87,11 +87,11 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
 
 def self_signed(key: ec.EllipticCurvePrivateKey, name: str, days: int) -> x509.Certificate:
     """The certificate of a new authority for the cluster `name`."""
-    whose = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Judge CA {name}")])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"Judge CA {name}")])
     return (
         x509.CertificateBuilder()
-        .subject_name(whose)
-        .issuer_name(whose)
+        .subject_name(subject)
+        .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now() - _SLACK)
@@ -125,12 +125,12 @@ class Authority:
 
     def exists(self) -> bool:
         """Says whether there is an authority. CaError when only part of it is left: a new one would lock hosts out."""
-        there = [path for path in (self.cert_file, self.key_file) if path.exists()]
-        if len(there) == 1:
-            lost = self.key_file if there == [self.cert_file] else self.cert_file
-            msg = f"{lost} is missing beside {there[0].name}; restore it from a backup of the secrets directory"
+        existing = [path for path in (self.cert_file, self.key_file) if path.exists()]
+        if len(existing) == 1:
+            lost = self.key_file if existing == [self.cert_file] else self.cert_file
+            msg = f"{lost} is missing beside {existing[0].name}; restore it from a backup of the secrets directory"
             raise CaError(msg)
-        return bool(there)
+        return bool(existing)
 
     def make(self, name: str, days: int) -> None:
         """Make the authority; the certificate comes last, so an interrupted run is seen and repeated."""
@@ -152,7 +152,7 @@ class Authority:
         if len(trusted) == 1:
             return trusted[0]
         public = self._open_key().public_key()
-        return next((one for one in trusted if one.public_key() == public), trusted[0])
+        return next((certificate for certificate in trusted if certificate.public_key() == public), trusted[0])
 
     def trusted(self) -> list[x509.Certificate]:
         """The certificates that hosts trust, at least one; CaError when they cannot be read."""
@@ -213,29 +213,31 @@ class Authority:
             return f"the cluster's CA {self.cert_file} is not valid yet; correct this controller's clock"
         return ""
 
-    def reason_to_issue(self, pem: str, request: x509.CertificateSigningRequest, wanted: WantedCertificate) -> str:
+    def reason_to_issue(self, pem: str, request: x509.CertificateSigningRequest, certificate: WantedCertificate) -> str:
         """The reason why a host's certificate has to be replaced; empty when it is right and lasts."""
         if not pem:
             return "there is none"
         try:
-            found = x509.load_pem_x509_certificate(pem.encode())
-            found.verify_directly_issued_by(self.certificate())
+            current = x509.load_pem_x509_certificate(pem.encode())
+            current.verify_directly_issued_by(self.certificate())
         except (ValueError, TypeError, InvalidSignature):
             return "it was not issued by this authority"
-        if found.public_key() != request.public_key():
+        if current.public_key() != request.public_key():
             return "its key is another"
-        if found.subject != subject(wanted.name, wanted.role):
+        if current.subject != subject(certificate.name, certificate.role):
             return "its subject is another"
-        if set(_sans(found)) != set(general_names(wanted.sans)):
+        if set(_sans(current)) != set(general_names(certificate.sans)):
             return "its names are others"
-        left = days_left(found, now())
-        return f"it expires in {left} days" if left < wanted.renew_days else ""
+        remaining = days_left(current, now())
+        return f"it expires in {remaining} days" if remaining < certificate.renew_days else ""
 
     def issue(self, request: x509.CertificateSigningRequest, wanted: WantedCertificate) -> str:
         """A certificate for a request, as PEM. Of the request only its key counts, not what it says of itself."""
-        taken = [name for name in wanted.sans if name.lower().rstrip(".") in _MEMBERS]
-        if wanted.role != "etcd" and taken:
-            raise CaError(f"{wanted.name} may not be called {taken[0]} as {wanted.role}; take it out of the inventory")
+        reserved = [name for name in wanted.sans if name.lower().rstrip(".") in _MEMBERS]
+        if wanted.role != "etcd" and reserved:
+            raise CaError(
+                f"{wanted.name} may not be called {reserved[0]} as {wanted.role}; take it out of the inventory"
+            )
         if not request.is_signature_valid:
             msg = f"the request of {wanted.name} for role {wanted.role} is not signed by its own key; run it again"
             raise CaError(msg)
@@ -275,21 +277,21 @@ def _sans(certificate: x509.Certificate) -> list[x509.GeneralName]:
         return []
 
 
-def load_request(pem: str, wanted: WantedCertificate) -> x509.CertificateSigningRequest:
+def load_request(pem: str, certificate: WantedCertificate) -> x509.CertificateSigningRequest:
     """A host's request; CaError when it is none."""
     try:
         return x509.load_pem_x509_csr(pem.encode())
     except ValueError:
-        msg = f"{wanted.name} sent no certificate request for role {wanted.role}; check the host's openssl"
+        msg = f"{certificate.name} sent no certificate request for role {certificate.role}; check the host's openssl"
         raise CaError(msg) from None
 
 
 def sign_all(
-    authority: Authority, held: list[dict[str, str]], wanted: list[WantedCertificate], *, force: bool
+    authority: Authority, present: list[dict[str, str]], certificates: list[WantedCertificate], *, force: bool
 ) -> list[tuple[str, str]]:
     """For each certificate of a host (the new certificate or '', why); `held` has `csr` and `certificate` of each."""
     decided = []
-    for have, want in zip(held, wanted, strict=True):
+    for have, want in zip(present, certificates, strict=True):
         request = load_request(have["csr"], want)
         reason = authority.reason_to_issue(have["certificate"], request, want) or ("asked for" if force else "")
         decided.append((authority.issue(request, want) if reason else "", reason))

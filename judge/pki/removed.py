@@ -47,12 +47,15 @@ class Removed:
     def read(self) -> dict[str, RemovedName]:
         """Every entry by name; CaError when the file cannot be understood."""
         try:
-            found = yaml.safe_load(self._bytes(self._path).decode()) if self._path.exists() else {}
+            document = yaml.safe_load(self._bytes(self._path).decode()) if self._path.exists() else {}
             return {
                 str(name): RemovedName(
-                    float(one["before"]), bool(one["back"]), bool(one.get("replacing")), bool(one.get("replaced"))
+                    float(entry["before"]),
+                    bool(entry["back"]),
+                    bool(entry.get("replacing")),
+                    bool(entry.get("replaced")),
                 )
-                for name, one in (found or {}).items()
+                for name, entry in (document or {}).items()
             }
         except (OSError, ValueError, TypeError, KeyError, AttributeError, yaml.YAMLError):
             msg = f"{self._path} is no record of removed hosts; restore it from a backup of the secrets directory"
@@ -93,7 +96,7 @@ class Removed:
         return bool(reason({name: entries[name].before}, name, issued))
 
     def _write(self, entries: dict[str, RemovedName]) -> None:
-        plain = {name: asdict(one) for name, one in sorted(entries.items())}
+        plain = {name: asdict(entry) for name, entry in sorted(entries.items())}
         text = "# Hosts that were removed; what was issued to them before is refused. Keep it with the authority.\n"
         content = self._seal(self._path, text + yaml.safe_dump(plain, sort_keys=False))
         files.replace(self._path, content, durable=True)

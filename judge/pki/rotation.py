@@ -49,7 +49,7 @@ class Successor:
     def trust_both(self) -> None:
         """`ca.crt` has the old one and the new one; done again it changes nothing."""
         new = self.certificate()
-        old = [one for one in self._old.trusted() if one != new]
+        old = [certificate for certificate in self._old.trusted() if certificate != new]
         self._write([*old, new])
 
     def sign(self) -> None:

@@ -110,8 +110,8 @@ def example_of(package: Package, candidate: Candidate) -> Example:
     except UnicodeDecodeError:
         program["files"] = [SourceFile.of(name, candidate.source)]  # comments in some older encoding
     except ValidationError as exc:
-        why = clean(first_fault(exc).text, 200)
-        raise PackageError(f"{problem}/submissions/{candidate.path}: the name of a file {why}") from None
+        reason = clean(first_fault(exc).text, 200)
+        raise PackageError(f"{problem}/submissions/{candidate.path}: the name of a file {reason}") from None
     submission = Submission(language=candidate.language or None, problem=problem, mode="full", **program)
     return Example(problem, candidate, submission, _most(package.manifest))
 

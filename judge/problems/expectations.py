@@ -29,7 +29,7 @@ from judge.problems.scoring.base import nearly_equal, snapped
 from judge.problems.tree import clean
 from judge.text import decimal, unequal
 
-WORDS = ("AC", "WA", "TLE", "RTE")
+CLASSES = ("AC", "WA", "TLE", "RTE")
 # The bounds that submissions are of the time limit (Rule.bound).
 LOWER, UPPER, UNUSED = "lower", "upper", "unused"
 # submissions.yaml says scores by six decimals.
@@ -49,8 +49,8 @@ class Rule:
 
     glob: str
     tests: str = ""
-    permitted: frozenset[str] = frozenset(WORDS)
-    required: frozenset[str] = frozenset(WORDS)
+    permitted: frozenset[str] = frozenset(CLASSES)
+    required: frozenset[str] = frozenset(CLASSES)
     score: tuple[float, float] | None = None
     message: str = ""
     language: str | None = None
@@ -62,8 +62,8 @@ class Rule:
 
 
 def _rule(glob: str, permitted: str, required: str, description: str, bound: str = "") -> Rule:
-    words = frozenset(permitted.split()), frozenset(required.split())
-    return Rule(glob, permitted=words[0], required=words[1], description=description, bound=bound)
+    classes = frozenset(permitted.split()), frozenset(required.split())
+    return Rule(glob, permitted=classes[0], required=classes[1], description=description, bound=bound)
 
 
 _SHARED = (
@@ -75,7 +75,7 @@ _SHARED = (
 )
 _PARTIAL = Rule("partially_accepted", exact=frozenset({Verdict.AC}), partial=True, description="AC, not all points")
 # What the format calls a wrong answer.
-_WRONG = frozenset(verdict for verdict in Verdict if "WA" in verdict.about.package.split())
+_WA_VERDICTS = frozenset(verdict for verdict in Verdict if "WA" in verdict.about.package.split())
 CURRENT = (
     *_SHARED,
     _rule("wrong_answer", "AC WA", "WA", "WA"),
@@ -85,7 +85,7 @@ CURRENT = (
 LEGACY = (
     *_SHARED,
     # The folder names the verdict of the whole submission there; a later test may end in any way.
-    Rule("wrong_answer", exact=_WRONG, description="WA"),
+    Rule("wrong_answer", exact=_WA_VERDICTS, description="WA"),
     _rule("time_limit_exceeded", "AC WA TLE", "TLE", "TLE", UPPER),
     _rule("run_time_error", "AC WA TLE RTE", "RTE", "RTE"),
     _rule("memory_limit_exceeded", "AC RTE", "MLE", "MLE"),
@@ -109,8 +109,8 @@ class _Demand(metadata.Written):
     @classmethod
     def _check_verdicts(cls, value: list[str] | None) -> list[str] | None:
         for word in value or ():
-            if word not in WORDS:
-                raise ValueError(f"'{word[:40]}' is no verdict of the format; expected some of {', '.join(WORDS)}")
+            if word not in CLASSES:
+                raise ValueError(f"'{word[:40]}' is no verdict of the format; expected some of {', '.join(CLASSES)}")
         return value
 
     @field_validator("use_for_time_limit")
@@ -268,10 +268,10 @@ def _regex(glob: str) -> str:
 
 
 def _name_regex(name: str) -> str:
-    first, *rest = map(re.escape, name.split("*"))
-    if not rest:
+    first, *parts = map(re.escape, name.split("*"))
+    if not parts:
         return first
-    return first + "".join(f"(?>[^/]*?{part})" for part in rest[:-1]) + f"[^/]*{rest[-1]}"
+    return first + "".join(f"(?>[^/]*?{part})" for part in parts[:-1]) + f"[^/]*{parts[-1]}"
 
 
 @dataclass(frozen=True)
@@ -313,15 +313,15 @@ class Candidate:
     @property
     def description(self) -> str:
         """The expectation in a few words for people."""
-        words = [rule.description or _spell(rule) for rule in self.rules if not rule.tests]
-        return ", ".join(dict.fromkeys(word for word in words if word)) or "anything"
+        texts = [rule.description or _spell(rule) for rule in self.rules if not rule.tests]
+        return ", ".join(dict.fromkeys(word for word in texts if word)) or "anything"
 
 
 def _spell(rule: Rule) -> str:
     if rule.score is not None:
         low, high = rule.score
         return f"{decimal(low)} points" if low == high else f"{decimal(low)} to {decimal(high)} points"
-    return " or ".join(word for word in WORDS if word in rule.required) if rule.required != frozenset(WORDS) else ""
+    return " or ".join(word for word in CLASSES if word in rule.required) if rule.required != frozenset(CLASSES) else ""
 
 
 def candidates(package: Package, table: Mapping[str, Language]) -> list[Candidate]:
@@ -415,17 +415,17 @@ def _check_whole(rule: Rule, verdict: Verdict, result: Result, most: float | Non
 def _check_tests(rule: Rule, result: Result) -> str:
     tests = [test for test in result.tests if not rule.tests or matches(rule.tests, test.name)]
     where = f" in {rule.tests}" if rule.tests else ""
-    wrong = next((test for test in tests if not _words(test) & rule.permitted), None)
-    if wrong is not None:
-        return f"test {wrong.name} is {wrong.verdict}, which is not permitted"
-    if rule.required != frozenset(WORDS) and not any(_words(test) & rule.required for test in tests):
+    refused = next((test for test in tests if not _classes_of(test) & rule.permitted), None)
+    if refused is not None:
+        return f"test {refused.name} is {refused.verdict}, which is not permitted"
+    if rule.required != frozenset(CLASSES) and not any(_classes_of(test) & rule.required for test in tests):
         return f"no test{where} is {' or '.join(sorted(rule.required))}"
     if rule.message and not any(rule.message in test.message for test in tests):
         return f"no test{where} has a judge's message with '{clean(rule.message, 80)}'"
     return ""
 
 
-def _words(test: TestResult) -> frozenset[str]:
+def _classes_of(test: TestResult) -> frozenset[str]:
     return frozenset([test.verdict, *test.verdict.about.package.split()])
 
 

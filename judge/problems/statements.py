@@ -104,8 +104,8 @@ def address(problem: str, sha: str) -> str:
 
 def language_of(code: str) -> str:
     """A language code as it is written: `en`, `pt-BR`, `zh-Hans`."""
-    first, _, rest = code.replace("_", "-").partition("-")
-    return f"{first.lower()}-{rest.upper() if len(rest) == 2 else rest.title()}" if rest else first.lower()
+    first, _, subtag = code.replace("_", "-").partition("-")
+    return f"{first.lower()}-{subtag.upper() if len(subtag) == 2 else subtag.title()}" if subtag else first.lower()
 
 
 def with_constants(data: bytes, constants: Mapping[str, str | int | float] | None) -> bytes:
@@ -148,9 +148,9 @@ def fields(
             name: blob(sample["interaction"]) for name, sample in parts.samples.items() if "interaction" in sample
         },
         "sample_files": {
-            name: rest
+            name: blobs
             for name, sample in parts.samples.items()
-            if (rest := {suffix: blob(path) for suffix, path in sample.items() if suffix != "interaction"})
+            if (blobs := {suffix: blob(path) for suffix, path in sample.items() if suffix != "interaction"})
         },
     }
 

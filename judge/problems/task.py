@@ -69,14 +69,14 @@ class JudgeYaml(_TaskSection):
     @model_validator(mode="after")
     def _belongs(self) -> Self:
         talks = self.kind == "communication"
-        for key, kind, wrong in (
+        for key, kind, misplaced in (
             ("processes", "communication", not talks and self.processes is not None),
             ("io", "communication", not talks and self.io is not None),
             ("writes_first", "communication", not talks and self.writes_first),
             ("input_file", "batch", self.kind != "batch" and bool(self.input_file)),
             ("output_file", "batch", self.kind != "batch" and bool(self.output_file)),
         ):
-            if wrong:
+            if misplaced:
                 raise config.fault(f"{key}: belongs to kind '{kind}'; this task is of kind '{self.kind}'", key)
         if self.input_file and self.input_file == self.output_file:
             raise config.fault("output_file: is the input_file as well; a program needs two names", "output_file")

@@ -79,7 +79,7 @@ def group_files(tree: Tree) -> list[str]:
 
 def odd_names(paths: Iterable[str]) -> dict[str, str]:
     """Files and folders of samples and secret tests by whose names their author may mean more than is read. Pure."""
-    odd: dict[str, str] = {}
+    faults: dict[str, str] = {}
     for path in paths:
         parts = path.split("/")
         if not path.startswith((f"{SAMPLE_FOLDER}/", f"{SECRET_FOLDER}/")) or any(
@@ -87,11 +87,11 @@ def odd_names(paths: Iterable[str]) -> dict[str, str]:
         ):
             continue
         if (ending := _NEARLY.search(path)) is not None and ending[0] not in {".in", ".ans"}:
-            odd[path] = f"is no test, as its name ends with {ending[0]}; let it end with .{ending[1].lower()}"
+            faults[path] = f"is no test, as its name ends with {ending[0]}; let it end with .{ending[1].lower()}"
         for index, part in enumerate(parts):
             if part.startswith("-") and (index < len(parts) - 1 or part.endswith(".in")):
-                odd["/".join(parts[: index + 1])] = "begins with '-'; the format wants a letter or a digit first"
-    return odd
+                faults["/".join(parts[: index + 1])] = "begins with '-'; the format wants a letter or a digit first"
+    return faults
 
 
 def read_tests(tree: Tree, rules: Rules, findings: Findings) -> TestData:
@@ -223,9 +223,11 @@ class _TestDataReader:
             older = metadata.load(settings.LegacyTestSettings, _older(document), self._findings)
             keys = {key: getattr(older.settings, key) for key in older.settings.model_fields_set}
             own_score = keys.get("accept_score") is not None
-            wrong = sorted(keys.keys() & {"accept_score", "reject_score", "range"})
-            if wrong and not self._yaml.scoring:
-                self._findings.error(f"{older.at(wrong[0])}: {wrong[0]}: is for scoring problems; say type: scoring")
+            misplaced = sorted(keys.keys() & {"accept_score", "reject_score", "range"})
+            if misplaced and not self._yaml.scoring:
+                self._findings.error(
+                    f"{older.at(misplaced[0])}: {misplaced[0]}: is for scoring problems; say type: scoring"
+                )
             # DOMjudge's groups stand for themselves.
             previous_keys = {} if self._rules.dialect == DOMJUDGE else above.legacy
             inherited = replace(above, legacy={**previous_keys, **keys})

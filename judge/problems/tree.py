@@ -36,7 +36,7 @@ _RUBBISH = frozenset(
     {".DS_Store", ".git", ".gitignore", ".gitattributes", ".gitkeep", ".keep", ".svn", ".hg", ".idea", ".vscode"}
 )
 # So many names that are left out are noted.
-_NOTED = 100
+_MOST_LEFT_OUT = 100
 # Hidden files that are read nevertheless: Polygon keeps its rendered statements in two such folders.
 _READ = frozenset({TIME_LIMIT_FILE, ".html", ".pdf"})
 
@@ -114,7 +114,7 @@ class Tree(ABC):
         """Says whether a file or folder is no part of the package by a name in its path; notes what may be meant."""
         parts = path.split("/")
         first = next((index for index, part in enumerate(parts) if ignored(part)), None)
-        if first is not None and not _is_rubbish(parts[first]) and len(self.left_out) < _NOTED:
+        if first is not None and not _is_rubbish(parts[first]) and len(self.left_out) < _MOST_LEFT_OUT:
             self.left_out["/".join(parts[: first + 1])] = None
         return first is not None
 

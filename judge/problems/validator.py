@@ -196,8 +196,8 @@ class _TokenWalk:
 
     def locate(self, ahead: int) -> tuple[str, bytes]:
         """The place of the token `ahead` of the next one ("line 2, token 7"), and the token as it was written."""
-        words = _WORD.finditer(self._data, self._start, self._end)
-        match = next(itertools.islice(words, self._position + ahead, None))
+        matches = _WORD.finditer(self._data, self._start, self._end)
+        match = next(itertools.islice(matches, self._position + ahead, None))
         line = self._data.count(b"\n", 0, match.start()) + 1
         return f"line {line}, token {self.index + ahead + 1}", match.group()
 

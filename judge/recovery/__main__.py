@@ -55,11 +55,11 @@ def main(arguments: list[str] | None = None) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
     options = parser().parse_args(arguments)
     try:
-        told = _decided(options.survivor) if options.verb == "decide" else _done(options)
+        answer = _decided(options.survivor) if options.verb == "decide" else _done(options)
     except JudgeError as exc:
         sys.stderr.write(f"{exc}\n")
         return exc.exit_code
-    sys.stdout.write(f"{told}\n")
+    sys.stdout.write(f"{answer}\n")
     return 0
 
 

@@ -93,7 +93,7 @@ def _wait_alone(child: ChildProcess, config: EtcdConfig, directory: EtcdDataDir)
     raise UnavailableError(f"etcd did not serve alone within {_START:g} s: {child.last_line}")
 
 
-def mongodb(config: MongodbConfig, gone: Sequence[str]) -> str:
+def mongodb(config: MongodbConfig, removed: Sequence[str]) -> str:
     """Make this host's mongod the only member of its replica set and its primary; it must run, and etcd must serve.
 
     `gone` are the members, by name, that are not coming back with their data: their registrations go. JudgeErrors when
@@ -105,7 +105,7 @@ def mongodb(config: MongodbConfig, gone: Sequence[str]) -> str:
         rsid = replica.rsid()
         if document is None or rsid is None:
             raise RefusedError(f"{config.data_dir}: belongs to no replica set; name another judicator")
-        _forget(config, rsid, gone)
+        _forget(config, rsid, removed)
         hello = replica.hello(2.0) or {}
         if len(document["members"]) != 1 and not hello.get("isWritablePrimary"):
             replica.force(forced(document, config.address))
@@ -116,13 +116,13 @@ def mongodb(config: MongodbConfig, gone: Sequence[str]) -> str:
     return f"mongodb: {config.address} is the primary of replica set {rsid}"
 
 
-def _forget(config: MongodbConfig, rsid: str, gone: Sequence[str]) -> None:
+def _forget(config: MongodbConfig, rsid: str, removed: Sequence[str]) -> None:
     with Etcd(config.etcd) as client:
         registry = Registry(client, config, "")
         recorded = registry.record_rsid(rsid)
         if recorded != rsid:
             raise RefusedError(f"etcd records replica set {recorded}, this data are of {rsid}; name another judicator")
-        for name in gone:
+        for name in removed:
             client.delete(MEMBER + name)
 
 

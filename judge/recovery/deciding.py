@@ -29,13 +29,13 @@ class WayBack:
 def decide(remains: Mapping[str, Mapping[str, Any] | None], survivor: str) -> WayBack:
     """`remains`: of each judicator of the inventory what looking.look has said, None for one that does not answer."""
     seen = [
-        str(found["sentence"]) if found else f"{name}: does not answer, or has nothing of Judge"
-        for name, found in sorted(remains.items())
+        str(state["sentence"]) if state else f"{name}: does not answer, or has nothing of Judge"
+        for name, state in sorted(remains.items())
     ]
-    told = {name: found for name, found in remains.items() if found}
-    keep = sorted(name for name, found in told.items() if found["etcd"] and found["mongodb"])
-    quorum = any(found["quorum"] for found in told.values())
-    primary = any(found["primary"] for found in told.values())
+    remains_of = {name: state for name, state in remains.items() if state}
+    keep = sorted(name for name, state in remains_of.items() if state["etcd"] and state["mongodb"])
+    quorum = any(state["quorum"] for state in remains_of.values())
+    primary = any(state["primary"] for state in remains_of.values())
     majority = len(remains) // 2 + 1
     refusal = ""
     if quorum and primary:
@@ -56,12 +56,12 @@ def decide(remains: Mapping[str, Mapping[str, Any] | None], survivor: str) -> Wa
         )
     elif survivor not in keep:
         refusal = f"{survivor} has no data of etcd and MongoDB to begin with; name one of {', '.join(keep) or 'nobody'}"
-    others = [name for name in sorted(remains) if name != survivor]
-    newest = (told.get(survivor) or {}).get("newest") or "a time that is not known, as its mongod does not answer"
+    joining = [name for name in sorted(remains) if name != survivor]
+    newest = (remains_of.get(survivor) or {}).get("newest") or "a time that is not known, as its mongod does not answer"
     plan = (
         f"{survivor} becomes the only member of etcd and of the replica set, with its data up to {newest}. What was "
-        f"acknowledged after that is lost. {', '.join(others)} join it again as new members; if one of them still has "
+        f"acknowledged after that is lost. {', '.join(joining)} join it again as new members; if one of them still has "
         "a disk of before, wipe it first, as two such members together would be a second cluster"
     )
-    gone = [name for name in others if name not in keep]
+    gone = [name for name in joining if name not in keep]
     return WayBack(seen, refusal, "" if refusal else plan, gone, etcd=not quorum)

@@ -60,13 +60,13 @@ def look(etc: Path) -> Remains:
     """Look at this host; `etc` has its configs. ConfigError when they cannot be read; waits some seconds at most."""
     etcd = configs.load(EtcdConfig, etc / "etcd.yml")
     mongodb = configs.load(MongodbConfig, etc / "mongodb.yml")
-    found = Remains(
+    remains = Remains(
         name=etcd.name,
         etcd=etcd.data_dir is not None and EtcdDataDir(etcd.data_dir).read().data,
         mongodb=(mongodb.data_dir / _STORAGE).exists(),
         quorum=_decides(etcd),
     )
-    return dataclasses.replace(found, **_of_mongod(mongodb))
+    return dataclasses.replace(remains, **_of_mongod(mongodb))
 
 
 def _decides(config: EtcdConfig) -> bool:

@@ -49,7 +49,7 @@ _PIECE = 256 * 1024
 # Blobs may take this long beside the deadline: a second per so many bytes, each way.
 _LEAST_RATE = 1e6
 # Above so many bytes a blob is asked for before it is sent.
-_ASKED = 4 * 1024**2
+_ASKING_BYTES = 4 * 1024**2
 
 
 def error_from(status: int, body: bytes) -> JudgeError:
@@ -59,10 +59,10 @@ def error_from(status: int, body: bytes) -> JudgeError:
     except ValidationError:
         cls = UnavailableError if status >= 500 else JudgeError
         return cls(f"the judicator answered HTTP {status} without a reason")
-    return told(body_fields)
+    return error_of(body_fields)
 
 
-def told(body: ErrorBody) -> JudgeError:
+def error_of(body: ErrorBody) -> JudgeError:
     """The exception that a server has told of."""
     kind = all_errors().get(body.code, JudgeError)
     if issubclass(kind, FieldError):
@@ -86,9 +86,9 @@ class _CallEndpoints:
     `hold` are the seconds for which a server may rightly keep it; `reads`: it stores nothing.
     """
 
-    def __init__(self, client: RpcClient, what: str, seconds: float, *, reads: bool, hold: float = 0.0) -> None:
+    def __init__(self, client: RpcClient, label: str, seconds: float, *, reads: bool, hold: float = 0.0) -> None:
         self.client = client
-        self.what = what
+        self.what = label
         self.deadline = clock.Deadline(seconds)
         self.reads = reads
         self.hold = hold
@@ -101,11 +101,11 @@ class _CallEndpoints:
         while first or self.deadline.left() >= _MIN_TRY:
             endpoints = self.client.order(refresh=not first, patience=self.deadline.left())
             for index, endpoint in enumerate(endpoints):
-                left = self.deadline.left()
-                if left <= 0.0:
+                remaining = self.deadline.left()
+                if remaining <= 0.0:
                     return
-                spare = max(0.0, left - self.hold)
-                yield endpoint, min(left, max(_MIN_TRY, self.hold + spare / (len(endpoints) - index)))
+                spare = max(0.0, remaining - self.hold)
+                yield endpoint, min(remaining, max(_MIN_TRY, self.hold + spare / (len(endpoints) - index)))
             first = False
             clock.sleep(min(_PAUSE, self.deadline.left()))
 
@@ -242,7 +242,7 @@ class RpcClient:
         self._send("/blobs", len(body), lambda: body)
 
     def _put(self, sha: str, length: int, content: Callable[[], bytes | Iterator[bytes]]) -> None:
-        if length <= _ASKED or not self.has_blob(sha):
+        if length <= _ASKING_BYTES or not self.has_blob(sha):
             self._send(f"/blobs/{sha}", length, content)
 
     def _send(self, path: str, length: int, content: Callable[[], bytes | Iterator[bytes]]) -> None:

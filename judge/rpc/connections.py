@@ -22,7 +22,7 @@ from judge import clock, endpoint
 from judge.rpc.pki import peer_identity
 
 # Connections that wait for their next call, of all addresses, and for how many seconds. The server waits 75.
-_KEPT, _KEEP = 64, 60.0
+_MOST_IDLE, _KEEP = 64, 60.0
 # Seconds at most for TCP, and for TLS.
 _CONNECT = 2.0
 _LEAST = 0.01  # seconds that are left for a request when connecting took all of them
@@ -161,10 +161,10 @@ class HttpAnswer:
 
     def _left(self) -> float:
         """Seconds for the next step."""
-        left = min(self._deadline.left(), self._silence)
-        if left <= 0:
+        remaining = min(self._deadline.left(), self._silence)
+        if remaining <= 0:
             raise TransportError("timed out")
-        return left
+        return remaining
 
     def _send(self, head: bytes, content: bytes | Iterator[bytes], length: int) -> bool:
         """Says whether all was sent: a server may answer and hang up before it has read everything."""
@@ -324,7 +324,7 @@ class Connections:
     def _keep(self, connection: _RpcConnection) -> None:
         connection.until = clock.monotonic() + _KEEP
         with self._lock:
-            over = self._idle.pop(0) if len(self._idle) >= _KEPT else None
+            over = self._idle.pop(0) if len(self._idle) >= _MOST_IDLE else None
             if self._closed:
                 over = connection
             else:

@@ -20,8 +20,8 @@ def bad_request(exc: ValidationError) -> UsageError:
     if fault.kind == "json_invalid":
         return UsageError(f"the body is not JSON: {fault.text.removeprefix('Invalid JSON: ')}; send one JSON object")
     if not fault.field:
-        wrong = "" if fault.kind == "too_many" else "is not what this method takes: "
-        return UsageError(f"the body {wrong}{fault.text}")
+        prefix = "" if fault.kind == "too_many" else "is not what this method takes: "
+        return UsageError(f"the body {prefix}{fault.text}")
     if fault.kind == "extra_forbidden":
         return FieldError(fault.field, "is not a field of this message; remove it")
     return FieldError(fault.field, fault.text)

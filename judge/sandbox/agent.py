@@ -76,7 +76,7 @@ class Agent:
         """Ask for /box/<name>; the answer is FETCHED with a descriptor."""
         self._send(_request(GET), encoded([name]), [])
 
-    def run(self, command: Command, words: bytes, rlimits: Rlimits, outputs: Sequence[int], cgroup: int | None) -> None:
+    def run(self, command: Command, body: bytes, rlimits: Rlimits, outputs: Sequence[int], cgroup: int | None) -> None:
         """Start a program; the answers are EXITED, then READY for the next request.
 
         `words` are those of the command, `outputs` are [stdin,] stdout and stderr. EXITED has a descriptor of the
@@ -92,7 +92,7 @@ class Agent:
         if command.output is not None:
             flags |= OUTPUT_FILE
         head = _request(RUN, flags, len(command.argv), len(command.env), len(command.pipes), rlimits)
-        self._send(head, words, fds)
+        self._send(head, body, fds)
 
     def kill(self) -> None:
         """End the run; the answer is its EXITED."""
@@ -106,7 +106,7 @@ class Agent:
         except TimeoutError:
             return None
         except OSError as exc:
-            raise _gone() from exc
+            raise _agent_ended() from exc
         fds = array.array("i")
         for level, type_, payload in ancillary:
             if level == socket.SOL_SOCKET and type_ == socket.SCM_RIGHTS:
@@ -114,7 +114,7 @@ class Agent:
         if len(data) != _ANSWER.size or len(fds) > 1:
             for fd in fds:
                 os.close(fd)
-            raise _gone()
+            raise _agent_ended()
         kind, flags, status, error, stage, wall, maxrss, cpu, box = _ANSWER.unpack(data)
         text = stage.rstrip(b"\0").decode("utf-8", "replace")
         descriptor = fds[0] if fds else None
@@ -125,10 +125,10 @@ class Agent:
         try:
             self.channel.sendmsg([head, strings], rights)
         except OSError as exc:
-            raise _gone() from exc
+            raise _agent_ended() from exc
 
 
-def words(command: Command) -> bytes:
+def encoded_command(command: Command) -> bytes:
     """The words of a command as they travel to the agent: directory, arguments, environment, name of its output file.
 
     UnfitError when they are too many or too long.
@@ -162,5 +162,5 @@ def _request(
     return _REQUEST.pack(kind, flags, argc, envc, pipes, 0, *numbers)
 
 
-def _gone() -> SandboxError:
+def _agent_ended() -> SandboxError:
     return SandboxError("the sandbox ended by itself")

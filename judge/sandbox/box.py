@@ -18,7 +18,17 @@ from judge import clock
 from judge.errors import SandboxError, UnfitError, UsageError
 from judge.files import ALL_SEALS, in_memory
 from judge.model.messages import Limits
-from judge.sandbox.agent import EXITED, FETCHED, IN_SCRATCH, MAX_FDS, SAW_SIGSYS, STORED, Answer, Rlimits, words
+from judge.sandbox.agent import (
+    EXITED,
+    FETCHED,
+    IN_SCRATCH,
+    MAX_FDS,
+    SAW_SIGSYS,
+    STORED,
+    Answer,
+    Rlimits,
+    encoded_command,
+)
 from judge.sandbox.cgroup import ControlGroup, MeasuredUsage
 from judge.sandbox.container import KILL_SECONDS, START_SECONDS, Container
 from judge.sandbox.types import Command, Killed, RunOutcome
@@ -140,8 +150,8 @@ class Sandbox:
             raise
         except OSError as exc:
             self._container.kill()
-            where = f" {exc.filename}" if exc.filename else ""
-            raise SandboxError(f"the sandbox failed:{where} {exc.strerror}") from exc
+            file = f" {exc.filename}" if exc.filename else ""
+            raise SandboxError(f"the sandbox failed:{file} {exc.strerror}") from exc
 
 
 class Run:
@@ -156,7 +166,7 @@ class Run:
         self._kept: list[int] = []
         self._left: tuple[int, ...] = ()
         self._extra_wall = 0.0
-        self._words = words(command)
+        self._words = encoded_command(command)
         try:
             stdin = None if command.stdin is None else _protected(command.stdin)
             if stdin is not None and stdin != command.stdin:
@@ -335,7 +345,7 @@ def _outcome(
     return RunOutcome(
         exit_code=code,
         signal=number,
-        killed=frozenset(why for why, holds in reasons if holds),
+        killed=frozenset(reason for reason, holds in reasons if holds),
         cpu=usage.cpu,
         wall=answer.wall,
         memory=usage.memory,
@@ -360,9 +370,9 @@ def _source(data: bytes | Path) -> Iterator[int]:
     """A descriptor of this content, to be copied."""
     if isinstance(data, bytes):
         fd = in_memory("judge-put")
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(fd, rest[: 1 << 24]) :]
+        unwritten = memoryview(data)
+        while unwritten:
+            unwritten = unwritten[os.write(fd, unwritten[: 1 << 24]) :]
     else:
         fd = os.open(data, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -245,7 +245,7 @@ def field(text: bytes, key: bytes) -> int:
     return int(text[start + len(head) : end if end >= 0 else None])
 
 
-def kept(stat: int, *, keeps: bool) -> tuple[int, int]:
+def retained_memory(stat: int, *, keeps: bool) -> tuple[int, int]:
     """(bytes of tmpfs that come on top of the next run's limit, bytes of page cache).
 
     The former are files that earlier runs left in /box. Where none are kept, dead runs may still be charged: the kernel

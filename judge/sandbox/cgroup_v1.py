@@ -143,7 +143,7 @@ class GroupV1:
             self._helper_user = procfs.user(helpers[0])
         if (kernel := self._kernel) is not None:
             self._stays = cgroup.freed(lambda: int(cgroup.read(kernel)), self._stays, memory)
-        self._files, self._cached = cgroup.kept(self._stat, keeps=self._keeps)
+        self._files, self._cached = cgroup.retained_memory(self._stat, keeps=self._keeps)
         limit = memory + self._files
         if (limit, processes) != self._limits:
             self._set(limit, processes)

@@ -222,7 +222,7 @@ class Leaf:
         """Set what changed, note where the counters stand."""
         if not self._keeps:
             self._stays = cgroup.freed(self._kernel, self._stays, memory)
-        self._files, self._cached = cgroup.kept(self._stat, keeps=self._keeps)
+        self._files, self._cached = cgroup.retained_memory(self._stat, keeps=self._keeps)
         limits = (memory + self._files, processes)
         if limits[0] != self._limits[0]:
             cgroup.write(self._dir / "memory.max", str(limits[0]))

@@ -168,7 +168,7 @@ def _timing(base: Path, cores: Sequence[int]) -> Iterable[CheckedItem]:
         "is on; memory may hide there and timing suffers: swapoff -a",
     )
     siblings = [text(f"sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list") for core in sorted({*cores})]
-    shared = [where for where in siblings if where is not None and siblings.count(where) > 1]
+    shared = [core for core in siblings if core is not None and siblings.count(core) > 1]
     yield _rate(
         "SMT",
         text("sys/devices/system/cpu/smt/active") != "1" or not shared,
@@ -176,7 +176,7 @@ def _timing(base: Path, cores: Sequence[int]) -> Iterable[CheckedItem]:
         f"is on: slots share a core (CPUs {shared[0] if shared else ''}); correct 'cores' or judge_executor_smt",
     )
     governors = {p.read_text().strip() for p in base.glob("sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")}
-    yield _known(
+    yield _item(
         "frequency governor",
         " ".join(sorted(governors)) or None,
         lambda v: v == "performance",
@@ -185,27 +185,27 @@ def _timing(base: Path, cores: Sequence[int]) -> Iterable[CheckedItem]:
     turbo = text("sys/devices/system/cpu/intel_pstate/no_turbo")
     boost = text("sys/devices/system/cpu/cpufreq/boost")
     steady = None if turbo is None and boost is None else str(int(turbo == "1" or boost == "0"))
-    yield _known("turbo", steady, lambda v: v == "1", "is on: speed depends on temperature; switch it off")
+    yield _item("turbo", steady, lambda v: v == "1", "is on: speed depends on temperature; switch it off")
     # It protects the host, so it is on unless the operator wants it off (judge_executor_aslr).
     yield CheckedItem(CheckLevel.PASS, "ASLR", "off" if text("proc/sys/kernel/randomize_va_space") == "0" else "on")
     for item, path, good in (
         ("THP", "sys/kernel/mm/transparent_hugepage/enabled", ("madvise", "never")),
         ("THP defrag", "sys/kernel/mm/transparent_hugepage/defrag", ("madvise", "never")),
     ):
-        yield _known(item, chosen_option(path), good.__contains__, f"is in force; echo madvise > /{path}")
-    yield _known(
+        yield _item(item, chosen_option(path), good.__contains__, f"is in force; echo madvise > /{path}")
+    yield _item(
         "khugepaged",
         text("sys/kernel/mm/transparent_hugepage/khugepaged/defrag"),
         lambda v: v == "0",
         "defragments in the background; echo 0 to its defrag file",
     )
-    yield _known(
+    yield _item(
         "core pattern",
         text("proc/sys/kernel/core_pattern"),
         lambda v: not v.startswith("|"),
         "starts a program at every crash; sysctl kernel.core_pattern=core",
     )
-    yield _known(
+    yield _item(
         "protected hardlinks",
         text("proc/sys/fs/protected_hardlinks"),
         lambda v: v == "1",
@@ -229,7 +229,7 @@ def _rate(item: str, good: bool, well: str, badly: str) -> CheckedItem:
     return CheckedItem(CheckLevel.PASS, item, well) if good else CheckedItem(CheckLevel.WARN, item, badly)
 
 
-def _known(item: str, value: str | None, good: Callable[[str], bool], badly: str) -> CheckedItem:
+def _item(item: str, value: str | None, good: Callable[[str], bool], badly: str) -> CheckedItem:
     """A setting that this machine may not have (virtual ones lack most), which is as good as a right one."""
     if value is None:
         return CheckedItem(CheckLevel.PASS, item, "not present on this machine")

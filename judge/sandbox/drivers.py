@@ -18,12 +18,12 @@ def find(mounts: str | None = None) -> DriverV1 | DriverV2 | None:
     v1: dict[str, Path] = {}
     unified: Path | None = None
     for line in text.splitlines():
-        _, where, kind, options = line.split()[:4]
+        _, mount_point, kind, options = line.split()[:4]
         if kind == "cgroup2":
-            unified = Path(where)
+            unified = Path(mount_point)
         elif kind == "cgroup":
             keys = (*cgroup_v1.CONTROLLERS, cgroup_v1.SHARES)
-            v1.update({key: Path(where) for key in keys if key in options.split(",")})
+            v1.update({key: Path(mount_point) for key in keys if key in options.split(",")})
     if unified is not None and _controllers(unified) >= set(cgroup_v2.CONTROLLERS):
         return DriverV2(unified)
     if set(v1) >= set(cgroup_v1.CONTROLLERS):

@@ -208,11 +208,11 @@ class _Meeting:
         counted_ones = [number for number, actor in enumerate(self._actors) if actor.counted]
         alive = [number for number in counted_ones if runs.alive(number)]
         if alive:
-            left = self._actors[alive[0]].command.enforced.cpu - sum(cpu_times[number] for number in counted_ones)
-            if left < 0:
+            remaining = self._actors[alive[0]].command.enforced.cpu - sum(cpu_times[number] for number in counted_ones)
+            if remaining < 0:
                 for number in alive:
                     runs.kill(number, Killed.CPU)
-            pause = min(pause, max(SHORTEST, left / len(alive)))
+            pause = min(pause, max(SHORTEST, remaining / len(alive)))
         return pause
 
     def _note_end(self, number: int, ready: set[int]) -> None:

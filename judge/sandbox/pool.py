@@ -59,8 +59,8 @@ class SandboxPool:
         self.weak = weak
         driver: cgroups.Driver | None = WeakDriver() if weak else drivers.find()
         if driver is None or not (weak or self._privileged):
-            why = "not running as root" if driver else "no cgroups for memory, pids and CPU time"
-            raise SandboxError(f"no full sandbox is possible here: {why}; allow_weak_sandbox accepts a weak one")
+            reason = "not running as root" if driver else "no cgroups for memory, pids and CPU time"
+            raise SandboxError(f"no full sandbox is possible here: {reason}; allow_weak_sandbox accepts a weak one")
         self._tree = driver.tree(cgroup, name)
         self._next: Container | None = None
         self._left: list[Closes] = []

@@ -49,7 +49,7 @@ _MISSING = """
 
 # They succeed and do nothing. What a program can write lies in memory, so nothing waits to be written; what it can only
 # read belongs to the host, whose disk and page cache are not its to command. A lock would be a message (decisions/006).
-_NOTHING = "sync syncfs fsync fdatasync sync_file_range fadvise64 readahead flock".split()  # noqa: SIM905 - as above
+_IGNORED = "sync syncfs fsync fdatasync sync_file_range fadvise64 readahead flock".split()  # noqa: SIM905 - as above
 
 # Calls newer than the oldest supported libseccomp, by number (the same on every architecture).
 _NUMBERS = {
@@ -141,7 +141,7 @@ def build() -> bytes:
     # A search tree: the kernel tries every number when a filter is set, and each run sets it (docs/decisions/011).
     rules.set_attr(sc.Attr.CTL_OPTIMIZE, 2)
     refuse, missing, ignored = sc.ERRNO(errno.EPERM), sc.ERRNO(errno.ENOSYS), sc.ERRNO(0)
-    for action, names in ((sc.KILL_PROCESS, _KILLED), (refuse, _REFUSED), (missing, _MISSING), (ignored, _NOTHING)):
+    for action, names in ((sc.KILL_PROCESS, _KILLED), (refuse, _REFUSED), (missing, _MISSING), (ignored, _IGNORED)):
         for name in names:
             _add(rules, action, name)
     for flag in _NAMESPACES:

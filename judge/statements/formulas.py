@@ -49,10 +49,10 @@ _IN_TEXT = re.compile(r"\\text\s*\{\s*(\\text(?:tt|bf|it|rm|sf)\s*\{[^{}]*\})\s*
 # Widths that have names where browsers want numbers.
 _SPACES: Final = {
     name: f"{sign}{width / 18:.4f}em"
-    for width, words in enumerate(
+    for width, names in enumerate(
         ("veryverythin", "verythin", "thin", "medium", "thick", "verythick", "veryverythick"), 1
     )
-    for name, sign in ((f"{words}mathspace", ""), (f"negative{words}mathspace", "-"))
+    for name, sign in ((f"{names}mathspace", ""), (f"negative{names}mathspace", "-"))
 }  # fmt: skip
 
 # Browsers' MathML has no variants but `normal`; Unicode has the letters of the others, under these words.
@@ -72,10 +72,10 @@ def from_tex(tex: str, *, display: bool) -> str | None:
     if len(tex) > LONGEST:
         return None
     try:
-        made = converter.convert(_plain(tex), display="block" if display else "inline")
+        converted = converter.convert(_plain(tex), display="block" if display else "inline")
     except Exception:  # noqa: BLE001 - the library raises what its author did not foresee; the TeX is shown then
         return None
-    return _built(_BARE.sub("&amp;", made))
+    return _built(_BARE.sub("&amp;", converted))
 
 
 def _plain(tex: str) -> str:
@@ -129,7 +129,7 @@ def _copied(old: ET.Element, budget: list[int], depth: int) -> ET.Element:
         # The formula itself comes first, after it notes about it, such as its TeX.
         return _copied(old[0], budget, depth + 1) if len(old) else ET.Element("mrow")
     if name in MATH_LEAVES:
-        text = _said("".join(old.itertext()))
+        text = _described("".join(old.itertext()))
         # A sign that is no letter stands between others, and gets its room as an operator.
         new = ET.Element("mo" if name == "mi" and _sign(text) else name, _attributes(old))
         new.text = _letters(text, old.get("mathvariant", ""), new)
@@ -149,7 +149,7 @@ def _copied(old: ET.Element, budget: list[int], depth: int) -> ET.Element:
     return new
 
 
-def _said(text: str) -> str:
+def _described(text: str) -> str:
     """A leaf's text. The converter leaves commands that it does not know as they are, and some escaped signs too."""
     if not text.startswith("\\") or len(text) == 1:
         return text
@@ -163,9 +163,9 @@ def _sign(text: str) -> bool:
 
 
 def _attributes(old: ET.Element) -> dict[str, str]:
-    found = ((key, _SPACES.get(value, value)) for key, value in old.items() if key in MATH_ATTRIBUTES)
+    attributes = ((key, _SPACES.get(value, value)) for key, value in old.items() if key in MATH_ATTRIBUTES)
     tag = old.tag.rpartition("}")[2].lower()
-    return {key: value for key, value in found if _rule(tag, key).fullmatch(value)}
+    return {key: value for key, value in attributes if _rule(tag, key).fullmatch(value)}
 
 
 def _rule(tag: str, key: str) -> re.Pattern[str]:
@@ -177,11 +177,11 @@ def _rule(tag: str, key: str) -> re.Pattern[str]:
 def _align(old: ET.Element, new: ET.Element) -> None:
     """Columns' sides as classes of the cells: browsers know no columnalign, and the page's style sheet does."""
     sides = old.get("columnalign", "").split()
-    for row, made in zip(old, new, strict=True):
-        for number, (cell, shown) in enumerate(zip(row, made, strict=True)):
+    for row, new_row in zip(old, new, strict=True):
+        for number, (cell, new_cell) in enumerate(zip(row, new_row, strict=True)):
             side = cell.get("columnalign") or (sides[min(number, len(sides) - 1)] if sides else "")
             if side in {"left", "right"}:
-                shown.set("class", side)
+                new_cell.set("class", side)
 
 
 def _letters(text: str, variant: str, leaf: ET.Element) -> str:

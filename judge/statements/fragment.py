@@ -88,9 +88,9 @@ def render(statement: StatementText) -> Fragment:
     cleaned = sanitize.clean(raw, _resolver(statement.files, missing), marks.names())
     _check(cleaned)
     cleaned = _without_title(_HEADING.sub(r"<\1h2", cleaned), statement.title)
-    pieces, wanted = marks.cut(cleaned)
+    pieces, amounts = marks.cut(cleaned)
     _check_amount(pieces)
-    return Fragment(pieces=[undirected(piece) for piece in pieces], samples=wanted, missing=missing[:20])
+    return Fragment(pieces=[undirected(piece) for piece in pieces], samples=amounts, missing=missing[:20])
 
 
 class _Marks:
@@ -107,8 +107,8 @@ class _Marks:
 
     def formula(self, tex: str, display: bool) -> str:
         """A mark for a formula; as its TeX where that cannot be shown as a formula."""
-        made = formulas.from_tex(tex, display=display)
-        return self._mark(made or f'<code class="formula">{html.escape(tex)}</code>')
+        formula = formulas.from_tex(tex, display=display)
+        return self._mark(formula or f'<code class="formula">{html.escape(tex)}</code>')
 
     def found(self, text: str) -> str:
         """A stranger's HTML with a mark in place of each formula; one that is none goes."""
@@ -129,7 +129,7 @@ class _Marks:
         """The HTML with its formulas in, in pieces between the samples' marks."""
         pattern = re.compile(f'<span class="{self._token}-([0-9]+|next|rest)"></span>')
         pieces: list[str] = []
-        wanted: list[Literal["next", "rest"]] = []
+        amounts: list[Literal["next", "rest"]] = []
         here: list[str] = []
         for at, part in enumerate(pattern.split(cleaned)):
             if at % 2 == 0:
@@ -137,13 +137,13 @@ class _Marks:
             elif part in {"next", "rest"}:
                 pieces.append("".join(here))
                 here = []
-                wanted.append("next" if part == "next" else "rest")
+                amounts.append("next" if part == "next" else "rest")
             else:
                 here.append(self._shown[int(part)])
-        return [*pieces, "".join(here)], wanted
+        return [*pieces, "".join(here)], amounts
 
-    def _mark(self, shown: str) -> str:
-        self._shown.append(shown)
+    def _mark(self, html: str) -> str:
+        self._shown.append(html)
         return _span(f"{self._token}-{len(self._shown) - 1}")
 
 
@@ -209,7 +209,7 @@ class _Depth(HTMLParser):
 
 
 def _check_amount(pieces: Sequence[str]) -> None:
-    if sum(map(len, pieces)) > _MOST_HTML or sum(one.count("<") for one in pieces) > 2 * MOST_ELEMENTS:
+    if sum(map(len, pieces)) > _MOST_HTML or sum(piece.count("<") for piece in pieces) > 2 * MOST_ELEMENTS:
         raise PackageError(f"the statement has more than {MOST_ELEMENTS} elements, or more than 4 MiB of HTML")
 
 

@@ -38,7 +38,7 @@ def to_html(text: str, formula: Formula) -> str:
         ("math_block", True),
         ("amsmath", True),
     ):
-        md.add_render_rule(name, _shown(formula, display=display))
+        md.add_render_rule(name, _renderer(formula, display=display))
     md.add_render_rule("footnote_block_open", _footnotes)
     tokens = md.parse(_SIZED.sub(_sizes, text))
     for token in tokens:
@@ -47,10 +47,10 @@ def to_html(text: str, formula: Formula) -> str:
     return str(md.renderer.render(tokens, md.options, {}))
 
 
-def _shown(formula: Formula, *, display: bool) -> Callable[..., str]:
+def _renderer(formula: Formula, *, display: bool) -> Callable[..., str]:
     def rule(_self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:
-        shown = formula(tokens[index].content.strip(), display)
-        return f"<p>{shown}</p>\n" if tokens[index].block else shown
+        html = formula(tokens[index].content.strip(), display)
+        return f"<p>{html}</p>\n" if tokens[index].block else html
 
     return rule
 

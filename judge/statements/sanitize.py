@@ -23,7 +23,7 @@ _TAGS: Final = frozenset({
     "var", "wbr",
 })  # fmt: skip
 # Elements that go with all that is in them; of other elements that are not allowed the text stays.
-_GONE: Final = frozenset({
+_REMOVED: Final = frozenset({
     "script", "style", "title", "iframe", "object", "embed", "applet", "noscript", "noembed", "noframes",
     "template", "textarea", "select", "option", "xmp", "plaintext", "svg", "math", "audio", "video", "canvas",
     "map",
@@ -71,12 +71,12 @@ def clean(html: str, files: Resolve, marks: frozenset[str] = frozenset()) -> str
     def keep(tag: str, name: str, value: str) -> str | None:
         if tag == "span" and name == "class" and value in marks:
             return value
-        return _kept(name, value, files)
+        return _clean_value(name, value, files)
 
     cleaned = nh3.clean(
         html,
         tags=set(_TAGS),
-        clean_content_tags=set(_GONE),
+        clean_content_tags=set(_REMOVED),
         attributes=_ATTRIBUTES,
         attribute_filter=keep,
         link_rel="noopener noreferrer nofollow",
@@ -111,7 +111,7 @@ def shield(piece: str, addresses: Set[str]) -> str:
     return nh3.clean(
         piece,
         tags=_TAGS | _MATH,
-        clean_content_tags=_GONE - _MATH,
+        clean_content_tags=_REMOVED - _MATH,
         attributes=_ATTRIBUTES | {tag: {*MATH_ATTRIBUTES, *_MATH_OTHERS} for tag in _MATH},
         attribute_filter=keep,
         link_rel="noopener noreferrer nofollow",
@@ -119,8 +119,8 @@ def shield(piece: str, addresses: Set[str]) -> str:
     )
 
 
-def _one_of(*words: str) -> Callable[[str], str | None]:
-    return lambda value: value if value in words else None
+def _one_of(*values: str) -> Callable[[str], str | None]:
+    return lambda value: value if value in values else None
 
 
 def _like(pattern: str) -> Callable[[str], str | None]:
@@ -136,7 +136,7 @@ _ALIGN = _one_of("left", "right", "center", "justify")
 # Attributes, and the values that they may have; of those not named here the text stays as it is.
 _RULES: Final[dict[str, Callable[[str], str | None]]] = {
     "align": _ALIGN,
-    "class": lambda value: " ".join(one for one in value.split() if one in CLASSES) or None,
+    "class": lambda value: " ".join(name for name in value.split() if name in CLASSES) or None,
     "colspan": _SPAN,
     "dir": _one_of("ltr", "rtl", "auto"),
     "height": _LENGTH,
@@ -151,7 +151,7 @@ _RULES: Final[dict[str, Callable[[str], str | None]]] = {
 }
 
 
-def _kept(name: str, value: str, files: Resolve) -> str | None:
+def _clean_value(name: str, value: str, files: Resolve) -> str | None:
     """An attribute's value as it may stand, or None when it may not."""
     if name == "src":
         return files(value)

@@ -115,12 +115,12 @@ def emit(
     """
     if _exporter is None or not trace:
         return
-    more: dict[str, Value] = {
+    further: dict[str, Value] = {
         (key if key == "failed" else f"judge.{key}"): value for key, value in attributes.items() if value is not None
     }
-    more["judge.trace"] = trace
+    further["judge.trace"] = trace
     try:
         ids = (trace_number(trace), span, parent)
-        _exporter.emit(ids, (begin, now() if end is None else end), name, kind, more)
+        _exporter.emit(ids, (begin, now() if end is None else end), name, kind, further)
     except Exception as exc:  # noqa: BLE001 - what people look at must not stop what is looked at
         log.warning("a span is lost: %s", exc)

@@ -48,17 +48,19 @@ class Exporter:
     def _context(self, trace_id: int, span_id: int) -> Any:
         return trace.SpanContext(trace_id, span_id, is_remote=False, trace_flags=trace.TraceFlags(1))
 
-    def emit(self, ids: tuple[int, int, int | None], times: tuple[int, int], name: str, kind: Kind, more: Any) -> None:
+    def emit(
+        self, ids: tuple[int, int, int | None], times: tuple[int, int], name: str, kind: Kind, attributes: Any
+    ) -> None:
         """Queue a finished span: (trace, span, parent), (begin, end) in nanoseconds of wall time."""
         trace_id, span_id, parent = ids
-        failed = bool(more.pop("failed", False))
+        failed = bool(attributes.pop("failed", False))
         self._processor.on_end(
             ReadableSpan(
                 name,
                 context=self._context(trace_id, span_id),
                 parent=None if parent is None else self._context(trace_id, parent),
                 resource=self._resource,
-                attributes=more,
+                attributes=attributes,
                 kind=trace.SpanKind[kind],
                 status=trace.Status(trace.StatusCode.ERROR if failed else trace.StatusCode.UNSET),
                 start_time=times[0],

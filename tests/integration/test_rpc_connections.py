@@ -238,7 +238,7 @@ def test_a_fault_of_the_file_is_not_the_judicators(odd: Odd, client: RpcClient) 
 def test_connections_are_kept_for_a_while_and_not_too_many(
     odd: Odd, client: RpcClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "_KEPT", 3)
+    monkeypatch.setattr(connections, "_MOST_IDLE", 3)
     odd.answer = say(WHOLE[:60], WHOLE[60:], pause=0.1)
     threads = [threading.Thread(target=ping, args=(client,)) for _ in range(8)]
     for thread in threads:

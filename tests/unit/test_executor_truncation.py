@@ -28,7 +28,7 @@ def outcome(out: bytes = b"", err: bytes = b"") -> RunOutcome:
 @given(st.binary(max_size=3000), st.binary(max_size=3000), st.integers(0, 20_000))
 def test_the_budget_holds(out, err, total):
     with outcome(out, err) as one:
-        first, second = truncation.shown(one)
+        first, second = truncation.printed(one)
     assert (first, second) == (truncation.text(out[:1024]), truncation.text(err[:1024]))
     budget = truncation.OutputBudget(total, total)
     for verdict in (Verdict.AC, Verdict.WA):

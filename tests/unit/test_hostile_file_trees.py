@@ -14,7 +14,7 @@ from judge.languages.table import load_table
 from judge.model.messages import Limits, RunOptions, SourceFile, Submission
 from judge.model.names import name_fault
 from judge.model.problem import IoiTask
-from judge.sandbox.agent import MAX_PACKET, words
+from judge.sandbox.agent import MAX_PACKET, encoded_command
 from judge.sandbox.types import Command
 
 TABLE = load_table()
@@ -81,7 +81,7 @@ def test_every_tree_is_a_program_that_can_be_laid_out_or_is_refused_in_a_sentenc
     lay(program.files)
     for argv in (program.compile, program.run):
         if argv:
-            words(Command(argv, LIMITS, program.env, cwd=program.cwd))
+            encoded_command(Command(argv, LIMITS, program.env, cwd=program.cwd))
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_thousand_long_names_are_a_program_or_a_sentence(language):
         assert "use fewer files, or shorter names" in refusal
         return
     for argv in (program.compile or [], program.run):
-        assert len(words(Command(argv or ["x"], LIMITS, program.env))) < MAX_PACKET - 30_000
+        assert len(encoded_command(Command(argv or ["x"], LIMITS, program.env))) < MAX_PACKET - 30_000
 
 
 @given(st.text(max_size=300))

@@ -677,4 +677,4 @@ def test_what_fails_is_said(tmp_path: Path, program: PackageProgram, output_name
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20))
 def test_words_are_those_of_a_shell(text: str) -> None:
-    assert making.words(f"gen {shlex.quote(text)}", "x") == ["gen", text]
+    assert making.arguments_of(f"gen {shlex.quote(text)}", "x") == ["gen", text]

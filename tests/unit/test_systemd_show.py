@@ -65,7 +65,7 @@ def test_a_status_cannot_pose_as_another_property():
 
 @given(units)
 def test_living_units_run_and_are_ready_when_they_said_so(shown):
-    seen = systemd.living(shown, outdated=False, found=False)
+    seen = systemd.living(shown, outdated=False, inherited=False)
     assert seen.process is Process.RUNNING
     assert seen.pid == shown.pid
     assert (seen.ready is True) == (shown.active in {"active", "reloading", "refreshing"})
@@ -118,7 +118,7 @@ def test_a_unit_lives_while_it_has_processes_or_a_job(active, job, lives):
 
 
 def test_a_queued_start_is_not_ready():
-    assert systemd.living(ShownUnit("u", job=True), outdated=False, found=False).ready is False
+    assert systemd.living(ShownUnit("u", job=True), outdated=False, inherited=False).ready is False
 
 
 def test_the_backend_is_refused_without_systemd_or_root(monkeypatch):

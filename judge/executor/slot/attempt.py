@@ -117,8 +117,8 @@ class Teller:
         By those that are done, and by how long earlier jobs of its kind took.
         """
         now = clock.monotonic()
-        left = (now - begin) / done * (count - done) if done else math.inf
-        return min(left, self._expected - (now - self.begin))
+        remaining = (now - begin) / done * (count - done) if done else math.inf
+        return min(remaining, self._expected - (now - self.begin))
 
     def tests(self, done: int, count: int, begin: float) -> None:
         """Tell main how many tests are done, not too often, and whether the slot is nearly free."""

@@ -100,13 +100,13 @@ class Builds:
         except OSError as exc:
             log.warning("a built validator of %d bytes is not kept: %s", size, exc)
         total = 0
-        for count, (_, size, old) in enumerate(sorted(map(_kept, self._directory.glob("*.tar")), reverse=True)):
+        for count, (_, size, old) in enumerate(sorted(map(_entry, self._directory.glob("*.tar")), reverse=True)):
             total += size
             if count >= KEEP or (total > KEEP_BYTES and count > 0):
                 old.unlink(missing_ok=True)
 
 
-def _kept(path: Path) -> tuple[float, int, Path]:
+def _entry(path: Path) -> tuple[float, int, Path]:
     """The time of an archive's last use, and its size; another slot may have removed it."""
     try:
         status = path.stat()

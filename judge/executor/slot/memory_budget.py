@@ -76,8 +76,8 @@ def job_limits(job: Job, share: int | None, table: Mapping[str, Language]) -> Jo
         validator_limits = validation.within(share) if has_validator else validation.limits
         return JobLimits(run.within(share), compiling.within(share), validator_limits)
     # The validator may have a quarter of the slot. It gets less where the submission's own need leaves less.
-    left = share - run.least(LEAST) - validation.extra
-    run_limits = run.within(share, validation.who, validation.least(max(LEAST, min(share // 4, left))))
+    remaining = share - run.least(LEAST) - validation.extra
+    run_limits = run.within(share, validation.who, validation.least(max(LEAST, min(share // 4, remaining))))
     validator_limits = validation.within(share, run.who, run_limits.memory + run.extra)
     return JobLimits(run_limits, compiling.within(share), validator_limits)
 
@@ -110,8 +110,8 @@ def _several(
     count = task.processes
     reserved = 0
     if task.manager is not None:
-        left = share - count * run.least(LEAST) - validation.extra
-        reserved = validation.least(max(LEAST, min(share // 4, left)))
+        remaining = share - count * run.least(LEAST) - validation.extra
+        reserved = validation.least(max(LEAST, min(share // 4, remaining)))
     process_demand = replace(run, who=f"each of {count} processes of the submission, which share a slot,")
     run_limits = process_demand.within((share - reserved) // count)
     validator_limits = validation.limits

@@ -87,9 +87,9 @@ class Judging:
         except UsageError as exc:
             finished.completed = given_back(self._job.assignment, str(exc))
         except OSError as exc:
-            where = f" {exc.filename}" if exc.filename else ""
+            file = f" {exc.filename}" if exc.filename else ""
             finished.no_space = exc.errno in {errno.ENOSPC, errno.EDQUOT}
-            finished.completed = given_back(self._job.assignment, f"the executor failed:{where} {exc.strerror}")
+            finished.completed = given_back(self._job.assignment, f"the executor failed:{file} {exc.strerror}")
         finished.seconds = clock.monotonic() - self._attempt.teller.begin
         finished.runs, finished.overhead = runner.runs, runner.overhead
         if finished.completed is not None:

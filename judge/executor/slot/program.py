@@ -163,9 +163,9 @@ def _check_layout(files: Mapping[str, bytes], include: Mapping[str, bytes]) -> N
 def _check_command(program: Program) -> None:
     """UnfitError for a command that is too long, as the names of very many files make it."""
     environment = [f"{key}={value}" for key, value in program.env.items()]
-    for words in (program.compile or (), program.run):
-        size = len(encoded([*words, *environment]))
-        if size > MAX_PACKET - _SPARE_BYTES or len(words) + len(environment) > MAX_STRINGS - _SPARE_WORDS:
+    for arguments in (program.compile or (), program.run):
+        size = len(encoded([*arguments, *environment]))
+        if size > MAX_PACKET - _SPARE_BYTES or len(arguments) + len(environment) > MAX_STRINGS - _SPARE_WORDS:
             raise UnfitError(
                 f"the program's command has {size} bytes, the limit is {MAX_PACKET - _SPARE_BYTES}: the names of its "
                 "files are in it; use fewer files, or shorter names"
@@ -177,9 +177,9 @@ def _with_word(command: Sequence[str] | None, word: str) -> Sequence[str] | None
     if command is None or not word:
         return command
     return [
-        more
+        part
         for argument in command
-        for more in ([argument.replace(_DEFINED, word), argument] if argument.endswith(_DEFINED) else [argument])
+        for part in ([argument.replace(_DEFINED, word), argument] if argument.endswith(_DEFINED) else [argument])
     ]
 
 

@@ -32,12 +32,12 @@ _LOOK = 0.05
 _STATE = struct.Struct("=dd")
 
 
-def allowed(level: float, then: float, now: float) -> float:
+def allowed(level: float, since: float, now: float) -> float:
     """For how many seconds the gate may be closed now, when it was `level` at `then` and open since. Pure.
 
     A time to come is that of an earlier boot.
     """
-    return BURST if then > now else min(BURST, level + SHARE * (now - then))
+    return BURST if since > now else min(BURST, level + SHARE * (now - since))
 
 
 class RunLock:
@@ -131,8 +131,8 @@ class RunLock:
         data = os.pread(self._turn, _STATE.size, 0)
         if len(data) < _STATE.size:
             return BURST
-        level, then = _STATE.unpack(data)
-        return allowed(level, then, now)
+        level, since = _STATE.unpack(data)
+        return allowed(level, since, now)
 
     def _note(self, level: float, now: float) -> None:
         os.pwrite(self._turn, _STATE.pack(level, now), 0)

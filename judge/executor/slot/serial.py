@@ -92,11 +92,11 @@ class SerialJudge:
         runner, lock = attempt.runner, attempt.means.run_lock
         with runner.alone(first.seconds, account.alone_left) as alone:
             begin = runner.busy()
-            rest = account.alone_left - lock.closed if alone else math.inf
-            attempt.bound = begin + min(account.left, rest)
+            remaining = account.alone_left - lock.closed if alone else math.inf
+            attempt.bound = begin + min(account.left, remaining)
             test, judged, _ = self._tester.test(case, 0.0)
             seconds = runner.busy() - begin
-        late = account.spent + seconds < account.total and seconds >= rest
+        late = account.spent + seconds < account.total and seconds >= remaining
         account.spend(seconds)
         account.repeated(lock.closed)
         if late:

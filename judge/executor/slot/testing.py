@@ -123,7 +123,7 @@ class AnswerTester:
         question = Question(case.input, case.answer or b"", case.flags)
         source = truncation.sealed(output)
         try:
-            opinion = self.judges.validator.check(question, source, first=True, left=self.left)
+            opinion = self.judges.validator.check(question, source, first=True, remaining=self.left)
         finally:
             os.close(source)
         if opinion.next_input is not None:
@@ -242,7 +242,7 @@ class Tester:
         if self.judges.validator is None:
             compared, message = compare(case, outcome.read_stdout())
             return Pass(outcome, verdict.run_verdict(outcome, limits, compared), message=message)
-        validated = self.judges.validator.check(question, outcome.stdout, first=first, left=self.left)
+        validated = self.judges.validator.check(question, outcome.stdout, first=first, remaining=self.left)
         return Pass(outcome, verdict.run_verdict(outcome, limits, validated.checked()), validated)
 
     def _interact(self, question: Question, command: Command, validator: CustomValidator, *, first: bool) -> Pass:
@@ -271,7 +271,7 @@ class Tester:
         failed = ruling.verdict is not Verdict.AC
         validated = last.validated or ValidatorResult(accepted=not failed)
         count = os.fstat(outcome.stdout).st_size
-        out, err = truncation.shown(outcome)
+        out, err = truncation.printed(outcome)
         message, feedback = last.message or validated.message, validated.feedback
         if self.keep is not None:
             self.keep(outcome)

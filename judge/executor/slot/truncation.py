@@ -57,7 +57,7 @@ class OutputBudget:
                 setattr(test, name, "")
 
 
-def shown(outcome: RunOutcome) -> tuple[str, str]:
+def printed(outcome: RunOutcome) -> tuple[str, str]:
     """The first SHOWN bytes of stdout and of stderr."""
     return text(outcome.read_stdout(SHOWN)), text(outcome.read_stderr(SHOWN))
 
@@ -114,9 +114,9 @@ def sealed(source: bytes | Path) -> int:
 def copy(source: Path, fd: int) -> None:
     """Append a file's content to a descriptor."""
     with source.open("rb") as file:
-        left = os.fstat(file.fileno()).st_size
-        while left > 0:
-            copied = os.sendfile(fd, file.fileno(), None, left)
+        remaining = os.fstat(file.fileno()).st_size
+        while remaining > 0:
+            copied = os.sendfile(fd, file.fileno(), None, remaining)
             if copied == 0:
                 break
-            left -= copied
+            remaining -= copied

@@ -35,10 +35,10 @@ class CustomValidator:
     """The validator of one task. Not used before the submission has compiled."""
 
     def __init__(
-        self, program: Program, workshop: Workshop, what: str = "the output validator", source: bytes | None = None
+        self, program: Program, workshop: Workshop, label: str = "the output validator", source: bytes | None = None
     ) -> None:
         """`what` names it in sentences, `source` is what was handed in, for one that looks at it."""
-        self._built = BuiltProgram(what, program, workshop)
+        self._built = BuiltProgram(label, program, workshop)
         self._shown = {} if source is None else {_SUBMISSION: source}
         self._feedback = Feedback(self._built)
 
@@ -66,14 +66,14 @@ class CustomValidator:
             writable=True,
         )
 
-    def check(self, question: Question, output: int, *, first: bool, left: Callable[[], float]) -> ValidatorResult:
+    def check(self, question: Question, output: int, *, first: bool, remaining: Callable[[], float]) -> ValidatorResult:
         """Ask about an output that a run left, `output` being its descriptor, within `left()` seconds.
 
         A validator that is ended by those has a fault; the caller knows how long it took.
         """
         os.lseek(output, 0, os.SEEK_SET)
         command = self.command(question, first=first)
-        command = replace(command, stdin=output, limits=shorter(command.limits, left()))
+        command = replace(command, stdin=output, limits=shorter(command.limits, remaining()))
         with self._built.run(command) as outcome:
             return self.result(outcome)
 
@@ -90,9 +90,9 @@ class SeveralValidators(CustomValidator):
 
     def __init__(self, programs: Sequence[tuple[str, Program]], workshop: Workshop) -> None:
         """`programs` with what to call each in sentences; at least one."""
-        (name, program), *rest = programs
+        (name, program), *further = programs
         super().__init__(program, workshop, name)
-        self._others = [CustomValidator(validator, workshop, what) for what, validator in rest]
+        self._others = [CustomValidator(validator, workshop, label) for label, validator in further]
 
     def close(self) -> None:
         """End all sandboxes."""
@@ -106,13 +106,13 @@ class SeveralValidators(CustomValidator):
             validator.box()
         return super().box()
 
-    def check(self, question: Question, output: int, *, first: bool, left: Callable[[], float]) -> ValidatorResult:
+    def check(self, question: Question, output: int, *, first: bool, remaining: Callable[[], float]) -> ValidatorResult:
         """As `CustomValidator.check`; the scores are those of the last one that gives any (problemtools)."""
-        opinion = super().check(question, output, first=first, left=left)
+        opinion = super().check(question, output, first=first, remaining=remaining)
         for validator in self._others:
             if not opinion.accepted:
                 break
-            opinion = _combined(opinion, validator.check(question, output, first=first, left=left))
+            opinion = _combined(opinion, validator.check(question, output, first=first, remaining=remaining))
         return opinion
 
 

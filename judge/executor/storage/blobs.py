@@ -167,9 +167,9 @@ class BlobCache:
             os.close(handle)
         return True
 
-    def _damaged(self, sha: str, path: Path, inode: int | None, why: str) -> bool:
+    def _damaged(self, sha: str, path: Path, inode: int | None, reason: str) -> bool:
         """Remove the file at `path`, unless another process has replaced it. None: the file cannot be opened."""
-        log.warning("blob %s is damaged (%s) and is fetched again", sha[:12], why)
+        log.warning("blob %s is damaged (%s) and is fetched again", sha[:12], reason)
         self._verified.pop(sha, None)
         with self._locked(), contextlib.suppress(FileNotFoundError):
             status = path.lstat()

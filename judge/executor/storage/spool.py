@@ -64,8 +64,8 @@ class Spool:
             try:
                 entry = Spooled.received(path.read_bytes())
             except (ValidationError, OSError) as exc:
-                why = first_fault(exc) if isinstance(exc, ValidationError) else exc
-                log.warning("spooled result %s cannot be read (%s); it is set aside as .bad", path, why)
+                reason = first_fault(exc) if isinstance(exc, ValidationError) else exc
+                log.warning("spooled result %s cannot be read (%s); it is set aside as .bad", path, reason)
                 with contextlib.suppress(OSError):
                     path.rename(path.with_suffix(".bad"))
                 continue

@@ -224,7 +224,7 @@ class Parser:
         counter = self._store() if name.endswith("I") else None
         if counter is not None:
             self._sign(",")
-        more: Get = self._value() if name.startswith("REP") else self._test()
+        condition: Get = self._value() if name.startswith("REP") else self._test()
         between = self._command() if self._and() else None
         self._sign(")")
         body = _sequence(self._commands(()))
@@ -233,8 +233,8 @@ class Parser:
 
         def act(run: CheckedInput) -> None:
             rounds = 0
-            most = more(run) if is_counted else 0
-            while rounds < most if is_counted else more(run):
+            most = condition(run) if is_counted else 0
+            while rounds < most if is_counted else condition(run):
                 if counter is not None:
                     counter(run, rounds)
                 if rounds and between is not None:
@@ -248,7 +248,7 @@ class Parser:
         self._sign("(")
         test = self._test()
         self._sign(")")
-        then = _sequence(self._commands(()))
+        body = _sequence(self._commands(()))
         otherwise: Act | None = None
         if self._peek() == ("name", "ELSE"):
             self._next += 1
@@ -257,7 +257,7 @@ class Parser:
 
         def act(run: CheckedInput) -> None:
             if test(run):
-                then(run)
+                body(run)
             elif otherwise is not None:
                 otherwise(run)
 

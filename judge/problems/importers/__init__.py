@@ -71,12 +71,12 @@ def open_package_tree(path: Path, options: ImporterWords | None = None) -> Opene
     PackageError for what cannot be read or be meant (UnmadeError for what is still to be made), UsageError for a
     `--from` that there is not.
     """
-    words = options or ImporterWords()
-    if words.format is not None and words.format not in FORMATS:
-        raise UsageError(f"--from: '{words.format[:40]}' is not a format; choose one of {', '.join(FORMATS)}")
+    settings = options or ImporterWords()
+    if settings.format is not None and settings.format not in FORMATS:
+        raise UsageError(f"--from: '{settings.format[:40]}' is not a format; choose one of {', '.join(FORMATS)}")
     tree = open_tree(path)
     try:
-        return _open(tree, words)
+        return _open(tree, settings)
     except UnmadeError:
         raise
     except BaseException:
@@ -178,9 +178,9 @@ def _inner(tree: Tree) -> str | None:
     outside = [path for path in tree.files if not path.startswith(folders[0] + "/")]
     if len(folders) == 1 and not any(pair.answer is not None for pair in find_pairs(outside)[0]):
         return folders[0]
-    more = ", …" if len(folders) > 4 else ""
+    suffix = ", …" if len(folders) > 4 else ""
     examples = ", ".join(clean(folder, 40) for folder in folders[:4])
-    raise PackageError(f"{tree.label}: is no package itself, but holds some ({examples}{more}); give one of them")
+    raise PackageError(f"{tree.label}: is no package itself, but holds some ({examples}{suffix}); give one of them")
 
 
 def _refuse_terry(tree: Tree, options: ImporterWords, detected: str | None) -> None:

@@ -20,7 +20,7 @@ from judge.problems import metadata
 from judge.problems.importers import bapctools_entries as entries
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, MadeFiles, Ref, dump, read
-from judge.problems.importers.making import MOST, SOLUTION, MakingStep, Plan, UnmadeError, words
+from judge.problems.importers.making import MOST, SOLUTION, MakingStep, Plan, UnmadeError, arguments_of
 from judge.problems.programs import substitute
 from judge.problems.tree import Tree, clean
 from judge.text import several
@@ -360,7 +360,7 @@ class _BapctoolsPlanning:
         seed = str(int(digest, 16) % 2**31)
         filled = re.sub(r"\{seed(?::[0-9]+)?\}", seed, test.command)
         filled = filled.replace("{name}", _STEM)
-        name, *arguments = words(filled, test.at)
+        name, *arguments = arguments_of(filled, test.at)
         key = f"generator {name}"
         if key not in self._plan.programs:
             self._fill(self._plan.program(self._draft, key, self._generator(name, test.at)))
@@ -422,7 +422,7 @@ class _BapctoolsPlanning:
             raise PackageError(
                 f"{test.at}: solution: is empty, so nothing makes {clean(answer, 60)}; name a submission, or give 'ans'"
             )
-        name, *arguments = words(command, f"{test.at}: solution") if command else [""]
+        name, *arguments = arguments_of(command, f"{test.at}: solution") if command else [""]
         if name not in self._solutions:
             self._solutions[name] = self._solution(name, test.at)
         return MakingStep(self._solutions[name], answer, tuple(arguments), input_path)

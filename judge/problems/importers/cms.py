@@ -115,9 +115,9 @@ def _group(group: Any, where: str, rule: ioi.Rule) -> _CmsGroup:
         tests, limit, name = group.get("testcases", group.get("tests")), group.get("threshold"), group.get("name", "")
     elif isinstance(group, list) and len(group) >= 2:
         value, tests = group[:2]
-        rest = group[2:]
-        limit = rest[0] if rule == "threshold" and rest else None
-        name = next((part for part in rest if isinstance(part, str)), "")
+        extras = group[2:]
+        limit = extras[0] if rule == "threshold" and extras else None
+        name = next((part for part in extras if isinstance(part, str)), "")
     else:
         raise PackageError(f"{where}: expected [points, tests]")
     if isinstance(tests, bool) or not isinstance(tests, int | str) or (isinstance(tests, int) and tests < 0):
@@ -134,7 +134,7 @@ def _group(group: Any, where: str, rule: ioi.Rule) -> _CmsGroup:
 
 # Characters of expressions of tests' names: of Python's language all that is matched. Others could take for ever.
 _SIMPLE = re.compile(r"[A-Za-z0-9_. ()|?^$*+\[\]{},\\-]{1,100000}")
-_ODD = re.compile(r"\(\?|\\[0-9]|\)[*+{]|[*+}?][*+{]")
+_UNSAFE = re.compile(r"\(\?|\\[0-9]|\)[*+{]|[*+}?][*+{]")
 _REPEATS = 2
 
 
@@ -143,7 +143,7 @@ def _matching(pattern: str, names: Sequence[str], where: str) -> list[str]:
     label = clean(pattern, 60)
     parts = [pattern] if "(" in pattern else pattern.split("|")
     repeats = max(len(re.findall(r"[*+{]", part)) for part in parts)
-    if not _SIMPLE.fullmatch(pattern) or _ODD.search(pattern) or repeats > _REPEATS or pattern.count("?") > 8:
+    if not _SIMPLE.fullmatch(pattern) or _UNSAFE.search(pattern) or repeats > _REPEATS or pattern.count("?") > 8:
         raise PackageError(f"{where}: '{label}' is too complicated for a regular expression of tests' names")
     try:
         compiled = re.compile(pattern)
@@ -189,7 +189,7 @@ class _CmsConversion:
         self._task.put(draft)
         tops = {"gen", "input", "output", self._sol, "check", "cor", "statement", "testo", *_OF_PROGRAMS, *folders}
         tops |= cms_gen.copied_from(draft, _GEN)
-        self._rest(tops)
+        self._drop_unused(tops)
         return draft
 
     # --- what task.yaml says ----------------------------------------------------------------------------------------
@@ -506,7 +506,7 @@ class _CmsConversion:
         if rest_count:
             self._draft.report.dropped(f"{rest_count} files in {self._sol}/: nothing says how they should be judged")
 
-    def _rest(self, used_tops: set[str]) -> None:
+    def _drop_unused(self, used_tops: set[str]) -> None:
         """Say what was left out."""
         ignored = sorted(key for key in map(str, self._conf) if _CONTEST.fullmatch(key))
         self._draft.check_keys(self._conf, _KEYS | set(ignored), self._where)

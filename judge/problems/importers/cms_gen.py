@@ -14,7 +14,7 @@ from judge.errors import PackageError
 from judge.problems.importers import ioi, testlib
 from judge.problems.importers.cases import points
 from judge.problems.importers.draft import Draft
-from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, words
+from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, arguments_of
 from judge.problems.tree import Tree, clean
 from judge.text import several
 
@@ -200,7 +200,7 @@ def unmade(draft: Draft, inputs: Mapping[int, GenLine], answers: Sequence[int], 
         if line is not None and line.copy:
             plan.copies[input_path] = _copied(draft, line.copy, f"{where}:{line.number}")
         elif line is not None:
-            arguments = words(line.arguments, f"{where}:{line.number}")
+            arguments = arguments_of(line.arguments, f"{where}:{line.number}")
             steps.append(MakingStep(_generator(draft, plan), input_path, tuple(arguments)))
         if number in answers:
             answer = f"output/output{number}.txt"

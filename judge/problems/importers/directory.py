@@ -48,10 +48,10 @@ _SCRIPTS = re.compile(
 _BETWEEN = r"[\W_]"
 
 
-def _word(words: str, standalone: str = "") -> re.Pattern[str]:
+def _word(pattern: str, standalone: str = "") -> re.Pattern[str]:
     """The pattern of names with one of these words between separators; `standalone` are other whole names."""
     bare = rf"|{standalone}" if standalone else ""
-    return re.compile(rf"(?:{words})(?:[\W_\d].*)?|.*{_BETWEEN}(?:{words})\d*(?:{_BETWEEN}.*)?{bare}")
+    return re.compile(rf"(?:{pattern})(?:[\W_\d].*)?|.*{_BETWEEN}(?:{pattern})\d*(?:{_BETWEEN}.*)?{bare}")
 
 
 _SOLUTIONS = (
@@ -248,10 +248,10 @@ def put_beside(draft: Draft, used_paths: set[str | None], pairs: Sequence[Pair] 
     used_paths = {*used_paths, *_put_statement(draft, used_paths, called)}
     used_paths |= _put_solutions(draft, used_paths, called)
     used_paths |= _put_only(draft, used_paths, pairs)
-    rest = sorted(draft.tree.files.keys() - used_paths)
-    if rest:
-        more = f" and {len(rest) - 3} more" if len(rest) > 3 else ""
-        draft.report.dropped(f"{', '.join(rest[:3])}{more}: nothing says what it is for")
+    unused = sorted(draft.tree.files.keys() - used_paths)
+    if unused:
+        suffix = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
+        draft.report.dropped(f"{', '.join(unused[:3])}{suffix}: nothing says what it is for")
     return used_paths
 
 
@@ -549,13 +549,13 @@ def _put_only(draft: Draft, used_paths: set[str | None], pairs: Sequence[Pair]) 
     return {path}
 
 
-def _put_solution(draft: Draft, folder: str, path: str, why: str = "") -> None:
+def _put_solution(draft: Draft, folder: str, path: str, note: str = "") -> None:
     stem, ending = posixpath.splitext(posixpath.basename(path))
     target = f"submissions/{folder}/{slug(stem)}{ending}"
     if target in draft.files:
         target = _free(draft, f"submissions/{folder}", path.replace("/", "_"))
     draft.put(target, Ref(draft.tree, path))
-    draft.report.took(f"solution {path} as {folder}{why}")
+    draft.report.took(f"solution {path} as {folder}{note}")
 
 
 def _free(draft: Draft, folder: str, name: str) -> str:

@@ -210,8 +210,8 @@ class Draft:
         )
         unused_paths = [path for path in paths if path not in used_paths]
         if unused_paths:
-            more = f" and {len(unused_paths) - 5} more" if len(unused_paths) > 5 else ""
-            self.report.dropped(f"{', '.join(unused_paths[:5])}{more}: nothing says what they are for")
+            suffix = f" and {len(unused_paths) - 5} more" if len(unused_paths) > 5 else ""
+            self.report.dropped(f"{', '.join(unused_paths[:5])}{suffix}: nothing says what they are for")
 
     def finish(self) -> ConvertedTree:
         """The package's tree; closing it closes the input as well."""

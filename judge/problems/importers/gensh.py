@@ -225,11 +225,11 @@ class _Script:
         for position in range(begin, len(lines)):
             number, line = lines[position][0], lines[position][1].partition(" #")[0].strip()
             if _MAKING.search(line):
-                raise self._odd(number, line)
+                raise self._refusal(number, line)
             depth += (line.startswith("if ")) - (line == "fi" or line.endswith("; fi"))
             if not depth:
                 return position + 1
-        raise self._odd(lines[begin][0], lines[begin][1].strip())
+        raise self._refusal(lines[begin][0], lines[begin][1].strip())
 
     def _body(
         self, lines: Sequence[tuple[int, str]], position: int, number: int, *, started: bool
@@ -237,7 +237,7 @@ class _Script:
         """The lines between `do` and its `done`, and where the script goes on."""
         if not started:
             if position >= len(lines) or lines[position][1].strip() != "do":
-                raise self._odd(number, "for")
+                raise self._refusal(number, "for")
             position += 1
         depth, begin = 1, position
         while position < len(lines):
@@ -246,28 +246,28 @@ class _Script:
             position += 1
             if not depth:
                 return lines[begin : position - 1], position
-        raise self._odd(number, "for")
+        raise self._refusal(number, "for")
 
     def _values(self, text: str, number: int) -> list[str]:
         """The values that a loop goes through: words, and ranges of numbers."""
-        words: list[str] = []
+        values: list[str] = []
         text = _VARIABLE.sub(lambda match: self._expand_text(self._variables.get(match[1] or match[2], match[0])), text)
-        for word in self._words(number, text, ranges=True):
+        for word in self._split(number, text, ranges=True):
             numbers = _RANGE.fullmatch(word)
             if numbers is None:
-                words.append(word)
+                values.append(word)
                 continue
             first, last = int(numbers[1]), int(numbers[2])
             # All ranges of a loop together: a line may have thousands of them.
-            if len(words) + abs(last - first) >= MOST:
+            if len(values) + abs(last - first) >= MOST:
                 raise PackageError(f"{self._tree.where(self._path)}:{number}: goes through more than {MOST} values")
             # A shell writes all numbers as long as the longer end, if one begins with a zero.
             long = max(map(len, numbers.groups())) if any(re.match("-?0[0-9]", end) for end in numbers.groups()) else 0
-            words += (f"{value:0{long}d}" for value in range(first, last + 1))
-            words += (f"{value:0{long}d}" for value in range(first, last - 1, -1) if first > last)
-        return words
+            values += (f"{value:0{long}d}" for value in range(first, last + 1))
+            values += (f"{value:0{long}d}" for value in range(first, last - 1, -1) if first > last)
+        return values
 
-    def _words(self, number: int, line: str, *, ranges: bool = False) -> list[str]:
+    def _split(self, number: int, line: str, *, ranges: bool = False) -> list[str]:
         self._expand_text(line)
         filled = _VARIABLE.sub(
             lambda match: self._expand_text(self._variables.get(match[1] or match[2], match[0])), line
@@ -278,7 +278,7 @@ class _Script:
                 return shlex.split(bare)
         except (ValueError, ArithmeticError):
             pass
-        raise self._odd(number, line) from None
+        raise self._refusal(number, line) from None
 
     def _computed(self, match: re.Match[str]) -> str:
         return self._expand_text(str(_number(python.expression(match[1]), self._variables)))
@@ -290,10 +290,10 @@ class _Script:
             raise PackageError(f"{self._tree.where(self._path)}: its lines come to too much text; run it first")
         return text
 
-    def _odd(self, number: int, line: str) -> PackageError:
-        where = f"{self._tree.where(self._path)}:{number}"
+    def _refusal(self, number: int, line: str) -> PackageError:
+        origin = f"{self._tree.where(self._path)}:{number}"
         return PackageError(
-            f"{where}: '{clean(line, 60)}' is more than commands of gen.sh and simple loops, which are all that is "
+            f"{origin}: '{clean(line, 60)}' is more than commands of gen.sh and simple loops, which are all that is "
             "read here; run it first"
         )
 
@@ -305,22 +305,22 @@ class _Script:
         if assigned is not None:
             value = assigned[2].partition(" #")[0].strip()
             above = value in {"$(realpath ..)", "`realpath ..`", '"$(realpath ..)"'}
-            self._variables[assigned[1]] = ".." if above else " ".join(self._words(number, value))
+            self._variables[assigned[1]] = ".." if above else " ".join(self._split(number, value))
             return
         if _SOURCED.match(line.encode()) or line.split(" ", maxsplit=1)[0] in _SILENT:
             return
-        words = self._words(number, line)
-        if not words:
+        parts = self._split(number, line)
+        if not parts:
             return
-        command = getattr(self, f"_do_{words[0]}", None) if words[0].isidentifier() else None
+        command = getattr(self, f"_do_{parts[0]}", None) if parts[0].isidentifier() else None
         if command is None:
-            raise self._odd(number, line)
+            raise self._refusal(number, line)
         try:
-            inspect.signature(command).bind(*words[1:])
+            inspect.signature(command).bind(*parts[1:])
         except TypeError:
-            raise self._odd(number, line) from None
+            raise self._refusal(number, line) from None
         try:
-            command(*words[1:])
+            command(*parts[1:])
         except PackageError as exc:
             raise PackageError(f"{self._tree.where(self._path)}:{number}: {exc}") from None
 
@@ -358,14 +358,14 @@ class _Script:
         self._score += int(score)
         self._settings[self._folder] = [self._expand_text(line).format(score=score) for line in _GROUP_LINES]
 
-    def _flags(self, key: str, words: Sequence[str]) -> None:
-        self._settings.setdefault(self._folder if self._scoring else "", []).append(f"{key}: {' '.join(words)}")
+    def _flags(self, key: str, flags: Sequence[str]) -> None:
+        self._settings.setdefault(self._folder if self._scoring else "", []).append(f"{key}: {' '.join(flags)}")
 
-    def _do_limits(self, *words: str) -> None:
-        self._flags("input_validator_flags", words)
+    def _do_limits(self, *flags: str) -> None:
+        self._flags("input_validator_flags", flags)
 
-    def _do_output_validator_flags(self, *words: str) -> None:
-        self._flags("output_validator_flags", words)
+    def _do_output_validator_flags(self, *flags: str) -> None:
+        self._flags("output_validator_flags", flags)
 
     def _do_tc(self, name: str, generator: str = "", *arguments: str) -> None:
         self._use_name(name)

@@ -415,9 +415,9 @@ def limits(draft: Draft, seconds: Any, mib: Any, where: str, suffix: str = "") -
             number /= 1000
             draft.report.took(f"time limit: {clean(str(value), 40)} is read as milliseconds")
         if not least <= number <= most or number == 0:
-            more = suffix if unit == "MiB" else ""
+            ending = suffix if unit == "MiB" else ""
             raise PackageError(
                 f"{where}: {key}: '{str(value)[:40]}' is not a number of {unit} "
-                f"from {decimal(least)} to {decimal(most)}{more}"
+                f"from {decimal(least)} to {decimal(most)}{ending}"
             )
         draft.limits[target] = as_number(number)

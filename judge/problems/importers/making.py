@@ -22,7 +22,7 @@ from judge.text import several
 
 # So many tests are made for one package, and so many arguments has one program.
 MOST = 5000
-_WORDS, _WORD_BYTES = 200, 4096
+_MOST_ARGUMENTS, _WORD_BYTES = 200, 4096
 # The key of the program that makes answers.
 SOLUTION = "solution"
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
@@ -114,11 +114,11 @@ class Plan:
         suffix = posixpath.splitext(source.ref.path)[1].lower()
         language = "c" if suffix == ".c" else table.guess(source.ref.path, table.load_table()) or ""
         companions = sorted(path for path in draft.files if path.startswith(f"include/{language}/"))
-        more = tuple(content for path in companions if isinstance(content := draft.files[path], Ref))
-        if more and language not in {"c", "cpp"}:
+        companion_refs = tuple(content for path in companions if isinstance(content := draft.files[path], Ref))
+        if companion_refs and language not in {"c", "cpp"}:
             msg = "is to make answers beside a grader, which is only done in C and C++; make them first"
             raise PackageError(f"{source.ref.where}: {msg}")
-        return self.program(draft, SOLUTION, replace(source, more=(*source.more, *more)))
+        return self.program(draft, SOLUTION, replace(source, more=(*source.more, *companion_refs)))
 
     def add(self, *steps: MakingStep) -> None:
         """Have one more test; PackageError when there are too many."""
@@ -251,14 +251,18 @@ class MadeTree(Tree):
         raise NotImplementedError
 
 
-def words(command: str, where: str) -> list[str]:
+def arguments_of(command: str, where: str) -> list[str]:
     """The words of a command line, as a shell has them; nothing in it is done by one. PackageError."""
     try:
         parts = shlex.split(command)
     except ValueError as exc:
         raise PackageError(f"{where}: '{clean(command, 60)}' is no command: {exc}") from None
-    if not parts or len(parts) > _WORDS or any(len(word.encode()) > _WORD_BYTES or "\0" in word for word in parts):
-        raise PackageError(f"{where}: '{clean(command, 60)}' is no command of 1 to {_WORDS} words")
+    if (
+        not parts
+        or len(parts) > _MOST_ARGUMENTS
+        or any(len(word.encode()) > _WORD_BYTES or "\0" in word for word in parts)
+    ):
+        raise PackageError(f"{where}: '{clean(command, 60)}' is no command of 1 to {_MOST_ARGUMENTS} words")
     return parts
 
 

@@ -194,8 +194,8 @@ class Packed(Tree):
             if name not in repeated_paths:
                 self._take(f"{folder}/{name}", size)
                 self._inner[f"{folder}/{name}"] = Ref(archive, name)
-        more = f"; {len(repeated)} more are those beside it" if repeated else ""
-        self.notes.append((True, f"{len(pairs) - len(repeated)} tests of the archive {path}{more}"))
+        suffix = f"; {len(repeated)} more are those beside it" if repeated else ""
+        self.notes.append((True, f"{len(pairs) - len(repeated)} tests of the archive {path}{suffix}"))
 
     def _unpack(self, path: str, name: str, target: Path) -> None:
         size = 0
@@ -211,8 +211,8 @@ class Packed(Tree):
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError) as exc:
             raise PackageError(f"{self._base.where(path)}: is damaged: {clean(str(exc))}") from None
         except OSError as exc:
-            why = exc.strerror or clean(str(exc))
-            raise PackageError(f"{self._base.where(path)}: cannot be unpacked: {why}") from None
+            reason = exc.strerror or clean(str(exc))
+            raise PackageError(f"{self._base.where(path)}: cannot be unpacked: {reason}") from None
         self._take(name, size)
         self._unpacked[name] = target
 

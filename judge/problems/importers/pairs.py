@@ -183,9 +183,9 @@ def _role(path: str) -> tuple[bool | None, str]:
 
 def _folder_word(part: str) -> str:
     """The word for input or output in a folder's name that says nothing else; else the name."""
-    words = re.split(r"[_-]", part.lower())
-    matches = [word for word in words if word in _IN or word in _OUT]
-    is_clear = len(words) > 1 and {word in _IN for word in matches} in ({True}, {False})
+    parts = re.split(r"[_-]", part.lower())
+    matches = [word for word in parts if word in _IN or word in _OUT]
+    is_clear = len(parts) > 1 and {word in _IN for word in matches} in ({True}, {False})
     return (
-        matches[-1] if is_clear and all(word in matches or word in _NEUTRAL_WORDS for word in words) else part.lower()
+        matches[-1] if is_clear and all(word in matches or word in _NEUTRAL_WORDS for word in parts) else part.lower()
     )

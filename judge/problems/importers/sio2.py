@@ -147,9 +147,9 @@ class _Sio2Conversion:
                 f"{self._tree.where(spoken[0])}: is an interactor of SIO2, which talks to submissions as only that "
                 "system has it; make a package of it with output_validator/"
             )
-        for key, why in _REFUSED.items():
+        for key, reason in _REFUSED.items():
             if self._conf.get(key):
-                raise PackageError(f"{self._where}: {key}: {why}, as only that system has it; make a package of it")
+                raise PackageError(f"{self._where}: {key}: {reason}, as only that system has it; make a package of it")
 
     # --- tests ------------------------------------------------------------------------------------------------------
 
@@ -210,17 +210,17 @@ class _Sio2Conversion:
         """The points of each group: those of config.yml, else 100 in equal parts, the last ones with one more."""
         points_by_group = self._conf.get("scores")
         if not points_by_group:
-            equal_share, more = divmod(_FULL_SCORE, len(groups))
+            equal_share, extra = divmod(_FULL_SCORE, len(groups))
             order = sorted(groups, key=natural)
             self._draft.report.took(f"{_FULL_SCORE} points in equal parts: config.yml says none")
-            return {name: Fraction(equal_share + (place >= len(order) - more)) for place, name in enumerate(order)}
+            return {name: Fraction(equal_share + (place >= len(order) - extra)) for place, name in enumerate(order)}
         if not isinstance(points_by_group, dict):
             raise PackageError(f"{self._where}: scores: expected a mapping of groups to points")
         values = {str(key): value for key, value in points_by_group.items()}
-        odd = next((name for name in (*groups, *values) if name not in values or name not in groups), None)
-        if odd is not None:
-            lacks = "has no tests in in/" if odd in values else "has no points"
-            raise PackageError(f"{self._where}: scores: group '{clean(odd, 40)}' {lacks}; each group needs both")
+        unmatched = next((name for name in (*groups, *values) if name not in values or name not in groups), None)
+        if unmatched is not None:
+            lacks = "has no tests in in/" if unmatched in values else "has no points"
+            raise PackageError(f"{self._where}: scores: group '{clean(unmatched, 40)}' {lacks}; each group needs both")
         return {name: points(value, f"{self._where}: scores: {clean(name, 40)}") for name, value in values.items()}
 
     def _requires(self, groups: Any) -> dict[str, list[str]]:
@@ -228,10 +228,16 @@ class _Sio2Conversion:
         dependencies = self._conf.get("subtask_dependencies") or {}
         good = isinstance(dependencies, dict) and all(isinstance(names, list) for names in dependencies.values())
         requirements = {str(key): yamltext.texts_of(dependencies, key) for key in dependencies} if good else {}
-        odd = next((name for key, value in requirements.items() for name in (key, *value) if name not in groups), None)
-        if not good or odd is not None:
-            why = f"'{clean(odd, 40)}' is no group with points" if odd is not None else "expected lists of groups"
-            raise PackageError(f"{self._where}: subtask_dependencies: {why}")
+        unmatched = next(
+            (name for key, value in requirements.items() for name in (key, *value) if name not in groups), None
+        )
+        if not good or unmatched is not None:
+            reason = (
+                f"'{clean(unmatched, 40)}' is no group with points"
+                if unmatched is not None
+                else "expected lists of groups"
+            )
+            raise PackageError(f"{self._where}: subtask_dependencies: {reason}")
         return requirements
 
     def _unmade(self, unanswered: Sequence[_Sio2Test]) -> UnmadeError:
@@ -300,21 +306,23 @@ class _Sio2Conversion:
         for language in arguments if isinstance(arguments, dict) else ():
             args[str(language)] = yamltext.texts_of(arguments, language)
         names = yamltext.texts_of(self._conf, "extra_compilation_files")
-        odd = "" if isinstance(arguments, dict) else str(arguments)
+        refused = "" if isinstance(arguments, dict) else str(arguments)
         for language, words in args.items():
             plain = language in {"c", "cpp", "cc"}
-            odd = odd or next((word for word in words if not plain or f"prog/{word}" not in self._tree.files), "")
-        if odd:
+            refused = refused or next(
+                (word for word in words if not plain or f"prog/{word}" not in self._tree.files), ""
+            )
+        if refused:
             raise PackageError(
-                f"{self._where}: extra_compilation_args: '{clean(odd, 40)}' changes how submissions are compiled, "
+                f"{self._where}: extra_compilation_args: '{clean(refused, 40)}' changes how submissions are compiled, "
                 "which is not done here; make a package of it"
             )
-        sources = {word for words in args.values() for word in words}
+        sources = {word for arguments in args.values() for word in arguments}
         for name in dict.fromkeys([*sorted(sources), *names]):
             path, ending = f"prog/{name}", posixpath.splitext(name)[1].lower()
             if path not in self._tree.files or "/" in name:
                 raise PackageError(f"{self._where}: extra_compilation_files: there is no {clean(path, 60)}")
-            compiled = {language for language, words in args.items() if name in words}
+            compiled = {language for language, arguments in args.items() if name in arguments}
             if ending in (".c", ".cpp", ".cc", ".cxx") and name not in sources:
                 raise PackageError(
                     f"{self._where}: extra_compilation_files: {clean(name, 60)} would be compiled with submissions, "

@@ -159,9 +159,9 @@ class _TpsConversion:
         self._task.put(draft)
         draft.check_keys(self._conf, _KEYS | _IGNORED_KEYS, self._where)
         draft.unused(("grader", "graders", "checker", "manager"))
-        for folder, why in _LOSSES.items():
+        for folder, reason in _LOSSES.items():
             if self._tree.below(folder):
-                draft.report.dropped(f"{folder}/: {why}")
+                draft.report.dropped(f"{folder}/: {reason}")
         tops = {path.partition("/")[0] for path in self._tree.files if "/" in path}
         other_folders = sorted(tops - _FOLDERS - _LOSSES.keys() - {attached})
         if other_folders:
@@ -338,13 +338,13 @@ class _TpsConversion:
         tests_of: dict[str, dict[str, None]] = {}
         text = decode(self._tree.read("tests/mapping", 16 * metadata.YAML_BYTES))
         for number, line in enumerate(text.splitlines(), 1):
-            words = line.split()
-            if not words:
+            parts = line.split()
+            if not parts:
                 continue
-            if len(words) != 2 or words[1] not in known_names:
+            if len(parts) != 2 or parts[1] not in known_names:
                 msg = "expected the names of a subtask and of a test in tests/"
                 raise PackageError(f"{self._tree.where('tests/mapping')}:{number}: {msg}")
-            tests_of.setdefault(words[0], {})[words[1]] = None
+            tests_of.setdefault(parts[0], {})[parts[1]] = None
         return {name: list(tests) for name, tests in tests_of.items()}
 
     def _generated_mapping(self, known_names: frozenset[str]) -> dict[str, list[str]]:
@@ -388,8 +388,8 @@ class _TpsConversion:
         unsaid = [path for path in self._tree.below("solution") if path.removeprefix("solution/") not in solutions]
         if unsaid:
             examples = ", ".join(clean(path, 60) for path in unsaid[:3])
-            more = f" and {len(unsaid) - 3} more" if len(unsaid) > 3 else ""
-            self._draft.report.dropped(f"{examples}{more}: solutions.json does not say what they should do")
+            suffix = f" and {len(unsaid) - 3} more" if len(unsaid) > 3 else ""
+            self._draft.report.dropped(f"{examples}{suffix}: solutions.json does not say what they should do")
         for name, entry in solutions.items():
             path = f"solution/{name}"
             verdict = str(entry.get("verdict")) if isinstance(entry, dict) else ""
@@ -413,8 +413,8 @@ class _TpsConversion:
         solutions = tps_gen.right_by_name(self._draft)
         if solutions:
             ioi.put_solutions(self._draft, {solutions: "accepted"})
-        rest = [path for path in self._tree.below("solution") if path != solutions]
-        if rest:
+        further = [path for path in self._tree.below("solution") if path != solutions]
+        if further:
             subject = "the others" if solutions else "each"
             self._draft.report.dropped(f"solution/: there is no solutions.json that says what {subject} should do")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft
-from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, words
+from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, arguments_of
 from judge.problems.tree import clean
 from judge.text import several
 
@@ -34,23 +34,23 @@ class TpsLists:
     _prefix: str = ""
     _count: int = 0
 
-    def begin(self, head: str, rest: list[str]) -> None:
+    def begin(self, head: str, arguments: list[str]) -> None:
         """A line `@subtask NAME` or `@testset NAME`; PackageError."""
-        if not rest:
+        if not arguments:
             raise PackageError(f"{head}: has no name")
-        self._current, self._count = rest[0], 0
-        if rest[0] in self.sets:
-            raise PackageError(f"{head}: '{clean(rest[0], 40)}' is there twice; rename one")
-        self.sets[rest[0]] = {}
+        self._current, self._count = arguments[0], 0
+        if arguments[0] in self.sets:
+            raise PackageError(f"{head}: '{clean(arguments[0], 40)}' is there twice; rename one")
+        self.sets[arguments[0]] = {}
         self._prefix = str(len(self.subtasks))
         if head == "@subtask":
-            self.subtasks.append(rest[0])
+            self.subtasks.append(arguments[0])
         else:
-            self._prefix = re.sub(r"[^A-Za-z0-9_]", "_", rest[0])
+            self._prefix = re.sub(r"[^A-Za-z0-9_]", "_", arguments[0])
 
-    def include(self, rest: list[str]) -> None:
+    def include(self, arguments: list[str]) -> None:
         """A line `@include NAME …`; PackageError."""
-        for name in rest:
+        for name in arguments:
             if name not in self.sets:
                 raise PackageError(f"@include: there is no '{clean(name, 40)}' before it")
             self.sets[self._current].update(self.sets[name])
@@ -64,13 +64,13 @@ class TpsLists:
 
     def read(self, line: str, number: int) -> None:
         """Any line that says something."""
-        head, *rest = line.split()
+        head, *arguments = line.split()
         if head in {"@subtask", "@testset"}:
-            self.begin(head, rest)
+            self.begin(head, arguments)
         elif not self._current:
             raise PackageError("begins no subtask; expected a line '@subtask NAME' before it")
         elif head == "@include":
-            self.include(rest)
+            self.include(arguments)
         elif not head.startswith("@"):  # others name validators, which are not run here
             self.test(line, number)
         if len(self.commands) > MOST or sum(map(len, self.sets.values())) > 20 * MOST:
@@ -113,7 +113,7 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], k
     for name, command in lists.commands.items():
         target = f"tests/{name}.in"
         steps: list[MakingStep] = []
-        head, *args = words(command, f"{where}:{lists.lines[name]}")
+        head, *args = arguments_of(command, f"{where}:{lists.lines[name]}")
         if head == _MANUAL:
             path = f"gen/manual/{args[0]}" if args else ""
             if path not in draft.tree.files:

@@ -76,5 +76,5 @@ class Findings:
         """PackageError with the first error, when there is one, and how many more there are."""
         errors = self.errors
         if errors:
-            more = f" (and {len(errors) - 1} more: see 'judgectl problem check')" if len(errors) > 1 else ""
-            raise PackageError(errors[0] + more)
+            suffix = f" (and {len(errors) - 1} more: see 'judgectl problem check')" if len(errors) > 1 else ""
+            raise PackageError(errors[0] + suffix)

@@ -23,7 +23,7 @@ from judge.sandbox.types import Command, Killed, RunOutcome
 INPUT = "input.txt"
 _LINE_BYTES = 4096
 # Messages of managers and checkers in the words of that system, which it translates.
-_WORDS = {
+_MESSAGES = {
     "translate:success": "Output is correct",
     "translate:partial": "Output is partially correct",
     "translate:wrong": "Output isn't correct",
@@ -33,7 +33,7 @@ _WORDS = {
 def spoken(data: bytes) -> str:
     """The sentence for the submitter: the first line."""
     line = truncation.text(data[:_LINE_BYTES]).strip().partition("\n")[0].strip()
-    return truncation.clip(_WORDS.get(line, line.removeprefix("translate:")), truncation.MESSAGE)
+    return truncation.clip(_MESSAGES.get(line, line.removeprefix("translate:")), truncation.MESSAGE)
 
 
 def judged(stdout: bytes, stderr: bytes, *, scoring: bool) -> ValidatorResult:

@@ -117,15 +117,15 @@ class Rounds:
             self.manager.box()
         self.processes.boxes()
 
-    def play(self, command: Command, source: bytes | Path, left: float) -> Round:
+    def play(self, command: Command, source: bytes | Path, remaining: float) -> Round:
         """Run it. `command` runs the submission, `source` is the test's input; `left` seconds remain for everything."""
         if self.task.kind == "batch":
             return self._with_files(command, source)
         stdin = truncation.sealed(source)
         try:
             if self.task.kind == "two-steps":
-                return self._two_steps(command, stdin, left)
-            return self._communicate(command, source, stdin, left)
+                return self._two_steps(command, stdin, remaining)
+            return self._communicate(command, source, stdin, remaining)
         finally:
             os.close(stdin)
 
@@ -150,9 +150,9 @@ class Rounds:
         absent = Validated(accepted=False, message=f"the program left no regular file '{task.output_file}'")
         return Round(outcome, limits, run_verdict(outcome, limits, absent, heap_full=self.program.heap_full(outcome)))
 
-    def _extra(self, command: Command, left: float) -> float:
+    def _extra(self, command: Command, remaining: float) -> float:
         """By how much the wall limit of one process may grow for the others' sake."""
-        return max(0.0, left - command.enforced.wall_seconds)
+        return max(0.0, remaining - command.enforced.wall_seconds)
 
     def _limits(self, outcomes: Sequence[RunOutcome], number: int | None, beside: float = 0.0) -> Limits:
         """Of one process, or of the account of all: its wall time grows by the CPU time of all others.
@@ -180,7 +180,7 @@ class Rounds:
         cancelled = Killed.CANCELLED in outcome.killed
         return not cancelled and run_fault(outcome, limits, heap_full=self.program.heap_full(outcome)) is not None
 
-    def _two_steps(self, command: Command, stdin: int, left: float) -> Round:
+    def _two_steps(self, command: Command, stdin: int, remaining: float) -> Round:
         """The first process reads the input and tells the second something, whose output is judged."""
         boxes = self.processes.boxes()
         commands = [replace(command, argv=[*command.argv, str(step), path_of(0)]) for step in (0, 1)]
@@ -189,7 +189,7 @@ class Rounds:
             actors,
             [Link(0, 1)],
             lambda _, outcome_of_step, __: self._ended_badly(outcome_of_step),
-            self._extra(command, left),
+            self._extra(command, remaining),
         )
         failed = next(iter(self._failed(outcomes)), None)
         limits = self._limits(outcomes, failed)
@@ -205,14 +205,14 @@ class Rounds:
         shell = ["/bin/sh", "-c", _STREAMS, "sh", *((first, second) if self.task.writes_first else (second, first))]
         return replace(command, argv=[*shell, *command.argv, *index])
 
-    def _communicate(self, command: Command, source: bytes | Path, stdin: int, left: float) -> Round:
+    def _communicate(self, command: Command, source: bytes | Path, stdin: int, remaining: float) -> Round:
         """All processes and the manager at once; who ends badly first, or the manager, decides."""
         manager, count = self.manager, self.task.processes
         if manager is None:
             raise UsageError("the problem's task needs a manager, and has none")
         wall = manager.limits.wall_seconds + count * command.enforced.wall_seconds + _LATER
         data = source if isinstance(source, bytes) else source.read_bytes()
-        manager_command = manager.call(data, stdin, count, min(_MOST, wall, max(left, 0.01)))
+        manager_command = manager.call(data, stdin, count, min(_MOST, wall, max(remaining, 0.01)))
         actors = [Actor(manager.box(), manager_command, counted=False)]
         actors += [Actor(box, self._process(command, number)) for number, box in enumerate(self.processes.boxes())]
         order = -1 if self.task.writes_first else 1
@@ -220,13 +220,13 @@ class Rounds:
         links = [link for pair in pairs for link in pair[::order]]
         forsaken: set[int] = set()
 
-        def over(number: int, outcome: RunOutcome, left: bool) -> bool:
-            if left and number > 0 and not outcome.killed and outcome.signal is None:
+        def over(number: int, outcome: RunOutcome, remaining: bool) -> bool:
+            if remaining and number > 0 and not outcome.killed and outcome.signal is None:
                 forsaken.add(number - 1)
                 return False
             return self._over(number, outcome)
 
-        outcomes = self.meet(actors, links, over, self._extra(command, left))
+        outcomes = self.meet(actors, links, over, self._extra(command, remaining))
         with outcomes[0] as manager_outcome:
             opinion = manager.found(manager_outcome, scoring=self.scoring)
         return self._ruled(outcomes[1:], opinion, manager_outcome, forsaken)

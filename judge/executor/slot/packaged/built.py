@@ -42,9 +42,9 @@ class Workshop:
 class BuiltProgram:
     """One program, built when its sandbox is first asked for. Not used before the submission has compiled."""
 
-    def __init__(self, what: str, program: Program, workshop: Workshop) -> None:
+    def __init__(self, label: str, program: Program, workshop: Workshop) -> None:
         """`what` names it in sentences: `the output validator`."""
-        self.what = what
+        self.label = label
         self.program = program
         self._workshop = workshop
         self._box: Box | None = None
@@ -84,7 +84,7 @@ class BuiltProgram:
                 finally:
                     os.close(data)
                 if failed:
-                    raise BuildError(f"{self.what}'s build cannot be unpacked: {failed}")
+                    raise BuildError(f"{self.label}'s build cannot be unpacked: {failed}")
         return self._box
 
     def put(self, files: Mapping[str, bytes | Path]) -> None:
@@ -106,13 +106,13 @@ class BuiltProgram:
         with run(box, command) as outcome:
             failed = compile_verdict(outcome, limits)
             if failed is not None:
-                msg = f"{self.what} does not compile: {failed.reason}: {first_line(outcome)}"
+                msg = f"{self.label} does not compile: {failed.reason}: {first_line(outcome)}"
                 raise BuildError(truncation.clip(msg, MESSAGE_BYTES))
         fault = made_fault(self.program, box.get)
         if box.built() > BUILT_MOST:
             fault = f"left {size(box.built())} in /box, the limit is {size(BUILT_MOST)}"
         if fault:
-            raise BuildError(f"{self.what} does not compile: the compiler {fault}")
+            raise BuildError(f"{self.label} does not compile: the compiler {fault}")
         with run(box, builds.packing()) as outcome:
             data = builds.packed(outcome)
         if data is not None:

@@ -47,22 +47,22 @@ class DataValidator:
         """End the sandbox."""
         self._built.close()
 
-    def check_input(self, test: ProblemTest, case: Case, left: Callable[[], float]) -> ValidatorResult:
+    def check_input(self, test: ProblemTest, case: Case, remaining: Callable[[], float]) -> ValidatorResult:
         """Let it judge a test's input, which it reads. The test's own files lie in its current directory."""
         flags = test.input_flags
         arguments = flags.get(self.name, []) if isinstance(flags, dict) else flags
-        return self._ask(arguments, case.input, left, case.files)
+        return self._ask(arguments, case.input, remaining, case.files)
 
-    def check_answer(self, case: Case, left: Callable[[], float]) -> ValidatorResult:
+    def check_answer(self, case: Case, remaining: Callable[[], float]) -> ValidatorResult:
         """Let it judge a test's answer, which it reads. It gets the input's path as an argument (BAPCtools)."""
         self._built.put({"judge/input": case.input})
-        return self._ask(["/box/judge/input", *case.flags], case.answer or b"", left)
+        return self._ask(["/box/judge/input", *case.flags], case.answer or b"", remaining)
 
     def _ask(
         self,
         arguments: Sequence[str],
         source: bytes | Path,
-        left: Callable[[], float],
+        remaining: Callable[[], float],
         files: Mapping[str, bytes | Path] | None = None,
     ) -> ValidatorResult:
         program = self._built.program
@@ -70,17 +70,17 @@ class DataValidator:
         try:
             command = Command(
                 argv=[*program.run, *arguments],
-                limits=shorter(program.limits, left()),
+                limits=shorter(program.limits, remaining()),
                 env={"PATH": PATH, **program.env},
                 stdin=stdin,
                 files=files or {},
             )
             with self._built.run(command) as outcome:
-                return self._said(outcome)
+                return self._opinion(outcome)
         finally:
             os.close(stdin)
 
-    def _said(self, outcome: RunOutcome) -> ValidatorResult:
+    def _opinion(self, outcome: RunOutcome) -> ValidatorResult:
         if outcome.exit_code == ACCEPTED and not outcome.killed:
             return ValidatorResult(accepted=True)
         fault = run_fault(outcome, self._built.limits)
@@ -88,7 +88,7 @@ class DataValidator:
         parts = (outcome.read_stderr(MESSAGE_BYTES), outcome.read_stdout(MESSAGE_BYTES))
         message = "\n".join(text for data in parts if (text := truncation.text(data).strip()))
         return ValidatorResult(
-            accepted=False, message=message, rejection=f"{self._built.what} does not accept: {ending}"
+            accepted=False, message=message, rejection=f"{self._built.label} does not accept: {ending}"
         )
 
 
@@ -96,12 +96,17 @@ class DataCheck:
     """One check of all tests. `judges` has the output validator, None where its word is not asked."""
 
     def __init__(
-        self, validators: Sequence[DataValidator], judges: Judges | None, left: Callable[[], float], *, answers: bool
+        self,
+        validators: Sequence[DataValidator],
+        judges: Judges | None,
+        remaining: Callable[[], float],
+        *,
+        answers: bool,
     ) -> None:
         """`validators` are run on answers, else on inputs; `left` as of `Tester`."""
         self._validators = validators
         self._judges = judges
-        self._left = left
+        self._left = remaining
         self._answers = answers
 
     def close(self) -> None:
@@ -113,12 +118,12 @@ class DataCheck:
 
     def test(self, test: ProblemTest, case: Case) -> TestResult:
         """The first validator that does not accept decides; BuildError when one does not compile."""
-        for opinion in self._asked(test, case):
+        for opinion in self._results(test, case):
             if not opinion.accepted:
                 return judged_alone(replace(case, public=True), opinion)[0]
         return judged_alone(case, ValidatorResult(accepted=True))[0]
 
-    def _asked(self, test: ProblemTest, case: Case) -> Iterator[ValidatorResult]:
+    def _results(self, test: ProblemTest, case: Case) -> Iterator[ValidatorResult]:
         for validator in self._validators:
             yield (
                 validator.check_answer(case, self._left)
@@ -138,7 +143,7 @@ class DataCheck:
         source = truncation.sealed(answer or b"")
         try:
             opinion = validator.check(
-                Question(case.input, answer or b"", case.flags), source, first=True, left=self._left
+                Question(case.input, answer or b"", case.flags), source, first=True, remaining=self._left
             )
         finally:
             os.close(source)

@@ -69,7 +69,7 @@ class Feedback:
         """The finding, by the validator's end and the files that it left; `rejection` is the reason when it rejects."""
         message = self._text("judgemessage.txt")
         feedback = self._text("teammessage.txt")
-        label = self._built.what
+        label = self._built.label
         fault = validator_fault(outcome, self._built.limits, label)
         if fault:
             # A validator's words as it dies are for judges, as they might quote secrets: contestants see the reason.
@@ -119,7 +119,7 @@ class Feedback:
         value = number(data.strip()) if len(data) <= _SCORE_BYTES else None
         if value is None or (most is not None and not 0 <= value <= most):
             expected = "one number" if most is None else f"one number from 0 to {decimal(most)}"
-            msg = f"{self._built.what}'s {name} is not {expected}"
+            msg = f"{self._built.label}'s {name} is not {expected}"
             raise FeedbackError(msg, f"{name}: '{truncation.clip(truncation.text(data[:80]), 80)}'")
         return value
 
@@ -130,7 +130,7 @@ class Feedback:
         try:
             size = os.fstat(fd).st_size
             if size > self._built.limits.output:
-                msg = f"{self._built.what}'s nextpass.in is longer than {self._built.limits.output} bytes"
+                msg = f"{self._built.label}'s nextpass.in is longer than {self._built.limits.output} bytes"
                 raise FeedbackError(msg, f"nextpass.in: {size} bytes")
             return truncation.sealed(os.pread(fd, size, 0))
         finally:

@@ -48,7 +48,7 @@ class Grader:
         return self._said[question]
 
     def _ask(self, flags: Sequence[str], lines: bytes) -> tuple[Verdict, float]:
-        program, label = self._built.program, self._built.what
+        program, label = self._built.program, self._built.label
         stdin = truncation.sealed(lines)
         try:
             command = Command(

@@ -21,13 +21,13 @@ _REJECTION = "the static validator rejected the submission"
 SUBMISSION = ".submission"
 # A row for one standard or compiler of a language: the format has one code for the language.
 _VARIANT = re.compile(r"(c|cpp|java|pascal)[0-9-].*")
-_SAME = {"pypy3": "python3", "pypy": "python3"}
+_ALIASES = {"pypy3": "python3", "pypy": "python3"}
 
 
 def format_code(language: str) -> str:
     """The format's code of a language of the table, which calls most languages the same: `cpp` for `cpp17`."""
     variant = _VARIANT.fullmatch(language)
-    return variant[1] if variant is not None else _SAME.get(language, language)
+    return variant[1] if variant is not None else _ALIASES.get(language, language)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class StaticValidator:
         """Build it; BuildError when it does not compile."""
         self._built.box()
 
-    def check(self, arguments: Sequence[str], left: Callable[[], float]) -> ValidatorResult:
+    def check(self, arguments: Sequence[str], remaining: Callable[[], float]) -> ValidatorResult:
         """Run it with these arguments, for `left()` seconds at most, and read its finding."""
         if not self._put:
             self._built.put({f"{SUBMISSION}/{name}": data for name, data in self._submitted.files.items()})
@@ -65,7 +65,7 @@ class StaticValidator:
         script = ["/bin/sh", "-c", FRESH, "validator"]
         command = Command(
             argv=[*script, *program.run, submitted.language, submitted.entry, f"/box/{FEEDBACK}/", *arguments],
-            limits=shorter(program.limits, left()),
+            limits=shorter(program.limits, remaining()),
             env={"PATH": PATH, **program.env},
             writable=True,
             cwd=f"/box/{SUBMISSION}",

@@ -128,9 +128,9 @@ class CoordinatorQueue(_SharedQueue):
         with (self.directory / BOX).open("wb") as file:
             copy(archive, file.fileno())
 
-    def want(self, wanted: list[int], *, stops: bool) -> None:
+    def want(self, places: list[int], *, stops: bool) -> None:
         """Say which tests are to be run; those that are done may be left in."""
-        self._write(_WANTED, WantedTests(wanted=wanted, stops=stops))
+        self._write(_WANTED, WantedTests(wanted=places, stops=stops))
 
     def take(self, indexes: Iterable[int]) -> int | None:
         """Take the first test that nobody runs. Results up to now may make it useless, so the caller collects them."""

@@ -71,18 +71,18 @@ class DmojGeneration:
         if isinstance(generator, dict):
             self._draft.check_keys(generator, _OF_GENERATOR, f"{self._where}: generator")
             sources, args = (generator, "source"), args if keys.get("generator_args") else (generator, "args")
-        return self._words("generator", *sources), self._words("generator_args", *args)
+        return self._arguments("generator", *sources), self._arguments("generator_args", *args)
 
-    def _words(self, label: str, container: Mapping[str, Any], key: str) -> list[str]:
+    def _arguments(self, label: str, container: Mapping[str, Any], key: str) -> list[str]:
         """A list of words, or one."""
         value = container.get(key)
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(item, str | int | float) or (item is None and label != "generator") for item in values):
             raise PackageError(f"{self._where}: {label}: expected names of files, and a list of arguments")
-        words = yamltext.texts_of(container, key)
-        if any("\0" in word or len(word) > 4096 for word in words) or len(words) > 200:
+        arguments = yamltext.texts_of(container, key)
+        if any("\0" in word or len(word) > 4096 for word in arguments) or len(arguments) > 200:
             raise PackageError(f"{self._where}: {label}: has too many or too long words")
-        return words
+        return arguments
 
     def _source(self, names: list[str]) -> testlib.ProgramSource:
         """The first that is no header is the program; others are compiled with it."""

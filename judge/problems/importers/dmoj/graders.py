@@ -148,7 +148,7 @@ _RUNNING = frozenset({
     "_launch_process", "_interact_with_process",
 })  # fmt: skip
 # Modules that only graders may use: what they say may depend on the time.
-_MORE = frozenset({"json", "os", "time", "traceback"})
+_FURTHER_MODULES = frozenset({"json", "os", "time", "traceback"})
 
 
 def put_custom(draft: Draft, name: Any, where: str) -> bool:
@@ -179,9 +179,9 @@ def why_not(text: str) -> str:
     if bases != [_GRADER]:
         return f"is no {_GRADER}"
     methods = {statement.name: statement for statement in classes[-1].body if isinstance(statement, ast.FunctionDef)}
-    more = sorted(methods.keys() & _RUNNING)
-    if more or "interact" not in methods:
-        return f"runs submissions in its own way ({', '.join(more) or 'without interact'})"
+    running = sorted(methods.keys() & _RUNNING)
+    if running or "interact" not in methods:
+        return f"runs submissions in its own way ({', '.join(running) or 'without interact'})"
     return next(_needs(tree, methods), "")
 
 
@@ -197,7 +197,7 @@ def _needs(tree: ast.Module, methods: Mapping[str, ast.FunctionDef]) -> Iterator
         elif isinstance(node, ast.ImportFrom | ast.Import):
             names = [node.module or "."] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
             for name in names:
-                if name.partition(".")[0] not in programs.STANDARD | _MORE:
+                if name.partition(".")[0] not in programs.STANDARD | _FURTHER_MODULES:
                     yield f"needs the module '{name[:40]}'"
     for method in methods.values():
         yield from _asks(method)

@@ -97,8 +97,8 @@ def scored(subtasks: list[ImportedSubtask]) -> list[ImportedSubtask]:
 def _distributed(given_points: Sequence[Fraction], total: Fraction) -> list[Fraction]:
     """Deal what is left of `total` to those that have nothing, as whole numbers, one more to the last of them."""
     remainder, silent = max(total - sum(given_points), Fraction(0)), sum(not value for value in given_points)
-    equal_share, more = divmod(remainder, silent) if silent else (0, Fraction(0))
-    shares = iter(Fraction(equal_share + (number >= silent - more)) for number in range(silent))
+    equal_share, extra = divmod(remainder, silent) if silent else (0, Fraction(0))
+    shares = iter(Fraction(equal_share + (number >= silent - extra)) for number in range(silent))
     return [value or next(shares) for value in given_points]
 
 
@@ -149,9 +149,9 @@ class HydroConversion:
             raise PackageError(f"{self._where}: type: '{clean(kind, 40)}' is not one of {kinds}, which are judged here")
         draft.name = clean(self._problem.text("pid"), 60)
         draft.problem["name"] = clean(self._problem.text("title") or draft.name or self._tree.label)
-        for key, why in _REFUSED.items():
+        for key, reason in _REFUSED.items():
             if self._conf.get(key):
-                raise PackageError(f"{self._where}: {key}: {why}; remove it if submissions are right without it")
+                raise PackageError(f"{self._where}: {key}: {reason}; remove it if submissions are right without it")
         draft.check_keys(self._conf, KEYS, self._where)
         flags, partial = self._programs(kind)
         subtasks = self._subtasks(partial=partial)
@@ -168,7 +168,7 @@ class HydroConversion:
             draft.judge |= {"input_file": f"{name}.in", "output_file": f"{name}.out"}
         self._put_limits()
         self._put_languages()
-        self._rest()
+        self._drop_unused()
         return draft
 
     # --- limits -----------------------------------------------------------------------------------------------------
@@ -208,8 +208,8 @@ class HydroConversion:
                     )
                 continue
             if len(values) > 1:
-                why = "there are different ones, and a test has no limit of its own here"
-                raise PackageError(f"{self._where}: {key}: {why}; give one for all (--{target.replace('_', '-')})")
+                reason = "there are different ones, and a test has no limit of its own here"
+                raise PackageError(f"{self._where}: {key}: {reason}; give one for all (--{target.replace('_', '-')})")
             self._draft.limits[target] = as_number(next(iter(values), usual))
             if not values:
                 self._draft.report.took(f"the {key} limit that Hydro has where nothing is said")
@@ -379,7 +379,7 @@ class HydroConversion:
 
     # --- the rest ---------------------------------------------------------------------------------------------------
 
-    def _rest(self) -> None:
+    def _drop_unused(self) -> None:
         draft = self._draft
         for extra_file in self._names("user_extra_files"):
             ref = self._file(extra_file, f"{self._where}: user_extra_files")

@@ -60,9 +60,9 @@ class _UojConversion(HydroConversion):
         judger = next((name for name in ("judger.cpp", "Makefile") if self._base + name in self._tree.files), "")
         if conf.get("use_builtin_judger", "" if judger else "on") in _OFF:
             raise PackageError(f"{self._where}: use_builtin_judger: a judger of its own judges there, and not here")
-        for key, why in _REFUSED.items():
+        for key, reason in _REFUSED.items():
             if conf.get(key, "") not in _OFF:
-                raise PackageError(f"{self._where}: {key}: {why}; make a package of it")
+                raise PackageError(f"{self._where}: {key}: {reason}; make a package of it")
         for key, value in conf.items():
             match = re.fullmatch(r"((?:time|memory)_limit)_[0-9]+", key)
             if match is None or value == conf.get(match[1]):
@@ -160,11 +160,11 @@ class _UojConversion(HydroConversion):
                 requires[int(match[1])].append(value)
         return requires
 
-    def _rest(self) -> None:
+    def _drop_unused(self) -> None:
         ioi.put_attachments(self._draft, f"{self._base}download")
         implemented = self._raw_conf.get("with_implementer", "") not in _OFF
         self._put_beside(self._put_implementers() if implemented else ["c", "cpp", "default"], implemented=implemented)
-        super()._rest()
+        super()._drop_unused()
 
     def _put_implementers(self) -> list[str]:
         """The programs that are compiled with submissions; returns the languages that there are some for."""
@@ -192,8 +192,8 @@ class _UojConversion(HydroConversion):
             if implemented and posixpath.splitext(name)[0] == "implementer":
                 continue
             if implemented and name.endswith(_SOURCES):
-                why = "would be compiled by itself here, and is not there; call it .h, and include it so"
-                raise PackageError(f"{self._tree.where(path)}: {why}")
+                reason = "would be compiled by itself here, and is not there; call it .h, and include it so"
+                raise PackageError(f"{self._tree.where(path)}: {reason}")
             if "/" in name or name.endswith(_SOURCES):
                 self._draft.report.dropped(f"require/{name}: only headers and other files go with submissions")
                 continue

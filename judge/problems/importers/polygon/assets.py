@@ -34,7 +34,12 @@ _TAGS: dict[str, tuple[str, dict[str, list[str]] | None]] = {
     "rejected": ("rejected", None),
     "failed": ("rejected", None),
 }
-_WORDS = {"accepted": ["AC"], "wrong-answer": ["WA"], "time-limit-exceeded": ["TLE"], "memory-limit-exceeded": ["RTE"]}
+_CLASSES = {
+    "accepted": ["AC"],
+    "wrong-answer": ["WA"],
+    "time-limit-exceeded": ["TLE"],
+    "memory-limit-exceeded": ["RTE"],
+}
 # Polygon's name of a language begins with this, and a file's ending does not say it: here it is called so.
 _ENDINGS = {"python.2": ".py2", "python.pypy2": ".py2"}
 _GRADED = {"cpp": "cpp", "c": "c", "java": "java", "python": "python3", "pas": "pascal", "kotlin": "kotlin"}
@@ -198,9 +203,12 @@ def _extra(solution: Element) -> dict[str, Any]:
     """The outcome that is expected of a solution in single groups, as submissions.yaml says it."""
     demands: dict[str, Any] = {}
     for tag in solution.iterfind("extra-tags/extra-tag"):
-        group, words = tag.get("group"), _WORDS.get((tag.get("tag") or "").lower())
-        if group and words:
-            demands[f"secret/*_{slug(group)}"] = {"permitted": list(dict.fromkeys(["AC", *words])), "required": words}
+        group, classes = tag.get("group"), _CLASSES.get((tag.get("tag") or "").lower())
+        if group and classes:
+            demands[f"secret/*_{slug(group)}"] = {
+                "permitted": list(dict.fromkeys(["AC", *classes])),
+                "required": classes,
+            }
     return demands
 
 

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from judge.errors import PackageError
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref
-from judge.problems.importers.making import MakingStep, Plan, UnmadeError, words
+from judge.problems.importers.making import MakingStep, Plan, UnmadeError, arguments_of
 from judge.problems.importers.polygon.document import PROBLEM_XML, path_of, runs, source
 from judge.problems.tree import clean
 from judge.text import several
@@ -84,7 +84,7 @@ class _PolygonPlanning:
         where = f"{self._where}: test {test.index}"
         if not command:
             raise PackageError(f"{where}: has no input file {clean(test.input, 60)}, and no command; {_FULL}")
-        name, *args = words(command, where)
+        name, *args = arguments_of(command, where)
         stem = posixpath.splitext(posixpath.basename(name.replace("\\", "/")))[0]
         element = self._sources.get(stem)
         path = path_of(element)
