@@ -7,10 +7,13 @@ first; the rest is made from it, or made once and kept.
 from __future__ import annotations
 
 import base64
+import fcntl
+import functools
 import os
 import secrets
 import shutil
 import socket
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -195,9 +198,26 @@ def free_port(used_ports: set[int]) -> int:
     highest = int(text[0]) if int(text[0]) > _LOWEST_PORT + 1000 else 32768
     for _ in range(1000):
         port = _LOWEST_PORT + secrets.randbelow(highest - _LOWEST_PORT)
-        if port not in used_ports and port_free(port):
+        if port not in used_ports and port_free(port) and _reserve(port):
             return port
     raise RefusedError(f"no free port between {_LOWEST_PORT} and {highest} on {HOST}")
+
+
+@functools.cache
+def _reservations() -> int:
+    """A file of this machine's user with one byte for each port: the process that has chosen a port locks its byte."""
+    path = Path(tempfile.gettempdir(), f"judge-ports.{os.getuid()}")
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+
+
+def _reserve(port: int) -> bool:
+    """Keep other clusters that choose ports now from this one, until this process ends: its server starts later."""
+    descriptor = _reservations()
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+    except OSError:
+        return False
+    return True
 
 
 def port_free(port: int) -> bool:

@@ -230,3 +230,17 @@ def test_an_output_that_takes_nothing_more_ends_nothing(tmp_path):
             [sys.executable, "-c", program], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (done.returncode, done.stderr) == (0, "said\n")
+
+
+def test_a_port_that_one_process_has_chosen_is_chosen_by_no_other():
+    """Its server starts seconds later, so the port itself looks free until then."""
+    port = embedded.free_port(set())
+    program = f"""if True:
+        from judge.embedded import cluster
+        offers = iter([{port}, {port} + 1, {port} + 2, {port} + 3])
+        cluster.secrets.randbelow = lambda _: next(offers) - cluster._LOWEST_PORT
+        print(cluster.free_port(set()))
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert embedded.port_free(port)
+    assert port < int(done.stdout) <= port + 3
