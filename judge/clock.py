@@ -47,7 +47,7 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Says whether the budget is used up."""
+        """Return whether the budget is used up."""
         return self.left() <= 0.0
 
     def check(self, action: str) -> float:

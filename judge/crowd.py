@@ -49,7 +49,7 @@ def group(address: str) -> str:
 class Crowd(Generic[C]):
     """Connections by stranger. Those that wait for their client, the longest first, make room for new ones.
 
-    So whoever sends at once is served, however many others send nothing.
+    So a client that sends at once is served, however many others send nothing.
     """
 
     def __init__(self, most: int, share: int) -> None:

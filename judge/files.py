@@ -81,7 +81,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def is_leftover(name: str) -> bool:
-    """Says whether a file of this name is what a killed writer left."""
+    """Return whether a file of this name is what a killed writer left."""
     return _LEFTOVER.fullmatch(name) is not None
 
 

@@ -41,7 +41,7 @@ class _Formatter(logging.Formatter):
         self._journal = journal
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  its name in logging
-        """One line, whoever's words are in it."""
+        """One line, whatever text is in it."""
         record.message = one_line(record.message)
         return super().formatMessage(record)
 

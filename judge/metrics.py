@@ -175,7 +175,7 @@ class _Secured:
 
 
 def _is_monitor(writer: asyncio.StreamWriter) -> bool:
-    """Says whether the client's certificate is of the role that reads metrics; True without TLS: there is none."""
+    """Return whether the client's certificate is of the role that reads metrics; True without TLS: there is none."""
     if writer.get_extra_info("sslcontext") is None:
         return True
     subject = (writer.get_extra_info("peercert") or {}).get("subject", ())

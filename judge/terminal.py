@@ -74,7 +74,7 @@ _result = _Result()
 
 
 def settle(code: int) -> None:
-    """Note the exit code that the command has, whoever reads what it prints."""
+    """Note the exit code of the command; it is the same if nobody reads the output."""
     _result.code = code
 
 

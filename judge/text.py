@@ -18,7 +18,7 @@ _DIRECTING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 
 
 def shows(text: str) -> bool:
-    """Says whether every character of a text is one that people can see, or a plain space."""
+    """Return whether every character of a text is one that people can see, or a plain space."""
     return text.isprintable() and not _HIDDEN.search(text)
 
 

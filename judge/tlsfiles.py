@@ -1,7 +1,7 @@
 """The certificate files of a process that outlives them: read anew when they are replaced, and never half of a pair.
 
-Key and certificate are two files, so whoever replaces them has a moment in which they do not belong together, and a run
-that is cut off may leave it like that. A process that holds a good pair goes on with it until the next good one.
+Key and certificate are two files, so they do not belong together for a moment while they are replaced, and a run
+that is cut off may leave them like that. A process that holds a good pair goes on with it until the next good one.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def join_control(lab: str) -> None:
 
 
 def inside_control(lab: str) -> bool:
-    """Says whether this process was started by `lab run` of that lab."""
+    """Return whether this process was started by `lab run` of that lab."""
     return os.getpid() in processes(group(lab, "control"))
 
 
@@ -153,7 +153,7 @@ def remove_top() -> None:
 
 
 def frozen(path: str) -> bool:
-    """Says whether a cgroup path is frozen."""
+    """Return whether a cgroup path is frozen."""
     file = controller("freezer") / path / "freezer.state"
     try:
         return file.read_text().strip() != "THAWED"

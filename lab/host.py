@@ -29,12 +29,12 @@ def group(record: Record, host: str) -> str:
 
 
 def running(record: Record, host: str) -> bool:
-    """Says whether the host has power: any process of it, or of its keeper, is alive."""
+    """Return whether the host has power: any process of it, or of its keeper, is alive."""
     return bool(cgroups.processes(group(record, host)))
 
 
 def ended(record: Record, host: str) -> bool:
-    """Says whether a host that was started is off again: its keeper had begun, and nothing is left."""
+    """Return whether a host that was started is off again: its keeper had begun, and nothing is left."""
     return (record.host_directory(host) / "keeper.pid").exists() and not running(record, host)
 
 

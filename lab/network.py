@@ -52,7 +52,7 @@ def names(lab: str) -> list[str]:
 
 
 def whole(name: str) -> bool:
-    """Says whether /run/netns/NAME is a namespace; an interrupted `ip netns add` leaves an empty file."""
+    """Return whether /run/netns/NAME is a namespace; an interrupted `ip netns add` leaves an empty file."""
     try:
         return (NETNS / name).stat().st_dev == Path("/proc/self/ns/net").stat().st_dev
     except FileNotFoundError:
@@ -102,7 +102,7 @@ def make(record: Record) -> None:
 
 
 def has_address(item: dict[str, Any] | None, address: str) -> bool:
-    """Says whether an interface is up and has the address."""
+    """Return whether an interface is up and has the address."""
     return bool(
         item and "UP" in item["flags"] and any(entry.get("local") == address for entry in item.get("addr_info", []))
     )
@@ -139,7 +139,7 @@ def make_tap(shared: str, name: str) -> None:
 
 
 def mounted() -> bool:
-    """Says whether /run/netns is mounted on itself, which is invisible in its device number."""
+    """Return whether /run/netns is mounted on itself, which is invisible in its device number."""
     return any(line.split()[4] == str(NETNS) for line in Path("/proc/self/mountinfo").read_text().splitlines())
 
 
@@ -216,7 +216,7 @@ def enter(lab: str) -> None:
 
 
 def greets(address: str, port: int = 22, timeout: float = 0.5) -> bool:
-    """Says whether an SSH server introduces itself there (from the calling thread's namespace)."""
+    """Return whether an SSH server introduces itself there (from the calling thread's namespace)."""
     try:
         with socket.create_connection((address, port), timeout) as connection:
             return connection.recv(4) == b"SSH-"

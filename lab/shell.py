@@ -48,5 +48,5 @@ def call(*command: str, text: str | None = None, ok: Sequence[int] = (0,)) -> st
 
 
 def succeeds(*command: str) -> bool:
-    """Says whether a command ends with 0; its output is of no interest."""
+    """Return whether a command ends with 0; its output is of no interest."""
     return subprocess.run(command, capture_output=True, check=False).returncode == 0

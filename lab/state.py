@@ -99,7 +99,7 @@ def check_name(name: str) -> str:
 
 
 def own_kernel(host: str) -> bool:
-    """Says whether a host runs a kernel of its own (user-mode Linux), and is in no inventory group."""
+    """Return whether a host runs a kernel of its own (user-mode Linux), and is in no inventory group."""
     return host[0] == "u"
 
 

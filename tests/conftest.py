@@ -68,7 +68,7 @@ def mongod_address(shared_mongod: str) -> Iterator[str]:
 
 @pytest.fixture
 def figure(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Says what a test has measured; the figures are printed when all is over, also of tests that passed."""
+    """Note what a test has measured; the figures are printed when all is over, also of tests that passed."""
     return lambda text: request.node.user_properties.append((FIGURE, text))
 
 

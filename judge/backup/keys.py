@@ -143,7 +143,7 @@ class OperatorKey:
         return ControllerKey(self.host_key(), derived(self.master, b"judge backup 1", b"secrets"))
 
     def signed(self, secrets: bytes, signature: bytes) -> bool:
-        """Says whether the controller has signed these secrets. No host's key makes such a signature."""
+        """Return whether the controller has signed these secrets. No host's key makes such a signature."""
         try:
             Ed25519PublicKey.from_public_bytes(self.controller_key().public()).verify(signature, _PURPOSE + secrets)
         except InvalidSignature:

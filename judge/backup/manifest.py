@@ -96,7 +96,7 @@ class Manifest:
         return manifest
 
     def types_are_right(self) -> bool:
-        """Says whether each field has its type, as deep as it goes: a manifest may come from anywhere."""
+        """Return whether each field has its type, as deep as it goes: a manifest may come from anywhere."""
         text, number = _of(str), _of(int)
         kinds: dict[str, Callable[[Any], bool]] = {
             "str": text,
@@ -108,7 +108,7 @@ class Manifest:
         return all(kinds[str(field.type)](getattr(self, field.name)) for field in dataclasses.fields(self))
 
     def names_are_plain(self) -> bool:
-        """Says whether the files that it names are digests, and no paths to somewhere else."""
+        """Return whether the files that it names are digests, and no paths to somewhere else."""
         names = [self.tree, *self.packs, *([self.secrets] if self.secrets else [])]
         return all(_DIGEST.fullmatch(name) for name in names) and "judge" in self.versions
 

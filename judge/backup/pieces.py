@@ -14,7 +14,7 @@ DOCUMENTS: Final = 256
 
 
 def ends(key: Any, average: int = DOCUMENTS) -> bool:
-    """Says whether a piece ends with the document of this `_id`: it depends on the id alone.
+    """Return whether a piece ends with the document of this `_id`: it depends on the id alone.
 
     So a document that is added, changed or removed changes the one piece that it is in, and no others.
     """

@@ -118,7 +118,7 @@ class Repository:
             return ""
 
     def has_secrets(self, name: str) -> bool:
-        """Says whether these are the newest secrets, and stored."""
+        """Return whether these are the newest secrets, and stored."""
         return self.current_secrets() == name and (self.secrets / name).is_file()
 
     def put_secrets(self, name: str, sealed: bytes) -> bool:
@@ -227,7 +227,7 @@ class Writer(Repository):
         self._notes.execute("COMMIT")
 
     def holds(self, name: bytes) -> bool:
-        """Says whether a piece is stored; it then counts as used by this backup."""
+        """Return whether a piece is stored; it then counts as used by this backup."""
         if name in self._fresh:
             return True
         row = self._notes.execute("SELECT pack, size FROM pieces WHERE name = ?", (name,)).fetchone()

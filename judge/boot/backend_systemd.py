@@ -117,7 +117,7 @@ class SystemdBackend:
                 self._handles[name] = procs.Handle(pid)
         if unit_state.invocation in {self._known.get(name), self._found.get(name)}:
             return
-        # The service has read the config that lies in the run directory now, whoever started it.
+        # The service has read the config that lies in the run directory now, also if boot did not start it.
         self._known[name] = unit_state.invocation
         self._outdated.discard(name)
         unit = self._units[name]
@@ -227,7 +227,7 @@ def _call(*command: str) -> subprocess.CompletedProcess[str] | str:
 
 
 def _host_stops() -> bool:
-    """Says whether systemd is shutting the host down."""
+    """Return whether systemd is shutting the host down."""
     result = _call("systemctl", "show", "--property=SystemState", "--value")
     return not isinstance(result, str) and result.stdout.strip() == "stopping"
 

@@ -130,7 +130,7 @@ def read_one(run_dir: Path, service: str) -> Hold | None:
 
 
 def take_release(run_dir: Path, service: str) -> bool:
-    """Says whether a person released the service since the last call. Called by boot only."""
+    """Return whether a person released the service since the last call. Called by boot only."""
     try:
         (run_dir / f"{service}.release").unlink()
     except FileNotFoundError:

@@ -235,7 +235,7 @@ class BootLoop:
 
     def _checked(self, service: _WatchedService, now: float) -> tuple[bool | None, str]:
         """The result of a check that has ended since the last look."""
-        if service.seen.leaving:  # it need not serve, whoever has it stop
+        if service.seen.leaving:  # it need not serve, whatever stops it
             if service.probe is not None and service.probe.done():
                 service.probe = None
             return None, ""

@@ -1,6 +1,6 @@
 """Pid files and locks of the run directory (seeds: `lock(s.pid_file)`, `file.get_lock`, `s.pid_file.write`).
 
-NAME.pid    who runs. boot locks it while it looks and acts; whoever else holds the lock keeps boot away.
+NAME.pid    who runs. boot locks it while it looks and acts; another process that holds the lock keeps boot away.
 NAME.alive  locked by the service itself for as long as it lives: it inherits the locked descriptor at its start.
 boot.pid    locked by boot for as long as it lives: one boot per run directory.
 """
@@ -33,7 +33,7 @@ class PidRecord:
     fingerprint: str = ""
 
     def matches(self, pid: int) -> bool:
-        """Says whether the process of this pid is the recorded one, and not a later owner of its pid."""
+        """Return whether the process of this pid is the recorded one, and not a later owner of its pid."""
         return (
             self.incarnation != ""
             and procfs.start_time(pid) == self.start
@@ -57,7 +57,7 @@ def try_lock(path: Path) -> int | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Says whether somebody holds the file's lock; False when the file does not exist."""
+    """Return whether somebody holds the file's lock; False when the file does not exist."""
     if not path.exists():
         return False
     descriptor = try_lock(path)

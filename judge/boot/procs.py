@@ -50,7 +50,7 @@ class Handle:
 
     @property
     def alive(self) -> bool:
-        """Says whether it has not ended yet (a zombie has ended)."""
+        """Return whether it has not ended yet (a zombie has ended)."""
         poller = select.poll()
         poller.register(self.fd, select.POLLIN)
         return not poller.poll(0)
@@ -104,7 +104,7 @@ class Marked:
         self.blank: list[int] = []
 
     def __call__(self, pid: int) -> bool:
-        """Says whether the process carries the mark."""
+        """Return whether the process carries the mark."""
         variables = environment(pid)
         if not variables and procfs.has_program(pid):
             self.blank.append(pid)

@@ -45,12 +45,12 @@ class ShownUnit:
 
     @property
     def lives(self) -> bool:
-        """Says whether systemd has processes of it, or is about to."""
+        """Return whether systemd has processes of it, or is about to."""
         return self.job or not self.over
 
     @property
     def over(self) -> bool:
-        """Says whether systemd has no processes of it; at a shutdown it still has a job, which waits for boot."""
+        """Return whether systemd has no processes of it; at a shutdown it still has a job, which waits for boot."""
         return self.active in {"inactive", "failed"}
 
 

@@ -136,7 +136,7 @@ class Apt:
 
 
 def is_right(path: Path, deb: Deb) -> bool:
-    """Says whether the bundle has the package already, whole."""
+    """Return whether the bundle has the package already, whole."""
     return path.is_file() and describe(path) == {"size": deb.size, "sha256": deb.sha256}
 
 

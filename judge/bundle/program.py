@@ -12,7 +12,7 @@ from judge.files import replace, sweep
 
 
 def is_member(path: Path, info: zipfile.ZipInfo) -> bool:
-    """Says whether a file is the archive's member, by size and the archive's own checksum."""
+    """Return whether a file is the archive's member, by size and the archive's own checksum."""
     if not path.is_file() or path.stat().st_size != info.file_size:
         return False
     total = 0

@@ -138,7 +138,7 @@ def build_source(name: str, version: str, cache: Path) -> Path:
 
 
 def zip_is_whole(path: Path) -> bool:
-    """Says whether every member of an archive has the checksum that its index says."""
+    """Return whether every member of an archive has the checksum that its index says."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.testzip() is None

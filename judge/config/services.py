@@ -43,7 +43,7 @@ class EtcdPeer(Model):
 class EtcdCluster(Model):
     """The place of the etcd cluster, and the way by which this member came to it (docs/etcd.md).
 
-    `bootstrap` is decided once by whoever creates the cluster: `initialise` on its first members, `join` on later
+    `bootstrap` is decided once, when the cluster is created: `initialise` on its first members, `join` on later
     ones, `when-alone` is the seed's rule "nobody found: initialise" for elastic fleets with a name service.
     """
 

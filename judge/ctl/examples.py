@@ -47,7 +47,7 @@ class JudgedExamples:
 
     @property
     def right(self) -> bool:
-        """Says whether every outcome is an expected one; where nothing was judged, nothing is right."""
+        """Return whether every outcome is an expected one; where nothing was judged, nothing is right."""
         return bool(self.rows) and all(row.right for row in self.rows)
 
     def total(self) -> str:

@@ -221,7 +221,7 @@ def _reserve(port: int) -> bool:
 
 
 def port_free(port: int) -> bool:
-    """Says whether a server could listen on the loopback port now."""
+    """Return whether a server could listen on the loopback port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

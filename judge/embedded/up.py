@@ -81,7 +81,7 @@ class StandardOutput(io.TextIOBase):
             self._give_up()
 
     def isatty(self) -> bool:
-        """Says whether it is a terminal."""
+        """Return whether it is a terminal."""
         return self._file.isatty()
 
     def fileno(self) -> int:

@@ -91,7 +91,7 @@ class Check(threading.Thread):
 
 
 def serves(url: str, tls: Tls | None, timeout: float) -> bool:
-    """Says whether etcd answers its clients at this URL within `timeout` seconds, over a new connection.
+    """Return whether etcd answers its clients at this URL within `timeout` seconds, over a new connection.
 
     It does once it has found a quorum. The question touches no database, so it can never harm a server that is just
     ending.
@@ -111,7 +111,7 @@ def serves(url: str, tls: Tls | None, timeout: float) -> bool:
 
 
 def answers(url: str, tls: Tls | None, timeout: float) -> bool:
-    """Says whether a member answers its peers at this URL, over a new connection; it does from its start."""
+    """Return whether a member answers its peers at this URL, over a new connection; it does from its start."""
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port
     connection: http.client.HTTPConnection | None = None

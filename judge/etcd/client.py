@@ -157,7 +157,7 @@ class Etcd:
         return bool(reply.succeeded and reply.responses[0].response_delete_range.deleted)
 
     def held(self, key: str, create_revision: int) -> bool:
-        """Says whether the key still is that incarnation, asked of a quorum.
+        """Return whether the key still is that incarnation, asked of a quorum.
 
         A read and not a bare comparing transaction, because etcd answers one without operations from local state.
         """

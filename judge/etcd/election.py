@@ -99,7 +99,7 @@ class Election:
 
     @property
     def held(self) -> bool:
-        """Says whether this process may act as leader now; no request. Check it just before every act."""
+        """Return whether this process may act as leader now; no request. Check it just before every act."""
         tenure = self._tenure
         return tenure is not None and self._boottime() < tenure.deadline
 

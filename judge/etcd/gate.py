@@ -139,7 +139,7 @@ class Gate:
 
     @contextmanager
     def _slot(self, caller: Caller) -> Iterator[bool]:
-        """Says whether there is room for one more call of this certificate, and of its kind of role."""
+        """Return whether there is room for one more call of this certificate, and of its kind of role."""
         keeper = caller.role in _KEEPER_ROLES
         with self._lock:
             free = self._busy[keeper] < _ALL[keeper] and self._busy[caller] < _PER_CALLER[keeper]

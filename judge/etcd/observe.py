@@ -72,5 +72,5 @@ def _listed(config: EtcdConfig, member: EtcdMember, *, running: bool) -> ListedM
 
 
 def alone(cluster: MemberList, member_id: int) -> bool:
-    """Says whether the cluster would have no voter left without this member; pure."""
+    """Return whether the cluster would have no voter left without this member; pure."""
     return not any(member.id != member_id and not member.learner for member in cluster.members)

@@ -348,7 +348,7 @@ def _clash(now: Situation, quorum: Quorum) -> Refuse | None:
 
 
 def _is_awaited(now: Situation, entry: ListedMember) -> bool:
-    """Says whether I am a member of the initial cluster that has not started yet."""
+    """Return whether I am a member of the initial cluster that has not started yet."""
     record = now.disk.record
     initialising = now.bootstrap == "initialise" if record is None else record.decision is EntryMode.INITIALISE
     unused = record is None or not record.member_id
@@ -356,7 +356,7 @@ def _is_awaited(now: Situation, entry: ListedMember) -> bool:
 
 
 def _is_unused(record: MemberRecord | None, entry: ListedMember) -> bool:
-    """Says whether this identity was added for me and no server ever ran under it.
+    """Return whether this identity was added for me and no server ever ran under it.
 
     Only my own record proves that. An identity that ran and lost its log would panic etcd, or lose what it confirmed.
     """

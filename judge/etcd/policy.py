@@ -75,7 +75,7 @@ def after(prefix: bytes) -> bytes:
 
 
 def within(key: bytes, end: bytes, prefixes: tuple[bytes, ...]) -> bool:
-    """Says whether every key from `key` to before `end` (empty: `key` alone) starts with one of these prefixes."""
+    """Return whether every key from `key` to before `end` (empty: `key` alone) starts with one of these prefixes."""
     return any(key.startswith(prefix) and (not end or _NOBODY < end <= after(prefix)) for prefix in prefixes)
 
 

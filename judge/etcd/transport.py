@@ -259,7 +259,7 @@ class Transport:
         raise UnavailableError(f"etcd: {label}: no endpoint can do it ({text}); nothing was done")
 
     def _check_term(self, reply: Any, *, accept: bool = False) -> None:
-        """Raise for an answer of a member left behind; a write that succeeded is true whoever says so."""
+        """Raise for an answer of a member left behind; a write that succeeded is true whichever member says so."""
         header = reply.header
         if not self._guard.fresh(header.cluster_id, header.raft_term) and not accept:
             raise _StaleMemberError(f"its raft term {header.raft_term} went back: it lags behind the other members")

@@ -120,7 +120,7 @@ def spare_cores(slots: Sequence[int], usable: Sequence[int]) -> list[int]:
 
 
 def for_want_of_space(error: BaseException | None) -> bool:
-    """Says whether an error, or one that it was made from, says that a disk is full."""
+    """Return whether an error, or one that it was made from, says that a disk is full."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT}:
             return True

@@ -69,7 +69,7 @@ def clean(outputs: Path, keep: set[str]) -> None:
 
 
 def check_sandbox(findings: Sequence[CheckedItem], *, allow_weak: bool) -> bool:
-    """Says whether only a weak sandbox is possible here; RefusedError when that is not allowed."""
+    """Return whether only a weak sandbox is possible here; RefusedError when that is not allowed."""
     failed = next((finding for finding in findings if finding.level is CheckLevel.FAIL), None)
     if failed is None:
         return False

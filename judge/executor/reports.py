@@ -55,16 +55,16 @@ class Reports:
 
     @property
     def in_flight(self) -> bool:
-        """Says whether a report waits for its answer."""
+        """Return whether a report waits for its answer."""
         return bool(self._sent)
 
     @property
     def held(self) -> bool:
-        """Says whether the leader may hold a report."""
+        """Return whether the leader may hold a report."""
         return any(hold for _, hold in self._sent.values())
 
     def _free(self) -> bool:
-        """Says whether a slot is free that may be given work; one that is only nearly free is not."""
+        """Return whether a slot is free that may be given work; one that is only nearly free is not."""
         slots = self._parts.slots.working
         return self._table.free(slots) > 0 and self._dispatcher.vacant(clock.monotonic()) > 0
 

@@ -142,5 +142,5 @@ def _down(slot: KnownSlot, reason: str, now: float) -> KnownSlot:
 
 
 def cancels(slot: KnownSlot, claim: str) -> bool:
-    """Says whether cancelling this claim ends the slot's work; False when it does something else, or was told."""
+    """Return whether cancelling this claim ends the slot's work; False when it does something else, or was told."""
     return not slot.stopping and claim == (slot.helps if slot.state is SlotState.HELPING else slot.claim)

@@ -172,7 +172,7 @@ class TaskTable:
 
     @property
     def idle(self) -> bool:
-        """Says whether no more tasks are taken; those in hand are finished."""
+        """Return whether no more tasks are taken; those in hand are finished."""
         return self.drained or self.resting
 
     @property
@@ -209,7 +209,7 @@ class TaskTable:
 
     @property
     def urgent(self) -> bool:
-        """Says whether something is finished that was in no report yet."""
+        """Return whether something is finished that was in no report yet."""
         return any(not pending.reported and pending.upload is None for pending in self.completions.values())
 
     def uploads(self) -> list[Pending]:

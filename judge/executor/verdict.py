@@ -103,14 +103,14 @@ class _RunFacts:
     checked: Validated = Validated(accepted=True)
 
     def ended(self, reason: Killed, number: signal.Signals | None = None) -> bool:
-        """Says whether the sandbox ended it for this reason, or the kernel by this signal."""
+        """Return whether the sandbox ended it for this reason, or the kernel by this signal."""
         if Killed.CANCELLED in self.facts.killed:
             raise ValueError("a cancelled run has no verdict")
         return reason in self.facts.killed or (number is not None and self.facts.signal == number)
 
     @property
     def crashed(self) -> bool:
-        """Says whether it ended by a signal, or with an exit code other than 0."""
+        """Return whether it ended by a signal, or with an exit code other than 0."""
         return self.facts.signal is not None or self.facts.exit_code != 0
 
 
@@ -212,7 +212,7 @@ def checked_verdict(checked: Validated) -> Ruling:
 
 
 def near(facts: Facts, limits: Limits) -> bool:
-    """Says whether a run is TLE by so little that its test may be repeated.
+    """Return whether a run is TLE by so little that its test may be repeated.
 
     So it is when the run ended before the sandbox ended it for its time (it had GRACE more of that than the limits
     say), unless it passed only its wall limit and was idle (BUSY).

@@ -70,12 +70,12 @@ class Principal:
 
     @property
     def admin(self) -> bool:
-        """Says whether this person may see and do everything."""
+        """Return whether this person may see and do everything."""
         return self.role == "admin"
 
     @property
     def judges(self) -> bool:
-        """Says whether this person looks after problems, and sees all submissions."""
+        """Return whether this person looks after problems, and sees all submissions."""
         return self.role in {"admin", "judge"}
 
     def may(self, scope: str) -> None:
@@ -147,7 +147,7 @@ class FileTokens:
                     # A slip in an edit must not lock everybody out; the last good list stays in force.
                     reason = str(exc) or f"{self._path}: is too large to be read"
                     log.warning("%s; the tokens read before stay in force", reason)
-                self._stamp = stamp  # last: whoever sees it finds its tokens
+                self._stamp = stamp  # last: a thread that sees it also sees its tokens
             return self._tokens
 
     def _stat(self) -> tuple[int, int, int]:
@@ -279,14 +279,14 @@ def cookie_name(config: GatewayConfig) -> str:
 
 
 def session_counts(method: str, path: str, judge0: str | None) -> bool:
-    """Says whether a session's cookie counts for a call without a token; in the API it is good for reading only."""
+    """Return whether a session's cookie counts for a call without a token; in the API it is good for reading only."""
     if path.startswith(_API):
         return method in _READING
     return judge0 is None or not below(path, judge0)
 
 
 def below(path: str, prefix: str) -> bool:
-    """Says whether `path` is `prefix`, or lies below it."""
+    """Return whether `path` is `prefix`, or lies below it."""
     return f"{path}/".startswith(f"{prefix}/")
 
 
@@ -318,7 +318,7 @@ def csrf_token() -> str:
 
 
 def csrf_valid(request: Request) -> bool:
-    """Says whether a form came from a page of ours and of this session."""
+    """Return whether a form came from a page of ours and of this session."""
     expected = session.get("csrf")
     token = request.form.get("csrf", "")
     return isinstance(expected, str) and hmac.compare_digest(expected.encode(), token.encode("utf-8", "replace"))
@@ -350,7 +350,7 @@ def new_account_token() -> str:
 
 
 def of_account(token: str) -> bool:
-    """Says whether a token has the shape of an account's; nothing else is looked up in the database."""
+    """Return whether a token has the shape of an account's; nothing else is looked up in the database."""
     return _SHAPE.fullmatch(token) is not None
 
 

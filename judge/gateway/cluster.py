@@ -163,7 +163,7 @@ class Cluster:
         return names
 
     def has_blob(self, sha: str) -> bool:
-        """Says whether the cluster stores this content."""
+        """Return whether the cluster stores this content."""
         with self._sentences():
             return self._client().has_blob(sha)
 
@@ -206,7 +206,7 @@ class Cluster:
 
 
 def _inner(outcome: Outcome) -> TypeGuard[JudgeError]:
-    """Says whether this is an error of the cluster itself, and not the answer to what a person has asked for."""
+    """Return whether this is an error of the cluster itself, and not the answer to what a person has asked for."""
     return isinstance(outcome, JudgeError) and outcome.http_status >= http.HTTPStatus.INTERNAL_SERVER_ERROR
 
 

@@ -22,7 +22,7 @@ def device_of(request: Request, user: str) -> str:
 
 
 def any_device_of(request: Request) -> str:
-    """The name of the browser that makes this request, whoever has come in by it; empty for a new browser."""
+    """The name of the browser that makes this request, whichever person logged in with it; empty for a new browser."""
     return identify(current_app, request.cookies.get(device_cookie(_session_cookie(current_app)), ""))[1]
 
 

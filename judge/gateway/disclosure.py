@@ -107,7 +107,7 @@ LEAST_BYTES: Final = 1024**2
 
 
 def secret(task: m.Task) -> bool:
-    """Says whether a task was, or will be, judged with data that its submitter may not see."""
+    """Return whether a task was, or will be, judged with data that its submitter may not see."""
     return task.problem is not None or task.submission.problem is not None
 
 
@@ -179,7 +179,7 @@ def limit_origin(origin: LimitOrigin | None, *, admin: bool) -> LimitOrigin | No
 
 
 def change(event: Change) -> Change:
-    """A change of a submission as whoever may listen to it is told of it; admins are told the same."""
+    """A change of a submission as its listeners see it; admins see the same."""
     return _listed(event)
 
 

@@ -147,7 +147,7 @@ class Identities:
             return True
 
     def listed(self, name: str) -> bool:
-        """Says whether tokens.yml has somebody of this name, however it is capitalised."""
+        """Return whether tokens.yml has somebody of this name, however it is capitalised."""
         return any(principal.user.lower() == name.lower() for principal in self._tokens.listed())
 
     def credential(self, request: Request) -> Credential:

@@ -308,7 +308,7 @@ def _object(response: httpx.Response) -> dict[str, Any]:
 
 
 def _safe(url: object) -> bool:
-    """Says whether secrets may go to an address: by TLS, or to this very host."""
+    """Return whether secrets may go to an address: by TLS, or to this very host."""
     parts = urlsplit(url) if isinstance(url, str) else None
     if parts is None or not parts.hostname:
         return False

@@ -28,7 +28,7 @@ def check_whole(uploads: Sequence[Upload]) -> None:
 
 
 def is_text(data: bytes) -> bool:
-    """Says whether a file goes in as the form's text: UTF-8, or a binary, which is then refused with a sentence."""
+    """Return whether a file goes in as the form's text: UTF-8, or a binary, which is then refused with a sentence."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:

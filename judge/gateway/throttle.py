@@ -39,7 +39,7 @@ class AddressThrottle:
             self._known.popitem(last=False)
 
     def knows(self, address: str, fingerprint: str) -> bool:
-        """Says whether this token has been right from this address before."""
+        """Return whether this token has been right from this address before."""
         return (address, fingerprint) in self._known
 
     def _debt(self, address: str, now: float) -> float:

@@ -29,7 +29,7 @@ def networks(texts: Iterable[str]) -> list[Network]:
 
 
 def may_go_to(address: str, allowed: Iterable[Network] = ()) -> bool:
-    """Says whether a call may go to this IP address: a public one, or one of a network that is allowed."""
+    """Return whether a call may go to this IP address: a public one, or one of a network that is allowed."""
     try:
         whole_address = mapped = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

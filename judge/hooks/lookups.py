@@ -1,7 +1,7 @@
 """Looks up the names of receivers, in threads of its own.
 
-Whoever names a receiver may have a name whose lookup takes a minute, and a thread that looks one up can be told
-nothing. In the event loop's own threads some of these would keep everything else waiting that the process does there.
+A receiver's name may take a minute to look up, and a thread that looks one up cannot be interrupted. In
+the event loop's own threads a few of these would hold up all else that the process does there.
 """
 
 from __future__ import annotations

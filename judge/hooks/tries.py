@@ -19,12 +19,12 @@ _HTTP_GONE: Final = 410
 
 
 def delivered(status: int) -> bool:
-    """Says whether an answer says that the receiver has it."""
+    """Return whether an answer says that the receiver has it."""
     return 200 <= status < 300
 
 
 def hopeless(status: int) -> bool:
-    """Says whether an answer says that the receiver is gone for good, so that no other try is worth it (RFC 9110)."""
+    """Return whether an answer says that the receiver is gone for good, so that no other try is worth it (RFC 9110)."""
     return status == _HTTP_GONE
 
 

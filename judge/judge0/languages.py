@@ -42,7 +42,7 @@ class Judge0Language(config.Model):
         return self
 
     def judged(self, names: Collection[str]) -> bool:
-        """Says whether somebody can hand in for it, when the cluster's executors have these languages."""
+        """Return whether somebody can hand in for it, when the cluster's executors have these languages."""
         return self.kind is not None or self.row in names
 
 
@@ -74,7 +74,7 @@ def command(row: Judge0Language) -> tuple[str | None, str | None]:
 
 
 def options_allowed(row: Judge0Language) -> bool:
-    """Says whether the compiler of this language takes options of people."""
+    """Return whether the compiler of this language takes options of people."""
     language = load_table(None).get(row.row or "")
     return language is not None and language.compiler_options and row.command is None
 
@@ -98,7 +98,7 @@ def without_output(row: Judge0Language, options: Sequence[str]) -> list[str]:
 
 
 def compiled(row: Judge0Language) -> bool:
-    """Says whether anything is compiled before a run, at Judge0's as here."""
+    """Return whether anything is compiled before a run, at Judge0's as here."""
     language = load_table(None).get(row.row or "")
     return language is not None and language.compile is not None and not language.compile_checks and row.command is None
 

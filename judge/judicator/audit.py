@@ -136,7 +136,7 @@ class Audit:
             return reply
 
     async def _changed_since(self, peer: Peer, act: Act) -> bool:
-        """Says whether anything else was done to the same thing since the tries that are noted: so it is done anew."""
+        """Whether anything else was done to the same thing since the tries that are noted: so it is done anew."""
         own_keys = f"^{re.escape(f'{peer.by.call}/{act.action}/')}.*/{act.content}/"
         entries = await self._col.find({"key": {"$regex": own_keys}}, {"object": 1}).to_list()
         if not entries:
@@ -151,8 +151,8 @@ class Audit:
     async def _paced(self, peer: Peer, act: Act) -> AsyncIterator[bool]:
         """Say whether its start and refusals are noted: nobody fills the trail, or buries in it what they have done.
 
-        Whoever has stolen a token cannot keep its owner by doing much from what takes rights away: of that, whatever
-        else was done within the hour, only what succeeds counts, and is noted.
+        A thief of a token cannot use up the counts of its owner's calls that take rights away: of these, whatever else
+        was done within the hour, only what succeeds counts, and is noted.
         """
         if peer.by.role != "user":
             yield True

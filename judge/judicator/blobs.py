@@ -87,7 +87,7 @@ class Blobs:
     async def absent(self, shas: Iterable[str]) -> list[str]:
         """The same, without a wait for the disk: right after an election one may be named that is there.
 
-        For whoever then stores what is named; it costs them the work of one blob.
+        For a caller that then stores what is named; it costs the work of one blob.
         """
         names_sorted = sorted(set(shas))
         have: set[str] = set()

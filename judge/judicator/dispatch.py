@@ -52,7 +52,7 @@ class Dispatcher:
         row, entry = METHODS[name], self.table[name]
         if not (self.ready or entry.early):
             raise UnavailableError("this judicator has no database yet; ask another one, or again later")
-        # One hop: what a judicator has passed on is answered here, whoever leads by now.
+        # One hop: what a judicator has passed on is answered here, also if another one leads by now.
         if row.leader and peer.role != JUDICATOR and not self._leads():
             reply = await self._forward.call(name, request, row.reply)
             if reply is not None:

@@ -18,7 +18,7 @@ class Gathering(Generic[Q, A]):
     """One kind of question; for one event loop. What is answered was looked at after it was asked."""
 
     def __init__(self, work: Callable[[Sequence[Q]], Awaitable[Sequence[A | Exception]]], most: int) -> None:
-        """`work` answers up to `most` questions in their order, an exception is raised for whoever asked.
+        """`work` answers up to `most` questions in their order, an exception is raised for its caller.
 
         What it raises itself is raised for all of them.
         """
@@ -50,7 +50,7 @@ class Gathering(Generic[Q, A]):
         answers: Sequence[A | Exception]
         try:
             answers = await self._work([question for question, _ in part])
-        except Exception as exc:  # noqa: BLE001 - whoever asked is told
+        except Exception as exc:  # noqa: BLE001 - raised for the callers
             answers = [exc] * len(part)
         except BaseException:
             for _, asker in part:

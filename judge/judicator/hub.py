@@ -71,5 +71,5 @@ class Hub:
 
     @property
     def closed(self) -> bool:
-        """Says whether nobody may wait any more."""
+        """Return whether nobody may wait any more."""
         return self._closed

@@ -43,7 +43,7 @@ def pause(tries: int) -> float:
 
 
 def away(exc: PyMongoError) -> bool:
-    """Says whether the database does not answer now. A call that it refuses is a fault: it will be refused again."""
+    """Return whether the database does not answer now. A call that it refuses is a fault: it will be refused again."""
     return isinstance(translate(exc), UnavailableError)
 
 

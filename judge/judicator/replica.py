@@ -1,6 +1,6 @@
 """A judicator's copy of the queue: loaded from the database, then kept by its own calls and by the change stream.
 
-Every judicator has one, so that whoever leads next need not load it. What a judicator changes itself it notes at once;
+Every judicator has one, so that the next leader need not load it. What a judicator changes itself it notes at once;
 the event of the same change comes later and changes nothing. A slow comparison with the database repairs differences.
 """
 
@@ -71,7 +71,7 @@ class Replica:
 
     @property
     def loaded(self) -> bool:
-        """Says whether the queue has been loaded."""
+        """Return whether the queue has been loaded."""
         return self.ready.is_set()
 
     # --- what happens to a task --------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from judge.model.statements import RENDERING, PagesReply, PagesRequest
 
 log = logging.getLogger(__name__)
 
-# The time after which whoever asks for pages that could not be made has them made again.
+# After this time a request for pages that could not be made makes them again.
 AGAIN: Final = datetime.timedelta(minutes=5)
 
 
@@ -36,7 +36,7 @@ class Statements:
         self._remove = remove
 
     async def pages(self, request: PagesRequest) -> PagesReply:
-        """The pages of a problem's statements at one content; whoever asks first has them made. NotFoundError."""
+        """The pages of a problem's statements at one content; the first request makes them. NotFoundError."""
         doc = await self._find(self._manifests, {"_id": request.hash}, {"blobs": 0})
         if doc is None or doc["name"] != request.problem:
             raise NotFoundError(f"problem '{request.problem}' has no such content; ask for it again")

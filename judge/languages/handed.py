@@ -74,7 +74,7 @@ def bounds(limits: SubmissionLimits, *, outputs: bool) -> Bounds:
 
 
 def is_archive(name: str, data: bytes) -> bool:
-    """Says whether this is a ZIP archive of files, not one of them."""
+    """Return whether this is a ZIP archive of files, not one of them."""
     return name.lower().endswith(".zip") and data.startswith(_MAGIC)
 
 
@@ -112,7 +112,7 @@ def read_directory(directory: Path) -> dict[str, bytes]:
 
 
 def left_out(name: str) -> bool:
-    """Says whether tools left this behind, by its name in an archive or directory, so that nobody hands it in."""
+    """Return whether tools left this behind, by its name in an archive or directory, so that nobody hands it in."""
     return _hidden(name) or not _LEFT_BEHIND.isdisjoint(name.split("/")) or name.endswith(("~", ".pyc"))
 
 

@@ -51,7 +51,7 @@ class Chosen:
 
 
 def is_source(name: str, row: LanguageRow) -> bool:
-    """Says whether a file is a source of this language by its suffix, in any case."""
+    """Return whether a file is a source of this language by its suffix, in any case."""
     suffix = PurePosixPath(name).suffix
     suffixes = {*row.suffixes, *row.sources}
     return bool(suffix) and (suffix in suffixes or suffix.lower() in suffixes)

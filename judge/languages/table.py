@@ -265,7 +265,7 @@ class HeapSign:
     least: int
 
     def seen(self, exit_code: int | None, memory: int, *outputs: int) -> bool:
-        """Says whether a run shows it: by exit code (None: a signal), peak memory, and descriptors of its outputs."""
+        """Return whether a run shows it: by exit code (None: a signal), peak memory, and descriptors of its outputs."""
         if exit_code == 0 or (self.exit is not None and exit_code != self.exit) or memory < self.least:
             return False
         tails = (os.pread(fd, _LAST_WORDS, max(0, os.fstat(fd).st_size - _LAST_WORDS)) for fd in outputs)
@@ -350,7 +350,7 @@ def more_than(limits: Limits, names: Iterable[str], table: Mapping[str, Language
 
 
 def allows(allowed: Iterable[str], name: str | None, table: Mapping[str, Language]) -> bool:
-    """Says whether a problem takes this row; `allowed` (empty: all) has its name or its family's."""
+    """Return whether a problem takes this row; `allowed` (empty: all) has its name or its family's."""
     names = set(allowed)
     return not names or (name is not None and bool(names & {name, family(name, table)}))
 

@@ -176,7 +176,7 @@ class Submission(Message):
 
     @property
     def is_free_run(self) -> bool:
-        """Says whether it is run once and compared with nothing, so that AC means that it ran to its end."""
+        """Return whether it is run once and compared with nothing, so that AC means that it ran to its end."""
         return self.problem is None and not self.tests
 
     @property

@@ -41,7 +41,7 @@ class OneCall(Message):
     @field_validator("request")
     @classmethod
     def _keyed(cls, request: Submission) -> Submission:
-        # Without one, whoever makes the call again elsewhere would have it twice.
+        # Without a key, a call that is repeated at another judicator would store the submission twice.
         if request.idempotency_key is None:
             raise ValueError("needs an idempotency_key")
         return request

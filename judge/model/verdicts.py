@@ -26,7 +26,7 @@ class Status(enum.StrEnum):
 
     @property
     def done(self) -> bool:
-        """Says whether this is final."""
+        """Return whether this is final."""
         return self in FINAL
 
 

@@ -36,7 +36,7 @@ class Verification(Message):
 
     @property
     def right(self) -> bool:
-        """Says whether everything is as the package says."""
+        """Return whether everything is as the package says."""
         return not self.faults and not any(row.wrong for row in self.rows)
 
 

@@ -22,7 +22,7 @@ class Visibility(Message):
 
     @property
     def hidden(self) -> bool:
-        """Says whether no user ever sees it."""
+        """Return whether no user ever sees it."""
         return not self.everyone and not self.groups
 
     def words(self, now: datetime.datetime) -> str:

@@ -12,7 +12,7 @@ _ID: Final = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{8}")
 
 
 def is_id(text: str) -> bool:
-    """Says whether a backup can be called so: the second it was begun in, and its cluster's and host's own end."""
+    """Return whether a backup can be called so: the second it was begun in, and its cluster's and host's own end."""
     return _ID.fullmatch(text) is not None
 
 

@@ -34,7 +34,7 @@ class Features:
 
     @property
     def may_be_raised(self) -> bool:
-        """Says whether all members have a newer version than the one in force."""
+        """Return whether all members have a newer version than the one in force."""
         return bool(self.wanted) and number(self.wanted) > number(self.now)
 
     @property

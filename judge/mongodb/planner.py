@@ -114,7 +114,7 @@ def _voters(members: Iterable[SetMember]) -> list[SetMember]:
 
 
 def _quorate(voters: Sequence[SetMember]) -> bool:
-    """Says whether the healthy ones among these voters are a majority of them."""
+    """Return whether the healthy ones among these voters are a majority of them."""
     return sum(voter.healthy for voter in voters) >= majority(len(voters))
 
 

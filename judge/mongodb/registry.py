@@ -77,11 +77,11 @@ class Registry:
         return self.claim()
 
     def is_mine(self, claim: Claim | None) -> bool:
-        """Says whether this very data directory made the claim; its name or address alone do not suffice."""
+        """Return whether this very data directory made the claim; its name or address alone do not suffice."""
         return claim is not None and claim.incarnation == self._incarnation
 
     def was_mine(self, claim: Claim | None) -> bool:
-        """Says whether this host made the claim with a data directory that it no longer has."""
+        """Return whether this host made the claim with a data directory that it no longer has."""
         if claim is None or self.is_mine(claim):
             return False
         return claim.name == self._name or claim.address == self._address

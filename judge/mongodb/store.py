@@ -156,13 +156,13 @@ def _text(exc: errors.PyMongoError) -> str:
 
 
 def _nothing_was_done(exc: errors.PyMongoError) -> bool:
-    """Says whether the server says, or the driver knows, that no attempt of the call has taken effect."""
+    """Return whether the server says, or the driver knows, that no attempt of the call has taken effect."""
     never_sent = (errors.ServerSelectionTimeoutError, errors.WaitQueueTimeoutError, errors.ConfigurationError)
     return isinstance(exc, never_sent) or exc.has_error_label("NoWritesPerformed")
 
 
 def _may_have_happened(exc: errors.PyMongoError) -> bool:
-    """Says whether a write that failed like this can be in force, now or later."""
+    """Return whether a write that failed like this can be in force, now or later."""
     if isinstance(exc, errors.ConnectionFailure | errors.WTimeoutError | errors.WriteConcernError):
         return True
     if isinstance(exc, errors.OperationFailure) and exc.code in _PASSING:

@@ -124,7 +124,7 @@ class Authority:
         self.passphrase_file = directory / "ca.passphrase"
 
     def exists(self) -> bool:
-        """Says whether there is an authority. CaError when only part of it is left: a new one would lock hosts out."""
+        """Whether there is an authority. CaError when only part of it is left: a new one would lock hosts out."""
         existing = [path for path in (self.cert_file, self.key_file) if path.exists()]
         if len(existing) == 1:
             lost = self.key_file if existing == [self.cert_file] else self.cert_file

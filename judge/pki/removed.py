@@ -85,7 +85,7 @@ class Removed:
             self._write({**entries, name: replace(entries[name], back=True)})
 
     def is_old(self, name: str, pem: str) -> bool:
-        """Says whether this certificate (PEM) was issued to its host before that was removed."""
+        """Return whether this certificate (PEM) was issued to its host before that was removed."""
         entries = self.read()
         if not pem or name not in entries:
             return False

@@ -16,5 +16,5 @@ _NEXT_INPUT_FORMATS = frozenset({"2023-07-draft", "2025-09"})
 
 
 def later_input_is_next(manifest: ProblemManifest) -> bool:
-    """Says whether a validator finds the earlier pass's `nextpass.in` as its INPUT, not the test's; executors ask."""
+    """Return whether a validator finds the earlier pass's `nextpass.in` as its INPUT, not the test's; executors ask."""
     return _NEXT_INPUT.get(manifest.dialect, manifest.format in _NEXT_INPUT_FORMATS)

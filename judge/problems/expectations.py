@@ -228,7 +228,7 @@ def _bounded(rule: Rule, demand: _Demand) -> Rule:
 
 
 def matches(glob: str, path: str) -> bool:
-    """Says whether a glob of submissions.yaml matches a path or one of its parents; `*` stays within a name.
+    """Return whether a glob of submissions.yaml matches a path or one of its parents; `*` stays within a name.
 
     PackageError when it stands for too many patterns; `read_rules` has refused those.
     """

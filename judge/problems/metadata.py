@@ -277,7 +277,7 @@ class ProblemYaml(Section):
 
     @property
     def legacy(self) -> bool:
-        """Says whether this is the legacy format."""
+        """Return whether this is the legacy format."""
         return self.format.legacy
 
     @property
@@ -341,7 +341,7 @@ class ProblemYaml(Section):
 
     @property
     def custom(self) -> bool:
-        """Says whether `validation` announces a custom output validator."""
+        """Return whether `validation` announces a custom output validator."""
         return self.validation.startswith("custom")
 
     @property
@@ -362,7 +362,7 @@ class ProblemYaml(Section):
 
     @property
     def scoring(self) -> bool:
-        """Says whether submissions get a score."""
+        """Return whether submissions get a score."""
         return together(self.type).has_score
 
     def title(self) -> str:

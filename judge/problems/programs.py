@@ -133,7 +133,7 @@ class Finder:
         return sorted(programs, key=lambda program: program.name)
 
     def _is_one(self, sources: Sequence[str]) -> bool:
-        """Says whether sources in one place must be one program: one alone, or C and C++ with one start among them."""
+        """Whether sources in one place must be one program: one alone, or C and C++ with one start among them."""
         if len(sources) == 1:
             return True
         if any(guess(path, self._table) not in C_LANGUAGES for path in sources):
@@ -141,7 +141,7 @@ class Finder:
         return sum(bool(_STARTS.search(self._tree.read(path, MAX_PROGRAM_BYTES))) for path in sources) == 1
 
     def _starts(self, path: str) -> bool:
-        """Says whether a file is the source of a program, or starts one itself."""
+        """Return whether a file is the source of a program, or starts one itself."""
         return PurePosixPath(path).name in _ENTRY_NAMES or guess(path, self._table) is not None
 
     def _program(self, name: str, folder: str, paths: Sequence[str]) -> FoundProgram:

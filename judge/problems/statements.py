@@ -1,7 +1,7 @@
 """Finds what a package has for the people who solve its problem: statements, attachments, and how samples are shown.
 
 Pure functions of a package's list of files; the package reader turns the paths into blobs. Nothing here is a fault that
-makes a package unfit to be judged: what cannot be used is left out, with a note for whoever imports it.
+makes a package unfit to be judged: what cannot be used is left out, with a note for the person who imports it.
 """
 
 from __future__ import annotations

@@ -290,14 +290,14 @@ class _TestDataReader:
                 yield from self._folder(prefix + name, folders[name], inherited, sample=sample)
 
     def _answers(self, base: str) -> bool:
-        """Says whether NAME.out is an answer: without NAME.ans. DOMjudge knows no such thing beside real answers."""
+        """Return whether NAME.out is an answer: without NAME.ans. DOMjudge knows no such thing beside real answers."""
         files = self._tree.files
         if base + ".in" not in files or base + ".ans" in files:
             return False
         return self._rules.dialect != DOMJUDGE or not any(path.endswith(".ans") for path in self._tree.below("data"))
 
     def _fits(self, path: str, name: str) -> bool:
-        """Says whether a test may be called so. Format 2025-09 wants others to be treated as if they were not there."""
+        """Whether a test may be called so. Format 2025-09 wants others to be treated as if they were not there."""
         if _FILE_NAME.fullmatch(name):
             return True
         sentence = f"{self._tree.where(path)}: a test's name should be of letters, digits and _ . -"
@@ -365,7 +365,7 @@ class _TestDataReader:
         return {name: [*flags, *args] for name, flags in inherited.inputs.items()}
 
     def _complete(self, base: str, suffixes: set[str], files: Sequence[str]) -> bool:
-        """Says whether there is a test by this name. DOMjudge leaves out what is half a test."""
+        """Return whether there is a test by this name. DOMjudge leaves out what is half a test."""
         if suffixes >= {"in", "ans"}:
             return True
         if "out" in suffixes:

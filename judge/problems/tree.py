@@ -1,4 +1,4 @@
-"""The files of a problem package, without trusting whoever made it; archives are in archives.py.
+"""The files of a problem package, without trusting its author; archives are in archives.py.
 
 Nothing is unpacked under a name that the package chose, links never lead out, sizes are limited before anything is
 read, and every refusal is a PackageError that names the file.
@@ -111,7 +111,7 @@ class Tree(ABC):
             raise PackageError(f"{self.label}: has more than {MAX_ENTRIES} entries, hidden ones included; remove some")
 
     def _leaves_out(self, path: str) -> bool:
-        """Says whether a file or folder is no part of the package by a name in its path; notes what may be meant."""
+        """Return whether a file or folder is no part of the package by a name in its path; notes what may be meant."""
         parts = path.split("/")
         first = next((index for index, part in enumerate(parts) if ignored(part)), None)
         if first is not None and not _is_rubbish(parts[first]) and len(self.left_out) < _MOST_LEFT_OUT:
@@ -224,12 +224,12 @@ def clean(text: str, limit: int = 200) -> str:
 
 
 def ignored(name: str) -> bool:
-    """Says whether tools left this behind: hidden files, editors' backups, a Mac's resource forks, Python's caches."""
+    """Whether tools left this behind: hidden files, editors' backups, a Mac's resource forks, Python's caches."""
     return name not in _READ and (name.startswith(".") or name.endswith("~") or name in _LEFT_BEHIND)
 
 
 def _is_rubbish(name: str) -> bool:
-    """Says whether nobody means a file of this name as a part of a package."""
+    """Return whether nobody means a file of this name as a part of a package."""
     return name in _LEFT_BEHIND or name in _RUBBISH or name.startswith("._")
 
 

@@ -41,7 +41,7 @@ class Flags:
 
     @property
     def numbers(self) -> bool:
-        """Says whether numbers are compared as numbers."""
+        """Return whether numbers are compared as numbers."""
         return self.relative is not None or self.absolute is not None
 
 
@@ -203,7 +203,7 @@ class _TokenWalk:
 
 
 def _close(actual_token: bytes, expected_token: bytes, rules: Flags) -> bool:
-    """Says whether two different tokens are the same number within the tolerances."""
+    """Return whether two different tokens are the same number within the tolerances."""
     if not rules.numbers:
         return False
     expected = number(expected_token)

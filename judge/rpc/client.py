@@ -208,7 +208,7 @@ class RpcClient:
         raise tries.over()
 
     def has_blob(self, sha: str) -> bool:
-        """Says whether the cluster has this blob."""
+        """Return whether the cluster has this blob."""
         tries = _CallEndpoints(self, "blob", self._timeout, reads=True)
         for endpoint, seconds in tries:
             try:

@@ -105,7 +105,7 @@ class _RpcConnection:
 
     @property
     def fresh(self) -> bool:
-        """Says whether it may serve another request: a server that says something unasked says goodbye."""
+        """Return whether it may serve another request: a server that says something unasked says goodbye."""
         return not self._poll.poll(0)
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class HttpAnswer:
 
     @property
     def success(self) -> bool:
-        """Says whether the server did what it was asked for."""
+        """Return whether the server did what it was asked for."""
         return 200 <= self.status < 300
 
     def read(self) -> bytes:
@@ -167,7 +167,7 @@ class HttpAnswer:
         return remaining
 
     def _send(self, head: bytes, content: bytes | Iterator[bytes], length: int) -> bool:
-        """Says whether all was sent: a server may answer and hang up before it has read everything."""
+        """Return whether all was sent: a server may answer and hang up before it has read everything."""
         if isinstance(content, bytes) and len(content) <= _READ:
             return self._write(head + content)
         if not self._write(head):

@@ -37,7 +37,7 @@ def check_values(body: bytes, most: int, label: str) -> None:
 
 
 def _beyond(body: bytes, most: int) -> bool:
-    """Says whether more than `most` marks stand outside of texts."""
+    """Return whether more than `most` marks stand outside of texts."""
     bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # now each quote begins a text, or ends one
     count, inside = 0, 0
     for start in range(0, len(bare), _PIECE):

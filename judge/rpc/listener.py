@@ -24,7 +24,7 @@ _NO_ROOM = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class TlsListener:
-    """Listens at one address; whoever has a certificate gets a protocol of `factory`."""
+    """Listens at one address; a peer with a certificate gets a protocol of `factory`."""
 
     def __init__(self, factory: Callable[[], asyncio.BaseProtocol], context: ssl.SSLContext) -> None:
         self._factory, self._context = factory, context

@@ -70,7 +70,7 @@ class Method:
 
     @property
     def in_own_name(self) -> bool:
-        """Says whether the request's `executor` must be the name in an executor's certificate.
+        """Return whether the request's `executor` must be the name in an executor's certificate.
 
         Only executors make this call, and judicators that pass it on to their leader.
         """

@@ -1,7 +1,7 @@
 """Packs: several blobs as one body, so that not every small one waits for the disk by itself (docs/protocol.md).
 
 For each blob a line `SHA256 LENGTH`, then an empty line, then the contents in the same order with nothing between. Pure
-functions; whoever has blobs to upload makes packs, the judicator takes them apart.
+functions; a client with blobs to upload makes packs, the judicator takes them apart.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class ControlGroup(Protocol):
         """CPU seconds of all processes since `begin`."""
 
     def over_memory(self) -> bool:
-        """Says whether the memory limit has struck since `begin`."""
+        """Return whether the memory limit has struck since `begin`."""
 
     def kill(self) -> None:
         """SIGKILL to every process of the run. The agent does that too, and sees to those that are forked meanwhile."""
@@ -102,7 +102,7 @@ class ControlGroupTree(Protocol):
 
     @property
     def namespace(self) -> bool:
-        """Says whether containers may have a cgroup namespace of their own."""
+        """Return whether containers may have a cgroup namespace of their own."""
 
     def group(self, *, keeps: bool) -> ControlGroup:
         """A new group for the runs of one sandbox; `keeps`: files that they make in /box stay, and stay charged."""

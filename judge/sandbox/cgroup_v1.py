@@ -159,7 +159,7 @@ class GroupV1:
         return (int(cgroup.read(self._cpu)) - self._cpu0) / 1e9
 
     def over_memory(self) -> bool:
-        """Says whether the eventfd rang, or the counter moved."""
+        """Return whether the eventfd rang, or the counter moved."""
         with contextlib.suppress(BlockingIOError):
             self._struck = os.eventfd_read(self.event_fd) > 0 or self._struck
         return self._struck or cgroup.field(cgroup.read(self._oom), b"oom_kill") > self._oom0

@@ -151,7 +151,7 @@ class GroupV2:
         return self.leaf.cpu()
 
     def over_memory(self) -> bool:
-        """Says whether the counter of kills moved."""
+        """Return whether the counter of kills moved."""
         return self.leaf.over_memory()
 
     def kill(self) -> None:
@@ -241,7 +241,7 @@ class Leaf:
         return (cgroup.field(cgroup.read(self._cpu), b"usage_usec") - self._cpu0) / 1e6
 
     def over_memory(self) -> bool:
-        """Says whether the counter of kills moved."""
+        """Return whether the counter of kills moved."""
         return cgroup.field(cgroup.read(self._events), b"oom_kill") > self._oom0
 
     def kill(self) -> None:

@@ -5,7 +5,7 @@ manager (docs/decisions/029-several-processes.md). A pipe has no name in any fil
 that is good for nothing but to be opened by its name below `/proc/self/fd`, which is as if it opened the pipe itself.
 So programs see what they see elsewhere: opening waits for the other side, and the end of all who write is that of file.
 
-What is decided here is who is ended when. Whoever has ended is stood in for: what is written to it is thrown away, and
+Decides which program is ended when. A program that has ended is replaced: what is written to it is thrown away, and
 who waits for it to open its side finds the end of file. Nobody is killed by writing to a program that is just ending.
 """
 
@@ -32,7 +32,7 @@ _PIECE = 1 << 16
 class Actor:
     """A program and its sandbox. The CPU time of `counted` ones together is limited as that of each.
 
-    Whoever is counted has more wall time by the CPU time that the others use.
+    The program that is counted has more wall time by the CPU time that the others use.
     """
 
     sandbox: Starter
@@ -129,7 +129,7 @@ class _Pipe:
         return writer != reader or (self.left and not reader)
 
     def _full(self) -> bool:
-        """Says whether who writes has to wait.
+        """Return whether who writes has to wait.
 
         Until then nothing is thrown away: programs may use a pipe in the other direction than they are meant to, and
         what one wrote before its end is for the other, who may not have read it yet.

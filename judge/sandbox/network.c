@@ -62,7 +62,7 @@ static int sockets_in(int sockstat) {
 
 /*
  * Sockets that are under way in each other outlive their processes until the kernel's collector finds them, which looks
- * when a socket is closed, whoever's, and needs two ticks for each that lies in another. Until then they and what is in
+ * when any process closes a socket, and needs two ticks for each that lies in another. Until then they and what is in
  * their queues count for the user: the next run could send fewer descriptors, or none. Pipes in a queue go up to a tick
  * after the last of them. 0 when it is not known that all are gone.
  */

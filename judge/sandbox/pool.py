@@ -77,7 +77,7 @@ class SandboxPool:
 
     @property
     def prepared(self) -> bool:
-        """Says whether the next container is being made, or ready."""
+        """Return whether the next container is being made, or ready."""
         return self._next is not None
 
     def _start(self) -> Container:

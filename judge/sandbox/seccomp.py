@@ -177,7 +177,7 @@ def build() -> bytes:
 def _add_files(rules: sc.SyscallFilter) -> None:
     """Rules for what can be left at, or learned from, a file that containers share (of /usr, or /dev/null).
 
-    Locks are said to be taken, and are not (docs/decisions/006): they are messages to whoever tries the same one, and
+    Lock calls succeed without taking a lock (docs/decisions/006): a lock is a message to a process that tries it, and
     no filter can tell such a file from the program's own.
     """
     for command in (_F_SETLEASE, _F_NOTIFY):

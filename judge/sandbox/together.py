@@ -61,7 +61,7 @@ class Together:
                     self.poll.register(fd, select.POLLIN)
 
     def alive(self, number: int) -> bool:
-        """Says whether a run goes on, and was not killed."""
+        """Return whether a run goes on, and was not killed."""
         return self.outcomes[number] is None and self._killed[number] is Killed.NONE
 
     def cpu(self, number: int) -> float:

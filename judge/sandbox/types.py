@@ -65,8 +65,8 @@ class Command:
 class RunOutcome:
     """The outcome of one run. Times in seconds, memory in bytes (peak of all processes, tmpfs included).
 
-    `stdout` and `stderr` are descriptors of memory files that hold at most `limits.output` bytes each; whoever got
-    the outcome closes it (`with outcome:`). They are safe to read: everything that could write to them is dead.
+    `stdout` and `stderr` are descriptors of memory files that hold at most `limits.output` bytes each; the caller
+    closes the outcome (`with outcome:`). They are safe to read: everything that could write to them is dead.
     `killed` is every reason that the sandbox had to end the run, in no order; empty when the program ended by itself
     and within its limits. `ended` is when the program did (clock.monotonic). `file` is a descriptor of a sealed copy of
     the command's `output`, None when the run did not leave a regular file of that name. `left` is one of the directory

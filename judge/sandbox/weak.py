@@ -92,7 +92,7 @@ class WeakGroup:
         return pids
 
     def over_memory(self) -> bool:
-        """Says whether any look has shown more memory than the limit."""
+        """Return whether any look has shown more memory than the limit."""
         return self._high > self._memory
 
     def kill(self) -> None:

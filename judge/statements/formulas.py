@@ -68,7 +68,7 @@ class _NotAFormulaError(Exception):
 
 
 def from_tex(tex: str, *, display: bool) -> str | None:
-    """A formula's MathML, or None when it cannot be had: whoever asked shows the TeX instead."""
+    """A formula's MathML, or None if there is none: the caller shows the TeX instead."""
     if len(tex) > LONGEST:
         return None
     try:

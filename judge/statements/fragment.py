@@ -73,7 +73,7 @@ class Fragment:
 def render(statement: StatementText) -> Fragment:
     """The fragment of a statement; PackageError when it is too much for a page.
 
-    Time and memory are bounded by whoever calls it.
+    The caller bounds time and memory.
     """
     if statement.kind == "txt":
         return Fragment(pieces=[f'<pre class="box">{html.escape(undirected(statement.text))}</pre>'])

@@ -64,7 +64,7 @@ def close() -> None:
 
 
 def enabled() -> bool:
-    """Says whether spans are made. Where they are not, callers leave out the work for them."""
+    """Return whether spans are made. Where they are not, callers leave out the work for them."""
     return _exporter is not None
 
 

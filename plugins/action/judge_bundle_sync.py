@@ -21,7 +21,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 MANIFEST = "manifest.json"
-# Modes of the tar that hosts share: its owner's execute bit says that it is complete, whoever was killed.
+# Modes of the tar that hosts share: its owner's execute bit says that it is complete, also after a kill.
 _UNFINISHED, _COMPLETE = 0o600, 0o700
 _POLL = 0.05
 
@@ -148,7 +148,7 @@ def _complete(handle: int) -> bool:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Says whether the open file is the one that has this name, and not one that was removed since."""
+    """Return whether the open file is the one that has this name, and not one that was removed since."""
     try:
         return os.path.samestat(os.fstat(handle), path.stat())
     except FileNotFoundError:

@@ -56,7 +56,7 @@ def record(owner: str, verb: str, pid: int) -> dict[str, Any]:
 
 
 def is_over(lock: dict[str, Any], host: dict[str, str]) -> bool:
-    """Says whether the run that has the lock was one of this controller, and does not live any more."""
+    """Return whether the run that has the lock was one of this controller, and does not live any more."""
     holder = lock.get("controller") or {}
     if not host["boot"] or any(holder.get(key) != host[key] for key in ("host", "machine")):
         return False

@@ -107,7 +107,7 @@ class HostApt:
         return [self._first_known(name.split("|")) if "|" in name else name for name in names]
 
     def knows(self, name: str) -> bool:
-        """Says whether this package can be installed."""
+        """Return whether this package can be installed."""
         return _CANDIDATE.search(self._run("apt-cache", "policy", name)) is not None
 
     def _first_known(self, names: list[str]) -> str:

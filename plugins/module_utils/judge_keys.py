@@ -37,7 +37,7 @@ def request_for(key: Path) -> str:
 
 
 def is_usable(key: Path) -> bool:
-    """Says whether a file is an unencrypted P-256 key that openssl can use."""
+    """Return whether a file is an unencrypted P-256 key that openssl can use."""
     if not key.is_file() or key.is_symlink():
         return False
     try:

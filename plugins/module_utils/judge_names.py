@@ -11,7 +11,7 @@ NOBODY = "all:!all"
 
 
 def is_plain(name: object) -> bool:
-    """Says whether a value is the text of one name: no list, no pattern."""
+    """Return whether a value is the text of one name: no list, no pattern."""
     return isinstance(name, str) and _PLAIN.match(name) is not None
 
 

@@ -89,7 +89,7 @@ def port_holders(ports: Iterable[int]) -> dict[str, dict[str, str]]:
 
 
 def has_address(address: str) -> bool | None:
-    """Says whether an address is this host's own; None when its name cannot be resolved here."""
+    """Return whether an address is this host's own; None when its name cannot be resolved here."""
     try:
         results = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)
     except OSError:
@@ -182,7 +182,7 @@ def processor_flags(text: str) -> set[str]:
 
 
 def mongod_can_run(machine: str, flags: set[str]) -> bool:
-    """Says whether the processor has what MongoDB 5.0 and later are built for: AVX, or ARMv8.2-A (with its atomics)."""
+    """Whether the processor has what MongoDB 5.0 and later are built for: AVX, or ARMv8.2-A (with its atomics)."""
     needed = {"x86_64": "avx", "aarch64": "atomics"}.get(machine)
     return not needed or not flags or needed in flags
 
@@ -261,7 +261,7 @@ def _output(*command: str) -> str:
 
 
 def upgrades_itself() -> bool:
-    """Says whether packages change by themselves, by unattended-upgrades."""
+    """Return whether packages change by themselves, by unattended-upgrades."""
     settings = _output("apt-config", "dump", "APT::Periodic::Unattended-Upgrade")
     timer = _output("systemctl", "is-enabled", "apt-daily-upgrade.timer").strip()
     installed = Path("/usr/bin/unattended-upgrade").exists()
@@ -269,7 +269,7 @@ def upgrades_itself() -> bool:
 
 
 def keeps_time() -> bool:
-    """Says whether a time service runs; a container has its machine's clock."""
+    """Return whether a time service runs; a container has its machine's clock."""
     if _output("systemd-detect-virt", "--container").strip() not in {"", "none"}:
         return True
     services = ("systemd-timesyncd", "chrony", "chronyd", "ntpsec", "ntp", "openntpd", "ptp4l")

@@ -229,7 +229,7 @@ class Roster:
             "mongodb": mongodb,
             "judicators": registered,
             "executors": executors,
-            # By both lists; whoever is on one of them only is refused by a part of the cluster.
+            # By both lists; a host on one of them only is refused by a part of the cluster.
             "refused": {
                 record["name"]: min(record["before"], gates[record["name"]])
                 for record in names

@@ -61,22 +61,22 @@ class SystemdUnit:
 
     @property
     def missing(self) -> bool:
-        """Says whether systemd knows no such unit."""
+        """Return whether systemd knows no such unit."""
         return self.shown["LoadState"] == "not-found"
 
     @property
     def active(self) -> bool:
-        """Says whether it has reached its state; with Type=notify: it has said that it is ready."""
+        """Return whether it has reached its state; with Type=notify: it has said that it is ready."""
         return self.shown["ActiveState"] in {"active", "reloading"}
 
     @property
     def running(self) -> bool:
-        """Says whether it is active or on its way."""
+        """Return whether it is active or on its way."""
         return self.active or self.shown["ActiveState"] == "activating"
 
     @property
     def unwanted_here(self) -> bool:
-        """Says whether its own conditions keep it from starting on this machine (a container, say)."""
+        """Return whether its own conditions keep it from starting on this machine (a container, say)."""
         return not self.running and self.shown["ConditionResult"] == "no" and self._ran_before()
 
     def _ran_before(self) -> bool:
@@ -107,7 +107,7 @@ class SystemdUnit:
         return digest.hexdigest()
 
     def outdated(self) -> bool:
-        """Says whether it runs with other files than there are now."""
+        """Return whether it runs with other files than there are now."""
         if not self.running:
             return False
         try:

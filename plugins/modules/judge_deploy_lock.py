@@ -18,7 +18,7 @@ DOCUMENTATION = r"""
 module: judge_deploy_lock
 short_description: Take, free or look at the deploy lock of one judicator
 description:
-  - A run takes the lock of every judicator that it reaches, in the same order as all others do; whoever finds one of
+  - A run takes the lock of every judicator that it reaches, in the same order as all others do; a run that finds one of
     them taken frees those that it has and stops. Called by the role judge_common (tasks C(lock) and C(unlock)).
   - A lock outlives a restart of its host, as the run that has it may be the one that restarts hosts.
   - Its own run takes it again, also one with the same O(owner), one that a run of this controller has left behind that

@@ -85,7 +85,7 @@ def owner_ids(item: dict[str, Any]) -> tuple[int, int]:
 
 
 def attributes_differ(status: os.stat_result, item: dict[str, Any]) -> bool:
-    """Says whether owner, group or mode are others than they should be."""
+    """Return whether owner, group or mode are others than they should be."""
     return (status.st_uid, status.st_gid) != owner_ids(item) or stat.S_IMODE(status.st_mode) != int(item["mode"], 8)
 
 

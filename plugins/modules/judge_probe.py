@@ -123,7 +123,7 @@ def let_in(ask: Ask, executor: str) -> bool:
 
 
 def nobody_else(ask: Ask) -> bool:
-    """Says whether an executor that `rest` has drained is the only one that could judge."""
+    """Return whether an executor that `rest` has drained is the only one that could judge."""
     alive = [info for info in ask("GET", "/executors", None)["executors"] if info["alive"]]
     return all(info["drain"] for info in alive) and any(
         info["drain_reason"].startswith(_DRAIN_PREFIX) for info in alive

@@ -211,7 +211,7 @@ class HostService:
             time.sleep(POLL)
 
     def late(self) -> bool:
-        """Says whether there is no more time to wait."""
+        """Return whether there is no more time to wait."""
         return time.monotonic() > self.deadline
 
     def restart(self, health: Any) -> None:
@@ -221,7 +221,7 @@ class HostService:
         self.unit.systemctl("restart")
 
     def foretold(self, changing: list[str]) -> bool:
-        """Says whether a run that changes these paths would restart it."""
+        """Return whether a run that changes these paths would restart it."""
         return self.unit.outdated() or (self.unit.running and bool(self.unit.uses(changing)))
 
     def apply(self, *, wait: bool) -> tuple[bool, str]:

@@ -105,7 +105,7 @@ def _above_mounts(path: Path, mounts: Mapping[Path, bool]) -> bool:
 
 
 def emptied(path: Path, mounts: Mapping[Path, bool]) -> bool:
-    """Says whether nothing is left of a directory but what the host itself has mounted in it."""
+    """Return whether nothing is left of a directory but what the host itself has mounted in it."""
     if not _above_mounts(path, mounts):
         return False
     return mounts.get(path, False) or all(emptied(child, mounts) for child in path.iterdir())
@@ -203,12 +203,12 @@ class Wiper:
 
     @property
     def changes(self) -> bool:
-        """Says whether there is anything to remove."""
+        """Return whether there is anything to remove."""
         return bool(self.paths or self.users or self.packages or self.remains)
 
     @property
     def remains(self) -> bool:
-        """Says whether there is data, or the record of packages."""
+        """Return whether there is data, or the record of packages."""
         return self.last.exists() and not emptied(self.last, self.mounts)
 
     def wipe(self) -> None:

@@ -39,7 +39,7 @@ HOOKS: dict[str, Any] = {**FAST, "webhooks": {"networks": ["127.0.0.0/8"], "call
 
 
 def is_genuine(secret: str, given: Mapping[str, str], body: bytes, now: float) -> bool:
-    """Says whether headers (lower-case) fit a body and are at most five minutes old, as a receiver checks it."""
+    """Return whether headers (lower-case) fit a body and are at most five minutes old, as a receiver checks it."""
     try:
         identifier, moment = given["webhook-id"], int(given["webhook-timestamp"])
         wanted = signing.signature(secret, identifier, moment, body)

@@ -104,7 +104,7 @@ def test_the_distribution_s_own_service_never_starts(role: str, unit: str) -> No
 
 
 class Apt:
-    """Says in which order it is asked for what."""
+    """The order in which it is asked for each thing."""
 
     def __init__(self, done: list[str]) -> None:
         self.done = done
@@ -166,7 +166,7 @@ def test_a_policy_that_a_broken_run_left_goes_though_nothing_is_missing(tmp_path
 
 
 def fetches(task: Task) -> bool:
-    """Says whether a task has a host ask others than its own cluster for software."""
+    """Return whether a task has a host ask others than its own cluster for software."""
     name = module(task)
     if name == "judge_packages":
         return ONLINE in str(task.get("when", ""))

@@ -135,7 +135,7 @@ def late(*_: Any) -> None:
 
 
 def searches(name: str) -> bool:
-    """Says whether a module looks for a pattern anywhere in a text. Names are matched as a whole, and are short."""
+    """Return whether a module looks for a pattern anywhere in a text. Names are matched as a whole, and are short."""
     module, _, variable = name.partition("[")[0].rpartition(".")
     source = inspect.getsource(importlib.import_module("judge." + module))
     return re.search(rf"\b{variable}\.(?:search|sub|subn|split|findall|finditer)\b", source) is not None

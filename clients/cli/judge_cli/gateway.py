@@ -185,7 +185,7 @@ def parse_events(lines: Iterable[bytes]) -> Iterator[tuple[str, str, dict[str, A
 
 
 def _until_broken(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a stream; one that breaks has ended, as whoever follows it goes on by the last id."""
+    """The lines of a stream; one that breaks has ended, as its reader goes on by the last id."""
     with contextlib.suppress(OSError, HTTPException):
         yield from lines
 

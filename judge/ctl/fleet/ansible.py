@@ -71,7 +71,7 @@ def setting(variable: str, key: str, section: str = "defaults") -> str:
 
 
 def _anybodys(directory: Path) -> bool:
-    """Says whether everybody may write there: Ansible takes no settings from such a directory, nor does judgectl."""
+    """Return whether everybody may write there: Ansible takes no settings from such a directory, nor does judgectl."""
     return bool(directory.stat().st_mode & stat.S_IWOTH)
 
 
@@ -124,7 +124,7 @@ def _dict(value: Any) -> Mapping[str, Any]:
 
 
 def is_open(value: Any) -> bool:
-    """Says whether only Ansible can tell what a value of ansible-inventory's list stands for."""
+    """Return whether only Ansible can tell what a value of ansible-inventory's list stands for."""
     if isinstance(value, dict):
         return "__ansible_vault" in value
     return isinstance(value, str) and any(mark in value for mark in ("{{", "{%", "{#"))

@@ -77,7 +77,7 @@ def parse(text: str, host: str) -> list[Difference]:
 
 
 def same_scheduler(expected: str, actual: str) -> bool:
-    """Says whether the kernel has a value: spaces between numbers count as one, and of choices the one in brackets."""
+    """Whether the kernel has a value: spaces between numbers count as one, and of choices the one in brackets."""
     if "[" in actual:
         return f"[{expected.strip()}]" in actual
     return expected.split() == actual.split()

@@ -30,7 +30,7 @@ _SECRET_SETTING = re.compile(
 )
 # The same as the only thing of a line, as in a config: it may have spaces.
 _LINE = re.compile(rf"(?im)^(?P<name>\s*(?:- )?[\w.-]*{_WORDS}\s*[:=]\s*)(?![/\"'{{\[|>])\S.*$")
-# Texts that look like a secret, whoever's it is.
+# Texts that look like a secret of any program.
 _LOOKS = (
     re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
     re.compile(r"(?i)(?<=bearer )[\w.~+/=-]{8,}"),

@@ -164,7 +164,7 @@ class SshConnection:
 
     @property
     def alive(self) -> bool:
-        """Says whether the connection still stands, as far as is known."""
+        """Return whether the connection still stands, as far as is known."""
         return self._transport.is_active()
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ class ExampleRow:
 
     @property
     def right(self) -> bool:
-        """Says whether its outcome is what its folder stands for."""
+        """Return whether its outcome is what its folder stands for."""
         return not self.wrong
 
     def as_json(self) -> dict[str, Any]:

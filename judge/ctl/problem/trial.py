@@ -45,7 +45,7 @@ class Present:
     largest_slot: int | None = None
 
     def takes(self, language: str | None) -> bool:
-        """Says whether one of them takes a submission in this language; None needs none."""
+        """Return whether one of them takes a submission in this language; None needs none."""
         return self.any and (not language or language in self.languages)
 
     def why(self, language: str | None) -> str:

@@ -49,7 +49,7 @@ class Verified:
 
     @property
     def right(self) -> bool:
-        """Says whether everything that was judged is as the package says."""
+        """Return whether everything that was judged is as the package says."""
         return not self.faults and not any(row.wrong for row in self.rows)
 
     @property

@@ -1,7 +1,7 @@
 """The account of one submission: its total time and its repeated tests (docs/judging.md). Pure.
 
-Kept by the slot that judges, in the order in which one slot would have run the tests: so it says the same whoever ran
-them. Slots that help only see to it that no run of theirs takes longer than everything may.
+Kept by the slot that judges, in the order in which one slot would have run the tests: so it is the same
+whichever slot ran them. Slots that help only see to it that no run of theirs takes longer than everything may.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Account:
 
     @property
     def over(self) -> bool:
-        """Says whether its time is used up: judging ends."""
+        """Return whether its time is used up: judging ends."""
         return self.spent >= self.total - _SLACK
 
     @property

@@ -16,7 +16,7 @@ from judge.languages import handed
 FILES: Final = 100
 BYTES: Final = handed.LEFT_BYTES
 ARCHIVE: Final = 256 * 1024
-# Names that are looked at, and directories inside one another: whoever makes more has none of those beyond kept.
+# Names that are looked at, and directories inside one another: those beyond are not kept.
 _LOOKED_AT: Final = 4096
 _DEPTH: Final = 16
 # Bytes that an archive has beside contents: for each file, which also has its name twice, and for itself.

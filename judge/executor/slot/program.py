@@ -83,7 +83,7 @@ class Program:
     needs_main: bool = False
 
     def heap_full(self, outcome: RunOutcome) -> bool:
-        """Says whether this program's runtime reports that it found no more memory; its outputs are still open."""
+        """Return whether this program's runtime reports that it found no more memory; its outputs are still open."""
         sign = self.heap
         return sign is not None and sign.seen(outcome.exit_code, outcome.memory, outcome.stdout, outcome.stderr)
 

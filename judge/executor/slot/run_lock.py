@@ -4,7 +4,7 @@ The slots of an executor share a directory with two lock files. A run like any o
 repeats a test closes the gate (`turn`), so that no new run starts, and waits for those on their way. The kernel lets go
 of the locks of a slot that dies. Nobody waits while holding `runs`, so two that want to be alone take turns.
 
-The gate is closed for a bounded part of the time, whoever closes it: the file `turn` holds how many seconds it may
+All slots together close the gate for a bounded part of the time: the file `turn` holds how many seconds it may
 still be closed, which grow again while it is open (`allowed`).
 """
 

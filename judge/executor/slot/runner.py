@@ -139,7 +139,7 @@ class Runner:
 
 
 def _readable(fd: int | None, seconds: float = 0.0) -> bool:
-    """Says whether a descriptor is readable, or will be within so many seconds; None never is."""
+    """Return whether a descriptor is readable, or will be within so many seconds; None never is."""
     poll = select.poll()
     if fd is not None:
         poll.register(fd, select.POLLIN)

@@ -142,7 +142,7 @@ class BlobCache:
                 os.close(handle)
 
     def _verify(self, sha: str, path: Path) -> bool:
-        """Says whether the blob is there and intact; a damaged one is removed."""
+        """Return whether the blob is there and intact; a damaged one is removed."""
         try:
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -269,7 +269,7 @@ class BlobCache:
 
 
 def _abandoned(directory: Path) -> bool:
-    """Says whether the process of this directory is gone: its lock on `owner` can be had."""
+    """Return whether the process of this directory is gone: its lock on `owner` can be had."""
     try:
         handle = os.open(directory / "owner", os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -79,7 +79,7 @@ def kind(code: str) -> ErrorKind | None:
 
 
 def wants_problem(accept: str) -> bool:
-    """Says whether this Accept header names problem+json and prefers nothing to it; `*/*` does not name it. Pure."""
+    """Return whether this Accept header names problem+json and prefers nothing to it; `*/*` does not name it. Pure."""
     qualities: dict[str, float] = {}
     for media, quality in parse_accept_header(accept, MIMEAccept):
         qualities.setdefault(media.partition(";")[0].strip().lower(), quality)
@@ -125,7 +125,7 @@ def error_response(error: JudgeError, accept: str) -> Response:
 
 
 def tag(response: Response) -> None:
-    """Give a whole answer its tag, by its content; one that is streamed has it from whoever knows its content."""
+    """Give a whole answer its tag, by its content; a streamed answer has one from its view."""
     if response.is_sequence and "ETag" not in response.headers:
         response.set_etag(hashlib.sha256(response.get_data()).hexdigest()[:32])
 

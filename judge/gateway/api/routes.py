@@ -154,7 +154,7 @@ class Route:
 
     @property
     def tagged(self) -> bool:
-        """Says whether answers have an ETag, by which a client can ask whether the one that it has still holds."""
+        """Return whether answers have an ETag, by which a client can ask whether the one that it has still holds."""
         return self.method == "GET" and not (isinstance(self.reply, Raw) and self.reply.media == EVENTS_MEDIA)
 
     @property

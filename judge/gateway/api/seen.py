@@ -18,7 +18,7 @@ _TASK_ID = TypeAdapter(m.TaskId)
 
 
 def is_id(text: str) -> bool:
-    """Says whether a submission's id can look like this."""
+    """Return whether a submission's id can look like this."""
     try:
         _TASK_ID.validate_python(text)
     except ValidationError:
@@ -27,7 +27,7 @@ def is_id(text: str) -> bool:
 
 
 def may_see(principal: Principal, task: m.Task) -> bool:
-    """Says whether this person may see a task. A run of a rejudging is the judges' own until it is applied."""
+    """Return whether this person may see a task. A run of a rejudging is the judges' own until it is applied."""
     return principal.judges or (task.submission.user == principal.user and task.rerun_of is None)
 
 
@@ -75,7 +75,7 @@ def show(cluster: Cluster, principal: Principal, task: m.Task) -> m.Task:
 
 
 def _own_tests(cluster: Cluster, principal: Principal, tasks: Sequence[m.Task]) -> bool:
-    """Says whether this person may see what their own code has written; the judicator knows their allowance."""
+    """Return whether this person may see what their own code has written; the judicator knows their allowance."""
     if not any(task.result is not None and disclosure.secret(task) for task in tasks):
         return True
     request = UsageRequest(user=principal.user, role=principal.role)

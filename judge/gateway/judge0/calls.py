@@ -138,7 +138,7 @@ class Judge0Api:
         return languages.table(self.flavour)
 
     def judged(self, row: Judge0Language) -> bool:
-        """Says whether somebody can hand in for a language now."""
+        """Return whether somebody can hand in for a language now."""
         return row.judged(self.offered.names(self.services))
 
     # --- who -------------------------------------------------------------------------------------------------------

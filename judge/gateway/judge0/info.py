@@ -1,4 +1,4 @@
-"""Judge0's word about itself: its settings and statuses, its workers, the machine. Shown to whoever has a token."""
+"""What Judge0's API says of itself: settings, statuses, workers, the machine. Shown to anyone with a token."""
 
 from __future__ import annotations
 

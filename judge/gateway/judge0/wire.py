@@ -133,12 +133,12 @@ def query_fields() -> dict[str, str]:
 
 
 def waits(sent: Mapping[str, Any]) -> bool:
-    """Says whether the caller asks with `wait=true` for the verdict; who does not gets a token, and asks with that."""
+    """Whether the caller asks with `wait=true` for the verdict; who does not gets a token, and asks with that."""
     return str(sent.get("wait", "")).lower() == "true"
 
 
 def base64(sent: Mapping[str, Any] | None = None) -> bool:
-    """Says whether contents are Base64, by the address or by what was `sent`.
+    """Return whether contents are Base64, by the address or by what was `sent`.
 
     Only this very text says so: `True` and the JSON value do not at Judge0, so who sends them sends plain contents.
     """

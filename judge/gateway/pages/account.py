@@ -102,7 +102,7 @@ class Doors:
         try:
             identity, target = source.finish(request.args)
             if identity.name is not None and self._identities.listed(identity.name):
-                # Else whoever is called there like somebody of tokens.yml would have their submissions.
+                # Else a provider's user with a name of tokens.yml would have that person's submissions.
                 identity = identity.model_copy(update={"name": None})
             person = self._cluster.call("identity_login", identity, p.Person)
         except UnavailableError:

@@ -33,7 +33,7 @@ class ComparedLine:
 
     @property
     def differs(self) -> bool:
-        """Says whether this line decides anything."""
+        """Return whether this line decides anything."""
         return not self.gap and [part.text for part in self.printed] != [part.text for part in self.answer]
 
 
@@ -46,7 +46,7 @@ class Comparison:
 
     @property
     def same(self) -> bool:
-        """Says whether every shown line is equal, so that what differs is where nothing is shown, or is space."""
+        """Return whether every shown line is equal, so that what differs is where nothing is shown, or is space."""
         return not any(row.differs for row in self.rows)
 
 

@@ -122,7 +122,7 @@ def posted() -> forms.SubmitForm:
 
 
 def can_be_edited(submission: m.Submission) -> bool:
-    """Says whether the form can hold all of a submission: a program, for a problem or for one input."""
+    """Return whether the form can hold all of a submission: a program, for a problem or for one input."""
     return submission.command is None and not submission.tests and bool(submission.source or submission.files)
 
 

@@ -56,7 +56,7 @@ _XLINK = "{http://www.w3.org/1999/xlink}href"
 FILE: Final = "application/octet-stream"
 PDF: Final = "application/pdf"
 _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-# A picture needs nothing from anywhere, whoever opens it.
+# A picture loads nothing, also if somebody opens it as a page.
 POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox; frame-ancestors 'self'"
 # A browser's viewer of PDF files is a page of its own, which does not start in a sandbox.
 PDF_POLICY: Final = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"

@@ -137,7 +137,7 @@ def view_of(manifest: ProblemManifest, content: str) -> View:
 
 
 def _for_people(statement: Statement, name: str) -> bool:
-    """Says whether a file beside a statement is part of what people read, and not of how it was made."""
+    """Return whether a file beside a statement is part of what people read, and not of how it was made."""
     suffix = name.rpartition(".")[2].lower()
     source = kind_of(statement.main) == "tex" and statement.html is None
     return name == statement.main or f".{suffix}" in (*IMAGES, ".pdf") or (source and suffix in {"tex", "sty", "cls"})

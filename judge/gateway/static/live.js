@@ -5,8 +5,8 @@
   const region = () => document.getElementById("live");
   const typing = (node) => node.contains(document.activeElement) && /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
 
-  // Whoever walks by keyboard stays where they are: what has the focus in a region is found in the next one by what it is for.
-  // What is for another thing never gets it: whoever is about to cancel must not come to apply.
+  // The keyboard focus stays: the element that has it is looked up in the new region by its purpose.
+  // An element with another purpose never gets it: a person about to cancel must not apply.
   function place(from) {
     const active = document.activeElement;
     if (!from.contains(active)) return null;
@@ -81,7 +81,7 @@
     });
   }
 
-  // A page that could not be made: it stays, and whoever reads it where they are, until it can be.
+  // A page that could not be made: the old page and its scroll position stay until it can be.
   async function again() {
     for (;;) {
       await pause(5000);

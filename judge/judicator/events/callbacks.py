@@ -112,7 +112,7 @@ class Callbacks:
         return [user for user, count in counts.items() if count >= _share(len(self._busy) - count)]
 
     async def _claim(self, doc: TaskDocument) -> bool:
-        """Says whether this try is ours. Once the lease is over, the judicator that leads then may try again."""
+        """Return whether this try is ours. Once the lease is over, the judicator that leads then may try again."""
         query: Bson = {"_id": doc["_id"], "callback": doc["callback"]}
         change: Bson = {"$set": {"callback": clock.wall() + _LEASE}, "$inc": {"callback_tries": 1}}
         return bool((await self._db.tasks.update_one(query, change)).matched_count)

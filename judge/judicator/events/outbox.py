@@ -1,6 +1,6 @@
 """Changes of submissions become deliveries in the database. The leader follows the change stream on the tasks.
 
-How far it has come is kept in the database with the stream's own token: whoever leads next goes on from there. What is
+How far it has come is kept in the database with the stream's own token: the next leader goes on from there. What is
 read twice makes nothing twice, since a delivery's key says which webhook, submission and change it is about.
 """
 
@@ -213,13 +213,13 @@ async def database_time(database: Database) -> Timestamp:
 
 
 def _was_there(hook: WebhookDocument, moment: datetime.datetime | None) -> bool:
-    """Says whether a webhook may have been added by this moment of a judicator's clock. Pure."""
+    """Return whether a webhook may have been added by this moment of a judicator's clock. Pure."""
     since = hook.get("since")
     return since is None or moment is None or since.as_datetime() <= moment + _MARGIN
 
 
 def concerns(hook: WebhookDocument, doc: TaskDocument) -> bool:
-    """Says whether a webhook is told of this submission."""
+    """Return whether a webhook is told of this submission."""
     problem = doc.get("problem")
     return hook.get("user") in {None, doc["user"]} and hook.get("problem") in {None, problem and problem["name"]}
 

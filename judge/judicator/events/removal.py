@@ -1,4 +1,4 @@
-"""Webhooks that are about one person's submissions alone go with the person: whoever has the name next is another."""
+"""Webhooks that are about one person's submissions alone go with the person: the name may be given again."""
 
 from __future__ import annotations
 

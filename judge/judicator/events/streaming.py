@@ -87,7 +87,7 @@ class Numbering:
 
 
 def too_old(after: Position, begin: Position) -> bool:
-    """Says whether a place is too far before the beginning of what is in memory to be read from the database's log."""
+    """Whether a place is too far before the beginning of what is in memory to be read from the database's log."""
     return begin[0] - after[0] > _REACH
 
 

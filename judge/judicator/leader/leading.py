@@ -73,7 +73,7 @@ class Leader:
 
     @property
     def leading(self) -> bool:
-        """Says whether this judicator may act as leader at this moment."""
+        """Return whether this judicator may act as leader at this moment."""
         return self.epoch is not None and self._election.held
 
     @property

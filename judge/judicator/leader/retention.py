@@ -2,7 +2,7 @@
 
 A pass walks the collections in small steps and keeps its position in the database, so that it neither holds anything up
 nor begins anew when the leader changes. What nothing refers to is first marked with the moment from which it may go,
-by the database's clock; whoever asks for it meanwhile takes the mark away, and only what is marked still is deleted.
+by the database's clock; a call that asks for it takes the mark away, and only what is still marked is deleted.
 This is the one place where wall time decides, as an age of days can be had no other way. It decides only about what
 is finished or unused, and stays idle while this host's clock and the database's disagree.
 """
@@ -255,7 +255,7 @@ class Retention:
         return (max(copies) if len(docs) == self._batch else None), count
 
     async def _whole(self, file: FileDocument) -> bool:
-        """Says whether all pieces of a blob are there."""
+        """Return whether all pieces of a blob are there."""
         pieces = -(-int(file["length"]) // file["chunkSize"]) if file["length"] else 0
         return await self._chunks.count_documents({"files_id": file["_id"]}) == pieces
 

@@ -33,7 +33,7 @@ class CredentialReader:
         )
 
     async def token_valid(self, doc: TokenDocument) -> bool:
-        """Says whether a token is valid now."""
+        """Return whether a token is valid now."""
         states = await self.states(Credentials(tokens=[doc["digest"]]))
         return states.tokens[0].user != ""
 
@@ -67,7 +67,7 @@ class StoredCredentials:
     present: frozenset[str] = frozenset()
 
     def disabled(self, name: str) -> bool:
-        """Says whether there is an account of this name, and it is disabled."""
+        """Return whether there is an account of this name, and it is disabled."""
         user = self.users.get(name)
         return user is not None and user["disabled"]
 

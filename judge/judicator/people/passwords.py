@@ -50,7 +50,7 @@ class Passwords:
         return await self._run(functools.partial(_HASHER.hash, _plain(password)))
 
     async def verify(self, digest: str | None, password: str) -> bool:
-        """Says whether this is the password. Without a digest it is false, after as long a time.
+        """Return whether this is the password. Without a digest it is false, after as long a time.
 
         UnavailableError while too many are asked for.
         """
@@ -61,7 +61,7 @@ class Passwords:
 
     @staticmethod
     def outdated(digest: str) -> bool:
-        """Says whether a new digest would have other parameters than this one."""
+        """Return whether a new digest would have other parameters than this one."""
         return _HASHER.check_needs_rehash(digest)
 
     async def _run(self, work: functools.partial[R]) -> R:

@@ -23,7 +23,7 @@ from judge.judicator.gathering import Gathering
 from judge.mongodb.store import Bson
 
 MINUTE: Final = 60
-# Calls that take rights away from whoever may have stolen them. Each has a count of its own, as ending all sessions can
+# Calls that take rights away from a thief. Each has a count of its own, as ending all sessions can
 # be repeated for nothing.
 TAKING: Final = ("logout", "token.revoke", "user.password")
 # Seconds that are told of a window that is about to end.
@@ -42,7 +42,7 @@ class Count:
 
     @property
     def beyond(self) -> bool:
-        """Says whether it was once too often."""
+        """Return whether it was once too often."""
         return self.left < 0
 
     def refusal(self, sentence: str) -> LimitError:

@@ -41,7 +41,7 @@ class Throttle:
 
         `device` is a browser by which this person has come in before: it has tries of its own, and no stranger's wrong
         passwords, from the same address or under the same name, keep it out. All browsers of a person together have a
-        bound of their own, as whoever knew the password once can have come in by any number of them.
+        bound of their own, as somebody who once knew the password may have logged in with any number of them.
         """
         user, address = name.lower(), group(origin)
         limits = {_key(user, address): EACH, _key("", address): OF_ADDRESS, _key(user, ""): OF_USER}

@@ -218,7 +218,7 @@ class Users:
     async def delete(self, request: p.UserRef, peer: Peer) -> Empty:
         """Forget an account with its tokens, sessions and the webhooks about it alone; NotFoundError.
 
-        ConflictError while submissions of it are stored: whoever got the name next would find them theirs.
+        ConflictError while submissions of it are stored: the next user of that name would own them.
         """
         if await self._db.tasks.find_one({"user": request.name}, {"_id": 1}) is not None:
             raise ConflictError(

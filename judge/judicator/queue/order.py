@@ -52,7 +52,7 @@ class ExecutorCapacity:
     busy: bool = False
 
     def can_judge(self, needs: str, wants: Collection[str]) -> bool:
-        """Says whether it has a language (or none is needed), and these abilities."""
+        """Return whether it has a language (or none is needed), and these abilities."""
         return (not needs or needs in self.languages) and self.abilities.issuperset(wants)
 
 
@@ -112,7 +112,7 @@ def back_rank(priority: str) -> int:
 
 
 def is_rejudge(rank: int) -> bool:
-    """Says whether a task of this rank is a run of a rejudging: every other task goes before it."""
+    """Return whether a task of this rank is a run of a rejudging: every other task goes before it."""
     return rank >= RERUN_GIVEN_BACK
 
 

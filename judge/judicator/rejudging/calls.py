@@ -234,7 +234,7 @@ class RejudgingCalls:
         return await self.get(number)
 
     async def _same_call(self, request: r.RejudgeAct) -> bool:
-        """Says whether this very call was answered before, and the answer got lost."""
+        """Return whether this very call was answered before, and the answer got lost."""
         doc = await self._db.latest(self._col, {"_id": request.id}, {"call": 1})
         return doc is not None and doc["call"] == request.key
 

@@ -195,6 +195,6 @@ class Rejudgings:
             await self._unswitch(sorted(now.folding & over))
 
     async def _over(self, number: int) -> bool:
-        """Says whether a rejudging is settled, or is none."""
+        """Return whether a rejudging is settled, or is none."""
         doc = await self._db.find(self._col, {"_id": number}, {"settled": 1})
         return doc is None or doc["settled"]

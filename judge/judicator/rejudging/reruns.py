@@ -118,7 +118,7 @@ class Reruns:
         await aggregate(self._col, pipeline, hint=_BY_ID)
 
     async def unfinished(self, number: int) -> bool:
-        """Says whether a run has no verdict yet."""
+        """Return whether a run has no verdict yet."""
         return await self._col.find_one({**runs(number), "done": False}, {"_id": 1}) is not None
 
     async def cells(self, number: int) -> list[Cell]:

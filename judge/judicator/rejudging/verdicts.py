@@ -63,7 +63,7 @@ async def generation(database: Database) -> Generation:
 
 
 def is_staged(doc: TaskDocument) -> bool:
-    """Says whether a task has an outcome that may or may not be in force: then the switch decides."""
+    """Return whether a task has an outcome that may or may not be in force: then the switch decides."""
     return "staged" in doc
 
 

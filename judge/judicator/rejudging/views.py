@@ -137,6 +137,6 @@ def change_of_task(doc: TaskDocument, number: int) -> RejudgeChange:
 
 
 def differs(change: RejudgeChange) -> bool:
-    """Says whether verdict or score are others than before."""
+    """Return whether verdict or score are others than before."""
     after = change.after
     return after is not None and (after.verdict, after.score) != (change.before.verdict, change.before.score)

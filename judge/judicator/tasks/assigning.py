@@ -158,7 +158,7 @@ class Assigner:
         return hand_out.heartbeat + (beats.count if beats is not None else 0)
 
     def waits(self, hand_out: HandOut) -> bool:
-        """Says whether an assignment waits at its executor for a slot, as far as this leader knows."""
+        """Return whether an assignment waits at its executor for a slot, as far as this leader knows."""
         beats = self._beats.get(hand_out.claim)
         return hand_out.waiting if beats is None else beats.newest.waiting
 

@@ -184,7 +184,7 @@ def _id(created: datetime.datetime) -> ObjectId:
     """A new id that begins with the second of `created`, so that filters by time find it in the index of ids.
 
     Then comes its part of the second, for their order, and what nobody can guess: to guests of Judge0's API an id is a
-    key, and whoever sees their own must learn nothing of the next one.
+    key, and a guest who sees their own must learn nothing of the next one.
     """
     part = created.microsecond * 2**16 // 10**6
     return ObjectId(int(created.timestamp()).to_bytes(4, "big") + part.to_bytes(2, "big") + secrets.token_bytes(6))

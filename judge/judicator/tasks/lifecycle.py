@@ -161,7 +161,7 @@ class Tasks:
         return doc, True
 
     def full(self, user: str, cap: int | None) -> bool:
-        """Says whether as many tasks of a user wait, or are being stored, as may wait at once."""
+        """Return whether as many tasks of a user wait, or are being stored, as may wait at once."""
         return cap is not None and self.replica.queue.waiting_of(user) + self._adding[user] >= cap
 
     async def _insert(self, docs: Sequence[TaskDocument]) -> list[Exception | None]:
@@ -176,7 +176,7 @@ class Tasks:
         """End a task that is not done (seed: Cancel); one that is cancelled already is answered as it is.
 
         A running one is dropped by its executor at its next report. ConflictError when there is a verdict, and for a
-        run of a rejudging unless `rerun` says that the rejudging itself is being cancelled. Of whoever is `purged` no
+        run of a rejudging unless `rerun` says that the rejudging itself is being cancelled. Of a `purged` user no
         counter is left.
         """
         while True:
@@ -279,7 +279,7 @@ class Tasks:
         return True
 
     async def settled(self, executor: str, completed: Completed) -> bool:
-        """Says whether this very completion was committed before (its answer got lost, and it came again)."""
+        """Return whether this very completion was committed before (its answer got lost, and it came again)."""
         doc = await self._db.latest(
             self._tasks, {"_id": ObjectId(completed.id)}, {"done": 1, "judged_by": 1, "attempt": 1, "claim": 1}
         )

@@ -434,7 +434,7 @@ def _lookup(name: str, indices: list[Get]) -> Get:
 
 
 def _unique(run: CheckedInput, names: list[str]) -> bool:
-    """Says whether no two places of these arrays have the same values in all of them."""
+    """Return whether no two places of these arrays have the same values in all of them."""
     arrays = [run.values.get(name, {}) for name in names]
     if any(array.keys() != arrays[0].keys() for array in arrays):
         raise DescriptionError(f"UNIQUE: {', '.join(names)} have not the same places")

@@ -209,7 +209,7 @@ def _refuse_unsupported(tree: Tree, options: ImporterWords, detected: str | None
 
 
 def _without_data(tree: Tree) -> bool:
-    """Says whether there is a domjudge-problem.ini, and tests beside it: old contests, before there was data/."""
+    """Return whether there is a domjudge-problem.ini, and tests beside it: old contests, before there was data/."""
     only_settings = directory.INI in tree.files and not tree.files.keys() & {"problem.yaml"} and not tree.below("data")
     return only_settings and directory.matches(tree)
 

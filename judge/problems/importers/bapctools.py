@@ -68,12 +68,12 @@ class _BapctoolsPlan(Plan):
         return super().products({**{path: files[original] for path, original in self.equal_files.items()}, **files})
 
     def has(self, path: str) -> bool:
-        """Says whether a file needs no program."""
+        """Return whether a file needs no program."""
         return path in self.texts or path in self.copies
 
 
 def is_unmade(tree: Tree) -> bool:
-    """Says whether there are no secret tests, but settings that say how they are made."""
+    """Return whether there are no secret tests, but settings that say how they are made."""
     return SETTINGS in tree.files and not any(path.endswith(".in") for path in tree.below("data/secret"))
 
 

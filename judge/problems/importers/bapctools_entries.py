@@ -66,12 +66,12 @@ class BapctoolsTest:
     links: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, *suffixes: str) -> bool:
-        """Says whether one of its files stands in the settings."""
+        """Return whether one of its files stands in the settings."""
         return any(suffix in self.texts or suffix in self.links for suffix in suffixes)
 
 
 def is_test(entry: Any) -> bool:
-    """Says whether an entry is a test; of mappings the keys say it."""
+    """Return whether an entry is a test; of mappings the keys say it."""
     return entry is None or isinstance(entry, str) or (isinstance(entry, dict) and bool(OF_TEST & entry.keys()))
 
 
@@ -84,7 +84,7 @@ def check_group(entry: Any, at: str) -> None:
 
 
 def has_points(content: Mapping[Any, Any]) -> bool:
-    """Says whether the settings of a directory say something of points."""
+    """Return whether the settings of a directory say something of points."""
     return any(key in _POINTS and value for name in GROUPS for key, value in (content.get(name) or {}).items())
 
 

@@ -45,7 +45,7 @@ _MOST = 5000
 
 
 def matches(tree: Tree) -> bool:
-    """Says whether there is a task.yaml of that system, and not only one of something else."""
+    """Return whether there is a task.yaml of that system, and not only one of something else."""
     if not any(name in tree.files for name in _SETTINGS):
         return False
     return any(path.startswith(("input/", "gen/", "sol/", "output/", "cor/", "check/", "att/")) for path in tree.files)
@@ -316,7 +316,7 @@ class _CmsConversion:
                 self._task.keys[alternative] = name
 
     def _mentions(self, name: str, *, graded: bool) -> bool:
-        """Says whether a solution, or its grader, names a file."""
+        """Return whether a solution, or its grader, names a file."""
         for path in self._tree.below(self._sol):
             stem, suffix = posixpath.splitext(posixpath.basename(path))
             relevant = stem == "grader" if graded else cms_gen.SOLUTIONS.match(stem) is not None

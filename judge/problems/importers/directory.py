@@ -169,7 +169,7 @@ _NO_NAMES = frozenset({"", *NAMELESS, "in", "input", "case", "sample", "example"
 
 
 def matches(tree: Tree) -> bool:
-    """Says whether there is a test in it, a pair of files by their names, or what may hold some."""
+    """Return whether there is a test in it, a pair of files by their names, or what may hold some."""
     answered = any(pair.answer is not None for pair in find_pairs(tree.files)[0])
     return answered or packed.holds_tests(tree)
 
@@ -256,7 +256,7 @@ def put_beside(draft: Draft, used_paths: set[str | None], pairs: Sequence[Pair] 
 
 
 def _is_settings(path: str) -> bool:
-    """Says whether a file is what other systems keep limits and points in, by its name and place."""
+    """Return whether a file is what other systems keep limits and points in, by its name and place."""
     folder, name = posixpath.split(path.lower())
     near_top = not folder or folder in NAMELESS
     return (near_top and _SETTINGS.fullmatch(name) is not None) or path.lower() in _MAKERS or path.lower() in _OWNERS

@@ -59,7 +59,7 @@ Content = bytes | Ref
 
 @dataclass
 class Report:
-    """A report on the import of a package of another format (`origin`), in sentences for whoever imports it."""
+    """A report on the import of a package of another format (`origin`), in sentences for the person who imports it."""
 
     origin: str
     carried: list[str] = field(default_factory=list)

@@ -130,7 +130,7 @@ def _scripts(tree: Tree) -> Iterator[str]:
 
 
 def is_unmade(tree: Tree) -> bool:
-    """Says whether there are no secret tests, but a script that makes them."""
+    """Return whether there are no secret tests, but a script that makes them."""
     return bool(script_of(tree))
 
 

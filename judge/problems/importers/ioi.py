@@ -158,7 +158,7 @@ def put_manager(draft: Draft, source: Ref, run: str = _RUN) -> None:
 
 
 def asks_eval(text: bytes) -> bool:
-    """Says whether a source in C, C++ or Pascal asks if EVAL is defined."""
+    """Return whether a source in C, C++ or Pascal asks if EVAL is defined."""
     return _ASKS_EVAL.search(text) is not None
 
 
@@ -173,7 +173,7 @@ def put_define(draft: Draft, task: TaskKeys, folders: Sequence[str]) -> None:
 
 
 def writes_first(source: Ref) -> bool:
-    """Says whether a manager opens its first pipe to write, and the second to read, as those of old tasks do."""
+    """Return whether a manager opens its first pipe to write, and the second to read, as those of old tasks do."""
     text = read(source)
     return bool(_opens(1, b"w").search(text) and _opens(2, b"r").search(text))
 

@@ -326,7 +326,7 @@ def _compiled(draft: Draft, source: testlib.ProgramSource, suffix: str) -> Packa
 
 
 def _asks_eval(draft: Draft, files: Mapping[str, Content]) -> bool:
-    """Says whether some source is written for the Contest Management System, which defines EVAL, and is from there."""
+    """Whether some source is written for the Contest Management System, which defines EVAL, and is from there."""
     return draft.report.origin in ioi.DEFINING and any(
         ioi.asks_eval(read(content)) for name, content in files.items() if name != "testlib.h"
     )

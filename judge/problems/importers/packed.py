@@ -50,7 +50,7 @@ _MOST_ARCHIVES = 20
 
 
 def holds_tests(tree: Tree) -> bool:
-    """Says whether there seem to be tests in what is compressed."""
+    """Return whether there seem to be tests in what is compressed."""
     return bool(_named_archives(tree)) or any(
         pair.answer is not None for pair in find_pairs(_singles(tree).values())[0]
     )

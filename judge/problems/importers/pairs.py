@@ -86,7 +86,7 @@ class Pair:
 
 
 def is_data(path: str) -> bool:
-    """Says whether a file may be one of a test's, by its ending."""
+    """Return whether a file may be one of a test's, by its ending."""
     name = path.rpartition("/")[2].lower()
     return name.rpartition(".")[2] not in _OTHER_ENDINGS
 
@@ -116,7 +116,7 @@ def find_pairs(paths: Iterable[str]) -> tuple[list[Pair], list[str]]:
 
 
 def _is_template(path: str) -> bool:
-    """Says whether a file is what a build is configured by: `makefile.in`, `CMakeLists.txt.in`, `config.h.in`."""
+    """Return whether a file is what a build is configured by: `makefile.in`, `CMakeLists.txt.in`, `config.h.in`."""
     name = path.rpartition("/")[2].lower()
     stem = name.removesuffix(".in")
     ending = stem.rpartition(".")[2] if "." in stem else ""
@@ -132,7 +132,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def is_sample(path: str) -> bool:
-    """Says whether a name says sample: `sample1`, `samples/1`, `ex2`. A leading 0 does not: many count from 0."""
+    """Return whether a name says sample: `sample1`, `samples/1`, `ex2`. A leading 0 does not: many count from 0."""
     return _SAMPLE.search(path) is not None
 
 

@@ -45,7 +45,7 @@ _OTHER_KEYS = re.compile(r"title_[a-z]{2}|sinol_\w+")
 
 
 def matches(tree: Tree) -> bool:
-    """Says whether inputs in in/ are called alike, and something else is called so as that system has it."""
+    """Return whether inputs in in/ are called alike, and something else is called so as that system has it."""
     return bool(_short_name(tree))
 
 

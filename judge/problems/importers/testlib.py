@@ -92,12 +92,12 @@ class ProgramSource:
 
 
 def uses_testlib(source: Ref) -> bool:
-    """Says whether a source includes testlib.h."""
+    """Return whether a source includes testlib.h."""
     return any(posixpath.basename(name) == HEADER.encode() for name in _INCLUDE.findall(read(source)))
 
 
 def prints_outcome(draft: Draft, source: Ref) -> bool:
-    """Says whether a checker's testlib.h has it print an outcome from 0 to 1 and end with 0, whatever that is.
+    """Return whether a checker's testlib.h has it print an outcome from 0 to 1 and end with 0, whatever that is.
 
     The usual testlib.h says it by exit codes. PackageError for a checker that needs such a header, and has none.
     """
@@ -116,12 +116,12 @@ def prints_outcome(draft: Draft, source: Ref) -> bool:
 
 
 def is_checker(source: Ref) -> bool:
-    """Says whether a source has testlib take it for a checker, whatever it is called."""
+    """Return whether a source has testlib take it for a checker, whatever it is called."""
     return _CHECKS.search(read(source)) is not None
 
 
 def gives_points(source: Ref) -> bool:
-    """Says whether a checker or interactor may give a part of the points."""
+    """Return whether a checker or interactor may give a part of the points."""
     return _PARTIAL.search(read(source)) is not None
 
 

@@ -70,7 +70,7 @@ _LOSSES = {
 
 
 def matches(tree: Tree) -> bool:
-    """Says whether there is a problem.json, and what goes with it there."""
+    """Return whether there is a problem.json, and what goes with it there."""
     folders = ("subtasks/", "gen/", "grader/", "graders/", "checker/", "solution/")
     return _PROBLEM in tree.files and any(
         path == "subtasks.json"

@@ -86,7 +86,7 @@ class SignsSeen:
     validators: int = 0
 
     def below(self, *folders: str) -> bool:
-        """Says whether one of the folders is there."""
+        """Return whether one of the folders is there."""
         return any(path.startswith(tuple(f"{folder}/" for folder in folders)) for path in self.paths)
 
     def words(self, key: str) -> list[str]:

@@ -122,7 +122,7 @@ def _default_grader(flags: Sequence[str], where: str, report: Callable[[str], No
 
 
 def decisive(graders: Sequence[LegacyGroup]) -> bool:
-    """Says whether the graders of a pass-fail problem can make a difference to the first failing test's verdict."""
+    """Return whether the graders of a pass-fail problem can make a difference to the first failing test's verdict."""
     return any(
         group.custom
         or group.verdict == "always_accept"

@@ -32,7 +32,7 @@ class Package:
 
     `submissions` are the files below submissions/, by their paths, `expectations` is submissions.yaml and its name for
     people, `entries` what submissions.json (DOMjudge's) says is started, by the same paths. `notes` are sentences for
-    whoever imports it, the warnings among its `findings`. `infer`: the package has no time limit, and the manifest's is
+    its importer, the warnings among its `findings`. `infer`: the package has no time limit, and the manifest's is
     `timing.PROVISIONAL` until one is inferred. Files of an archive live in a temporary directory that goes away with
     this object, or with `close`.
     """

@@ -44,7 +44,7 @@ _TABLES: Final = MarkdownIt("commonmark", {"maxNesting": 20}).enable("table").di
 
 
 def is_picture(name: str, head: bytes) -> bool:
-    """Says whether a file that is called like a picture is one, by its beginning; true of all other names."""
+    """Return whether a file that is called like a picture is one, by its beginning; true of all other names."""
     suffix = PurePosixPath(name).suffix.lower()
     if suffix in _PICTURES:
         return head.startswith(_SIGNATURES)

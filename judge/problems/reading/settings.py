@@ -95,7 +95,7 @@ class LegacyTestSettings(Section):
 
 
 def graded(raw: Mapping[Any, Any]) -> bool:
-    """Says whether a group's file speaks to the legacy graders."""
+    """Return whether a group's file speaks to the legacy graders."""
     legacy = GRADER_KEYS - {"input_validator_flags"}
     return any(key in legacy and not isinstance(raw[key], dict) for key in raw)
 

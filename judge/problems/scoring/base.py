@@ -60,7 +60,7 @@ def rounded(score: float, most: float | None = None) -> float:
 
 
 def nearly_equal(score: float, second: float) -> bool:
-    """Says whether two scores are equal by nine decimals, or as far as sums of doubles can be."""
+    """Return whether two scores are equal by nine decimals, or as far as sums of doubles can be."""
     return abs(score - second) <= max(10.0**-_DECIMALS, _LAST_PLACES * abs(second))
 
 

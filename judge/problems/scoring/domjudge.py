@@ -27,7 +27,7 @@ class Domjudge(Evaluation):
         self.standing.score = rounded(self._group(root)[1])
 
     def _group(self, group: LegacyGroup) -> tuple[bool, float]:
-        """Says whether all tests of a group passed, and its score."""
+        """Return whether all tests of a group passed, and its score."""
         inside = self._children.get(group.name, [])
         groups = [self._groups_by_name[name] for name in inside if name in self._groups_by_name]
         passed, scores = self._groups(group, groups) if groups else self._tests(group, inside)

@@ -175,7 +175,7 @@ class Rounds:
         ]
 
     def _ended_badly(self, outcome: RunOutcome) -> bool:
-        """Says whether a process has decided the matter by its end."""
+        """Return whether a process has decided the matter by its end."""
         limits = self.program.limits.model_copy(update={"wall": _MOST})
         cancelled = Killed.CANCELLED in outcome.killed
         return not cancelled and run_fault(outcome, limits, heap_full=self.program.heap_full(outcome)) is not None
@@ -232,7 +232,7 @@ class Rounds:
         return self._ruled(outcomes[1:], opinion, manager_outcome, forsaken)
 
     def _over(self, number: int, outcome: RunOutcome) -> bool:
-        """Says whether an end settles the matter: a process that did wrong, or a manager that does not say yes."""
+        """Return whether an end settles the matter: a process that did wrong, or a manager that does not say yes."""
         if number > 0:
             return self._ended_badly(outcome)
         opinion = self.manager.found(outcome, scoring=self.scoring) if self.manager is not None else None

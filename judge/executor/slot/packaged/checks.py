@@ -31,7 +31,7 @@ DESCRIPTIONS = (".ctd", ".viva", ".cue")
 
 
 def is_program(program: ProblemProgram) -> bool:
-    """Says whether a validator is a program, and no description in another tool's language."""
+    """Return whether a validator is a program, and no description in another tool's language."""
     return PurePosixPath(program.main).suffix.lower() not in DESCRIPTIONS
 
 

@@ -2,7 +2,7 @@
 
 Serial judging is the rule: one test after another, a look at the standing after each failure. Tests that are run side
 by side come in any order; they are noted here, and counted only when serial judging would have come to them, with what
-it would have known. So the account is the serial one, whoever ran what and when.
+it would have known. So the account is the serial one, whichever slot ran which test and when.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Schedule:
 
     @property
     def over(self) -> bool:
-        """Says whether nothing is left to run."""
+        """Return whether nothing is left to run."""
         return self._at == len(self._todo)
 
     @property
@@ -56,7 +56,7 @@ class Schedule:
 
     @property
     def stops_at_failure(self) -> bool:
-        """Says whether the first failing test ends the judging, so that nothing after it is of use."""
+        """Return whether the first failing test ends the judging, so that nothing after it is of use."""
         if self._full:
             return False
         problem = self._problem

@@ -62,7 +62,7 @@ class SharedJudge:
             coordinator.until_over(runner.look)
 
     def _box_kept(self, queue: CoordinatorQueue) -> bool:
-        """Says whether the helpers have what the compiler made, if there was anything to compile."""
+        """Return whether the helpers have what the compiler made, if there was anything to compile."""
         if self._program.compile is None:
             return True
         means = self._attempt.means

@@ -2,8 +2,8 @@
 
 A directory that the slot which judges (the coordinator) makes and others (helpers) use:
 
-- `taken`: byte i is locked by whoever runs test i. The kernel lets go of the locks of a slot that dies, and its tests
-  are run by somebody else;
+- `taken`: byte i is locked by the slot that runs test i. The kernel frees the locks of a slot that dies, and another
+  slot runs its tests;
 - `wanted.json`: which tests are wanted, most urgent first; written by the coordinator;
 - `I.json`: what test I came to, from a helper;
 - `box.tar`: the coordinator's /box after compiling, when there was something to compile;

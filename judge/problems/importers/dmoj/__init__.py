@@ -33,7 +33,7 @@ _KEYS = _QUIET | {
 
 
 def matches(tree: Tree) -> bool:
-    """Says whether there is an init.yml."""
+    """Return whether there is an init.yml."""
     return INIT in tree.files
 
 

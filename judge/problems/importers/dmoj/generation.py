@@ -35,7 +35,7 @@ class DmojGeneration:
         self._plan = Plan(draft.tree)
 
     def applies(self, keys: Mapping[str, Any]) -> bool:
-        """Says whether a case with these keys is made by one."""
+        """Return whether a case with these keys is made by one."""
         return bool(keys.get("generator")) and (keys.get("in") is None or keys.get("out") is None)
 
     def files(self, keys: Mapping[str, Any], name: str, input_content: Content) -> tuple[Content, Content]:
@@ -55,7 +55,7 @@ class DmojGeneration:
         return b"", b""
 
     def is_generated(self, ref: Ref) -> bool:
-        """Says whether a file was made by a generator."""
+        """Return whether a file was made by a generator."""
         return ref.tree is self._draft.tree and ref.path.startswith(f"{FOLDER}/")
 
     def check(self) -> None:

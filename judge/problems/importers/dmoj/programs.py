@@ -224,7 +224,7 @@ def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) ->
 
 
 def _is_literal(value: Any, depth: int = 0) -> bool:
-    """Says whether Python can read a value from what it prints of it."""
+    """Return whether Python can read a value from what it prints of it."""
     if isinstance(value, float):
         return math.isfinite(value)
     if value is None or isinstance(value, str | bool | int):
@@ -269,7 +269,7 @@ def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
 
 
 def _looks_at_source(text: str) -> bool:
-    """Says whether a checker that can be asked looks at what was handed in."""
+    """Return whether a checker that can be asked looks at what was handed in."""
     tree = python.program(text)
     if tree is None:
         return False

@@ -54,7 +54,7 @@ class _TestsSource:
     where: str
     generation: DmojGeneration
     folder: str = ""
-    # The time and memory limit that whoever imports it gave for all tests.
+    # The time and memory limit that the person who imports it gave for all tests.
     options: ImporterWords = field(default_factory=ImporterWords)
     # Cases whose files are texts for that judge.
     texts: list[ImportedCase] = field(default_factory=list)

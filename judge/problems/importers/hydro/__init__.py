@@ -22,7 +22,7 @@ _INI_BEGIN = re.compile(r"\s*[0-9]{1,5}\s*\n[^|\n]+\|[^|\n]+\|[^|\n]+\|")
 
 
 def matches(tree: Tree) -> bool:
-    """Says whether tests lie in testdata/, beside a problem.yaml without data/; or beside settings that are Hydro's."""
+    """Whether tests lie in testdata/, beside a problem.yaml without data/; or beside settings that are Hydro's."""
     below = [path.partition("/")[0] for path in tree.files]
     if PROBLEM in tree.files:
         return _DATA in below and "data" not in below
@@ -30,7 +30,7 @@ def matches(tree: Tree) -> bool:
 
 
 def lacks_tests(tree: Tree) -> bool:
-    """Says whether it is a problem.yaml as Hydro writes it, beside statements, without tests of any kind."""
+    """Return whether it is a problem.yaml as Hydro writes it, beside statements, without tests of any kind."""
     if PROBLEM not in tree.files or any(path.startswith((f"{_DATA}/", "data/")) for path in tree.files):
         return False
     has_statement = any(STATEMENT.fullmatch(path) for path in tree.files)

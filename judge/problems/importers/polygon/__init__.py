@@ -8,7 +8,7 @@ from judge.problems.tree import Tree
 
 
 def matches(tree: Tree) -> bool:
-    """Says whether there is a problem.xml; other programs have files of that name, too, but no problems."""
+    """Return whether there is a problem.xml; other programs have files of that name, too, but no problems."""
     return document.PROBLEM_XML in tree.files
 
 

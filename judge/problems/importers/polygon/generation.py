@@ -32,7 +32,7 @@ class PolygonTest:
 
     @property
     def sample(self) -> bool:
-        """Says whether it is shown in the statement."""
+        """Return whether it is shown in the statement."""
         return (self.element.get("sample") or "").lower() == "true"
 
 

@@ -238,7 +238,7 @@ def _example(tree: Tree, index: int, ending: str) -> str | None:
 
 
 def _same_files(tree: Tree, first: str, second: str) -> bool:
-    """Says whether two files are the same but for their line ends; big ones are never an example."""
+    """Return whether two files are the same but for their line ends; big ones are never an example."""
     if max(tree.files[first], tree.files[second]) > 256 * 1024:
         return tree.files[first] == tree.files[second]
     texts = [tree.read(path, 256 * 1024).replace(b"\r\n", b"\n").rstrip() for path in (first, second)]
