@@ -1,34 +1,53 @@
 """The slices that `make check` and `make test` run of long groups of tests.
 
-A long group is a module, or the tests of a module whose names begin with a prefix. `make test` runs one of its slices,
-`make test-all` runs every test. The commit hash chooses the slice, so that all slices run within a few days.
+A long group is a module, or the tests of a module whose names begin with a prefix. `make test` runs one of its slices.
+Of the other modules that start servers it runs a third, each as a whole, since tests of one module may build on one
+another. `make test-all` runs every test. The commit hash chooses, so that all tests run within a few days.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 
 import pytest
 
-# Each module in these directories is a group of so many slices: its tests start servers, sandboxes or a browser.
+# Of the modules in these directories that are no long group, one commit in so many runs each.
 DIRECTORIES: dict[str, int] = {"browser/": 3, "hostile/": 3, "integration/": 3}
 
-# All other groups: paths below tests/, or beginnings of test ids, to the number of slices. Those of tests/unit start
-# ansible-playbook, a compiler or another program many times.
+# Paths below tests/, or beginnings of test ids, to the number of slices. Their tests do not build on one another. Those
+# of tests/unit start ansible-playbook, a compiler or another program many times.
 LONG_GROUPS: dict[str, int] = {
     "browser/test_every_page.py": 4,
     "cluster/": 6,
+    "hostile/": 3,
+    "integration/test_backup.py": 3,
+    "integration/test_demo.py": 2,
     "integration/test_docs_site.py": 4,
+    "integration/test_etcd_member.py": 3,
+    "integration/test_executor_problems.py": 3,
+    "integration/test_fuzz_web.py": 3,
     "integration/test_gateway_strangers.py": 4,
     "integration/test_importers.py": 4,
+    "integration/test_kill.py": 2,
     "integration/test_languages.py": 4,
     "integration/test_languages_files.py": 4,
+    "integration/test_limits_truth.py": 3,
+    "integration/test_mongod_failover.py": 3,
     "integration/test_mongodb_member.py": 4,
+    "integration/test_mongodb_nine.py": 3,
+    "integration/test_mongodb_rotation.py": 3,
+    "integration/test_near_the_limit.py": 3,
     "integration/test_problem_import.py": 4,
     "integration/test_problem_verify.py": 4,
     "integration/test_nginx.py::test_a_class": 2,
+    "integration/test_output_streams.py": 2,
     "integration/test_recovery.py": 4,
+    "integration/test_shared_tests.py": 2,
     "integration/test_statement_latex.py": 4,
+    "integration/test_tracing.py": 3,
+    "integration/test_turns.py": 3,
+    "integration/test_webhooks_killed.py": 3,
     "unit/test_before_the_first_change.py": 3,
     "unit/test_bundle.py": 3,
     "unit/test_collection.py::test_ansible_finds": 3,
@@ -47,18 +66,15 @@ def group_of(node_id: str) -> str | None:
     return group or (name.partition("::")[0] if name.startswith(tuple(DIRECTORIES)) else None)
 
 
-def slices_of(group: str) -> int:
-    """The number of slices of a group that `group_of` names."""
-    return LONG_GROUPS.get(group) or DIRECTORIES[group.partition("/")[0] + "/"]
-
-
 def in_slice(group: str, index: int, commit: str) -> bool:
     """Whether the test at `index` of its group belongs to the slice of this commit (a hexadecimal hash).
 
     The group's name shifts the slice, so that one commit does not run the first slice of every group.
     """
-    shift = sum(group.encode())
-    return (index + int(commit[:12], 16) + shift) % slices_of(group) == 0
+    slices = LONG_GROUPS.get(group)
+    if slices is None:
+        slices, index = DIRECTORIES[group.partition("/")[0] + "/"], 0
+    return (index + int(commit[:12], 16) + zlib.crc32(group.encode())) % slices == 0
 
 
 def select(items: list[pytest.Item], commit: str) -> tuple[list[pytest.Item], list[pytest.Item]]:

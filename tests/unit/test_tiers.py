@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.lab import ROOT
-from tests.tiers import DIRECTORIES, LONG_GROUPS, group_of, in_slice, slices_of
+from tests.tiers import DIRECTORIES, LONG_GROUPS, group_of, in_slice
 
 MODULE = "integration/test_deleting.py"
 
 
 @given(st.sampled_from(sorted({*LONG_GROUPS, MODULE})), st.integers(0, 400), st.integers(0, 16**11))
 def test_each_test_runs_in_exactly_one_of_the_slices(group: str, index: int, first: int) -> None:
-    commits = [f"{first + step:012x}" for step in range(slices_of(group))]
+    commits = [f"{first + step:012x}" for step in range(LONG_GROUPS.get(group, 3))]
     assert sum(in_slice(group, index, commit) for commit in commits) == 1
 
 
@@ -30,5 +30,10 @@ def test_the_longest_name_decides_the_group() -> None:
     assert group_of("tests/integration/test_nginx.py::test_x") == "integration/test_nginx.py"
     assert group_of(f"tests/{MODULE}::test_x") == MODULE
     assert group_of("tests/unit/test_docs.py::test_help") is None
-    assert group_of("tests/hostile/test_hostile.py::test_x[1]") == "hostile/test_hostile.py"
+    assert group_of("tests/hostile/test_hostile.py::test_x[1]") == "hostile/"
     assert group_of("tests/cluster/test_site.py::test_x[1]") == "cluster/"
+
+
+@given(st.integers(0, 400), st.integers(0, 16**11))
+def test_a_module_of_a_directory_runs_whole(index: int, commit: int) -> None:
+    assert in_slice(MODULE, index, f"{commit:012x}") == in_slice(MODULE, 0, f"{commit:012x}")
