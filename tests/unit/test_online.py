@@ -112,7 +112,7 @@ class Apt:
     def update(self) -> None:
         self.done.append("update")
 
-    def chosen(self, names: list[str]) -> list[str]:
+    def choose(self, names: list[str]) -> list[str]:
         return names
 
     def plan(self, names: list[str], *, upgrade: bool) -> list[str]:
