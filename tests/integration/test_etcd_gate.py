@@ -357,7 +357,7 @@ def test_a_cluster_of_three_with_certificates_forms_and_goes_on_without_one(tmp_
         assert m2.stop() == 0
         with m1.authority.etcd(m1, "judicator") as etcd:
             etcd.put("judicator/leader", "j1")
-        assert "has left" in leave(m4.config.model_copy(update={"stop_grace": 10.0}))
+        assert "has left" in leave(m4.config.model_copy(update={"stop_grace": 60.0}))
         m2.start()
         m1.wait_voters(m1, m2, m3)
 

@@ -214,7 +214,7 @@ class TestThree:
         m1.wait_voters(m1, m2, m3, m4)
         m4.says("added to the cluster as learner")
         m4.says("was promoted")
-        assert "has left the cluster of 4" in leave(m4.config.model_copy(update={"stop_grace": 10.0}))
+        assert "has left the cluster of 4" in leave(m4.config.model_copy(update={"stop_grace": 60.0}))
         assert m4.ended() == EXIT_REFUSED
         m4.says("member 'm4' has left the cluster for good")
         assert "is not in the cluster any more" in leave(m4.config)
