@@ -245,6 +245,9 @@ class Transport:
                     failed = outcome(exc, sent=sent)
                     if failed.retire:
                         self._retire(endpoint, connection)
+                    if failed.error is OutcomeUnknownError:
+                        # A member that was removed and does not know it yet is alive and answers no write ever.
+                        self._preferred = (index + 1) % len(self.endpoints)
                     if failed.error is not None:
                         raise failed.error(f"etcd: {label}: {failed.text}") from None
                 else:

@@ -11,12 +11,12 @@ import uuid
 import pytest
 
 from judge.config import EtcdClient
-from judge.errors import DeadlineError, NotFoundError, UnavailableError
+from judge.errors import DeadlineError, NotFoundError, OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd, LeaseGoneError, RejectedError
 from judge.etcd.election import Election, read_holder
 from judge.etcd.registry import SERVICES, Registration, entry_value, judicators
 from judge.rpc.pki import issue, make_ca
-from tests.support.etcd import cluster, hosts
+from tests.support.etcd import cluster, cutting, hosts
 from tests.support.servers import etcd_server, free_port, frozen, server_of, wait_for
 
 
@@ -137,6 +137,20 @@ def test_closing_ends_a_call_in_flight(work):
             etcd.close()
             thread.join(5)
         assert len(caught) == 1
+
+
+def test_after_a_write_without_an_answer_the_next_call_goes_elsewhere(work):
+    """A member that was removed and does not know it yet answers questions, and no write ever."""
+    with (
+        etcd_server(work) as endpoint,
+        cutting(endpoint, "/Put") as (silent, cutter),
+        client(silent, endpoint) as etcd,
+    ):
+        cutter.lose = 100
+        with pytest.raises(OutcomeUnknownError, match="may or may not have been done"):
+            etcd.put("a", "1")
+        etcd.put("a", "2")
+        assert etcd.get("a").value == "2"
 
 
 def test_a_frozen_server_costs_the_deadline_and_nothing_more(work):
