@@ -197,7 +197,7 @@ CASES: list[Case] = [
     _program("15_setsid.c", "daemons in sessions of their own, deaf to signals", "AC", KILLED),
     _program("16_orphans.c", "ends, and leaves children that burn and hold the output", "AC", KILLED),
     _program("16_children_burn.c", "children burn, the parent sleeps", "TLE", CPU, limits=BURN, says="CPU time"),
-    _program("16_unreaped.c", "time used by children that nobody waits for", "TLE", CPU, limits=BURN, says="CPU time"),
+    _program("16_unreaped.c", "CPU time of children without a wait", "TLE", CPU, limits=BURN, says="CPU time"),
     _program("17_kill.c", "signals its parent, process 1 and every process", "AC", NAMESPACE, tests=[(b"", SAFE)] * 2),
     _program("18_stop_parent.c", "stops its parent and every process", "AC", NAMESPACE, tests=[(b"", SAFE)] * 2),
     _program("18_stop_self.c", "stops itself after the right answer", "TLE", WALL, limits=WAIT, says="wall time"),
@@ -257,8 +257,8 @@ CASES: list[Case] = [
     *_inputs("33_objects.c", "MLE", MEMORY, {
         name: (f"30 processes: {what}", key)
         for name, what, key in (
-            ("dgram", "datagrams that nobody reads", b"d"), ("seqpacket", "packets that nobody reads", b"q"),
-            ("bound", "connections that nobody accepts", b"b"),
+            ("dgram", "unread datagrams", b"d"), ("seqpacket", "unread packets", b"q"),
+            ("bound", "connections without an accept", b"b"),
             ("in_flight", "descriptors in messages, in cycles", b"f"),
             ("queues", "System V messages", b"m"), ("semaphores", "System V semaphores", b"a"),
             ("spliced", "pages given to pipes", b"p"), ("mappings", "60000 pieces of memory each", b"v"),

@@ -74,26 +74,26 @@ def test(arguments: Arguments) -> int:
     """Compile and run a program here, on the samples of its problem."""
     from judge_cli import project, running
 
-    found = project.project_at(*arguments.file[:1])
-    files = list(project.program_files(arguments.file, found).values())
-    language = running.guess_language(files, arguments.language or found.language)
-    return running.test(files, language, found)
+    settings = project.project_at(*arguments.file[:1])
+    files = list(project.program_files(arguments.file, settings).values())
+    language = running.guess_language(files, arguments.language or settings.language)
+    return running.test(files, language, settings)
 
 
 def submit(arguments: Arguments) -> int:
     """Submit a program and follow it to the verdict."""
     from judge_cli import project
 
-    found = project.project_at(*arguments.file[:1])
-    files = project.program_files(arguments.file, found)
+    settings = project.project_at(*arguments.file[:1])
+    files = project.program_files(arguments.file, settings)
     contents = [(name, project.read_bytes(path)) for name, path in files.items()]
     gateway = _gateway()
-    problem = arguments.problem or found.problem
+    problem = arguments.problem or settings.problem
     if not problem:
         names = [one["name"] for one in gateway.json("GET", "/problems")["problems"]]
-        problem = project.guess_problem(arguments.file[0] if arguments.file else found.folder, names)
-    fields = {"problem": problem, "language": arguments.language or found.language}
-    fields["entry"] = arguments.entry or found.entry
+        problem = project.guess_problem(arguments.file[0] if arguments.file else settings.folder, names)
+    fields = {"problem": problem, "language": arguments.language or settings.language}
+    fields["entry"] = arguments.entry or settings.entry
     try:
         task = gateway.submit({key: value for key, value in fields.items() if value}, contents)
     except KeyboardInterrupt:
@@ -201,10 +201,10 @@ def _add_program(added: argparse.ArgumentParser) -> None:
     added.add_argument("--language", "-l", help="default: judge.toml, else what the file's suffix says")
 
 
-def run(words: list[str]) -> int:
+def run(argv: list[str]) -> int:
     """Run a command; the exit code."""
     try:
-        arguments = parser().parse_args(words)
+        arguments = parser().parse_args(argv)
         code: int = arguments.run(arguments)
         sys.stdout.flush()
     except ClientError as exc:

@@ -35,9 +35,9 @@ def current() -> Access:
     server, token = os.environ.get("JUDGE_SERVER", ""), os.environ.get("JUDGE_TOKEN", "")
     if server and token:
         return Access(checked_server(server), token)
-    named = os.environ.get("JUDGE_CONTEXT")
-    places = [Path(named)] if named else [own_file(), Path("/etc/judge/client.yml")]
-    file = next((path for path in places if named or path.is_file()), None)
+    context = os.environ.get("JUDGE_CONTEXT")
+    places = [Path(context)] if context else [own_file(), Path("/etc/judge/client.yml")]
+    file = next((path for path in places if context or path.is_file()), None)
     if file is None:
         raise UsageError(
             "no cluster to talk to; log in with 'judge-cli login URL', or set JUDGE_SERVER and JUDGE_TOKEN"

@@ -16,11 +16,11 @@ def agrees(output: str, answer: str) -> bool:
     return len(ours) == len(theirs) and all(map(_same, ours, theirs))
 
 
-def _same(word: str, answer: str) -> bool:
-    if word == answer or "." not in answer:
-        return word == answer
+def _same(token: str, answer: str) -> bool:
+    if token == answer or "." not in answer:
+        return token == answer
     try:
-        return math.isclose(float(word), float(answer), rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+        return math.isclose(float(token), float(answer), rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
     except ValueError:
         return False
 

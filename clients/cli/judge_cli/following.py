@@ -90,8 +90,8 @@ def row(task: dict[str, Any]) -> list[str]:
     """A submission in a list: id, what, language, verdict, CPU time, memory, time."""
     result, submission = task.get("result"), task["submission"]
     figures = [screen.seconds(result["cpu"]), screen.size(result["memory"])] if result else ["", ""]
-    words = [task["id"], subject(submission), submission.get("language") or "", task.get("verdict") or task["status"]]
-    return [*words, *figures, task["created"][:19].replace("T", " ")]
+    cells = [task["id"], subject(submission), submission.get("language") or "", task.get("verdict") or task["status"]]
+    return [*cells, *figures, task["created"][:19].replace("T", " ")]
 
 
 def subject(submission: dict[str, Any]) -> str:
@@ -112,8 +112,8 @@ def _data_of(gateway: Gateway, task: dict[str, Any], name: str) -> tuple[str | N
 def _show_test(test: dict[str, Any], given: str | None, answer: str | None) -> None:
     if given:
         lines = given.rstrip("\n").split("\n")
-        more = [f"… ({len(lines)} lines)"] if len(lines) > _INPUT_LINES else []
-        _quote("input", lines[:_INPUT_LINES] + more)
+        shortened = [f"… ({len(lines)} lines)"] if len(lines) > _INPUT_LINES else []
+        _quote("input", lines[:_INPUT_LINES] + shortened)
     if answer is not None and test["verdict"] == "WA":
         _quote("difference", list(comparing.difference(test.get("output", ""), answer)))
     elif test.get("output"):

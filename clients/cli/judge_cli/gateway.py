@@ -173,8 +173,8 @@ def parse_events(lines: Iterable[bytes]) -> Iterator[tuple[str, str, dict[str, A
         value = value.removeprefix(" ")
         if not line:
             if data:
-                known = json.loads(data)
-                yield last, kind or "message", known if isinstance(known, dict) else {}
+                event = json.loads(data)
+                yield last, kind or "message", event if isinstance(event, dict) else {}
             kind, data = "", ""
         elif name == "id":
             last = value

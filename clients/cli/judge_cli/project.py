@@ -73,14 +73,14 @@ def _value(text: str) -> Any:
 
 def guess_problem(path: Path, problems: Iterable[str]) -> str:
     """The problem that a file or one of its folders is called like, without regard to case; UsageError."""
-    known = {name.lower(): name for name in problems}
+    by_name = {name.lower(): name for name in problems}
     first = path.resolve()
     stem = first.name if first.is_dir() else first.stem
     beginnings = [stem[:place] for place, char in reversed(list(enumerate(stem))) if char in "-_. ("]
-    for word in [stem, *beginnings, *(folder.name for folder in list(first.parents)[:2])]:
-        if word.lower() in known:
-            return known[word.lower()]
-    names = ", ".join(sorted(known.values())[:20]) or "none"
+    for candidate in [stem, *beginnings, *(folder.name for folder in list(first.parents)[:2])]:
+        if candidate.lower() in by_name:
+            return by_name[candidate.lower()]
+    names = ", ".join(sorted(by_name.values())[:20]) or "none"
     raise UsageError(f"{path}: no problem is called like the file or its folder; name it with --problem ({names})")
 
 

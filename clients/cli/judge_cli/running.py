@@ -82,12 +82,12 @@ def samples_of(folder: Path) -> list[tuple[str, Path, Path]]:
     inputs = [
         path for path in sorted((folder / SAMPLES).rglob("*.in")) if not path.with_suffix(".interaction").exists()
     ]
-    found = [(path.stem, path, path.with_suffix(".ans")) for path in inputs if path.with_suffix(".ans").is_file()]
-    if not found:
+    samples = [(path.stem, path, path.with_suffix(".ans")) for path in inputs if path.with_suffix(".ans").is_file()]
+    if not samples:
         raise UsageError(
             f"{folder / SAMPLES}: has no samples that can be run; 'judge-cli download PROBLEM' writes them"
         )
-    return found
+    return samples
 
 
 def test(files: Sequence[Path], language: Language, project: Project) -> int:
@@ -97,22 +97,22 @@ def test(files: Sequence[Path], language: Language, project: Project) -> int:
     samples = samples_of(project.folder)
     limit = 2 * project.time_limit + 1 if project.time_limit else _SECONDS
     with tempfile.TemporaryDirectory(prefix="judge-cli-", ignore_cleanup_errors=True) as folder:
-        words = {"program": str(Path(folder) / "program"), "folder": folder, "source": str(source)}
-        words["class"] = project.entry or source.stem
-        if language.compile and not _compiles(_command(language.compile, words, sources)):
+        placeholders = {"program": str(Path(folder) / "program"), "folder": folder, "source": str(source)}
+        placeholders["class"] = project.entry or source.stem
+        if language.compile and not _compiles(_command(language.compile, placeholders, sources)):
             screen.say("CE  compilation failed", screen.colour_codes("CE"))
             return screen.exit_code("CE")
-        command = _command(language.run, words, sources)
+        command = _command(language.run, placeholders, sources)
         outcomes = [_sample(command, *sample, limit) for sample in samples]
     failed = [outcome for outcome in outcomes if outcome.verdict != "AC"]
     screen.say(f"{len(outcomes) - len(failed)} of {len(outcomes)} samples passed")
     return screen.exit_code(failed[0].verdict) if failed else 0
 
 
-def _command(pattern: Sequence[str], words: dict[str, str], sources: Sequence[Path]) -> list[str]:
+def _command(pattern: Sequence[str], placeholders: dict[str, str], sources: Sequence[Path]) -> list[str]:
     command: list[str] = []
-    for word in pattern:
-        command += [str(path) for path in sources] if word == "{sources}" else [word.format_map(words)]
+    for part in pattern:
+        command += [str(path) for path in sources] if part == "{sources}" else [part.format_map(placeholders)]
     tool = shutil.which(command[0])
     if tool is None and not Path(command[0]).is_absolute():
         raise UsageError(f"{command[0]} is not installed here, or not in PATH")
