@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import typer
 
 import judge
-from judge import terminal
-from judge.errors import EXIT_FAILED, JudgeError, UsageError
-from judge.kinds import KINDS
+from judge.common import terminal
+from judge.common.errors import EXIT_FAILED, JudgeError, UsageError
+from judge.common.kinds import KINDS
 
 app = typer.Typer(
     name="judge",
@@ -84,10 +84,10 @@ def boot(
     ] = None,
 ) -> int:
     """Keep this host's services running: start in order, restart what fails, stop in reverse."""
-    from judge import daemon  # noqa: PLC0415 - a command loads only what it needs
     from judge.boot import main  # noqa: PLC0415
     from judge.config import BootConfig  # noqa: PLC0415
     from judge.config.rendering import parse_overrides  # noqa: PLC0415
+    from judge.daemon import main as daemon  # noqa: PLC0415 - a command loads only what it needs
 
     items = settings or []
     boot_overrides = parse_overrides([item for item in items if item.startswith("boot.")], ["boot"]).get("boot", ())
@@ -106,7 +106,7 @@ def _add(kind: str) -> None:
 
 
 def _start(kind: str, config: Path) -> int:
-    from judge import daemon  # noqa: PLC0415
+    from judge.daemon import main as daemon  # noqa: PLC0415
 
     return daemon.start(kind, config)
 
@@ -166,7 +166,7 @@ def up(
     ] = None,
 ) -> int:
     """Run a whole cluster on this machine until Ctrl-C; starting it again finds all data."""
-    from judge.embedded.up import UpOptions, run  # noqa: PLC0415
+    from judge.boot.embedded.up import UpOptions, run  # noqa: PLC0415
 
     return run(
         UpOptions(

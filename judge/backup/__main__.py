@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import judge
-from judge import clock, files, terminal
-from judge import log as logs
 from judge.backup import secrets
 from judge.backup.keys import ControllerKey, HostKey, OperatorKey
 from judge.backup.manifest import Manifest
 from judge.backup.repository import PieceReader, Repository
 from judge.backup.retention import Keep
-from judge.errors import EXIT_USAGE, JudgeError, RefusedError, UsageError
+from judge.common import clock, files, terminal
+from judge.common.errors import EXIT_USAGE, JudgeError, RefusedError, UsageError
+from judge.daemon import log as logs
 
 log = logging.getLogger("judge.backup")
 

@@ -25,11 +25,11 @@ from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 
-from judge import failpoint
 from judge.backup.packs import name_of
 from judge.backup.pieces import LARGEST, of_blob, of_documents
 from judge.backup.repository import Writer
-from judge.errors import RefusedError, UnavailableError
+from judge.common import failpoint
+from judge.common.errors import RefusedError, UnavailableError
 from judge.mongodb.store import DRIVER_ERRORS, Bson, Client, translate
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from judge.errors import UsageError
+from judge.common.errors import UsageError
 
 _BYTES = 32
 _OPERATOR = "judge-backup-key-1:"

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from judge.backup.keys import HostKey
-from judge.errors import JudgeError, RefusedError
+from judge.common.errors import JudgeError, RefusedError
 from judge.mongodb.backup_names import is_id
 
 FORMAT: Final = 1

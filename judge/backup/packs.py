@@ -21,7 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from judge.backup.keys import HostKey, OperatorKey
-from judge.errors import JudgeError
+from judge.common.errors import JudgeError
 
 MAGIC: Final = b"judge-backup-1\n"
 _WRAPPED: Final = 48

@@ -20,12 +20,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Final
 
-from judge import files
 from judge.backup.keys import HostKey, OperatorKey
 from judge.backup.manifest import Manifest
 from judge.backup.packs import PackReader, PackWriter, digest_of
 from judge.backup.retention import Keep, kept_moments
-from judge.errors import JudgeError, RefusedError, UnavailableError
+from judge.common import files
+from judge.common.errors import JudgeError, RefusedError, UnavailableError
 from judge.mongodb.backup_names import is_id
 
 # Bytes after which a pack is ended: few files, and each small enough to be sent in one piece.

@@ -23,12 +23,12 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
-from judge import failpoint
 from judge.backup.dumping import CHUNKS, FILES, LEFT_OUT, RESTORING, collections_of, raw_documents
 from judge.backup.manifest import Manifest
 from judge.backup.pieces import documents_of
 from judge.backup.repository import PieceReader
-from judge.errors import JudgeError, RefusedError
+from judge.common import failpoint
+from judge.common.errors import JudgeError, RefusedError
 from judge.judicator import indexes
 from judge.mongodb.store import DRIVER_ERRORS, Bson, Client, only_duplicates, translate
 

@@ -12,10 +12,10 @@ import tarfile
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from judge import files
 from judge.backup.keys import SIGNATURE, ControllerKey, OperatorKey
 from judge.backup.packs import PackReader, PackWriter, name_of
-from judge.errors import JudgeError, RefusedError
+from judge.common import files
+from judge.common.errors import JudgeError, RefusedError
 
 KEY: Final = "backup.key"
 HOST_KEY: Final = "backup.hostkey"

@@ -7,15 +7,15 @@ import hashlib
 import logging
 
 import judge
-from judge import clock
 from judge.backup.config import BackupConfig
 from judge.backup.dumping import check_connection, dump
 from judge.backup.keys import HostKey
 from judge.backup.manifest import Manifest
 from judge.backup.packs import name_of
 from judge.backup.repository import PACK, Writer, writing
+from judge.common import clock
+from judge.common.errors import JudgeError, RefusedError
 from judge.config import JudicatorConfig, load
-from judge.errors import JudgeError, RefusedError
 from judge.mongodb import store
 
 log = logging.getLogger(__name__)

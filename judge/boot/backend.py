@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 import judge
-from judge import files
 from judge.boot.plan import Process
+from judge.common import files
 from judge.config import BootService
 from judge.config.together import Rendered
 

@@ -18,11 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge import clock, failpoint, procfs
 from judge.boot import pidfile, procs
 from judge.boot.backend import ObservedService, Unit, fingerprint
 from judge.boot.plan import Process
-from judge.errors import EXIT_FAILED
+from judge.common import clock, failpoint, procfs
+from judge.common.errors import EXIT_FAILED
+from judge.daemon.main import ALIVE_FD
 
 log = logging.getLogger(__name__)
 
@@ -200,7 +201,7 @@ class ProcessBackend:
         environment = self._environment | {
             procs.INCARNATION: incarnation,
             procs.SERVICE: self._mark(unit),
-            pidfile.ALIVE_FD: str(alive),
+            ALIVE_FD: str(alive),
         }
         with contextlib.ExitStack() as stack:
             path = self._log(unit)

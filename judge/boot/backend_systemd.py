@@ -12,12 +12,12 @@ import os
 import subprocess
 from pathlib import Path
 
-from judge import clock, procfs
 from judge.boot import pidfile, procs, systemd
 from judge.boot.backend import ObservedService, Unit, fingerprint
 from judge.boot.plan import Process
 from judge.boot.systemd import ShownUnit, unit_name
-from judge.errors import EXIT_FAILED, EXIT_REFUSED, RefusedError
+from judge.common import clock, procfs
+from judge.common.errors import EXIT_FAILED, EXIT_REFUSED, RefusedError
 
 log = logging.getLogger(__name__)
 

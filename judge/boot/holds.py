@@ -16,10 +16,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from judge import clock, files
 from judge.boot import pidfile
+from judge.common import clock, files
+from judge.common.errors import FieldError, NotFoundError
 from judge.config import Name
-from judge.errors import FieldError, NotFoundError
 
 log = logging.getLogger(__name__)
 

@@ -16,16 +16,16 @@ from pathlib import Path
 from prometheus_client import Counter
 
 import judge
-from judge import clock
 from judge.boot import holds, pidfile, plan, serving, status
 from judge.boot.backend import Backend, ObservedService, Unit, write_config
 from judge.boot.plan import Action, Phase, Process, ServiceFacts, ServiceState
+from judge.common import clock
+from judge.common.errors import ConfigError
 from judge.config import BootConfig, BootService
 from judge.config.reading import Override
 from judge.config.rendering import Overrides, render
 from judge.config.together import Rendered
-from judge.errors import ConfigError
-from judge.notify import notify
+from judge.daemon.notify import notify
 
 log = logging.getLogger(__name__)
 

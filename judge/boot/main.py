@@ -8,17 +8,18 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from judge import files, metrics
 from judge.boot import serving
 from judge.boot.backend import Unit, write_config
 from judge.boot.backend_process import ProcessBackend, daemon_command, minimal_environment
 from judge.boot.backend_systemd import SystemdBackend, check_host
 from judge.boot.loop import BootLoop, Observer
 from judge.boot.pidfile import BootLock
+from judge.common import files
+from judge.common.errors import RefusedError
 from judge.config import BootConfig
 from judge.config.rendering import Overrides, render_all
 from judge.config.together import Rendered
-from judge.errors import RefusedError
+from judge.daemon import metrics
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge import clock, procfs
 from judge.boot import procs
-from judge.errors import RefusedError
+from judge.common import clock, procfs
+from judge.common.errors import RefusedError
 
-ALIVE_FD = "JUDGE_ALIVE_FD"
 _NOBODY = -1
 _TAKEOVER = 2.0  # seconds: a killed boot's descriptors may live on in a child that is about to become its program
 
@@ -160,12 +159,3 @@ def read_pid(boot_pid: Path) -> int | None:
     if record.pid > 0 and procfs.start_time(record.pid) == record.start:
         return record.pid
     return None
-
-
-def keep_private() -> None:
-    """Keep this service's alive lock from the programs it runs (etcd, mongod, uWSGI, submissions).
-
-    Called by `judge.cli` first thing in every daemon, so that the lock lives exactly as long as the daemon.
-    """
-    with contextlib.suppress(KeyError, ValueError, OSError):
-        os.set_inheritable(int(os.environ.pop(ALIVE_FD)), False)

@@ -12,8 +12,8 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from judge.common.errors import EXIT_REFUSED, EXIT_USAGE
 from judge.config import BootService
-from judge.errors import EXIT_REFUSED, EXIT_USAGE
 
 KILL_AGAIN = 1.0  # seconds between two SIGKILLs of something that does not die
 KILLS = 5  # after so many, an orderly stop leaves it behind and says so

@@ -13,7 +13,7 @@ import select
 import signal
 from collections.abc import Callable, Mapping
 
-from judge import clock, procfs
+from judge.common import clock, procfs
 
 INCARNATION = "JUDGE_INCARNATION"
 SERVICE = "JUDGE_SERVICE"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from judge import clock, endpoint
+from judge.common import clock, endpoint
 
 SILENCE = 30.0  # seconds without WATCHDOG=1 from a loop that reports every second or so
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid

@@ -7,10 +7,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from judge import files
 from judge.boot import pidfile
 from judge.boot.plan import Phase
-from judge.errors import UnavailableError
+from judge.common import files
+from judge.common.errors import UnavailableError
 
 BootState = Literal["running", "stopping", "stopped", "dead"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from judge.boot.backend import ObservedService
 from judge.boot.plan import Process
-from judge.errors import EXIT_FAILED
+from judge.common.errors import EXIT_FAILED
 
 # Properties that `systemctl show` is asked for, and so the fields of ShownUnit.
 PROPERTIES = (

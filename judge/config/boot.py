@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from judge.common.kinds import KINDS
 from judge.config import services
 from judge.config.sections import Daemon, HostPort, Model, Name, PageUrl, Seconds, fault, setting
-from judge.kinds import KINDS
 
 if TYPE_CHECKING:
     Kind = str

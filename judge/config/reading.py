@@ -12,8 +12,8 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from judge import yamltext
-from judge.errors import ConfigError
+from judge.common import yamltext
+from judge.common.errors import ConfigError
 
 T = TypeVar("T", bound=BaseModel)
 

@@ -13,12 +13,12 @@ import jinja2
 import yaml
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from judge import yamltext
+from judge.common import yamltext
+from judge.common.errors import ConfigError, UsageError
+from judge.common.kinds import KINDS
 from judge.config.boot import MODELS, BootConfig, BootService
 from judge.config.reading import Override, load, override, parse_text, read
 from judge.config.together import Rendered, check_together
-from judge.errors import ConfigError, UsageError
-from judge.kinds import KINDS
 
 Overrides = Mapping[str, Sequence[Override]]
 

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
 
-from judge.allowance import Allowances, Role
+from judge.common.webhooks import addresses
+from judge.config.allowance import Allowances, Role
 from judge.config.sections import (
     CheckSettings,
     Daemon,
@@ -27,7 +28,6 @@ from judge.config.sections import (
     fault,
     setting,
 )
-from judge.hooks import addresses
 
 _LOCAL = ("http://localhost:", "http://127.0.0.1:", "http://[::1]:")
 

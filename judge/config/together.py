@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from judge.common.errors import ConfigError
 from judge.config.boot import BootService
 from judge.config.sections import Daemon
 from judge.config.services import ExecutorConfig, JudicatorConfig
-from judge.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from typing import IO, Any, TypeVar
 import httpx
 from pydantic import ValidationError
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import ConfigError, JudgeError, NotFoundError, UnavailableError, UsageError, all_errors
 from judge.ctl import context as contexts
 from judge.ctl.context import Context
-from judge.errors import ConfigError, JudgeError, NotFoundError, UnavailableError, UsageError, all_errors
 from judge.model import messages as m
 from judge.model.base import first_fault
 from judge.model.blobs import BLOBS, BlobsMissing, BlobsWanted

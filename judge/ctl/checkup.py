@@ -9,19 +9,19 @@ from typing import Annotated
 
 import typer
 
+from judge.common.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
+from judge.common.text import decimal
 from judge.ctl import show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
 from judge.ctl.problem import cases, checking, making, uploading
 from judge.ctl.problem.trial import present
-from judge.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
 from judge.problems.importers.draft import ImporterWords
 from judge.problems.package import Package, manifest_bytes
 from judge.problems.reading import formats
 from judge.problems.reading.checks import Checked, check_package
 from judge.problems.reading.findings import Findings, Level
 from judge.problems.timing import MOST
-from judge.text import decimal
 
 Dialect = Annotated[
     str,

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from judge import endpoint, files
+from judge.common import endpoint, files
+from judge.common.errors import ConfigError, UsageError
+from judge.common.text import one_line
 from judge.config import Model, Url, parse_text
 from judge.ctl.fleet import ansible
 from judge.ctl.fleet.ansible import Sources
 from judge.ctl.fleet.inventory import Host
 from judge.ctl.options import GlobalOptions
-from judge.errors import ConfigError, UsageError
-from judge.text import one_line
 
 PLACES = (Path(".judge/client.yml"), Path("~/.config/judge/client.yml"), Path("/etc/judge/client.yml"))
 # The variables that are read here; the roles' defaults are the ones that stand beside them below.

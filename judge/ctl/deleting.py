@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from judge.common.errors import ConflictError, NotFoundError, UsageError
+from judge.common.text import size
 from judge.ctl import show
 from judge.ctl.api import Api, connect, whole_ids
 from judge.ctl.options import Output
-from judge.errors import ConflictError, NotFoundError, UsageError
 from judge.model.deleting import Deleted, DeletionPreview, Purged
-from judge.text import size
 
 app = typer.Typer(help="Delete submissions or a problem, after saying what goes with it.", no_args_is_help=True)
 TABLE = show.OutputFormat.TABLE

@@ -10,17 +10,17 @@ from typing import Annotated, TypeVar
 import typer
 from rich.text import Text
 
+from judge.common.errors import EXIT_FAILED
+from judge.common.text import size
 from judge.ctl import show, submit
 from judge.ctl.api import Api, connect
 from judge.ctl.options import Output
 from judge.ctl.problem.importing import import_package
 from judge.ctl.problem.rows import ExampleRow
-from judge.errors import EXIT_FAILED
 from judge.model import messages as m
 from judge.model.problem import ProblemsReply
 from judge.problems.examples import Example, load_examples
 from judge.problems.package import read_package
-from judge.text import size
 
 R = TypeVar("R", bound=ExampleRow)
 

@@ -12,15 +12,16 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from judge import __version__, terminal
+from judge import __version__
 from judge.boot import holds
+from judge.common import terminal
+from judge.common.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.ctl import context as contexts
 from judge.ctl import show, sources, submit, text, trail
 from judge.ctl.api import Api, connect
 from judge.ctl.fleet import commands as fleet_commands
 from judge.ctl.fleet import operations as fleet_operations
 from judge.ctl.options import GlobalOptions, LaterCommands, Output, VaultFiles
-from judge.errors import EXIT_FAILED, JudgeError, UsageError
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from judge.allowance import Quota, Role
+from judge.common.errors import UsageError
+from judge.common.text import decimal
+from judge.config.allowance import Quota, Role
 from judge.ctl import show, text
 from judge.ctl.api import Api, connect
 from judge.ctl.options import Output
-from judge.errors import UsageError
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.overview import Whoami
-from judge.text import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import EmptyError, FieldError, UsageError
 from judge.ctl import rejudge_show, show
 from judge.ctl.api import Api, connect, whole_ids
 from judge.ctl.options import Output
 from judge.ctl.text import moment
-from judge.errors import EmptyError, FieldError, UsageError
 from judge.model import messages as m
 from judge.model import rejudging as r
 from judge.model.base import first_fault

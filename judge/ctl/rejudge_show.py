@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from judge.common.text import decimal
 from judge.ctl import show
 from judge.model.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgePreview, RejudgeState, Rejudging
-from judge.text import decimal
 
 _STYLES = {"finished": "bold yellow", "applied": "bold green", "cancelled": "dim"}
 

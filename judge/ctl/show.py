@@ -14,12 +14,12 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
+from judge.common.text import decimal, one_line, size
 from judge.ctl.grids import Grid as Grid  # noqa: PLC0414 - all commands have it from here
 from judge.ctl.grids import grid as grid  # noqa: PLC0414
 from judge.languages import handed
 from judge.model.messages import Result, Status, Task, TestResult, Verdict
 from judge.model.overview import ExecutorState, StatusReply, Whoami
-from judge.text import decimal, one_line, size
 
 # Tables may be this wide where there is no terminal to ask; in characters.
 _PIPE_WIDTH = 160

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from judge.common.errors import FieldError, UsageError
 from judge.ctl import submit
-from judge.errors import FieldError, UsageError
 from judge.languages import handed, rules
 from judge.languages import table as languages
 from judge.model.messages import Submission

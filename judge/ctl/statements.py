@@ -12,9 +12,9 @@ import re
 import tempfile
 from typing import Final, Literal
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError
 from judge.ctl.api import Api
-from judge.errors import JudgeError
 from judge.model import messages as m
 from judge.model.problem import Statement
 from judge.problems.latex import for_conversion

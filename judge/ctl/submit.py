@@ -14,9 +14,9 @@ from typing import Any
 from rich.live import Live
 from rich.text import Text
 
+from judge.common.errors import FieldError, UsageError
 from judge.ctl import show
 from judge.ctl.api import Api
-from judge.errors import FieldError, UsageError
 from judge.languages import table as languages
 from judge.model.messages import Task, Test, Verdict
 

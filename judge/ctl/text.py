@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 
-from judge.errors import UsageError
+from judge.common.errors import UsageError
 
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 

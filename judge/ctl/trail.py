@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError
 from judge.ctl import show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
 from judge.ctl.text import moment
-from judge.errors import JudgeError
 from judge.model.audit import AuditEntry, AuditReply, folded
 
 _PATIENCE = 3.0

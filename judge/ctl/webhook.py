@@ -8,10 +8,10 @@ from urllib.parse import quote
 import typer
 from pydantic import ValidationError
 
+from judge.common.errors import FieldError, UsageError
 from judge.ctl import show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
-from judge.errors import FieldError, UsageError
 from judge.model import webhooks as w
 from judge.model.base import first_fault
 from judge.model.messages import Empty

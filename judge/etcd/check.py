@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 from prometheus_client import Counter, Gauge
 
-from judge import tlsfiles
+from judge.common.errors import JudgeError
 from judge.config import CheckSettings as CheckConfig
 from judge.config import Tls
-from judge.errors import JudgeError
+from judge.daemon import tlsfiles
+from judge.daemon.process import ChildProcess
 from judge.etcd.wire import Stubs, connect, grpc
-from judge.process import ChildProcess
 
 log = logging.getLogger(__name__)
 

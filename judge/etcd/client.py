@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from judge.clock import Deadline
+from judge.common.clock import Deadline
+from judge.common.errors import NotFoundError
 from judge.config import EtcdClient
-from judge.errors import NotFoundError
 from judge.etcd.policy import after
 from judge.etcd.transport import LeaseGoneError, RejectedError, Transport
 from judge.etcd.wire import Stubs, messages, rpc

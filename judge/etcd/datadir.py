@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from judge import files
-from judge.errors import RefusedError
+from judge.common import files
+from judge.common.errors import RefusedError
 from judge.etcd.planner import EntryMode, MemberDisk, MemberRecord, PeerAddress
 
 _METADATA = 1  # walpb.Record.type of the record that names the member and the cluster

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import dns.exception
 import dns.resolver
 
-from judge import endpoint
+from judge.common import endpoint
 from judge.config import EtcdConfig
 
 _LIFETIME = 3.0  # seconds for one DNS question

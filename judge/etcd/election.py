@@ -12,8 +12,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from judge import clock
-from judge.errors import OutcomeUnknownError, UnavailableError
+from judge.common import clock
+from judge.common.errors import OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd, KeyValue, LeaseGoneError
 
 log = logging.getLogger(__name__)

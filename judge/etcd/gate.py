@@ -18,14 +18,14 @@ from typing import Any
 
 from prometheus_client import Counter
 
-from judge import tlsfiles
+from judge.common.errors import RefusedError
+from judge.common.pki import refused
 from judge.config import Tls
-from judge.errors import RefusedError
+from judge.daemon import tlsfiles
 from judge.etcd import policy
 from judge.etcd.policy import Caller, RefusedCallError
 from judge.etcd.program import SOCKET
 from judge.etcd.wire import connect, grpc, rpc
-from judge.pki import refused
 
 log = logging.getLogger(__name__)
 

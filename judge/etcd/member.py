@@ -14,9 +14,13 @@ from pathlib import Path
 
 from prometheus_client import Gauge
 
-from judge import clock, metrics
+from judge.common import clock
+from judge.common.errors import EXIT_FAILED, OutcomeUnknownError, RefusedError, UnavailableError, UsageError
+from judge.common.failpoint import hit
 from judge.config import EtcdConfig
-from judge.errors import EXIT_FAILED, OutcomeUnknownError, RefusedError, UnavailableError, UsageError
+from judge.daemon import metrics
+from judge.daemon.notify import notify
+from judge.daemon.process import ChildProcess
 from judge.etcd import planner, program
 from judge.etcd.check import Check, answers, serves
 from judge.etcd.client import Etcd
@@ -26,9 +30,6 @@ from judge.etcd.gate import Gate
 from judge.etcd.observe import alone, client_of, endpoints, observe
 from judge.etcd.planner import PeerAddress, Step
 from judge.etcd.proxy import ProxyDaemon
-from judge.failpoint import hit
-from judge.notify import notify
-from judge.process import ChildProcess
 
 log = logging.getLogger(__name__)
 

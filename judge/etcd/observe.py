@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from judge.common.errors import UnavailableError
 from judge.config import EtcdClient, EtcdConfig
-from judge.errors import UnavailableError
 from judge.etcd.client import Etcd, EtcdMember, MemberList
 from judge.etcd.discovery import Discovered, find_others, host_port
 from judge.etcd.planner import ClusterView, ListedMember, MemberDisk, NoQuorum, PeerAddress, Quorum, Silent, Situation

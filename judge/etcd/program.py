@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from judge import clock, endpoint
+from judge.common import clock, endpoint
+from judge.common.errors import ConfigError, RefusedError
+from judge.common.pki.authority import MEMBER
 from judge.config import EtcdConfig, Tls
-from judge.errors import ConfigError, RefusedError
+from judge.daemon.process import find_binary
 from judge.etcd.planner import PeerAddress
-from judge.pki.authority import MEMBER
-from judge.process import find_binary
 
 log = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import EXIT_FAILED
 from judge.config import EtcdConfig
-from judge.errors import EXIT_FAILED
+from judge.daemon.notify import notify
+from judge.daemon.process import ChildProcess
 from judge.etcd.check import Check, serves
 from judge.etcd.discovery import find_others
 from judge.etcd.program import RETRY_DELAY, environment, parse_line, proxy_command, wait_for_ports
-from judge.notify import notify
-from judge.process import ChildProcess
 
 log = logging.getLogger(__name__)
 

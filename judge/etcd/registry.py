@@ -6,7 +6,7 @@ import json
 import logging
 from dataclasses import dataclass
 
-from judge.errors import OutcomeUnknownError, UnavailableError
+from judge.common.errors import OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd, LeaseGoneError
 
 log = logging.getLogger(__name__)

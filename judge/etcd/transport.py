@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judge import tlsfiles
-from judge.clock import Deadline, monotonic
+from judge.common.clock import Deadline, monotonic
+from judge.common.errors import DeadlineError, JudgeError, NotFoundError, OutcomeUnknownError, UnavailableError
 from judge.config import Tls
-from judge.errors import DeadlineError, JudgeError, NotFoundError, OutcomeUnknownError, UnavailableError
+from judge.daemon import tlsfiles
 from judge.etcd.wire import Stubs, connect, grpc
 
 Call = Callable[[Stubs, float], Any]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge import clock, files
+from judge.common import clock, files
 from judge.executor import telemetry
 from judge.model.base import CoreSpeed
 from judge.sandbox import CheckedItem, CheckLevel

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from judge.errors import SandboxError
+from judge.common.errors import SandboxError
 from judge.model.messages import Assignment, Completed, Limits, Message, Result, Status
 from judge.model.problem import ProblemManifest
 

@@ -11,8 +11,8 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from judge import clock
-from judge.errors import JudgeError, UnavailableError
+from judge.common import clock
+from judge.common.errors import JudgeError, UnavailableError
 from judge.executor import spans, telemetry
 from judge.executor.channel import Finished, Job, Progress, given_back
 from judge.executor.helpers import HelperScheduler

@@ -12,8 +12,9 @@ import selectors
 from collections.abc import Mapping
 from typing import Protocol
 
-from judge import clock
-from judge.errors import EXIT_FAILED, JudgeError
+from judge.common import clock
+from judge.common.errors import EXIT_FAILED, JudgeError
+from judge.daemon.notify import notify
 from judge.executor import telemetry
 from judge.executor.channel import Broken, Finished, Helped, Progress
 from judge.executor.dispatch import STOPPING, Dispatcher
@@ -23,7 +24,6 @@ from judge.executor.slot_state import SlotState
 from judge.executor.slots import Event, Slot
 from judge.executor.threads import Answered, Done, Mail, Unanswered
 from judge.executor.uploads import SpoolWriter, Uploads
-from judge.notify import notify
 
 log = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-from judge.errors import RefusedError
+from judge.common.errors import RefusedError
+from judge.common.text import size
 from judge.executor.slot.memory_budget import BUILT
 from judge.sandbox.check import CheckedItem, CheckLevel
-from judge.text import size
 
 log = logging.getLogger(__name__)
 

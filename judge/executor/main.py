@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import judge
-from judge import clock, files, metrics, tracing
+from judge.common import clock, files
+from judge.common.errors import ConfigError, RefusedError
+from judge.common.memory import machine_memory
 from judge.config import ExecutorConfig
-from judge.errors import ConfigError, RefusedError
+from judge.daemon import metrics, tracing
 from judge.etcd.client import Etcd
 from judge.executor import machine
 from judge.executor.calibration import Calibration, calibrate
@@ -30,7 +32,6 @@ from judge.executor.storage.spool import Spool
 from judge.executor.table import TaskTable
 from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
 from judge.languages.table import detect, load_table
-from judge.memory import machine_memory
 from judge.model.problem import DEFAULT_MEMORY
 from judge.rpc.client import RpcClient
 from judge.rpc.endpoints import EtcdEndpoints

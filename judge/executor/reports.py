@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import random
 
-from judge import clock
-from judge.errors import JudgeError, StaleError
+from judge.common import clock
+from judge.common.errors import JudgeError, StaleError
 from judge.executor import telemetry
 from judge.executor.dispatch import STOPPING, Dispatcher
 from judge.executor.parts import ExecutorParts

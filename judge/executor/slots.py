@@ -14,7 +14,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field, replace
 
-from judge import clock
+from judge.common import clock
 from judge.executor.channel import (
     Broken,
     Cancel,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from judge import tracing
+from judge.daemon import tracing
 from judge.model.messages import Assignment, Completed, Status
 
 PREPARE: Final = "prepare"

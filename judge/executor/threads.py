@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from judge.errors import JudgeError, UnavailableError
+from judge.common.errors import JudgeError, UnavailableError
 from judge.model.messages import ReportReply, ReportRequest
 from judge.rpc.client import RpcClient
 

@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from judge import clock
-from judge.errors import JudgeError, UnavailableError
+from judge.common import clock
+from judge.common.errors import JudgeError, UnavailableError
 from judge.executor.machine import for_want_of_space
 from judge.executor.parts import ExecutorParts
 from judge.executor.storage.spool import Spooled

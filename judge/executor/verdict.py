@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from judge.common.text import decimal, size
 from judge.model.messages import Limits, RunUsage
 from judge.model.verdicts import Verdict
 from judge.sandbox.types import Killed
-from judge.text import decimal, size
 
 
 class Facts(Protocol):

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Final, Protocol, TypeVar
 
-from judge import clock
-from judge.errors import JudgeError, OutcomeUnknownError, UnavailableError
+from judge.common import clock
+from judge.common.errors import JudgeError, OutcomeUnknownError, UnavailableError
 from judge.model.audit import By
 from judge.model.messages import AddReply, Message, Submission
 from judge.model.several import OneCall, OneOutcome, Outcomes, SeveralAdds

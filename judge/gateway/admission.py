@@ -15,10 +15,11 @@ from urllib.parse import quote
 
 from flask import Flask, Response, g, request
 
-from judge import clock
+from judge.common import clock
+from judge.common.connections import group
+from judge.common.errors import LimitError, TooLargeError, UnavailableError
+from judge.common.text import size
 from judge.config import GatewayConfig
-from judge.crowd import group
-from judge.errors import LimitError, TooLargeError, UnavailableError
 from judge.gateway import devices
 from judge.gateway.auth import (
     FileTokens,
@@ -32,7 +33,6 @@ from judge.gateway.auth import (
 )
 from judge.gateway.identity import Identities
 from judge.gateway.throttle import AddressThrottle
-from judge.text import size
 
 PATH: Final = "/.judge/admission"
 # Bytes that a client may send who is not known (nginx.conf.j2 has the figure, too): a log-in with room to spare.

@@ -10,9 +10,10 @@ from flask import Flask, Response, current_app, g, render_template, request
 from prometheus_client import Counter, Histogram
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError, NotFoundError, TooLargeError, UsageError
+from judge.common.text import size
 from judge.config import GatewayConfig
-from judge.errors import JudgeError, NotFoundError, TooLargeError, UsageError
 from judge.gateway import trace
 from judge.gateway.admission import Admission
 from judge.gateway.api import answers, routes
@@ -31,7 +32,6 @@ from judge.gateway.providers import Providers
 from judge.gateway.statements.shown import Statements
 from judge.model.rate import rate_of
 from judge.rpc.session import LIFETIME
-from judge.text import size
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from flask import Flask, Request, session
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
 from pydantic import Field
 
-from judge import files
-from judge.allowance import Role
+from judge.common import files
+from judge.common.errors import ConfigError, ForbiddenError, UnauthorizedError
 from judge.config import GatewayConfig, Model, parse_text
-from judge.errors import ConfigError, ForbiddenError, UnauthorizedError
+from judge.config.allowance import Role
 from judge.model.messages import Sha256
 from judge.model.people import SCOPES, Person, UserName, role_within
 

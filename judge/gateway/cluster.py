@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TypeGuard, TypeVar
 
-from judge import clock, tracing
+from judge.common import clock
+from judge.common.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.config import GatewayConfig
-from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnavailableError
+from judge.daemon import tracing
 from judge.etcd.client import Etcd
 from judge.gateway import asking, disclosure, trace
 from judge.gateway.adding import Adding, Again, Outcome, prepared

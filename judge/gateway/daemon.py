@@ -14,16 +14,18 @@ from pathlib import Path
 from prometheus_client import REGISTRY, Gauge
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from judge import clock, config, endpoint, files, metrics
+from judge import config
+from judge.common import clock, endpoint, files
+from judge.common.errors import ConfigError, JudgeError, RefusedError
 from judge.config import GatewayConfig
-from judge.errors import ConfigError, JudgeError, RefusedError
+from judge.daemon import metrics
+from judge.daemon.notify import notify
+from judge.daemon.process import ChildProcess, find_binary
 from judge.gateway import auth, nginx, uwsgi
 from judge.gateway.api.answers import PREFIX
 from judge.gateway.cluster import Cluster
 from judge.gateway.events import EventServer
 from judge.gateway.notes import TokenWatch
-from judge.notify import notify
-from judge.process import ChildProcess, find_binary
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
-from judge.allowance import TOTAL_TIME
+from judge.config.allowance import TOTAL_TIME
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.figures import FiguresReply, HistoryReply, Point, Start, VersionChange

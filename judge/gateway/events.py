@@ -16,8 +16,8 @@ from aiohttp import web
 from pydantic import ValidationError
 
 import judge
-from judge import clock
-from judge.errors import JudgeError, NotFoundError, UnavailableError, UsageError
+from judge.common import clock
+from judge.common.errors import JudgeError, NotFoundError, UnavailableError, UsageError
 from judge.gateway import trace
 from judge.gateway.api import answers, models
 from judge.gateway.api.streaming import EVENTS, HEADER

@@ -19,8 +19,8 @@ from typing import Final
 
 from flask import Request, g, has_request_context, session
 
-from judge import clock
-from judge.errors import JudgeError, UnauthorizedError, UnavailableError
+from judge.common import clock
+from judge.common.errors import JudgeError, UnauthorizedError, UnavailableError
 from judge.gateway.auth import (
     FileTokens,
     Principal,

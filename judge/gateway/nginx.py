@@ -18,9 +18,8 @@ from typing import Final
 
 import jinja2
 
-from judge import files
-from judge.config import GatewayConfig
-from judge.errors import (
+from judge.common import files
+from judge.common.errors import (
     ConfigError,
     JudgeError,
     LimitError,
@@ -30,11 +29,12 @@ from judge.errors import (
     UnavailableError,
     UsageError,
 )
+from judge.common.text import size
+from judge.config import GatewayConfig
 from judge.gateway import assets
 from judge.gateway.admission import SMALL_BODY
 from judge.gateway.api import answers
 from judge.gateway.uwsgi import HARAKIRI, socket_name
-from judge.text import size
 
 _TEMPLATE: Final = Path(__file__).with_name("nginx.conf.j2")
 _CONNECTIONS: Final = 16_384

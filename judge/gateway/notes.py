@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError
 from judge.config import GatewayConfig
-from judge.errors import JudgeError
 from judge.gateway.auth import FileTokens
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m

@@ -25,10 +25,10 @@ from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import KeySet
 from pydantic import TypeAdapter, ValidationError
 
-from judge import clock
-from judge.allowance import Role
+from judge.common import clock
+from judge.common.errors import ConfigError, ForbiddenError, NotFoundError, UnauthorizedError, UnavailableError
 from judge.config import GatewayConfig, OidcProvider
-from judge.errors import ConfigError, ForbiddenError, NotFoundError, UnauthorizedError, UnavailableError
+from judge.config.allowance import Role
 from judge.model.people import GROUPS, GroupName, Identity, IdentityLogin, Subject, UserName
 
 with warnings.catch_warnings():

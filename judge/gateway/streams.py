@@ -17,8 +17,8 @@ from typing import Final
 from prometheus_client import Counter as Metric
 from prometheus_client import Gauge
 
-from judge import clock
-from judge.errors import JudgeError, LimitError, UnavailableError
+from judge.common import clock
+from judge.common.errors import JudgeError, LimitError, UnavailableError
 from judge.gateway import disclosure
 from judge.gateway.auth import Principal
 from judge.gateway.identity import LIFETIME

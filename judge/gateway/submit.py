@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from judge.common.errors import FieldError, ForbiddenError
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, ForbiddenError
 from judge.gateway.auth import Principal
 from judge.languages import handed, rules
 from judge.model import messages as m

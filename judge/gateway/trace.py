@@ -7,7 +7,7 @@ import uuid
 
 from flask import Request, Response, g, has_request_context
 
-from judge import tracing
+from judge.daemon import tracing
 from judge.model.messages import Task
 
 HEADER = "X-Request-Id"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from judge import config, log, tracing
+from judge import config
+from judge.daemon import log, tracing
+from judge.daemon.heap import keep_loaded
 from judge.gateway.app import create_app
 from judge.gateway.uwsgi import CONFIG_ENV, STDERR_ENV
-from judge.heap import keep_loaded
 
 _settings = config.load(config.GatewayConfig, Path(os.environ[CONFIG_ENV]))
 # Straight into the daemon's log: through uWSGI's output the front would read each line, and write it again.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from judge.errors import UsageError
+from judge.common.errors import UsageError
 from judge.judge0 import base64s, languages
 from judge.judge0.fields import CONTENTS, NUMBERS, SHORT_TEXTS, SWITCHES
 from judge.judge0.languages import Judge0Language

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any, Final
 
-from judge.errors import FieldError
+from judge.common.errors import FieldError
 from judge.judge0 import languages
 from judge.judge0.fields import NUMBERS, PROJECT, Fields
 from judge.languages import handed

@@ -20,8 +20,9 @@ from typing import Any, Final
 from bson import ObjectId
 from pymongo.errors import DuplicateKeyError, PyMongoError
 
-from judge import clock
-from judge.errors import JudgeError
+from judge.common import clock
+from judge.common.errors import JudgeError
+from judge.common.text import one_line
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import AuditDocument, TaskDocument, first_id, iso
 from judge.judicator.people.rates import TAKING, Rates, noting, taking
@@ -30,7 +31,6 @@ from judge.model.audit import Action, AuditEntry, AuditQuery, AuditReply, Note, 
 from judge.model.visibility import ProblemChange
 from judge.mongodb.store import Bson
 from judge.rpc.server import Peer
-from judge.text import one_line
 
 log = logging.getLogger(__name__)
 

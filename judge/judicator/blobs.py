@@ -18,7 +18,7 @@ from bson import Int64, ObjectId
 from pymongo import UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
-from judge.errors import FieldError, NotFoundError, UnavailableError
+from judge.common.errors import FieldError, NotFoundError, UnavailableError
 from judge.judicator.database import Database
 from judge.judicator.documents import ChunkDocument
 from judge.model.blobs import BlobsMissing, BlobsWanted

@@ -9,7 +9,7 @@ from typing import Final
 
 from pymongo.errors import PyMongoError
 
-from judge import clock
+from judge.common import clock
 from judge.judicator.database import Database
 from judge.judicator.hub import Hub
 from judge.judicator.replica import Replica

@@ -14,7 +14,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
-from judge import clock
+from judge.common import clock
 from judge.judicator import documents
 from judge.mongodb.store import DUPLICATE, Bson, unconfirmed
 

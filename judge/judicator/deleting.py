@@ -14,8 +14,8 @@ from typing import Any, Final
 from bson import ObjectId, Timestamp
 from prometheus_client import Counter
 
-from judge import clock, failpoint
-from judge.errors import ConflictError, NotFoundError
+from judge.common import clock, failpoint
+from judge.common.errors import ConflictError, NotFoundError
 from judge.judicator.audit import Act
 from judge.judicator.blobs import SOON, Blobs, mark
 from judge.judicator.database import Database

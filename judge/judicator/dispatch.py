@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from judge.errors import UnavailableError
+from judge.common.errors import UnavailableError
 from judge.judicator.audit import Audit, Describe
 from judge.judicator.forward import Forward
 from judge.model.messages import Message

@@ -12,7 +12,7 @@ from typing import Any, NotRequired, TypedDict
 
 from bson import Int64, ObjectId, Timestamp
 
-from judge.allowance import Allowance, Allowances, Quota, Role
+from judge.config.allowance import Allowance, Allowances, Quota, Role
 
 # A message as pydantic dumps it.
 Dumped = dict[str, Any]
@@ -381,7 +381,7 @@ class UsageDocument(TypedDict):
 
 
 class Refusal(TypedDict):
-    """One entry of the document `refused` (judge/pki/refused.py)."""
+    """One entry of the document `refused` (judge/common/pki/refused.py)."""
 
     name: str
     before: float

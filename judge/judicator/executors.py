@@ -15,8 +15,8 @@ from prometheus_client import Counter
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from judge import clock
-from judge.errors import NotFoundError, StaleError
+from judge.common import clock
+from judge.common.errors import NotFoundError, StaleError
 from judge.judicator.database import Database
 from judge.judicator.documents import ExecutorDocument, iso
 from judge.judicator.gathering import Gathering

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from judge.common.errors import UnavailableError
 from judge.config import Tls
-from judge.errors import UnavailableError
 from judge.model.messages import Message
 from judge.rpc.client import RpcClient
 

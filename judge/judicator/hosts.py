@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from judge import clock
+from judge.common import clock
 from judge.config import JudicatorConfig
+from judge.daemon.metrics import expiring
 from judge.judicator.database import Database
 from judge.judicator.loops import put_off
-from judge.metrics import expiring
 from judge.mongodb import backup_age
 from judge.mongodb.backup_names import newest
 

@@ -18,11 +18,11 @@ from typing import Any, Final
 from prometheus_client import Counter
 from pymongo.errors import PyMongoError
 
-from judge import clock
-from judge.errors import UnavailableError
+from judge.common import clock
+from judge.common.errors import UnavailableError
+from judge.common.text import one_line
 from judge.judicator.database import Database
 from judge.mongodb.store import DRIVER_ERRORS, translate
-from judge.text import one_line
 
 log = logging.getLogger(__name__)
 

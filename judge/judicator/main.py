@@ -13,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from prometheus_client import Gauge
 from pymongo.errors import PyMongoError
 
-from judge import metrics, tracing
+from judge.common.errors import JudgeError, UsageError
 from judge.config import JudicatorConfig
-from judge.errors import JudgeError, UsageError
+from judge.daemon import metrics, tracing
+from judge.daemon.notify import notify
 from judge.etcd.client import Etcd
 from judge.judicator import audit, indexes, sessions
 from judge.judicator.blobs import Blobs
@@ -49,7 +50,6 @@ from judge.judicator.tasks.lifecycle import Tasks
 from judge.judicator.work import WorkCounter
 from judge.mongodb import backup_age
 from judge.mongodb.store import connect, translate
-from judge.notify import notify
 from judge.rpc.pki import server_context
 from judge.rpc.server import Server
 

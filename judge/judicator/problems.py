@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from judge import clock, failpoint
-from judge.errors import FieldError, ForbiddenError, JudgeError, NotFoundError, PackageError, TooLargeError
+from judge.common import clock, failpoint
+from judge.common.errors import FieldError, ForbiddenError, JudgeError, NotFoundError, PackageError, TooLargeError
 from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database
 from judge.judicator.documents import ManifestDocument, ProblemDocument, iso

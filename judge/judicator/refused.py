@@ -1,4 +1,4 @@
-"""The hosts whose certificates this judicator refuses: those that were removed (judge/pki/refused.py).
+"""The hosts whose certificates this judicator refuses: those that were removed (judge/common/pki/refused.py).
 
 The list is in the database and not only in etcd because judicators serve without etcd, and not without a database.
 """
@@ -12,10 +12,10 @@ from typing import Final
 
 from pymongo.errors import PyMongoError
 
-from judge.errors import ForbiddenError
+from judge.common.errors import ForbiddenError
+from judge.common.pki.refused import DOCUMENT, reason
 from judge.judicator.database import Database
 from judge.judicator.documents import MetaDocument
-from judge.pki.refused import DOCUMENT, reason
 from judge.rpc.server import Peer
 
 _LOOK: Final = 1.0  # seconds between two looks

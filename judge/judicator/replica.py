@@ -15,8 +15,8 @@ from typing import Any, Final
 from bson import ObjectId
 from prometheus_client import Counter
 
-from judge import clock
-from judge.allowance import Allowances
+from judge.common import clock
+from judge.config.allowance import Allowances
 from judge.judicator.database import Database
 from judge.judicator.documents import TaskDocument
 from judge.judicator.loops import put_off

@@ -13,10 +13,10 @@ from typing import TypeVar
 from bson import ObjectId
 
 import judge
-from judge import clock, failpoint
+from judge.common import clock, failpoint
+from judge.common.errors import FieldError, JudgeError, UnavailableError
+from judge.common.webhooks.addresses import networks
 from judge.config import JudicatorConfig
-from judge.errors import FieldError, JudgeError, UnavailableError
-from judge.hooks.addresses import networks
 from judge.judicator.aside import aside
 from judge.judicator.blobs import Blobs
 from judge.judicator.documents import ProblemDocument, TaskDocument, waiting_seconds, wants_of

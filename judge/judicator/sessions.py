@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from judge import clock
+from judge.common import clock
 from judge.judicator.audit import Act
 from judge.judicator.database import Database
 from judge.model.messages import Empty

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from judge import clock
-from judge.errors import NotFoundError
+from judge.common import clock
+from judge.common.errors import NotFoundError
 from judge.judicator.database import Database
 from judge.model.messages import AddReply, Submission, Task, TaskRef
 from judge.model.statements import RENDERING, PagesReply, PagesRequest

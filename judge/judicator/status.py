@@ -13,9 +13,9 @@ from bson import ObjectId
 from pymongo.errors import PyMongoError
 
 import judge
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError
 from judge.config import EtcdClient, JudicatorConfig
-from judge.errors import JudgeError
 from judge.etcd.client import Etcd, EtcdMember
 from judge.etcd.election import read_holder
 from judge.etcd.registry import ServiceEntry, judicators

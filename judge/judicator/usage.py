@@ -23,7 +23,7 @@ from pymongo.operations import DeleteMany, UpdateOne
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from judge.errors import LimitError
+from judge.common.errors import LimitError
 from judge.judicator.database import Database, aggregate, one_by_one
 from judge.judicator.documents import UsageDocument
 from judge.judicator.gathering import Gathering

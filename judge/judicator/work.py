@@ -8,7 +8,7 @@ from typing import Final
 
 from bson import ObjectId
 
-from judge import clock
+from judge.common import clock
 from judge.judicator.database import Database
 from judge.judicator.queue.order import RANKS
 from judge.judicator.replica import Replica

@@ -6,7 +6,7 @@ import argparse
 import platform
 import sys
 
-from judge import terminal
+from judge.common import terminal
 from judge.languages.table import load_table
 
 

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from judge import zips
+from judge.common import zips
+from judge.common.errors import FieldError, TooLargeError
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, TooLargeError
 from judge.languages.sources import file_named
 from judge.languages.table import Language, guess, row_of
 from judge.model.messages import FILES, SourceFile, Submission

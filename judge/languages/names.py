@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from judge.errors import ConfigError
+from judge.common.errors import ConfigError
 
 _ESCAPED_ANY, _ESCAPED_VERSION = re.escape("(*)"), re.escape("*")
 

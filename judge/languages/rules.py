@@ -5,8 +5,8 @@ judgectl, the form, both APIs and judicators check by these; `field` is what the
 
 from __future__ import annotations
 
-from judge.errors import FieldError, TooLargeError
-from judge.text import size
+from judge.common.errors import FieldError, TooLargeError
+from judge.common.text import size
 
 SOURCE = "source"
 

@@ -21,7 +21,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from judge import config
-from judge.errors import ConfigError
+from judge.common.errors import ConfigError
 from judge.languages.entry import find_entry
 from judge.languages.names import Names
 from judge.languages.sources import choose

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from judge.allowance import Role
+from judge.config.allowance import Role
 from judge.model.messages import Message, SearchTime, TaskId, Trace
 
 # Carries `By` beside the body of every call that a gateway makes for somebody.

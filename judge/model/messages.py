@@ -11,8 +11,8 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, StringConstraints
 
-from judge.allowance import Allowance, Role
-from judge.errors import JudgeError
+from judge.common.errors import JudgeError
+from judge.config.allowance import Allowance, Role
 from judge.model.base import CoreSpeed
 from judge.model.base import Message as Message  # noqa: PLC0414 - the base of all here
 from judge.model.base import SearchTime as SearchTime  # noqa: PLC0414

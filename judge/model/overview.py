@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from judge.allowance import Allowance, Role
+from judge.config.allowance import Allowance, Role
 from judge.model.messages import ExecutorInfo, Identifier, Message
 from judge.model.rate import Rate
 

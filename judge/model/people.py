@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal, get_args
 
 from pydantic import AwareDatetime, Field, StringConstraints
 
-from judge.allowance import Quota, Role
+from judge.config.allowance import Quota, Role
 from judge.model.messages import Message, Sha256
 
 UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from judge.errors import JudgeError, LimitError
+from judge.common.errors import JudgeError, LimitError
 
 
 class Rate(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from judge.allowance import Role
+from judge.config.allowance import Role
 from judge.model.messages import Message, TaskId, Verdict
 from judge.model.people import Credential
 

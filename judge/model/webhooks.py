@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from judge.hooks import signing
-from judge.hooks.addresses import MOST
+from judge.common.webhooks import signing
+from judge.common.webhooks.addresses import MOST
 from judge.model.messages import Identifier, Message, Sha256, TaskId, Verdict
 
 Event = Literal["submission.finished", "submission.rejudged", "ping"]

@@ -12,8 +12,8 @@ import uuid
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from judge import files
-from judge.errors import RefusedError
+from judge.common import files
+from judge.common.errors import RefusedError
 
 MARKER = "judge-member.json"
 TLS_FILE = "judge-tls.pem"

@@ -11,17 +11,18 @@ import threading
 
 from prometheus_client import Gauge
 
-from judge import clock, metrics
+from judge.common import clock
+from judge.common.errors import EXIT_FAILED, JudgeError, RefusedError, UnavailableError
 from judge.config import MongodbConfig
-from judge.errors import EXIT_FAILED, JudgeError, RefusedError, UnavailableError
+from judge.daemon import metrics
+from judge.daemon.notify import notify
+from judge.daemon.process import ChildProcess
 from judge.etcd.client import Etcd
 from judge.mongodb import data, server
 from judge.mongodb.membership import HELLO, Membership, Sentences, wait_for_place
 from judge.mongodb.registry import Registry
 from judge.mongodb.replica import Replica, credentials
 from judge.mongodb.server import packaged_binary
-from judge.notify import notify
-from judge.process import ChildProcess
 
 __all__ = ["packaged_binary", "run"]
 

@@ -11,15 +11,15 @@ import threading
 
 from prometheus_client import Counter, Gauge
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError, RefusedError, UnavailableError
+from judge.common.failpoint import hit
 from judge.config import MongodbConfig
-from judge.errors import JudgeError, RefusedError, UnavailableError
-from judge.failpoint import hit
+from judge.daemon.notify import notify
 from judge.mongodb.data import MongodDataDir
 from judge.mongodb.planner import Step, StepKind, plan
 from judge.mongodb.registry import INIT, RSID, Registry
 from judge.mongodb.replica import Replica, blocking_entry
-from judge.notify import notify
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from judge.common.errors import JudgeError, RefusedError
 from judge.config import MongodbConfig
-from judge.errors import JudgeError, RefusedError
 from judge.etcd.client import Etcd
 from judge.mongodb.planner import Registered
 

@@ -10,9 +10,9 @@ import pymongo
 from bson import Timestamp
 from pymongo import errors
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import OutcomeUnknownError, RefusedError
 from judge.config import MongodbConfig
-from judge.errors import OutcomeUnknownError, RefusedError
 from judge.mongodb import store, users
 from judge.mongodb.planner import TAG, ElectionTimings, Observed, Registered, SetMember, Step, StepKind, next_config
 from judge.mongodb.store import Bson, Client, translate
@@ -236,7 +236,7 @@ class Replica:
         return self._client
 
     def force(self, configuration: Bson) -> None:
-        """Put a configuration into force without a majority, for judge.recovery: what only others have is lost."""
+        """Set a configuration without a majority, for judge.deploy.recovery; what only others have is lost."""
         self._command({"replSetReconfig": configuration, "force": True})
 
     def step_down(self) -> None:

@@ -12,13 +12,13 @@ import subprocess
 from pathlib import Path
 from typing import Any, Literal
 
-from judge import clock, endpoint
+from judge.common import clock, endpoint
+from judge.common.errors import RefusedError
+from judge.common.memory import machine_memory
 from judge.config import MongodbConfig
-from judge.errors import RefusedError
-from judge.memory import machine_memory
+from judge.daemon.process import find_binary
 from judge.mongodb.data import TLS_FILE, write_private
 from judge.mongodb.store import read_file
-from judge.process import find_binary
 
 log = logging.getLogger(__name__)
 

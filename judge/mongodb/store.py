@@ -15,9 +15,9 @@ import pymongo.lock
 from bson.errors import BSONError
 from pymongo import errors
 
+from judge.common.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
+from judge.common.files import in_memory
 from judge.config import MongodbClient, Tls
-from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
-from judge.files import in_memory
 
 # Documents that MongoDB takes and gives without a fixed shape: filters, updates, commands, rows of aggregations.
 Bson = dict[str, Any]

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from judge import zips
-from judge.errors import PackageError
+from judge.common import zips
+from judge.common.errors import PackageError
 from judge.problems import tree
 from judge.problems.tree import CHUNK, MAX_ENTRIES, Folder, Tree, clean, within
 

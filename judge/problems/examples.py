@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from judge import config
-from judge.errors import PackageError, UsageError
+from judge.common.errors import PackageError, UsageError
 from judge.languages.table import Language, load_table
 from judge.model.base import first_fault
 from judge.model.messages import Result, SourceFile, Submission, Verdict

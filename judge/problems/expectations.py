@@ -16,7 +16,8 @@ from typing import Any
 
 from pydantic import ConfigDict, Field, RootModel, ValidationError, field_validator
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import decimal, unequal
 from judge.languages.table import Language, find, guess
 from judge.model.base import first_fault
 from judge.model.messages import Result, TestResult, Verdict
@@ -27,7 +28,6 @@ from judge.problems.reading import formats
 from judge.problems.reading.annotations import expected
 from judge.problems.scoring.base import nearly_equal, snapped
 from judge.problems.tree import clean
-from judge.text import decimal, unequal
 
 CLASSES = ("AC", "WA", "TLE", "RTE")
 # The bounds that submissions are of the time limit (Rule.bound).

@@ -6,7 +6,7 @@ import configparser
 import re
 from typing import Final
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems.tree import clean
 
 # Keys that DOMjudge knows there, of this and earlier versions.

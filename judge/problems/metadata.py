@@ -27,9 +27,10 @@ from pydantic import (
     model_validator,
 )
 
-from judge import config, yamltext
+from judge import config
+from judge.common import yamltext
+from judge.common.errors import ConfigError, PackageError
 from judge.config.reading import check, explain
-from judge.errors import ConfigError, PackageError
 from judge.model.problem import ProblemType, Traits, together
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import CURRENT, DOMJUDGE, FORMATS, SPELLINGS, Format

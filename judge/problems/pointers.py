@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems.tree import Tree
 
 # A pointer of Git LFS has less than 1024 bytes, and begins with its version; older ones name Hawser.

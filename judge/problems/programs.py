@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.languages.table import Language, find, guess
 from judge.problems import checktestdata
 from judge.problems.reading.findings import Findings

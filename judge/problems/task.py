@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from judge import config
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.languages.table import Language
 from judge.model.problem import PROCESSES, IoiTask, ProblemProgram, ProblemType, Subtask, together
 from judge.problems import metadata

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from judge import yamltext
-from judge.errors import PackageError
+from judge.common import yamltext
+from judge.common.errors import PackageError
 from judge.model.problem import LegacyGroup, ProblemTest, StaticTest, TestGroup
 from judge.problems import metadata
 from judge.problems.programs import substitute

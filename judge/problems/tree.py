@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from judge.errors import PackageError
-from judge.text import one_line
+from judge.common.errors import PackageError
+from judge.common.text import one_line
 
 V = TypeVar("V")
 MAX_FILES = 20_000

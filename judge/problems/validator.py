@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 
 _WINDOW = 64 * 1024
 _EXCERPT = 40

@@ -18,9 +18,8 @@ from typing import IO, TypeVar
 
 from pydantic import ValidationError
 
-from judge import clock, files
-from judge.config import Tls
-from judge.errors import (
+from judge.common import clock, files
+from judge.common.errors import (
     DeadlineError,
     FieldError,
     ForbiddenError,
@@ -31,6 +30,7 @@ from judge.errors import (
     UnavailableError,
     all_errors,
 )
+from judge.config import Tls
 from judge.model.audit import HEADER, By
 from judge.model.base import first_fault
 from judge.model.messages import ErrorBody, Message, Submission

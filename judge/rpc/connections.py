@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from judge import clock, endpoint
+from judge.common import clock, endpoint
 from judge.rpc.pki import peer_identity
 
 # Connections that wait for their next call, of all addresses, and for how many seconds. The server waits 75.

@@ -6,8 +6,8 @@ import logging
 import threading
 from pathlib import Path
 
-from judge import clock, endpoint, files
-from judge.errors import UnavailableError
+from judge.common import clock, endpoint, files
+from judge.common.errors import UnavailableError
 from judge.etcd.client import Etcd
 from judge.etcd.registry import judicators
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from judge.errors import FieldError, TooLargeError, UsageError
+from judge.common.errors import FieldError, TooLargeError, UsageError
 from judge.model.base import first_fault
 
 # Bytes that are looked at together.

@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections.abc import Callable
 
-from judge.crowd import Crowd, group
+from judge.common.connections import ConnectionLimiter, group
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class TlsListener:
         self._factory, self._context = factory, context
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
-        self._shaking: Crowd[asyncio.Task[None]] = Crowd(_SHAKING, _SHAKING_EACH)
+        self._shaking: ConnectionLimiter[asyncio.Task[None]] = ConnectionLimiter(_SHAKING, _SHAKING_EACH)
         self._turned = 0
         self._reported = 0.0
 

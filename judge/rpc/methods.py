@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from judge.errors import (
+from judge.common.errors import (
     ConflictError,
     EmptyError,
     JudgeError,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from judge.errors import FieldError, TooLargeError
+from judge.common.errors import FieldError, TooLargeError
 
 # Bytes of contents, and blobs, in one pack. A larger blob travels by itself, in pieces.
 PACK_BYTES: Final = 4 * 1024**2

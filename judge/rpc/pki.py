@@ -1,7 +1,7 @@
 """Certificates between hosts: TLS contexts, who the other side is, and those of the embedded cluster and of tests.
 
 A certificate's subject says who: CN is the host's or executor's name, OU its role (executor, gateway, judicator). Real
-hosts get theirs from the role judge_pki, of the same authority (judge/pki/authority.py).
+hosts get theirs from the role judge_pki, of the same authority (judge/common/pki/authority.py).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from judge import files
+from judge.common import files
+from judge.common.pki.authority import MEMBER, Authority, WantedCertificate
 from judge.config import Tls
-from judge.pki.authority import MEMBER, Authority, WantedCertificate
 
 _DAYS = 3650
 

@@ -9,8 +9,8 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 
-from judge.crowd import hang_up
-from judge.errors import UnavailableError
+from judge.common.connections import hang_up
+from judge.common.errors import UnavailableError
 
 log = logging.getLogger(__name__)
 

@@ -22,9 +22,9 @@ from aiohttp.http import HttpProcessingError
 from prometheus_client import Counter, Histogram
 from pydantic import ValidationError
 
-from judge import clock, endpoint
-from judge.crowd import hang_up
-from judge.errors import (
+from judge.common import clock, endpoint
+from judge.common.connections import hang_up
+from judge.common.errors import (
     FieldError,
     ForbiddenError,
     JudgeError,
@@ -34,6 +34,7 @@ from judge.errors import (
     UnavailableError,
     UsageError,
 )
+from judge.common.text import one_line
 from judge.model.audit import HEADER, By
 from judge.model.messages import ErrorBody, Message
 from judge.model.several import OneCall
@@ -43,7 +44,6 @@ from judge.rpc.listener import TlsListener
 from judge.rpc.methods import BLOB_ROLES, EXECUTOR, GATEWAY, METHODS
 from judge.rpc.pki import peer_identity, seconds_of
 from judge.rpc.quotas import REPORT_BYTES, Quotas
-from judge.text import one_line
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge.errors import SandboxError, UnfitError
+from judge.common.errors import SandboxError, UnfitError
 from judge.sandbox.types import Command
 
 BINARY = Path(__file__).with_name("agent")

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from judge import clock
-from judge.errors import SandboxError, UnfitError, UsageError
-from judge.files import ALL_SEALS, in_memory
+from judge.common import clock
+from judge.common.errors import SandboxError, UnfitError, UsageError
+from judge.common.files import ALL_SEALS, in_memory
 from judge.model.messages import Limits
 from judge.sandbox.agent import (
     EXITED,

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from judge import clock, procfs
-from judge.errors import SandboxError
+from judge.common import clock, procfs
+from judge.common.errors import SandboxError
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
-from judge import procfs
-from judge.errors import SandboxError
+from judge.common import procfs
+from judge.common.errors import SandboxError
 from judge.sandbox import cgroup
 
 CONTROLLERS = ("memory", "pids", "cpuacct")

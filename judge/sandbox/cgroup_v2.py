@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from judge.errors import SandboxError
+from judge.common.errors import SandboxError
 from judge.sandbox import cgroup
 
 CONTROLLERS = ("cpu", "memory", "pids")

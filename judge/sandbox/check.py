@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge.errors import SandboxError
+from judge.common.errors import SandboxError
 from judge.model.messages import Limits
 from judge.sandbox import drivers
 from judge.sandbox.agent import BINARY

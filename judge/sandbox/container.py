@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from judge.errors import SandboxError
-from judge.files import in_memory
+from judge.common.errors import SandboxError
+from judge.common.files import in_memory
 from judge.sandbox import seccomp
 from judge.sandbox.agent import BINARY, READY, Agent, Answer
 from judge.sandbox.cgroup import ControlGroup, ControlGroupTree

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from judge.errors import SandboxError
+from judge.common.errors import SandboxError
 from judge.sandbox import cgroup as cgroups
 from judge.sandbox import drivers
 from judge.sandbox.box import Sandbox

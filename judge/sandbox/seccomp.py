@@ -13,7 +13,7 @@ import struct
 
 import pyseccomp as sc
 
-from judge.files import in_memory
+from judge.common.files import in_memory
 
 # Never asked for by a program that judges fairly: the process is killed and the verdict is "forbidden act".
 _KILLED = """

@@ -7,7 +7,7 @@ import select
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from judge.errors import SandboxError
+from judge.common.errors import SandboxError
 from judge.sandbox.box import Run
 from judge.sandbox.types import Command, Killed, RunOutcome
 

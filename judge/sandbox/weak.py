@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from judge import procfs
+from judge.common import procfs
 from judge.sandbox.cgroup import MeasuredUsage
 
 _TICK = os.sysconf("SC_CLK_TCK")

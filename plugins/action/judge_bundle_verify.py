@@ -9,7 +9,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
-from judge.bundle.files import BundleError, faults, read_manifest
+from judge.deploy.bundle.files import BundleError, faults, read_manifest
 
 
 def compared(root: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from ansible.parsing.vault import is_encrypted, parse_vaulttext_envelope
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
-from judge import files
+from judge.common import files
 
 RECORD = "cluster.yml"
 CLIENT = "client.yml"  # judgectl on the controller reads it

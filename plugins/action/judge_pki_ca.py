@@ -11,7 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
-from judge.pki.authority import Authority, CaError, days_left, now
+from judge.common.pki.authority import Authority, CaError, days_left, now
 
 
 def reader(loader: Any) -> Callable[[Path], bytes]:

@@ -12,8 +12,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
-from judge.pki.authority import Authority, CaError, WantedCertificate, load_request, sign_all
-from judge.pki.removed import Removed
+from judge.common.pki.authority import Authority, CaError, WantedCertificate, load_request, sign_all
+from judge.common.pki.removed import Removed
 from plugins.action.judge_cluster import encrypted_like
 from plugins.action.judge_pki_ca import reader
 from plugins.modules.judge_pki_certificates import DOCUMENTATION

@@ -24,9 +24,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
-from judge import files
-from judge.pki.authority import Authority, CaError
-from judge.pki.rotation import Successor
+from judge.common import files
+from judge.common.pki.authority import Authority, CaError
+from judge.common.pki.rotation import Successor
 from plugins.action.judge_cluster import SECRETS, encrypted_like
 from plugins.action.judge_pki_ca import reader
 

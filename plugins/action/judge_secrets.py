@@ -14,7 +14,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
-from judge import files
+from judge.common import files
 
 # Files that a cluster cannot do without, as they lie in judge_secrets_dir after the first deployment.
 NEEDED = (

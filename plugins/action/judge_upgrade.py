@@ -13,7 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
-from judge import files
+from judge.common import files
 from plugins.action.judge_cluster import encrypted_like
 from plugins.action.judge_pki_ca import reader
 

@@ -13,7 +13,7 @@ from ansible import context
 from ansible.errors import AnsibleFilterError
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
-from judge import endpoint, files
+from judge.common import endpoint, files
 from plugins.module_utils.judge_names import host_pattern
 
 _IPV4 = re.compile(r"^\d{1,3}(\.\d{1,3}){3}$")
@@ -40,7 +40,7 @@ def judge_listen(address: str) -> str:
 
 
 def judge_beside(sources: Iterable[str], kind: str) -> str:
-    """The directory for a cluster's `kind` beside its inventory (judge.files.beside); AnsibleFilterError."""
+    """The directory for a cluster's `kind` beside its inventory (judge.common.files.beside); AnsibleFilterError."""
     path = files.beside([str(source) for source in sources], kind)
     if path is None:
         name = {"secrets": "judge_secrets_dir", "bundle": "judge_bundle"}[kind]
@@ -49,7 +49,7 @@ def judge_beside(sources: Iterable[str], kind: str) -> str:
 
 
 def judge_public(host: Mapping[str, Any], address: str) -> dict[str, Any]:
-    """The way by which people reach a gateway (judge.endpoint.public_address), from its variables."""
+    """The way by which people reach a gateway (judge.common.endpoint.public_address), from its variables."""
     return endpoint.public_address(host, str(address))._asdict()
 
 

@@ -1,1 +1,1 @@
-../../judge/bundle/files.py
+../../judge/deploy/bundle/files.py

@@ -194,8 +194,8 @@ class Roster:
 
     def read(self) -> dict[str, Any]:
         """Everybody, by kind. JudgeError when etcd or MongoDB does not answer."""
+        from judge.common.pki.refused import DOCUMENT, KEYS, listed  # noqa: PLC0415
         from judge.etcd.registry import judicators  # noqa: PLC0415
-        from judge.pki.refused import DOCUMENT, KEYS, listed  # noqa: PLC0415
 
         with self._members() as etcd:
             up = {status.member_id for status in etcd.status() if not status.error and status.leader_id}
@@ -325,7 +325,7 @@ class Roster:
 
     def _refuse(self, name: str, before: float, patience: float) -> None:
         """Both lists, each by one write; a later moment replaces an earlier one."""
-        from judge.pki.refused import DOCUMENT, KEYS, value  # noqa: PLC0415
+        from judge.common.pki.refused import DOCUMENT, KEYS, value  # noqa: PLC0415
 
         client = self._database()
         try:
@@ -418,7 +418,7 @@ class Roster:
 
         RosterError after `patience` seconds.
         """
-        from judge.errors import UnavailableError  # noqa: PLC0415
+        from judge.common.errors import UnavailableError  # noqa: PLC0415
 
         end = time.monotonic() + patience
         while True:

@@ -1,4 +1,4 @@
-"""The one way to replace a file on a host that may have no judge yet: judge/files.py with `durable`.
+"""The one way to replace a file on a host that may have no judge yet: judge/common/files.py with `durable`.
 
 Runs on hosts: standard library only.
 """

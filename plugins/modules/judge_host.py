@@ -134,7 +134,7 @@ class HostUnits:
 
     def _gate(self) -> None:
         """Until the cluster can do without this host; UnitError when it cannot."""
-        from judge.errors import JudgeError  # noqa: PLC0415 - only the release's Python has it
+        from judge.common.errors import JudgeError  # noqa: PLC0415 - only the release's Python has it
 
         from ..module_utils.judge_members import UnwellError, health_of  # noqa: PLC0415
 

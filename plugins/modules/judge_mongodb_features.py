@@ -31,7 +31,7 @@ def main() -> None:
     module = AnsibleModule(argument_spec={"raise": {"type": "bool", "default": False}}, supports_check_mode=True)
     try:
         from judge import config  # noqa: PLC0415 - only the release's Python has it
-        from judge.errors import JudgeError  # noqa: PLC0415
+        from judge.common.errors import JudgeError  # noqa: PLC0415
         from judge.mongodb import features, replica  # noqa: PLC0415
     except ImportError:
         module.fail_json(msg="/opt/judge/current has no package 'judge' that knows this; run site.yml first")

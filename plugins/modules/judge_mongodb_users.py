@@ -48,7 +48,7 @@ def main() -> None:
         module.exit_json(changed=True, made=[], removed=[])
     try:
         from judge import config  # noqa: PLC0415 - only the release's Python has it
-        from judge.errors import JudgeError  # noqa: PLC0415
+        from judge.common.errors import JudgeError  # noqa: PLC0415
         from judge.mongodb import replica, users  # noqa: PLC0415
     except ImportError:
         module.fail_json(msg="/opt/judge/current has no package 'judge' that knows this; run site.yml first")

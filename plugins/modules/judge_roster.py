@@ -108,7 +108,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        from judge.errors import JudgeError  # noqa: PLC0415
+        from judge.common.errors import JudgeError  # noqa: PLC0415
     except ImportError:
         module.fail_json(
             msg="this host has no release of judge; it is no judicator, or site.yml has not installed it yet"

@@ -158,7 +158,7 @@ class HostService:
 
     def wait_well(self, health: Any) -> str:
         """Until its health check is content; returns its sentence."""
-        from judge.errors import JudgeError  # noqa: PLC0415 - only the release's Python has it
+        from judge.common.errors import JudgeError  # noqa: PLC0415 - only the release's Python has it
 
         while True:
             try:
@@ -180,7 +180,7 @@ class HostService:
 
     def wait_may_stop(self, health: Any) -> None:
         """The gate before a restart: until the others can do without this one; UnitError when they cannot."""
-        from judge.errors import JudgeError  # noqa: PLC0415
+        from judge.common.errors import JudgeError  # noqa: PLC0415
 
         while True:
             try:
@@ -195,7 +195,7 @@ class HostService:
 
     def spare(self, *, unsure: bool) -> None:
         """Until the others could do without it; UnitError when they cannot, before anything has been changed."""
-        from judge.errors import JudgeError  # noqa: PLC0415
+        from judge.common.errors import JudgeError  # noqa: PLC0415
 
         if not (ETC / f"{self.name}.yml").exists():
             return  # a host that is still to be deployed
@@ -252,7 +252,7 @@ class HostService:
 def warn_of_certificates(module: AnsibleModule) -> None:
     """A warning for each certificate of this host that ends soon."""
     try:
-        from judge.metrics import expiring  # noqa: PLC0415 - only the release's Python has it, and no older one
+        from judge.daemon.metrics import expiring  # noqa: PLC0415 - only the release's Python has it, and no older one
     except ImportError:
         return
     for sentence in expiring(sorted((ETC / "tls").glob("*.crt"))):
@@ -281,7 +281,7 @@ def run(module: AnsibleModule) -> dict[str, Any]:
     return {"changed": bool(restarted), "restarted": restarted, "health": sentences}
 
 
-# As judge/kinds.py has them, which hosts lack before their first release.
+# As judge/common/kinds.py has them, which hosts lack before their first release.
 NAMES = ["boot", "etcd", "etcd-proxy", "mongodb", "judicator", "executor", "gateway"]
 
 
@@ -304,7 +304,7 @@ def main() -> None:
         due = [name for name in names if HostService(module, name).foretold(changing)]
         module.exit_json(changed=bool(due), restarted=due, health=[])
     try:
-        from judge.errors import JudgeError  # noqa: PLC0415
+        from judge.common.errors import JudgeError  # noqa: PLC0415
     except ImportError:
         module.fail_json(msg=f"{CURRENT} has no package 'judge'; the role judge_common installs it, run site.yml")
     try:

@@ -125,7 +125,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     try:
-        from judge.errors import JudgeError  # noqa: PLC0415
+        from judge.common.errors import JudgeError  # noqa: PLC0415
     except ImportError:
         module.fail_json(msg="this host has no release of judge; deploy it from the former bundle with site.yml")
     params = module.params

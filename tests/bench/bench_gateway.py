@@ -15,9 +15,9 @@ from pathlib import Path
 
 import yaml
 
-from judge.allowance import Allowance, Allowances
+from judge.config.allowance import Allowance, Allowances
+from judge.daemon.heap import keep_loaded
 from judge.gateway.auth import token_digest
-from judge.heap import keep_loaded
 from tests.bench.handing_in import PROBLEM, Plan, Seen, Stream
 from tests.bench.ledger import Ledger, percentile
 from tests.support.gateway import make_config, running_gateway

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from judge.allowance import Allowance, Allowances
+from judge.config.allowance import Allowance, Allowances
 from judge.model import messages as m
 from judge.model.overview import StatusReply
 from tests.bench.ledger import Ledger, percentile, timed

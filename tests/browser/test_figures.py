@@ -7,7 +7,7 @@ import datetime
 import pytest
 from selenium.webdriver.common.by import By
 
-from judge import clock
+from judge.common import clock
 from judge.judicator.figures.series import minute
 from judge.model.base import CoreSpeed
 from judge.model.messages import AddReply

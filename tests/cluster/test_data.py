@@ -20,9 +20,9 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
-from judge.errors import JudgeError
+from judge.common.errors import JudgeError
+from judge.common.pki.authority import Authority
 from judge.model import messages as m
-from judge.pki.authority import Authority
 from tests.cluster.conftest import SEED
 from tests.cluster.table import ALL
 from tests.cluster.verbs import Row, Verbs

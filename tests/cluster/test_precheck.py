@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from judge.bundle import manifest
-from judge.pki import authority as ca
+from judge.common.pki import authority as ca
+from judge.deploy.bundle import manifest
 from lab.cluster import Lab
 from tests.support.lab import Deployment, bare_hosts, differences, files_below, no_lab
 

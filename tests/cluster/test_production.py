@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import yaml
 
-from judge.bundle import debs
+from judge.deploy.bundle import debs
 from tests.support.lab import ROOT, Deployment, Maker, bare_hosts, make_bundle, no_lab
 
 JUDICATORS = int(os.environ.get("JUDGE_TEST_JUDICATORS", "3"))

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judge.bundle import manifest
-from judge.bundle.files import read_manifest
+from judge.deploy.bundle import manifest
+from judge.deploy.bundle.files import read_manifest
 from tests.cluster.verbs import Verbs
 from tests.support.lab import (
     HOSTS,

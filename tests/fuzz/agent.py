@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from judge.errors import SandboxError
+from judge.common.errors import SandboxError
 from judge.sandbox import SandboxPool
 from judge.sandbox.agent import Agent
 

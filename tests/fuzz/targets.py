@@ -13,12 +13,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from judge import config
+from judge.boot.embedded.cluster import ClusterFile
+from judge.common.errors import ConfigError, JudgeError, PackageError, UsageError
 from judge.config import SubmissionLimits
 from judge.ctl.context import ClientConfig
 from judge.ctl.fleet import inventory
 from judge.ctl.problem import making
-from judge.embedded.cluster import ClusterFile
-from judge.errors import ConfigError, JudgeError, PackageError, UsageError
 from judge.executor.storage.data import read_manifest
 from judge.gateway.auth import TokenFile
 from judge.judicator.tasks import intake

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest.mock import patch
 
-from judge.errors import SandboxError
+from judge.common.errors import SandboxError
 from judge.executor.channel import Data, Finished, Job
 from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import extra_paths, load_table

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from judge.common.errors import FieldError, PackageError, TooLargeError
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, PackageError, TooLargeError
 from judge.gateway.submit import Upload, decode_source
 from judge.judicator.tasks.intake import check
 from judge.languages.rules import check_source

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from bson import ObjectId
 
-from judge.errors import JudgeError
+from judge.common.errors import JudgeError
 from judge.gateway.app import create_app
 from judge.gateway.notes import BURST, TokenWatch
 from judge.model import messages as m

@@ -23,7 +23,7 @@ from judge.backup.keys import OperatorKey
 from judge.backup.manifest import Manifest
 from judge.backup.repository import Repository
 from judge.backup.writing import back_up
-from judge.errors import JudgeError, RefusedError
+from judge.common.errors import JudgeError, RefusedError
 from judge.judicator import indexes
 from judge.judicator.database import BATCH
 from judge.model import messages as m

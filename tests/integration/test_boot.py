@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from judge import procfs
 from judge.boot import holds, pidfile, procs, status
-from judge.errors import RefusedError
+from judge.common import procfs
+from judge.common.errors import RefusedError
 from tests.support.boot import BootHarness
 from tests.support.servers import wait_for
 

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from judge.errors import FieldError
+from judge.common.errors import FieldError
 from judge.judge0.tokens import token_of
 from judge.model import messages as m
 from judge.model.webhooks import Delivery, WebhookAdd, WebhookAdded, WebhookRef

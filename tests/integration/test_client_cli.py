@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from judge.embedded.cluster import EXECUTOR
+from judge.boot.embedded.cluster import EXECUTOR
 from tests.support.cluster import Cluster, judgectl, running
 from tests.support.sandbox import need_sandbox
 from tests.support.servers import Acceptor, wait_for

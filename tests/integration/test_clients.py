@@ -16,7 +16,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from judge.embedded.cluster import EXECUTOR
+from judge.boot.embedded.cluster import EXECUTOR
 from judge.gateway.api.handlers import ROUTES
 from judge.model.people import SCOPES
 from tests.support.clients import Collection

@@ -20,7 +20,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError
 from judge.ctl import main
 from judge.ctl.fleet import ansible, ssh_target
 from judge.ctl.fleet import commands as fleet_commands
@@ -28,7 +29,6 @@ from judge.ctl.fleet.ansible import Sources
 from judge.ctl.fleet.machines import Fleet
 from judge.ctl.fleet.ssh import MOST, CommandResult
 from judge.ctl.options import GlobalOptions
-from judge.errors import JudgeError
 from tests.support.lab import JumpHosts, SshServer, jump_hosts, no_sshd, ssh_server
 from tests.support.servers import wait_for
 

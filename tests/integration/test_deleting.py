@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
+from judge.common.errors import ConflictError, JudgeError, LimitError, NotFoundError, UnavailableError
 from judge.config import dump
-from judge.errors import ConflictError, JudgeError, LimitError, NotFoundError, UnavailableError
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, By
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
@@ -278,8 +278,9 @@ def test_what_is_handed_in_meanwhile_is_new_data(world: World) -> None:
 DAEMON = """
 import sys
 from pathlib import Path
-from judge import config, log
-from judge.daemon import on_signals
+from judge import config
+from judge.daemon import log
+from judge.daemon.main import on_signals
 from judge.judicator.main import run
 log.setup("info")
 sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1])), on_signals(), batch=2))

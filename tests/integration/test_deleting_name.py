@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from judge.allowance import Allowance, Allowances
-from judge.errors import NotFoundError, UnauthorizedError
+from judge.common.errors import NotFoundError, UnauthorizedError
+from judge.config.allowance import Allowance, Allowances
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.audit import AuditQuery, AuditReply, By

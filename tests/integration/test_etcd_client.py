@@ -10,8 +10,8 @@ import uuid
 
 import pytest
 
+from judge.common.errors import DeadlineError, NotFoundError, OutcomeUnknownError, UnavailableError
 from judge.config import EtcdClient
-from judge.errors import DeadlineError, NotFoundError, OutcomeUnknownError, UnavailableError
 from judge.etcd.client import Etcd, LeaseGoneError, RejectedError
 from judge.etcd.election import Election, read_holder
 from judge.etcd.registry import SERVICES, Registration, entry_value, judicators
@@ -240,7 +240,7 @@ def test_it_is_quiet_and_idle_while_etcd_is_down():
     code = (
         "import sys, time, threading\n"
         "from judge.config import EtcdClient\n"
-        "from judge.errors import UnavailableError\n"
+        "from judge.common.errors import UnavailableError\n"
         "from judge.etcd.client import Etcd\n"
         "etcd = Etcd(EtcdClient(endpoints=[sys.argv[1]], timeout=1))\n"
         "tick = threading.Event()\n"

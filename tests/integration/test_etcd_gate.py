@@ -19,15 +19,15 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from judge import tlsfiles
+from judge.common.errors import UnavailableError
+from judge.common.pki import refused
 from judge.config import EtcdClient
-from judge.errors import UnavailableError
+from judge.daemon import tlsfiles
 from judge.etcd.client import Etcd, RejectedError
 from judge.etcd.discovery import host_port
 from judge.etcd.member import leave
 from judge.etcd.program import SOCKET
 from judge.etcd.wire import connect, grpc, rpc
-from judge.pki import refused
 from tests.support.etcd import ROLES, Authority, Host, SecureHost, secure_cluster, secure_hosts
 from tests.support.servers import free_port, wait_for
 

@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.config import EtcdClient, EtcdPeer
-from judge.daemon import ended
-from judge.errors import (
+from judge.common.errors import (
     EXIT_FAILED,
     EXIT_REFUSED,
     EXIT_USAGE,
@@ -21,6 +19,8 @@ from judge.errors import (
     UnavailableError,
     UsageError,
 )
+from judge.config import EtcdClient, EtcdPeer
+from judge.daemon.main import ended
 from judge.etcd import member as member_module
 from judge.etcd import proxy as proxy_module
 from judge.etcd.client import Etcd

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from judge import clock
+from judge.common import clock
 from judge.executor import slots as slots_module
 from judge.executor.channel import Broken, Finished, Help, Job, Progress, Ready, Settings
 from judge.executor.slot_state import RESTART_MAX, RESTART_MIN, KnownSlot, SlotState
@@ -64,8 +64,8 @@ def until(slots: Slots, kind: type, timeout: float = 20.0):
             events += slot.read(clock.monotonic())[0]
 
 
-def ready(slots: Slots):
-    assert slots.start_due(clock.monotonic())
+def ready(slots: Slots, now: float | None = None):
+    assert slots.start_due(clock.monotonic() if now is None else now)
     until(slots, Ready)
     return slots.slots[0]
 
@@ -122,7 +122,7 @@ def test_a_cancelled_job_that_does_not_end_is_killed_with_its_slot(slots):
 def test_who_has_jobs_cancelled_that_end_late_keeps_no_slot_away(slots, busy, work):
     now = 1000.0
     for _ in range(9):
-        slot = ready(slots)
+        slot = ready(slots, now)
         if busy:
             slot.give(job(command="sleep 60", limits={"wall": 90}), now)
             slot.cancel("c1", now)

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from judge import clock
-from judge.errors import UsageError
+from judge.common import clock
+from judge.common.errors import UsageError
 from judge.judicator.tasks import reading
 from judge.model import messages as m
 from judge.rpc.methods import METHODS

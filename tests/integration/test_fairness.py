@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from judge.allowance import Allowance, Allowances
+from judge.config.allowance import Allowance, Allowances
 from judge.model import messages as m
 from judge.rpc.client import RpcClient
 from tests.support.judicators import Executor, World, accepted, source

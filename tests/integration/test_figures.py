@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import NotFoundError
+from judge.common.errors import NotFoundError
 from judge.model import messages as m
 from judge.model.base import CoreSpeed
 from judge.model.figures import FiguresReply, FiguresRequest, HistoryReply, HistoryRequest, Point

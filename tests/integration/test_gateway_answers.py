@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 from pymongo.errors import AutoReconnect
 
-from judge import clock
-from judge.allowance import Allowance, Allowances
-from judge.errors import OutcomeUnknownError, UnavailableError
+from judge.common import clock
+from judge.common.errors import OutcomeUnknownError, UnavailableError
+from judge.config.allowance import Allowance, Allowances
 from judge.gateway.api import answers, batches, routes
 from judge.gateway.api.answers import Deprecation
 from judge.gateway.api.routes import Route

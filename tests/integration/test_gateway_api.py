@@ -14,8 +14,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from judge.allowance import UNLIMITED, Allowance
-from judge.errors import JudgeError, OutcomeUnknownError, UnavailableError
+from judge.common.errors import JudgeError, OutcomeUnknownError, UnavailableError
+from judge.config.allowance import UNLIMITED, Allowance
 from judge.gateway.api import routes
 from judge.gateway.api.handlers import ROUTES
 from judge.gateway.api.routes import PREFIX

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import ForbiddenError
+from judge.common.errors import ForbiddenError
 from judge.gateway.admission import Shares
 from judge.gateway.auth import JUDGE0_HEADERS, FileTokens
 from judge.gateway.identity import secret_digest

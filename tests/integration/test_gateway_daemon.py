@@ -17,9 +17,9 @@ import httpx
 import pytest
 from prometheus_client import REGISTRY
 
+from judge.common.errors import ConfigError, RefusedError
 from judge.config import CheckSettings
 from judge.config.services import Judge0
-from judge.errors import ConfigError, RefusedError
 from judge.gateway import assets, daemon, nginx
 from tests.support.gateway import (
     ADMIN,

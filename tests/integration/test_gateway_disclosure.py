@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judge.allowance import Allowance
+from judge.config.allowance import Allowance
 from judge.gateway import disclosure
 from judge.gateway.api.handlers import ROUTES
 from judge.gateway.pages import views

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from judge.errors import UnavailableError
+from judge.common.errors import UnavailableError
 from judge.gateway import identity
 from judge.gateway.auth import token_digest
 from judge.model.messages import Empty

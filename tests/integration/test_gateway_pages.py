@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from judge import clock
-from judge.allowance import Allowance
-from judge.errors import ConflictError, FieldError, NotFoundError, UnavailableError
+from judge.common import clock
+from judge.common.errors import ConflictError, FieldError, NotFoundError, UnavailableError
+from judge.config.allowance import Allowance
 from judge.gateway import assets, identity
 from judge.gateway.pages import views
 from judge.judicator.documents import MinuteDocument

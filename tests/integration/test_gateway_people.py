@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from judge import clock
-from judge.allowance import Allowance, Allowances
+from judge.common import clock
+from judge.config.allowance import Allowance, Allowances
 from judge.gateway import identity
 from judge.gateway.auth import FileTokens, of_account, widened
 from judge.judicator.people import throttle

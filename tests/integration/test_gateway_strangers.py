@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from judge.allowance import Allowance
 from judge.config import CheckSettings
+from judge.config.allowance import Allowance
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, UsageReply
 from tests.support.gateway import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judge import clock
+from judge.common import clock
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.audit import By

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judge import clock
+from judge.common import clock
 from judge.executor.channel import Finished, Job, Ready
 from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import detect, load_table

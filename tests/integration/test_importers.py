@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from judge.common.errors import PackageError
 from judge.ctl.problem import exporting, importing, making
-from judge.errors import PackageError
 from judge.model.problem import ProblemManifest
 from judge.problems.package import read_package
 from tests.support.cluster import Cluster, processes_of, running

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from judge.errors import UsageError
+from judge.common.errors import UsageError
 from judge.judge0.fields import BLANK
 from judge.model import messages as m
 from tests.support.cluster import judgectl

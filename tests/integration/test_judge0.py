@@ -33,10 +33,10 @@ import pytest
 import yaml
 from judge0_client import Judge0Client, MultiFileSubmission, SingleFileSubmission
 
-from judge.allowance import Allowance
+from judge.common.errors import FieldError, LimitError
 from judge.config import MongodbClient
+from judge.config.allowance import Allowance
 from judge.ctl.context import from_file
-from judge.errors import FieldError, LimitError
 from judge.gateway.auth import token_digest
 from judge.gateway.pacing import paced
 from judge.judge0 import languages

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError, PackageError
 from judge.config import SubmissionLimits
-from judge.errors import JudgeError, PackageError
 from judge.model import messages as m
 from judge.model.problem import ProblemImport, ProblemInfo
 from judge.rpc.client import RpcClient

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from judge.common.errors import JudgeError
 from judge.config import EtcdClient
-from judge.errors import JudgeError
 from judge.etcd.client import Etcd
 from judge.judicator.leader.leading import LEADER_KEY
 from judge.model import messages as m

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError
 from judge.config import JudicatorConfig, MongodbClient, dump
-from judge.daemon import run
-from judge.errors import JudgeError
+from judge.daemon.main import run
 from judge.judicator import main
 from judge.model import messages as m
 from judge.model.overview import StatusReply
@@ -28,8 +28,9 @@ from tests.support.servers import free_port, frozen, port_open, server_of, wait_
 DAEMON = """
 import sys
 from pathlib import Path
-from judge import config, log
-from judge.daemon import run
+from judge import config
+from judge.daemon import log
+from judge.daemon.main import run
 log.setup("info")
 sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1]))))
 """

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judge.errors import ConflictError, FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
+from judge.common.errors import ConflictError, FieldError, JudgeError, NotFoundError, PackageError, TooLargeError
 from judge.model import messages as m
 from judge.model.deleting import ProblemName
 from judge.model.overview import ExecutorsReply, MarksReply, MarksRequest, StatusReply

@@ -15,7 +15,7 @@ import pytest
 from bson import ObjectId
 from prometheus_client import REGISTRY
 
-from judge.errors import ConflictError
+from judge.common.errors import ConflictError
 from judge.judicator.queue.fair import FairQueue
 from judge.judicator.replica import WAITING, WAITING_INDEX, WAITING_KEYS, Replica
 from judge.model import messages as m

@@ -11,7 +11,7 @@ import pytest
 from bson import ObjectId
 from prometheus_client import REGISTRY
 
-from judge.errors import ConflictError, ForbiddenError, NotFoundError, StaleError
+from judge.common.errors import ConflictError, ForbiddenError, NotFoundError, StaleError
 from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient

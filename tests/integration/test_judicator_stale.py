@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from judge.errors import ForbiddenError
+from judge.common.errors import ForbiddenError
+from judge.common.pki.refused import DOCUMENT
 from judge.judicator.rejudging import verdicts
 from judge.model import messages as m
-from judge.pki.refused import DOCUMENT
 from tests.support.judicators import Running, World, accepted, resign, source, start
 
 PATIENT = {"executor_expiry": 3600.0, "executor_forget": 7200.0, "task_expiry": 3600.0}

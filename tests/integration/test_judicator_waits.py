@@ -7,7 +7,7 @@ import datetime
 import pytest
 from bson import ObjectId
 
-from judge import clock
+from judge.common import clock
 from judge.model import messages as m
 from judge.model.overview import DrainRequest, ExecutorState, StatusReply
 from judge.rpc.client import RpcClient

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import UnavailableError
+from judge.common.errors import UnavailableError
 from judge.model import messages as m
 from judge.model.overview import StatusReply
 from tests.support.cluster import Cluster, processes_of

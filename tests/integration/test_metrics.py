@@ -8,8 +8,8 @@ import httpx
 import pytest
 from prometheus_client import Counter
 
-from judge import metrics
-from judge.errors import RefusedError
+from judge.common.errors import RefusedError
+from judge.daemon import metrics
 from tests.support.gateway import crowd, ended
 from tests.support.servers import free_port, wait_for
 

@@ -21,7 +21,7 @@ import pymongo
 import pytest
 from pymongo.errors import PyMongoError
 
-from judge.errors import DeadlineError, OutcomeUnknownError, StaleError, UnavailableError
+from judge.common.errors import DeadlineError, OutcomeUnknownError, StaleError, UnavailableError
 from judge.model import messages as m
 from judge.rpc.client import RpcClient
 from tests.support.clients import FinalTask, Ledger, faults

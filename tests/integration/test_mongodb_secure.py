@@ -10,8 +10,8 @@ import pymongo
 import pytest
 from pymongo.errors import OperationFailure, PyMongoError
 
+from judge.common.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
 from judge.config import MongodbClient
-from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
 from judge.mongodb import store
 from judge.rpc import pki
 from tests.support.mongodb import Cluster, Daemon, mongodb_cluster

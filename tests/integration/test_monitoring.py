@@ -12,9 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from judge import metrics
+from judge.common.errors import RefusedError
 from judge.config import Tls
-from judge.errors import RefusedError
+from judge.daemon import metrics
 from judge.rpc import pki
 from tests.support.cluster import Cluster, running
 from tests.support.servers import free_port, program, wait_for

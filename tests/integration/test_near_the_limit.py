@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from judge import clock
-from judge.allowance import Allowance
+from judge.common import clock
+from judge.config.allowance import Allowance
 from judge.executor.channel import Finished, Job, Progress, Ready, Settings
 from judge.executor.slot.pipeline import Pipeline
 from judge.executor.slot.run_lock import RunLock

@@ -23,9 +23,9 @@ from typing import Any
 import httpx
 import pytest
 
+from judge.common.errors import UnavailableError
 from judge.ctl.api import Api
 from judge.ctl.context import Context
-from judge.errors import UnavailableError
 from judge.model import people as p
 from judge.model.audit import By
 from judge.rpc.client import RpcClient

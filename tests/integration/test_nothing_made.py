@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.common.files import in_memory
 from judge.executor.channel import Job
 from judge.executor.slot.made import made_fault
 from judge.executor.slot.pipeline import Pipeline
 from judge.executor.slot.program import Program
-from judge.files import in_memory
 from judge.languages.table import detect, load_table
 from judge.model.messages import Assignment, Limits, RunOptions, SourceFile, Submission, Verdict
 from tests.support import packages

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 from argon2 import PasswordHasher
 
-from judge import clock
-from judge.allowance import Allowance, Allowances, Quota
-from judge.errors import (
+from judge.common import clock
+from judge.common.errors import (
     ConflictError,
     FieldError,
     ForbiddenError,
@@ -24,6 +23,7 @@ from judge.errors import (
     UnauthorizedError,
     UnavailableError,
 )
+from judge.config.allowance import Allowance, Allowances, Quota
 from judge.judicator import audit, sessions
 from judge.judicator.people import rates, throttle, tokens
 from judge.model import messages as m

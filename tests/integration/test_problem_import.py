@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
+from judge.common.errors import EXIT_LEFT_OUT, EXIT_USAGE
 from judge.ctl.problem import verifying
 from judge.ctl.problem.importing import Reading, import_package, try_out
 from judge.ctl.problem.trial import present
-from judge.errors import EXIT_LEFT_OUT, EXIT_USAGE
 from judge.languages.table import load_table
 from judge.model.overview import ExecutorsReply
 from judge.problems.timing import Margins

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from pymongo import UpdateOne
 
-from judge import clock
-from judge.allowance import Allowance, Allowances
-from judge.errors import ConflictError, LimitError
+from judge.common import clock
+from judge.common.errors import ConflictError, LimitError
+from judge.config.allowance import Allowance, Allowances
 from judge.judicator.figures.series import minute
 from judge.model import messages as m
 from judge.model import people as p

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from judge.errors import RefusedError
+from judge.common.errors import RefusedError
+from judge.deploy.recovery import alone
+from judge.deploy.recovery.__main__ import main
 from judge.etcd.discovery import host_port
-from judge.recovery import alone
-from judge.recovery.__main__ import main
 from tests.support.etcd import Host as EtcdHost
 from tests.support.etcd import cluster as etcd_cluster
 from tests.support.mongodb import Cluster, Daemon

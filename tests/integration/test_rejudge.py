@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from judge.errors import ConflictError, EmptyError, FieldError, JudgeError, NotFoundError
+from judge.common.errors import ConflictError, EmptyError, FieldError, JudgeError, NotFoundError
 from judge.judicator.rejudging import verdicts as verdicts_in_force
 from judge.model import messages as m
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest, ProblemTest

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from judge.common.errors import JudgeError, UnavailableError
 from judge.config import dump
-from judge.errors import JudgeError, UnavailableError
 from judge.model import messages as m
 from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging
 from judge.rpc.client import RpcClient
@@ -28,8 +28,9 @@ NEW = ["AC", "AC", "WA", "AC", "CE"]
 DAEMON = """
 import sys
 from pathlib import Path
-from judge import config, log
-from judge.daemon import on_signals
+from judge import config
+from judge.daemon import log
+from judge.daemon.main import on_signals
 from judge.judicator.main import run
 log.setup("info")
 sys.exit(run(config.load(config.JudicatorConfig, Path(sys.argv[1])), on_signals(), batch=2))

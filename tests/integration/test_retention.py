@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from bson import ObjectId
 
-from judge import clock
-from judge.errors import FieldError, ForbiddenError, NotFoundError
+from judge.common import clock
+from judge.common.errors import FieldError, ForbiddenError, NotFoundError
 from judge.judicator.leader import retention
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, StatusReply

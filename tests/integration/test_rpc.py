@@ -19,8 +19,7 @@ import pytest
 from bson import ObjectId
 from pymongo.errors import AutoReconnect
 
-from judge.config import SubmissionLimits
-from judge.errors import (
+from judge.common.errors import (
     DeadlineError,
     FieldError,
     ForbiddenError,
@@ -31,13 +30,14 @@ from judge.errors import (
     TooLargeError,
     UnavailableError,
 )
+from judge.common.pki.refused import DOCUMENT
+from judge.config import SubmissionLimits
 from judge.judicator.dispatch import Entry
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, By
 from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.model.several import OneCall, Outcomes, SeveralAdds
-from judge.pki.refused import DOCUMENT
 from judge.rpc import packs, pki
 from judge.rpc.client import RpcClient, error_from
 from judge.rpc.methods import BLOB_ROLES, METHODS

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from judge.common.errors import UnavailableError
 from judge.config import EtcdClient, Tls
-from judge.errors import UnavailableError
 from judge.etcd.client import Etcd
 from judge.etcd.registry import Registration, entry_value
 from judge.model import messages as m

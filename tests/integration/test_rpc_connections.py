@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from judge import clock
-from judge.errors import NotFoundError, TooLargeError, UnavailableError
+from judge.common import clock
+from judge.common.errors import NotFoundError, TooLargeError, UnavailableError
 from judge.model import messages as m
 from judge.rpc import connections, pki
 from judge.rpc.client import RpcClient

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from judge.common.errors import UnavailableError
 from judge.config import SubmissionLimits
-from judge.errors import UnavailableError
 from judge.model import messages as m
 from judge.rpc import listener, pki, quotas, server
 from judge.rpc.client import RpcClient

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import UnfitError, UsageError
+from judge.common.errors import UnfitError, UsageError
 from judge.executor.slot.truncation import sealed
 from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox

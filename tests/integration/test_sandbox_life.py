@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from judge import clock
-from judge.errors import SandboxError, UnfitError, UsageError
+from judge.common import clock
+from judge.common.errors import SandboxError, UnfitError, UsageError
 from judge.executor.slot import leavings
 from judge.languages import handed
 from judge.model.messages import Limits

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from judge.errors import UsageError
+from judge.common.errors import UsageError
 from judge.executor.verdict import run_verdict
 from judge.model.messages import Limits, Verdict
 from judge.sandbox import Command, Killed, Sandbox

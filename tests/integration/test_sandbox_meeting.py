@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import UsageError
+from judge.common.errors import UsageError
 from judge.model.messages import Limits
 from judge.sandbox import Command, Killed
 from judge.sandbox.meeting import Actor, Link, path_of, run_meeting

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import SandboxError
+from judge.common.errors import SandboxError
 from judge.model.messages import Limits
 from judge.sandbox import Command, Killed, Sandbox, SandboxPool, available, drivers
 from tests.support.sandbox import MIB, cgroups, need_sandbox, pool, run_c, shell, text

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from judge import clock
-from judge.allowance import Allowance
+from judge.common import clock
+from judge.config.allowance import Allowance
 from judge.executor.channel import Finished, Help, Helped, Job, Progress, Settings
 from judge.executor.slot.parallel import shared_queue
 from judge.executor.slot.run_lock import BURST

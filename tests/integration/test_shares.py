@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from judge.allowance import UNLIMITED, Allowance, Allowances
-from judge.errors import LimitError
+from judge.common.errors import LimitError
+from judge.config.allowance import UNLIMITED, Allowance, Allowances
 from judge.model import messages as m
 from judge.model.overview import StatusReply
 from judge.model.rejudging import RejudgeFilter, RejudgeStart, Rejudging

@@ -15,7 +15,7 @@ from judge.ctl.problem import importing
 from judge.gateway.api.problems import StatementReply
 from judge.model.problem import ProblemImport, ProblemInfo
 from judge.problems.package import Package, read_package
-from judge.statements.fragment import StatementText, render
+from judge.problems.rendering.fragment import StatementText, render
 from tests.support.cluster import Cluster, processes_of, running
 from tests.support.pages import pdf, png
 from tests.support.servers import wait_for

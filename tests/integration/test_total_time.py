@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from judge import clock
-from judge.allowance import Allowance
+from judge.common import clock
+from judge.config.allowance import Allowance
 from judge.executor.channel import Job
 from judge.executor.slot.pipeline import Pipeline
 from judge.languages.table import extra_paths, load_table

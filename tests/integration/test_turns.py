@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from judge import clock
-from judge.allowance import Allowance
+from judge.common import clock
+from judge.config.allowance import Allowance
 from judge.executor.channel import Finished, Job
 from judge.executor.slot.run_lock import SHARE, RunLock
 from judge.executor.verdict import GRACE

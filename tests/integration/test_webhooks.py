@@ -13,8 +13,8 @@ from bson import ObjectId, Timestamp
 from pymongo import WriteConcern
 from pymongo.errors import BulkWriteError, NotPrimaryError
 
-from judge import clock
-from judge.errors import FieldError, NotFoundError, OutcomeUnknownError
+from judge.common import clock
+from judge.common.errors import FieldError, NotFoundError, OutcomeUnknownError
 from judge.judicator.database import Database
 from judge.judicator.events.outbox import POSITION, Outbox, delivery
 from judge.judicator.events.post import MOST_WAITING

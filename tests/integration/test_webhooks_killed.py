@@ -17,8 +17,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from judge.common.errors import DeadlineError, OutcomeUnknownError, UnavailableError
 from judge.config import GatewayConfig, JudicatorConfig, dump
-from judge.errors import DeadlineError, OutcomeUnknownError, UnavailableError
 from judge.model import messages as m
 from judge.model.webhooks import WebhookAdd, WebhookAdded
 from tests.support.gateway import ADMIN, make_config, write_config

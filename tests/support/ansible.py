@@ -16,7 +16,7 @@ import jinja2
 import yaml
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from judge import kinds
+from judge.common import kinds
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "roles"

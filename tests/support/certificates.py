@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from judge import clock
-from judge.pki.authority import general_names
+from judge.common import clock
+from judge.common.pki.authority import general_names
 
 DAY = datetime.timedelta(days=1)
 

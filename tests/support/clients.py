@@ -27,8 +27,8 @@ from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 import judge_client
+from judge.common.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnauthorizedError, UnavailableError
 from judge.ctl.api import Api
-from judge.errors import DeadlineError, JudgeError, OutcomeUnknownError, UnauthorizedError, UnavailableError
 from judge.model import messages as m
 from tests.support.servers import wait_for
 

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 
 import yaml
 
+from judge.common.errors import JudgeError
+from judge.common.failpoint import VARIABLE
 from judge.config import EtcdClient, EtcdConfig, Tls, load
-from judge.errors import JudgeError
 from judge.etcd.client import Etcd
 from judge.etcd.discovery import host_port
 from judge.etcd.wire import connect, grpc
-from judge.failpoint import VARIABLE
 from judge.rpc import pki
 from tests.support.servers import free_port, wait_for
 
@@ -72,8 +72,8 @@ class Host:
         _ = self.config
         environment = {**os.environ, VARIABLE: failpoint}
         code = (
-            "import sys; from pathlib import Path; from judge import log; from judge.config import EtcdConfig, load;"
-            "from judge import daemon; log.setup('debug');"
+            "import sys; from pathlib import Path; from judge.config import EtcdConfig, load;"
+            "from judge.daemon import log, main as daemon; log.setup('debug');"
             "sys.exit(daemon.run(load(EtcdConfig, Path(sys.argv[1]))))"
         )
         with self.log.open("ab") as out:

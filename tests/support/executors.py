@@ -20,8 +20,8 @@ from typing import IO, Any
 
 import yaml
 
+from judge.common.errors import ConflictError, NotFoundError
 from judge.config import ExecutorConfig
-from judge.errors import ConflictError, NotFoundError
 from judge.executor import slots
 from judge.executor.channel import Cancel, Help, Job, MessageReader, Ready, Settings, send
 from judge.executor.loop import Loop

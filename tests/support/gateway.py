@@ -30,8 +30,8 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from judge import config
+from judge.common.errors import NotFoundError, UnavailableError
 from judge.config import EtcdClient, GatewayConfig, Tls
-from judge.errors import NotFoundError, UnavailableError
 from judge.etcd.client import Etcd
 from judge.etcd.registry import Registration, entry_value
 from judge.gateway.api import openapi

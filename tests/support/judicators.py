@@ -27,9 +27,9 @@ from pydantic.fields import FieldInfo
 from pymongo.database import Database
 from pymongo.write_concern import WriteConcern
 
-from judge import clock
-from judge.allowance import Allowance, Allowances
+from judge.common import clock
 from judge.config import EtcdClient, JudicatorConfig, MongodbClient, Tls
+from judge.config.allowance import Allowance, Allowances
 from judge.judicator import documents
 from judge.judicator.database import BATCH
 from judge.judicator.main import Judicator

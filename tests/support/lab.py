@@ -37,11 +37,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from paramiko import common
 
-from judge.bundle import debs
-from judge.bundle.files import describe
+from judge.common.errors import JudgeError
 from judge.ctl.api import Api
 from judge.ctl.context import from_file
-from judge.errors import JudgeError
+from judge.deploy.bundle import debs
+from judge.deploy.bundle.files import describe
 from judge.model.overview import StatusReply
 from lab import cgroups, cluster, network, shell, state
 from lab.cluster import Lab

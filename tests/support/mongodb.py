@@ -18,16 +18,16 @@ import pymongo
 import yaml
 from pymongo.errors import PyMongoError
 
+from judge.boot.embedded.cluster import mongod_program
+from judge.common.failpoint import VARIABLE
 from judge.config import EtcdClient, MongodbConfig
-from judge.embedded.cluster import mongod_program
 from judge.etcd.client import Etcd
-from judge.failpoint import VARIABLE
 from tests.support.servers import free_port, wait_for
 
 _MAIN = """
 import sys
 from pathlib import Path
-from judge import daemon
+from judge.daemon import main as daemon
 sys.exit(daemon.start("mongodb", Path(sys.argv[1])))
 """
 

@@ -30,8 +30,8 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
-from judge import clock
-from judge.allowance import Quota
+from judge.common import clock
+from judge.config.allowance import Quota
 from judge.gateway.auth import token_digest
 from judge.judicator.figures.series import minute
 from judge.model import audit

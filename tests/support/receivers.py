@@ -22,8 +22,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
+from judge.common.webhooks import signing
 from judge.etcd import wire  # noqa: F401 - the first to import protobuf, whose implementation it chooses
-from judge.hooks import signing
 from tests.support.judicators import FAST, World
 from tests.support.servers import free_port, wait_for
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import pymongo
 
-from judge.embedded import cluster as embedded
+from judge.boot.embedded import cluster as embedded
 
 PAUSE = 0.02  # seconds between two looks at a condition
 T = TypeVar("T")

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems import archives
 from judge.problems import tree as tree_module
 from judge.problems.archives import open_tree, stem

@@ -23,7 +23,7 @@ from judge.backup.manifest import Manifest
 from judge.backup.packs import PackWriter, name_of
 from judge.backup.repository import PieceReader, Repository, writing
 from judge.backup.retention import Keep, kept_moments
-from judge.errors import JudgeError, RefusedError, UnavailableError, UsageError
+from judge.common.errors import JudgeError, RefusedError, UnavailableError, UsageError
 from judge.mongodb import backup_age
 
 KEY = OperatorKey(bytes(range(32)))

@@ -20,7 +20,7 @@ from ansible.template import Templar, trust_as_template
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import UnavailableError
+from judge.common.errors import UnavailableError
 from plugins.filter.judge_inventory import judge_faults_without
 from plugins.module_utils import judge_members
 from plugins.modules import judge_host, judge_service

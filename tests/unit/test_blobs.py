@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from judge.errors import FieldError, NotFoundError, UnavailableError
+from judge.common.errors import FieldError, NotFoundError, UnavailableError
 from judge.executor.storage import blobs
 from judge.executor.storage.blobs import BlobCache
 from tests.support.servers import wait_for

@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judge import clock, procfs
 from judge.boot import backend, backend_process, holds, pidfile, procs, serving, status
+from judge.common import clock, procfs
+from judge.common.errors import ConfigError, FieldError, NotFoundError, RefusedError, UnavailableError, UsageError
 from judge.config import BootConfig, BootService, EtcdConfig, rendering
-from judge.errors import ConfigError, FieldError, NotFoundError, RefusedError, UnavailableError, UsageError
-from judge.notify import notify
+from judge.daemon.main import ALIVE_FD, keep_private
+from judge.daemon.notify import notify
 from tests.support.servers import free_port, wait_for
 
 # --- pid files and processes -------------------------------------------------------------------------------------
@@ -107,10 +108,10 @@ def test_boot_lock_waits_for_the_child_of_a_killed_boot(work):
 def test_keep_private(monkeypatch):
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)
-    monkeypatch.setenv(pidfile.ALIVE_FD, str(reading))
-    pidfile.keep_private()
-    assert not os.get_inheritable(reading) and pidfile.ALIVE_FD not in os.environ
-    pidfile.keep_private()
+    monkeypatch.setenv(ALIVE_FD, str(reading))
+    keep_private()
+    assert not os.get_inheritable(reading) and ALIVE_FD not in os.environ
+    keep_private()
     os.close(reading)
     os.close(writing)
 
@@ -420,7 +421,7 @@ def test_listener_hears_services_by_their_pid(work, monkeypatch):
     monkeypatch.setattr(serving, "SILENCE", -1.0)
     assert listener.serving(me)[0] is False
     subprocess.run(
-        [sys.executable, "-c", "from judge.notify import notify; notify('READY=0')"], check=True, env=os.environ
+        [sys.executable, "-c", "from judge.daemon.notify import notify; notify('READY=0')"], check=True, env=os.environ
     )
     listener.receive()
     assert listener.word(me).ready

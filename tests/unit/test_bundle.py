@@ -16,12 +16,12 @@ import pytest
 import yaml
 from ansible.errors import AnsibleActionFail
 
-from judge.bundle import __main__ as command
-from judge.bundle import debs, manifest, program, wheels
+from judge.deploy.bundle import __main__ as command
+from judge.deploy.bundle import debs, manifest, program, wheels
 from tests.support.ansible import ROOT, module_utils, plugin, run_module, value
 from tests.support.lab import Maker
 
-files = module_utils("judge_files")  # as hosts have it: a link to judge/bundle/files.py
+files = module_utils("judge_files")  # as hosts have it: a link to judge/deploy/bundle/files.py
 apt = module_utils("judge_apt")
 sync = plugin("modules", "judge_bundle_sync")
 action = plugin("action", "judge_bundle_sync")
@@ -648,8 +648,8 @@ def test_a_controller_without_room_is_told_how_much(bundle: Path, monkeypatch: p
 
 
 def bundles(tmp_path: Path, hosts: dict[str, dict[str, str]]) -> subprocess.CompletedProcess[str]:
-    """Run bundle.yml for these hosts, with a program in the place of judge.bundle that says how it was called."""
-    program = tmp_path / "project/judge/bundle/__main__.py"
+    """Run bundle.yml for these hosts; a program in the place of judge.deploy.bundle prints its arguments."""
+    program = tmp_path / "project/judge/deploy/bundle/__main__.py"
     program.parent.mkdir(parents=True)
     for package in (program.parent, program.parent.parent):
         (package / "__init__.py").touch()

@@ -14,8 +14,8 @@ from typing import Annotated, Any, get_args, get_type_hints
 import pytest
 from pydantic import Field, StringConstraints, ValidationError
 
+from judge.common.errors import ForbiddenError, JudgeError, TooLargeError, UnavailableError, UsageError
 from judge.config import EtcdClient, JudicatorConfig, MongodbClient
-from judge.errors import ForbiddenError, JudgeError, TooLargeError, UnavailableError, UsageError
 from judge.gateway.api.handlers import ROUTES
 from judge.gateway.api.routes import Route
 from judge.judicator.dispatch import Dispatcher

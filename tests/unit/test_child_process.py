@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.process import ChildProcess
+from judge.daemon.process import ChildProcess
 from tests.support.servers import wait_for
 
 # Ends when it has been told so often.

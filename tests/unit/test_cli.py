@@ -12,8 +12,8 @@ import yaml
 
 import judge
 from judge import cli, config
-from judge.errors import RefusedError
-from judge.kinds import KINDS
+from judge.common.errors import RefusedError
+from judge.common.kinds import KINDS
 
 ETCD = """name: one
 data_dir: /var/lib/judge/etcd

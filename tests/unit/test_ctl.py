@@ -26,10 +26,10 @@ from cryptography.x509.oid import NameOID
 from typer.testing import CliRunner
 
 import judge
+from judge.common.errors import ConfigError, FieldError, NotFoundError, UnavailableError, UsageError
 from judge.ctl import api, context, examples, main, show, sources, submit
 from judge.ctl.fleet.ansible import Sources
 from judge.ctl.text import duration
-from judge.errors import ConfigError, FieldError, NotFoundError, UnavailableError, UsageError
 from judge.model import messages as m
 from judge.problems.examples import load_examples
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from judge.common.errors import UsageError
 from judge.ctl.problem import checking
-from judge.errors import UsageError
 from judge.model import messages as m
 from judge.problems.examples import Example
 from judge.problems.expectations import Candidate

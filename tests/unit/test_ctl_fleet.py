@@ -17,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from judge.common.errors import ConfigError, UnavailableError, UsageError
+from judge.common.text import lines, one_line
 from judge.ctl.fleet import hosts, logs, ssh_target, units
 from judge.ctl.fleet.inventory import Host
 from judge.ctl.fleet.logs import JournalEntry
 from judge.ctl.fleet.machines import FleetHost
 from judge.ctl.fleet.ssh import CommandResult
 from judge.ctl.text import age, duration
-from judge.errors import ConfigError, UnavailableError, UsageError
-from judge.text import lines, one_line
 
 
 def host(name: str = "e1", groups: tuple[str, ...] = ("executors",), **variables: str) -> Host:

@@ -14,11 +14,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.common.errors import ConfigError, UsageError
 from judge.ctl.fleet import ansible, inventory
 from judge.ctl.fleet.ansible import Sources
 from judge.ctl.fleet.inventory import Host, Inventory, natural
 from judge.ctl.fleet.ssh_target import VARIABLES
-from judge.errors import ConfigError, UsageError
 from lab import inventory as lab_inventory
 from lab.state import Record
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from judge.allowance import Allowance
+from judge.config.allowance import Allowance
 from judge.ctl import people, show, webhook
 from judge.ctl.grids import Column, fit
 from judge.ctl.problem.showing import problems_table

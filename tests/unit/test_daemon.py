@@ -15,17 +15,18 @@ import pytest
 import yaml
 from jinja2.nativetypes import NativeEnvironment
 
-from judge import daemon, kinds
+from judge.boot.embedded import cluster as embedded
+from judge.common import kinds
+from judge.common.errors import RefusedError
 from judge.config import MODELS, BootService, Daemon, rendering
-from judge.embedded import cluster as embedded
-from judge.errors import RefusedError
+from judge.daemon import main as daemon
 from plugins.modules import judge_service
 from tests.support.ansible import plugin
 
 ROOT = Path(__file__).parents[2]
 SIGNALLED = """
 import os, signal
-from judge.daemon import on_signals
+from judge.daemon.main import on_signals
 stop = on_signals()
 with stop._cond:  # as in every wait, for a moment
     os.kill(os.getpid(), signal.{name})
@@ -35,7 +36,7 @@ assert stop.wait(10)
 """
 # The things that docs/contributing.md says that a new daemon needs, and nothing else.
 ADDED = {
-    "kinds.py": """
+    "common/kinds.py": """
 KINDS["clock"] = Kind("Tell the time.", "judge.clock_daemon", "ClockConfig", "clocks", proxy=True)
 """,
     "config/services.py": """
@@ -95,7 +96,7 @@ def test_a_row_a_model_and_a_module_make_a_daemon(judge, work):
         "for name in boot etcd etcd-proxy mongodb judicator executor gateway clock clock-proxy; do"
         in (judge("-c", "from judge.ctl.fleet import versions; print(versions.SCRIPT)")[1])
     )
-    lists = "from judge.kinds import services_of as of; print(*of({'clocks'}), '|', *of({'gateways'}))"
+    lists = "from judge.common.kinds import services_of as of; print(*of({'clocks'}), '|', *of({'gateways'}))"
     assert judge("-c", lists)[1] == ["boot etcd-proxy clock | boot etcd-proxy gateway clock-proxy"]
 
 

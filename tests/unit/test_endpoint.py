@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import endpoint
+from judge.common import endpoint
+from judge.common.errors import ConfigError, UsageError
 from judge.config import MODELS, EtcdConfig, JudicatorConfig, parse_text
 from judge.ctl import context
-from judge.errors import ConfigError, UsageError
 
 GOOD = ["127.0.0.1:2379", "etcd-1:2379", "etcd-1.example.org:0", "_x:65535"]
 BAD = [

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.clock import Deadline
+from judge.common.clock import Deadline
+from judge.common.errors import ConfigError, OutcomeUnknownError, RefusedError, UnavailableError
 from judge.config import EtcdClient, EtcdConfig, EtcdPeer, Tls
-from judge.errors import ConfigError, OutcomeUnknownError, RefusedError, UnavailableError
 from judge.etcd import discovery, program
 from judge.etcd.client import Etcd, KeyValue, Lease, LeaseGoneError
 from judge.etcd.datadir import EtcdDataDir, log_ids

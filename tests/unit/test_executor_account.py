@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.allowance import UNLIMITED, Allowance
+from judge.common.text import decimal
+from judge.config.allowance import UNLIMITED, Allowance
 from judge.executor.slot.account import Account
-from judge.text import decimal
 
 SECONDS = st.floats(0, 100)
 

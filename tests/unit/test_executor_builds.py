@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from judge.common.files import in_memory
 from judge.executor.slot import builds
-from judge.files import in_memory
 
 
 @pytest.fixture

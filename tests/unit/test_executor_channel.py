@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from judge.errors import SandboxError
+from judge.common.errors import SandboxError
 from judge.executor.channel import (
     Broken,
     Cancel,

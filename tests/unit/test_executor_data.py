@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import NotFoundError, PackageError, UnavailableError
+from judge.common.errors import NotFoundError, PackageError, UnavailableError
 from judge.executor.storage.blobs import BlobCache
 from judge.executor.storage.data import TRIES, BlobClient
 from judge.model.messages import Assignment, ProblemRef, Submission, Test

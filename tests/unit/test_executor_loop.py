@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from judge.common.errors import EXIT_FAILED, StaleError, TooLargeError, UnavailableError
 from judge.config import ExecutorConfig
-from judge.errors import EXIT_FAILED, StaleError, TooLargeError, UnavailableError
 from judge.executor import dispatch, loop, machine, main, reports, slot_state, slots, table, uploads
 from judge.executor.channel import Broken, Cancel, Finished, Job, Progress
 from judge.executor.storage.spool import Spool, Spooled

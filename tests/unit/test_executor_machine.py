@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import RefusedError, UnavailableError
+from judge.common.errors import RefusedError, UnavailableError
+from judge.common.memory import machine_memory
 from judge.executor import machine
 from judge.executor.machine import (
     Disk,
@@ -24,7 +25,6 @@ from judge.executor.machine import (
     usable_cores,
 )
 from judge.executor.slot.memory_budget import BUILT
-from judge.memory import machine_memory
 from judge.sandbox.check import CheckLevel
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import ConfigError, RefusedError
+from judge.common.errors import ConfigError, RefusedError
 from judge.executor import main
 from judge.sandbox import CheckedItem, CheckLevel
 

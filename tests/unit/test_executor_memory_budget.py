@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from judge.common.errors import UsageError
 from judge.ctl.problem.trial import Present, memory_warnings
-from judge.errors import UsageError
 from judge.executor.channel import COMPILE_LIMITS, Data, Job
 from judge.executor.slot.memory_budget import job_limits
 from judge.languages.table import MIB, load_table

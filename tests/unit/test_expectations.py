@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.languages.table import load_table
 from judge.model.messages import Result, TestResult, Verdict
 from judge.problems import expectations

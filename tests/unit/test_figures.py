@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import clock
+from judge.common import clock
 from judge.gateway.pages import charts
 from judge.judicator.documents import MinuteDocument
 from judge.judicator.figures.counts import Counts

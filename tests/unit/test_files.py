@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from judge import failpoint, files
+from judge.common import failpoint, files
 
 
 def names(directory: Path) -> list[str]:
@@ -86,9 +86,8 @@ def test_only_what_lasts_waits_for_the_disk(work, monkeypatch):
 def test_a_kill_leaves_one_of_both_and_what_a_sweep_removes(work, name, content):
     path = work / "file"
     path.write_text("old")
-    program = (
-        "import pathlib, sys; from judge import files; files.replace(pathlib.Path(sys.argv[1]), 'new', durable=True)"
-    )
+    replace = "files.replace(pathlib.Path(sys.argv[1]), 'new', durable=True)"
+    program = f"import pathlib, sys; from judge.common import files; {replace}"
     ended = subprocess.run(
         [sys.executable, "-c", program, path], env={**os.environ, failpoint.VARIABLE: name}, check=False
     )
@@ -124,20 +123,20 @@ def test_threads_that_replace_one_file_do_not_mix(work):
 
 
 ROOT = Path(__file__).resolve().parents[2]
-ONE_WAY = {"judge/files.py", "plugins/module_utils/judge_writing.py"}
+ONE_WAY = {"judge/common/files.py", "plugins/module_utils/judge_writing.py"}
 # Functions that rename, or wait for the disk, without them, and the reason.
 BY_HAND = {
     "judge/backup/repository.py:flush": "a pack is named by its content, so at its end",
     "judge/boot/backend_process.py:rotate": "a log that goes on under another name",
-    "judge/bundle/debs.py:fetch": "a package that was fetched, and can be again",
-    "judge/bundle/wheels.py:build_project": "a directory of what was built, and can be again",
-    "judge/bundle/wheels.py:build_source": "moves a wheel that pip has built",
-    "judge/bundle/wheels.py:settle": "moves wheels that are there whole",
+    "judge/deploy/bundle/debs.py:fetch": "a package that was fetched, and can be again",
+    "judge/deploy/bundle/wheels.py:build_project": "a directory of what was built, and can be again",
+    "judge/deploy/bundle/wheels.py:build_source": "moves a wheel that pip has built",
+    "judge/deploy/bundle/wheels.py:settle": "moves wheels that are there whole",
     "judge/etcd/datadir.py:discard": "a directory, put aside",
     "judge/executor/storage/blobs.py:_add": "a blob that was fetched whole, and can be again; its hash tells",
     "judge/executor/storage/spool.py:load": "a file that cannot be read, put aside",
-    "judge/pki/authority.py:make": "two files, durable both before the first gets its name",
-    "judge/recovery/alone.py:_copy_aside": "a directory, which has its name once it is whole",
+    "judge/common/pki/authority.py:make": "two files, durable both before the first gets its name",
+    "judge/deploy/recovery/alone.py:_copy_aside": "a directory, which has its name once it is whole",
     "plugins/module_utils/judge_apt.py:no_service_starts": "a file of Debian's, put aside for the length of a block",
     "plugins/module_utils/judge_apt.py:remove_leftover_policy": "a file of Debian's, put back",
     "plugins/module_utils/judge_former.py:keep": "a directory, which has its name once it is whole",

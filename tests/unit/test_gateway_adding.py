@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import DeadlineError, JudgeError, LimitError, NotFoundError, OutcomeUnknownError, UnavailableError
+from judge.common.errors import (
+    DeadlineError,
+    JudgeError,
+    LimitError,
+    NotFoundError,
+    OutcomeUnknownError,
+    UnavailableError,
+)
 from judge.gateway import adding
 from judge.gateway.adding import Adding, Again, _Waiting, next_group, parts, prepared
 from judge.model.audit import By

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from judge.allowance import Allowance
+from judge.config.allowance import Allowance
 from judge.executor.slot.account import Account
 from judge.gateway import disclosure
 from judge.languages.table import Language, load_table

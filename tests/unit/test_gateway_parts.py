@@ -10,8 +10,8 @@ from annotated_types import Le
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.common.errors import ConfigError, FieldError, ForbiddenError, JudgeError, TooLargeError
 from judge.config import EtcdClient, SubmissionLimits, Tls
-from judge.errors import ConfigError, FieldError, ForbiddenError, JudgeError, TooLargeError
 from judge.gateway import auth, submit, uwsgi
 from judge.gateway.auth import Principal
 from judge.gateway.pages import account, forms, views

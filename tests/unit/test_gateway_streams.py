@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from judge.errors import UnavailableError
+from judge.common.errors import UnavailableError
 from judge.gateway.auth import Principal
 from judge.gateway.streams import Streams, _Listener
 from judge.model.people import Credential

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError, WriteError
 
-from judge.errors import OutcomeUnknownError
+from judge.common.errors import OutcomeUnknownError
 from judge.judicator.database import one_by_one
 from judge.judicator.gathering import Gathering
 from judge.mongodb.store import translate

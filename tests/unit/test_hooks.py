@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.hooks import addresses, lookups, signing, tries
-from judge.hooks.sender import Sender
+from judge.common.webhooks import addresses, lookups, signing, tries
+from judge.common.webhooks.sender import Sender
 from tests.support.receivers import is_genuine
 
 LOCAL = addresses.networks(["127.0.0.0/8", "::1/128"])

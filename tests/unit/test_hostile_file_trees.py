@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judge.errors import UnfitError
+from judge.common.errors import UnfitError
 from judge.executor.slot.program import Program, plan
 from judge.languages.table import load_table
 from judge.model.messages import Limits, RunOptions, SourceFile, Submission

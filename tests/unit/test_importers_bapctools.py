@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.common.errors import PackageError
 from judge.ctl.problem.making import batches, pack
-from judge.errors import PackageError
 from judge.problems.importers import draft
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems.importers import ImporterWords, detect, directory, open_package_tree
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.package import Package, read_package

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.model.problem import ProblemProgram, ProblemType
 from judge.problems import answers
 from judge.problems.importers import ImporterWords, open_package_tree

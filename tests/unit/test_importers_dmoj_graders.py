@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.executor.slot.program import included, plan
 from judge.languages.table import load_table
 from judge.model.messages import Limits, SourceFile, Submission

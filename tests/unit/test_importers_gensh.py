@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import PackageError, UsageError
+from judge.common.errors import PackageError, UsageError
 from judge.problems.importers import gensh
 from judge.problems.importers.draft import ImporterWords
 from judge.problems.importers.making import UnmadeError

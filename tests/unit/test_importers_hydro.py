@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.model.problem import ProblemType
 from judge.problems.importers import ImporterWords, draft
 from judge.problems.package import Package, read_package

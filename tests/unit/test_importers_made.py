@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from judge.common.errors import PackageError, UnavailableError
 from judge.ctl.problem.making import PlanBatch, fault, refuse_absent, script
 from judge.ctl.problem.trial import Present
-from judge.errors import PackageError, UnavailableError
 from judge.model import messages as m
 from judge.problems.archives import open_tree
 from judge.problems.importers import draft, making, testlib, tps_gen

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.languages.table import load_table
 from judge.model.messages import Result, TestResult, Verdict
 from judge.problems.expectations import candidates, check, read_rules

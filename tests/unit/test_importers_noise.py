@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from judge.common.text import several, singular
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
-from judge.text import several, singular
 from tests.support.packages import ByteFiles, folder
 from tests.unit.test_importers_made import STANDARD
 from tests.unit.test_importers_polygon import polygon

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.model.problem import ProblemProgram, ProblemType
 from judge.problems import expectations
 from judge.problems.importers import open_package_tree

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems import importers
 from judge.problems.importers import ImporterWords
 from judge.problems.importers.making import UnmadeError

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.yamltext import read as read_yaml
 from judge.problems.importers import ImporterWords, open_package_tree
 from judge.problems.importers.pairs import find_pairs
-from judge.yamltext import read as read_yaml
 from tests.support.packages import ByteFiles, archive
 
 ONE: ByteFiles = {"a.in": b"1\n", "a.out": b"1\n", "c.cpp": b"int main() {}\n"}

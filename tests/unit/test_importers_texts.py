@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems.importers import ImporterWords, line_ends
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import read_package

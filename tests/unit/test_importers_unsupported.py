@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems.importers import ImporterWords
 from judge.problems.package import read_package
 from tests.support.packages import ByteFiles, archive, folder

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems import importers
 from judge.problems.importers import ImporterWords, open_package_tree
 from judge.problems.package import Package, read_package

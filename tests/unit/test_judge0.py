@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from judge0.data import LANGUAGE_TO_LANGUAGE_ID
 from pydantic import ValidationError
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import FieldError, TooLargeError
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, TooLargeError
 from judge.executor.slot.program import plan
 from judge.gateway.api import handing
 from judge.gateway.judge0 import info, wire

@@ -8,8 +8,8 @@ import json
 
 import pytest
 
+from judge.common.errors import FieldError, ForbiddenError, JudgeError, TooLargeError
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, ForbiddenError, JudgeError, TooLargeError
 from judge.judicator.documents import first_id
 from judge.judicator.tasks import forms, intake, results
 from judge.model import messages as m

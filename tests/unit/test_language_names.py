@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import ConfigError
+from judge.common.errors import ConfigError
 from judge.languages.table import allows, family, find, guess, load_table
 
 TABLE = load_table()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judge.errors import ConfigError
+from judge.common.errors import ConfigError
 from judge.languages.entry import find_entry
 from judge.languages.table import Language, Survey, detect, extra_paths, guess, load_table, survey
 from judge.model.messages import Limits

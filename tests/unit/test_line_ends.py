@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems.importers.line_ends import ChangedLines, plain
 from judge.problems.tree import CHUNK, Folder, Tree
 from tests.support.packages import folder

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from judge.log import _Formatter, _JsonFormatter
+from judge.daemon.log import _Formatter, _JsonFormatter
 
 
 def formatted(message: str, *, journal: bool, fault: Exception | None = None) -> list[str]:
@@ -53,7 +53,7 @@ def test_a_traceback_is_a_field():
 
 UNCAUGHT = """
 import threading, warnings
-from judge import daemon, log
+from judge.daemon import log, main as daemon
 
 def run(config):
     threading.Thread(target=lambda: 1 / 0).start()

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymongo import errors
 
+from judge.common.errors import JudgeError, OutcomeUnknownError, RefusedError, UnavailableError
+from judge.common.memory import machine_memory
 from judge.config import MongodbClient, MongodbConfig, Tls
-from judge.errors import JudgeError, OutcomeUnknownError, RefusedError, UnavailableError
+from judge.daemon.process import ChildProcess
 from judge.etcd.program import parse_line
-from judge.memory import machine_memory
 from judge.mongodb import data, replica, server, store
 from judge.mongodb.member import packaged_binary
-from judge.process import ChildProcess
 
 
 def config(tmp_path: Path, **changes: object) -> MongodbConfig:

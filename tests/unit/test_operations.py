@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
-from judge import clock, metrics
+from judge.common import clock
+from judge.common.errors import JudgeError
+from judge.common.pki.authority import Authority
 from judge.config import Tls
 from judge.ctl.fleet import drift, hosts, redaction, support, versions
-from judge.errors import JudgeError
+from judge.daemon import metrics
 from judge.mongodb.features import Features, number
-from judge.pki.authority import Authority
 from judge.rpc import pki
 from plugins.action.judge_upgrade import decided, way_back
 from tests.support.ansible import plugin

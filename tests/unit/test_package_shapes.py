@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.languages.table import load_table
 from judge.model.problem import LegacyGroup, StaticTest, TestGroup
 from judge.problems import expectations

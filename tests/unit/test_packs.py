@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import FieldError, TooLargeError
+from judge.common.errors import FieldError, TooLargeError
 from judge.rpc.packs import MOST, PACK_BLOBS, PACK_BYTES, pack, plan, unpack
 
 contents = st.lists(st.binary(max_size=200), min_size=1, max_size=20, unique=True)

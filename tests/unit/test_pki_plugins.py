@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from judge.pki import authority as ca
-from judge.pki.authority import MEMBER
+from judge.common.pki import authority as ca
+from judge.common.pki.authority import MEMBER
 from judge.rpc.pki import peer_identity
 from tests.support.ansible import module_utils, plugin, run_module
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from judge.pki.authority import CaError
-from judge.pki.removed import FILE, Removed, RemovedName
+from judge.common.pki.authority import CaError
+from judge.common.pki.removed import FILE, Removed, RemovedName
 
 
 def test_a_replacement_is_under_way_until_it_is_settled(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_no_package_but_those_of_ansible_core_is_there(packages: Path) -> None:
 
 
 def test_every_command_that_a_playbook_runs_on_the_controller_starts(packages: Path) -> None:
-    assert commands() >= {"judge.backup", "judge.recovery", "judge.bundle"}
+    assert commands() >= {"judge.backup", "judge.deploy.recovery", "judge.deploy.bundle"}
     for command in commands():
         done = python(packages, "-m", command, "--help")
         assert done.returncode == 0, f"{command}: {done.stderr}"
@@ -104,5 +104,5 @@ def test_the_controllers_part_of_backups_works(packages: Path, tmp_path: Path) -
     ):
         done = python(packages, "-m", "judge.backup", *words)
         assert done.returncode == 0, done.stderr
-    done = python(packages, "-m", "judge.recovery", "decide", "--survivor", "j1", text='{"j1": ""}')
+    done = python(packages, "-m", "judge.deploy.recovery", "decide", "--survivor", "j1", text='{"j1": ""}')
     assert "refusal" in done.stdout, done.stderr

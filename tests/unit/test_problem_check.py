@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from judge.common.errors import PackageError
 from judge.ctl.main import app
-from judge.errors import PackageError
 from judge.problems.package import read_package
 from judge.problems.reading.checks import check_package
 from tests.support import packages

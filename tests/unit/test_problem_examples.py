@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from judge.errors import ConfigError, PackageError, UsageError
+from judge.common.errors import ConfigError, PackageError, UsageError
 from judge.problems.examples import ExampleSet, load_examples
 from judge.problems.package import Package
 from judge.problems.validator import validate

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.model.problem import ProblemManifest, ProblemType
 from judge.problems import metadata, testdata
 from judge.problems import tree as tree_module

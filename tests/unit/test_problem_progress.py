@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from rich.console import Console
 
-from judge import clock
+from judge.common import clock
 from judge.ctl import show
 from judge.ctl.problem import inferring, uploading
 from judge.ctl.problem.rows import SubmissionRow, table_of

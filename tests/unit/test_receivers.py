@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.hooks import tries
+from judge.common.webhooks import tries
 from judge.judicator.events.receivers import Receivers
 
 EACH = 8

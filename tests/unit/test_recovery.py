@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.recovery.__main__ import main
-from judge.recovery.deciding import decide
+from judge.deploy.recovery.__main__ import main
+from judge.deploy.recovery.deciding import decide
 
 
 def left(**fields: Any) -> dict[str, Any]:

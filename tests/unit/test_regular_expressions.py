@@ -13,14 +13,14 @@ from typing import Any
 
 import judge.gateway.statements
 import judge.problems
-import judge.statements
+import judge.problems.rendering
 
 kinds = importlib.import_module("re._constants")
 parser = importlib.import_module("re._parser")
 
 SIZE = 24 * 1024
 SECONDS = 0.5
-PACKAGES = (judge.problems, judge.gateway.statements, judge.statements)
+PACKAGES = (judge.problems, judge.gateway.statements, judge.problems.rendering)
 
 
 def patterns() -> Iterator[tuple[str, re.Pattern[Any]]]:

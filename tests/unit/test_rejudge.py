@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from judge.common.errors import FieldError, NotFoundError, UsageError
 from judge.ctl import rejudge as ctl
 from judge.ctl import rejudge_show, show
-from judge.errors import FieldError, NotFoundError, UsageError
 from judge.gateway.api.rejudge import number_of
 from judge.gateway.pages import rejudge as rejudge_pages
 from judge.gateway.trace import trace_of

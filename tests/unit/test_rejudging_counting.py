@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from judge import clock
+from judge.common import clock
 from judge.judicator.rejudging.counting import Counting
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import NotFoundError, OutcomeUnknownError, UnavailableError
-from judge.pki.refused import listed, reason, value
+from judge.common.errors import NotFoundError, OutcomeUnknownError, UnavailableError
+from judge.common.pki.refused import listed, reason, value
 from plugins.module_utils import judge_roster
 from plugins.module_utils.judge_members import majority
 from plugins.module_utils.judge_roster import Roster, RosterError, outages, plan, refusals, remarks, strangers

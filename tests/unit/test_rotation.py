@@ -16,12 +16,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import clock, config
-from judge.errors import RefusedError
+from judge import config
+from judge.common import clock
+from judge.common.errors import RefusedError
+from judge.common.pki.authority import Authority, CaError, WantedCertificate, load_request
+from judge.common.pki.rotation import Successor
 from judge.gateway import auth
 from judge.mongodb import replica, store, users
-from judge.pki.authority import Authority, CaError, WantedCertificate, load_request
-from judge.pki.rotation import Successor
 from judge.rpc import pki
 from plugins.action.judge_rotation import GROUPS, STAGES, digests, left_out, on_hosts, plan
 from tests.support.lab import ROOT, files_below

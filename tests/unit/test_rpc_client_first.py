@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from judge import clock
+from judge.common import clock
 from judge.rpc import pki
 from judge.rpc.client import RpcClient
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import AfterValidator, BaseModel, ValidationError
 
-from judge.errors import PackageError, TooLargeError, all_errors
+from judge.common.errors import PackageError, TooLargeError, all_errors
 from judge.gateway.api.handlers import ROUTES
 from judge.gateway.api.routes import field_error
 from judge.model.base import Message, first_fault

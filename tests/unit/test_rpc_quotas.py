@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.errors import UnavailableError
+from judge.common.errors import UnavailableError
 from judge.rpc.quotas import REPORT_BYTES, Quotas
 
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import procfs
-from judge.errors import SandboxError
+from judge.common import procfs
+from judge.common.errors import SandboxError
 from judge.sandbox import cgroup, cgroup_v2, check, drivers, seccomp
 from judge.sandbox.agent import BINARY
 from judge.sandbox.cgroup_v1 import DriverV1

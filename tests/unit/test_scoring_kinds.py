@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.executor.slot.parallel.schedule import Schedule
 from judge.model.messages import Verdict
 from judge.model.problem import (

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from judge import files
 from judge.backup.__main__ import main as backup
 from judge.backup.keys import OperatorKey
 from judge.backup.repository import Repository
-from judge.pki.authority import Authority
+from judge.common import files
+from judge.common.pki.authority import Authority
 from tests.support.ansible import plugin
 from tests.support.lab import ROOT, files_below
 

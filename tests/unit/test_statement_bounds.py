@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.executor.slot.packaged.rendering import SOURCE_BYTES
 from judge.gateway.statements import pictures, shown
 from judge.gateway.statements.pictures import harmless_svg, look_at
-from judge.statements import formulas, fragment, program
-from judge.statements.fragment import StatementText, render
+from judge.problems.rendering import formulas, fragment, program
+from judge.problems.rendering.fragment import StatementText, render
 
 EMPTY = {"br", "col", "hr", "img", "wbr"}
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">{}</svg>'

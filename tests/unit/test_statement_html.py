@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.gateway.statements.pictures import harmless_svg, interaction, look_at
 from judge.gateway.statements.shown import PublicFile, View, shielded
 from judge.model.statements import Page, Pages
-from judge.statements import formulas, sanitize
-from judge.statements.fragment import StatementText, render
+from judge.problems.rendering import formulas, sanitize
+from judge.problems.rendering.fragment import StatementText, render
 
 FILES = {"cave.png": "/api/v1/problems/p/files/" + "a" * 64, "img/map.svg": "/api/v1/problems/p/files/" + "b" * 64,
          "plan.pdf": "/api/v1/problems/p/files/" + "c" * 64, "plan.pdf.png": "/api/v1/problems/p/files/" + "d" * 64,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.gateway.statements import strokes
 from judge.gateway.statements.pictures import harmless_svg
 

@@ -19,9 +19,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import FieldError, JudgeError, TooLargeError, UnfitError
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, JudgeError, TooLargeError, UnfitError
 from judge.executor.slot.program import plan
 from judge.gateway.api import handing
 from judge.judicator.tasks import forms, intake

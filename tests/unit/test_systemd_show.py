@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from judge.boot import backend_systemd, systemd
 from judge.boot.plan import Process
 from judge.boot.systemd import ShownUnit
-from judge.errors import EXIT_FAILED, RefusedError
+from judge.common.errors import EXIT_FAILED, RefusedError
 
 ACTIVE = ("active", "reloading", "inactive", "failed", "activating", "deactivating", "maintenance", "refreshing")
 RESULTS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems.package import manifest_bytes, read_package
 from tests.support.packages import write
 

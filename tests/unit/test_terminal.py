@@ -16,9 +16,9 @@ PROGRAM = """
 import sys
 from typing import Annotated
 from pydantic import Field, TypeAdapter
-from judge import terminal
+from judge.common import terminal
 from judge.ctl import show
-from judge.errors import UsageError
+from judge.common.errors import UsageError
 
 def command():
     terminal.settle(14)
@@ -137,8 +137,8 @@ COMMANDS = [
     ["-m", "judge.cli", "--help"],
     ["-m", "judge.languages", "--release", "bookworm"],
     ["-m", "judge.backup", "--help"],
-    ["-m", "judge.bundle", "--help"],
-    ["-m", "judge.recovery", "--help"],
+    ["-m", "judge.deploy.bundle", "--help"],
+    ["-m", "judge.deploy.recovery", "--help"],
 ]
 
 

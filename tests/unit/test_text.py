@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge.text import decimal, unequal
+from judge.common.text import decimal, unequal
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import clock, tracing
-from judge.errors import ConfigError
-from judge.tracing import exporter
+from judge.common import clock
+from judge.common.errors import ConfigError
+from judge.daemon import tracing
+from judge.daemon.tracing import exporter
 from tests.support.servers import free_port, wait_for
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -80,7 +81,7 @@ def test_what_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
             raise ImportError("none", name="opentelemetry")
         return whole(name, *rest, **more)
 
-    for name in [name for name in sys.modules if name.startswith(("opentelemetry", "judge.tracing.exporter"))]:
+    for name in [name for name in sys.modules if name.startswith(("opentelemetry", "judge.daemon.tracing.exporter"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigError, match=r"opentelemetry is not installed; install judge\[otel\]"):

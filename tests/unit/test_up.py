@@ -13,14 +13,15 @@ import pytest
 import yaml
 from rich.console import Console
 
-from judge import config, files
+from judge import config
 from judge.boot.backend import Unit
+from judge.boot.embedded import cluster as embedded
+from judge.boot.embedded import monitoring, up
 from judge.boot.plan import Phase
 from judge.boot.status import BootStatus, ServiceStatus
+from judge.common import files
+from judge.common.errors import ConfigError, RefusedError, UsageError
 from judge.config import rendering
-from judge.embedded import cluster as embedded
-from judge.embedded import monitoring, up
-from judge.errors import ConfigError, RefusedError, UsageError
 
 
 @pytest.fixture
@@ -220,7 +221,7 @@ def test_status_line():
 def test_an_output_that_takes_nothing_more_ends_nothing(tmp_path):
     """A full disk; the process ends as if all had been written."""
     program = (
-        "import sys; from rich.console import Console; from judge.embedded.up import StandardOutput\n"
+        "import sys; from rich.console import Console; from judge.boot.embedded.up import StandardOutput\n"
         "console = Console(file=StandardOutput(sys.stdout))\n"
         "for line in range(3): console.print('x' * 2000)\n"
         "print('said', file=sys.stderr)"
@@ -236,7 +237,7 @@ def test_a_port_that_one_process_has_chosen_is_chosen_by_no_other():
     """Its server starts seconds later, so the port itself looks free until then."""
     port = embedded.free_port(set())
     program = f"""if True:
-        from judge.embedded import cluster
+        from judge.boot.embedded import cluster
         offers = iter([{port}, {port} + 1, {port} + 2, {port} + 3])
         cluster.secrets.randbelow = lambda _: next(offers) - cluster._LOWEST_PORT
         print(cluster.free_port(set()))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems import validator
 from judge.problems.validator import Validation, excerpt, number, parse_flags, validate
 from tests.support.examples import at_least

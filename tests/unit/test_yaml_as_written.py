@@ -9,8 +9,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import yamltext
-from judge.errors import ConfigError, PackageError
+from judge.common import yamltext
+from judge.common.errors import ConfigError, PackageError
 from judge.problems.expectations import _parse
 from judge.problems.importers.draft import dump
 from judge.problems.metadata import ProblemYaml, Section, load, number, read, seconds

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judge import config, yamltext
-from judge.errors import ConfigError, PackageError
+from judge import config
+from judge.common import yamltext
+from judge.common.errors import ConfigError, PackageError
+from judge.common.yamltext import from_json
 from judge.gateway import auth
 from judge.problems.metadata import ProblemYaml, parse
-from judge.yamltext import from_json
 from tests.support.gateway import ADMIN, PEOPLE, write_tokens
 
 _LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from judge.common.errors import ConfigError, UsageError
+from judge.common.text import one_line
 from judge.ctl.fleet.inventory import Host, Inventory, parse_list
-from judge.errors import ConfigError, UsageError
-from judge.text import one_line
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 # Among an inventory's files: no hosts in there, and Ansible would quote secrets.

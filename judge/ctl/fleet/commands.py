@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import EXIT_FAILED, UsageError
 from judge.ctl import context, show
 from judge.ctl.fleet import ansible
 from judge.ctl.options import Inventories, Output, VaultFiles
-from judge.errors import EXIT_FAILED, UsageError
 
 if TYPE_CHECKING:
     from judge.ctl.fleet.ansible import Sources

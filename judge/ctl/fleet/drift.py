@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from judge.common.errors import JudgeError, UnavailableError, UsageError
+from judge.common.text import one_line
 from judge.ctl import show
 from judge.ctl.fleet import ansible
 from judge.ctl.fleet.ansible import Sources
 from judge.ctl.fleet.machines import FleetHost, Reply
-from judge.errors import JudgeError, UnavailableError, UsageError
-from judge.text import one_line
 
 # Of what our files set, what the kernel has now; a value that cannot be set here (a container) is nobody's drift.
 SCRIPT = r"""

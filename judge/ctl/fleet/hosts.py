@@ -9,13 +9,13 @@ from pathlib import PurePosixPath
 
 from rich.text import Text
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError
+from judge.common.text import one_line, size
 from judge.ctl import show
 from judge.ctl.fleet.machines import FleetHost, Reply
 from judge.ctl.fleet.ssh_target import Target
 from judge.ctl.text import age
-from judge.errors import JudgeError
-from judge.text import one_line, size
 
 # Needs no root and changes nothing; a host without a release, or without the data directory, answers too.
 SCRIPT = r"""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judge.errors import ConfigError, UsageError
+from judge.common.errors import ConfigError, UsageError
 
 # The groups that site.yml deploys, in the order in which their hosts are shown.
 CLUSTER = ("judicators", "executors", "gateways")

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError, UnavailableError
+from judge.common.text import one_line
 from judge.ctl.fleet.logs import HEARTBEAT, JournalEntry, JournalQuery, batch, merge, parse_entry
 from judge.ctl.fleet.machines import FleetHost
 from judge.ctl.fleet.ssh import JumpHosts, SshConnection
-from judge.errors import JudgeError, UnavailableError
-from judge.text import one_line
 
 AHEAD = 2000  # entries that are read before somebody takes them
 _QUIET = 120.0  # seconds that a search through a large journal may take without a line

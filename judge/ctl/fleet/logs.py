@@ -14,10 +14,10 @@ from typing import Any
 
 from rich.text import Text
 
-from judge import kinds
+from judge.common import kinds
+from judge.common.errors import UsageError
+from judge.common.text import one_line
 from judge.ctl.text import duration
-from judge.errors import UsageError
-from judge.text import one_line
 
 PRIORITIES = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
 HEARTBEAT = 5  # seconds between the signs of life of a host that is followed

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import ConfigError, DeadlineError, JudgeError
 from judge.ctl.fleet.inventory import Host
 from judge.ctl.fleet.ssh import CommandResult, JumpHosts, SshConnection
 from judge.ctl.fleet.ssh_target import Target, target
-from judge.errors import ConfigError, DeadlineError, JudgeError
 
 _AT_ONCE = 32  # logins at a time: each takes some 50 ms of this machine's processor
 _GRACE = 2.0  # seconds that looking a name up may take beyond its deadline; nothing can stop it

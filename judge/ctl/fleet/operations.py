@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import EXIT_FAILED, JudgeError
+from judge.common.text import one_line
 from judge.ctl import context, show
 from judge.ctl.fleet.commands import TABLE, Json, Timeout, Which, fleet_of, needed
 from judge.ctl.options import Inventories, Output, VaultFiles
-from judge.errors import EXIT_FAILED, JudgeError
-from judge.text import one_line
 
 
 def add_to(app: typer.Typer) -> None:

@@ -22,10 +22,10 @@ from pathlib import Path
 import paramiko
 from paramiko.pkey import UnknownKeyType
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import ConfigError, DeadlineError, JudgeError, UnavailableError
+from judge.common.text import one_line
 from judge.ctl.fleet.ssh_target import Target
-from judge.errors import ConfigError, DeadlineError, JudgeError, UnavailableError
-from judge.text import one_line
 
 MOST = 1 << 20  # bytes of an answer: a host must not fill this machine's memory
 _STEP = 0.5  # seconds after which a wait looks at its deadline

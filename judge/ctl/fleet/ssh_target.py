@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from judge.common.errors import ConfigError
 from judge.ctl.fleet.ansible import setting
 from judge.ctl.fleet.inventory import Host
-from judge.errors import ConfigError
 
 # The variables that are read here.
 VARIABLES = (

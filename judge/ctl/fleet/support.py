@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from judge import clock, files
+from judge.common import clock, files
+from judge.common.errors import ConfigError, JudgeError
 from judge.ctl.fleet import redaction
-from judge.errors import ConfigError, JudgeError
 
 MOST = 3 * 1024**2  # bytes of one text: of a longer one its end
 # Commands that are run on each host; each command's output is one file of the archive.

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from judge import kinds
+from judge.common import kinds
+from judge.common.errors import JudgeError
+from judge.common.text import one_line, size
 from judge.ctl import show
 from judge.ctl.fleet.inventory import Host
 from judge.ctl.fleet.machines import FleetHost, Reply
 from judge.ctl.text import age
-from judge.errors import JudgeError
-from judge.text import one_line, size
 
 PROPERTIES = (
     "Id", "LoadState", "ActiveState", "SubState", "Result", "NRestarts", "StatusText", "MemoryCurrent", "MainPID",

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from judge import kinds
+from judge.common import kinds
+from judge.common.errors import JudgeError
+from judge.common.text import one_line
 from judge.ctl import show
 from judge.ctl.fleet.machines import FleetHost, Reply
-from judge.errors import JudgeError
-from judge.text import one_line
 
 # Needs root, to see which program a process runs; changes nothing.
 SCRIPT = r"""

@@ -13,18 +13,18 @@ from typing import Any, Literal
 from pydantic import ValidationError
 from rich.text import Text
 
+from judge.common.errors import UsageError
+from judge.common.text import several
 from judge.ctl import show
 from judge.ctl.api import Api
 from judge.ctl.problem.checking import CheckOutcome, show_line
 from judge.ctl.problem.rows import ExampleRow
 from judge.ctl.problem.trial import Present, Trial
-from judge.errors import UsageError
 from judge.model import messages as m
 from judge.model.problem import FileIndex, ProblemManifest, ProblemProgram, ProblemTest, ProblemType
 from judge.problems.examples import Example
 from judge.problems.expectations import Candidate
 from judge.problems.package import Package
-from judge.text import several
 
 # So many outputs are handed in together, and so many bytes of them: what every cluster takes.
 _BATCH_CASES, _BYTES = 50, 128 * 1024

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from rich.text import Text
 
+from judge.common.errors import UsageError
 from judge.ctl import show
 from judge.ctl.api import Api
 from judge.ctl.problem.rows import ExampleRow
 from judge.ctl.problem.trial import Present, Trial
-from judge.errors import UsageError
 from judge.model import messages as m
 from judge.model.problem import ProblemManifest, ProblemProgram
 from judge.problems.examples import Example

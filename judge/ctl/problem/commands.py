@@ -12,13 +12,13 @@ from urllib.parse import quote
 
 import typer
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import EXIT_LEFT_OUT, UsageError
 from judge.ctl import checkup, show
 from judge.ctl.api import connect
 from judge.ctl.options import Output
 from judge.ctl.problem import exporting, importing, showing, verifying
 from judge.ctl.text import moment
-from judge.errors import EXIT_LEFT_OUT, UsageError
 from judge.model.problem import ProblemInfo, ProblemsReply
 from judge.model.visibility import ProblemFields, Visibility
 from judge.problems.importers.draft import ImporterWords

@@ -10,8 +10,8 @@ from typing import IO
 
 from pydantic import ValidationError
 
+from judge.common.errors import ConflictError, NotFoundError, PackageError, UnavailableError, UsageError
 from judge.ctl.api import Api
-from judge.errors import ConflictError, NotFoundError, PackageError, UnavailableError, UsageError
 from judge.model.problem import FileIndex, ProblemInfo, ProblemManifest, ProblemsReply
 
 # A ZIP archive's oldest date: archives of the same package are the same bytes.

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from judge.common.errors import PackageError, UsageError
+from judge.common.text import decimal
 from judge.ctl.api import Api
 from judge.ctl.problem.rows import SubmissionRow, table_of
 from judge.ctl.problem.trial import Present, Trial
-from judge.errors import PackageError, UsageError
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.problem import LimitOrigin, ProblemManifest
@@ -16,7 +17,6 @@ from judge.problems import timing
 from judge.problems.examples import example_of
 from judge.problems.expectations import LOWER, UPPER, Candidate, candidates
 from judge.problems.package import Package
-from judge.text import decimal
 
 
 @dataclass

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from judge.common.errors import PackageError, UnavailableError
+from judge.common.text import decimal
 from judge.ctl import show
 from judge.ctl.api import Api
 from judge.ctl.problem.rows import ExampleRow
 from judge.ctl.problem.trial import Present, Trial, present
-from judge.errors import PackageError, UnavailableError
 from judge.languages.table import BOX
 from judge.model import messages as m
 from judge.problems.examples import Example
@@ -28,7 +29,6 @@ from judge.problems.expectations import Candidate
 from judge.problems.importers.draft import Content, MadeFiles, read
 from judge.problems.importers.making import MOST, MakingStep, PackageProgram, Plan
 from judge.problems.tree import CHUNK, MAX_FILE_BYTES, MAX_TOTAL_BYTES, clean
-from judge.text import decimal
 
 # So many tests are made by one command, of inputs of so many bytes; and so many commands wait at once.
 _BATCH_TESTS, _INPUT_BYTES, _AT_ONCE = 16, 32 * 1024**2, 8

@@ -8,10 +8,10 @@ from typing import Any
 
 from rich.text import Text
 
+from judge.common.text import decimal
 from judge.ctl import show
 from judge.model import messages as m
 from judge.problems.examples import Example
-from judge.text import decimal
 
 
 @dataclass

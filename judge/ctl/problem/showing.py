@@ -7,13 +7,13 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from judge import clock
+from judge.common import clock
+from judge.common.text import decimal, size
 from judge.ctl import show
 from judge.ctl.problem import inferring
 from judge.ctl.problem.importing import Tried
 from judge.languages.table import allows, load_table, more_than
 from judge.model.problem import IoiTask, ProblemInfo, ProblemManifest, ProblemProgram
-from judge.text import decimal, size
 
 
 def problems_table(infos: list[ProblemInfo]) -> show.Grid:

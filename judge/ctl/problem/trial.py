@@ -14,17 +14,17 @@ from typing import Literal, Self, TypeVar
 from rich.live import Live
 from rich.text import Text
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import JudgeError, UnavailableError
+from judge.common.text import size
 from judge.ctl import show, submit
 from judge.ctl.api import Api
 from judge.ctl.problem.rows import ExampleRow
-from judge.errors import JudgeError, UnavailableError
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.problem import ProblemManifest
 from judge.problems.memory import required_memory
 from judge.problems.package import manifest_bytes
-from judge.text import size
 
 # Seconds between two looks at the executors, and for which one that has gone may come back.
 _LOOK, _PATIENCE = 2.0, 12.0

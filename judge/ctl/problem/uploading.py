@@ -15,13 +15,13 @@ from typing import IO, Any
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-from judge import clock
+from judge.common import clock
+from judge.common.errors import LimitError, PackageError
+from judge.common.text import size
 from judge.ctl import show
 from judge.ctl.api import Api
-from judge.errors import LimitError, PackageError
 from judge.problems.package import Package
 from judge.rpc import packs
-from judge.text import size
 
 # Large bodies at once. A gateway takes four of one person; one place is left for something else of theirs.
 _WORKERS = 3

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from judge.common.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
+from judge.common.text import decimal, several
 from judge.ctl import show
 from judge.ctl.api import Api
 from judge.ctl.problem import exporting, importing, inferring
 from judge.ctl.problem.rows import SubmissionRow, left_out, table_of
 from judge.ctl.problem.trial import Present, Trial, memory_warnings, present
-from judge.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.problem import ProblemInfo
@@ -24,7 +25,6 @@ from judge.problems.folders import folder_of
 from judge.problems.importers.draft import ImporterWords
 from judge.problems.package import Package
 from judge.problems.reading.formats import Dialect
-from judge.text import decimal, several
 
 Priority = Literal["high", "normal", "low"]
 # Rows and sentences that the cluster keeps of a verification.

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from judge.allowance import TOTAL_TIME, Allowance
-from judge.text import decimal
+from judge.common.text import decimal
+from judge.config.allowance import TOTAL_TIME, Allowance
 
 # Clocks of the sandbox and of this process agree within this many seconds: a run that was ended where the time was used
 # up counts as one that used it up.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from judge import clock
+from judge.common import clock
 from judge.executor.channel import Job, Progress
 from judge.executor.slot.account import Account
 from judge.executor.slot.builds import Builds

@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from judge import files
+from judge.common import files
 from judge.executor.channel import COMPILE_LIMITS
 from judge.executor.slot import truncation
 from judge.executor.slot.file_lock import Wait, acquire

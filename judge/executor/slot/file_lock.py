@@ -6,7 +6,7 @@ import fcntl
 import math
 from collections.abc import Callable
 
-from judge import clock
+from judge.common import clock
 
 # Seconds to wait between two looks: at first, and at most.
 _SHORTEST, _LONGEST = 0.001, 0.01

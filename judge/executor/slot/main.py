@@ -12,15 +12,15 @@ import signal
 import socket
 import sys
 
-from judge.errors import EXIT_FAILED, EXIT_USAGE, JudgeError, SandboxError
+from judge.common.errors import EXIT_FAILED, EXIT_USAGE, JudgeError, SandboxError
+from judge.daemon.heap import keep_loaded
+from judge.daemon.log import catch, setup
 from judge.executor.channel import Broken, Cancel, Help, MessageReader, Ready, Settings, send
 from judge.executor.slot.parallel.helper import help_out
 from judge.executor.slot.parallel.shared_queue import Sharing
 from judge.executor.slot.pipeline import Pipeline
 from judge.executor.slot.run_lock import RunLock
-from judge.heap import keep_loaded
 from judge.languages.table import extra_paths, load_table
-from judge.log import catch, setup
 from judge.model.messages import Limits
 from judge.sandbox import SandboxPool
 from judge.sandbox.types import Command

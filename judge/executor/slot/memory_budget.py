@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from judge.errors import UnfitError, UsageError
+from judge.common.errors import UnfitError, UsageError
+from judge.common.text import size
 from judge.executor.channel import Job, limits_of
 from judge.executor.slot.builds import compile_limits
 from judge.languages.table import MIB, Language
 from judge.model.messages import Limits
 from judge.model.problem import VALIDATION, IoiTask
 from judge.problems.memory import LEAST, OUTPUT
-from judge.text import size
 
 # Bytes that what was built for one job may take in /box beside the share, in all its sandboxes together, and at most in
 # one sandbox.

@@ -15,8 +15,8 @@ import os
 from dataclasses import dataclass
 
 import judge
-from judge import clock
-from judge.errors import SandboxError, UnfitError, UsageError
+from judge.common import clock
+from judge.common.errors import SandboxError, UnfitError, UsageError
 from judge.executor.channel import Finished, Job, given_back
 from judge.executor.slot import leavings, truncation
 from judge.executor.slot.attempt import Means, PreparedJob

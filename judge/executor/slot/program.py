@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
-from judge.errors import UnfitError, UsageError
+from judge.common.errors import UnfitError, UsageError
 from judge.languages.sources import is_source, name_conflict
 from judge.languages.table import BOX, PATH, CommandPlan, HeapSign, Language, include_folder
 from judge.model.messages import Limits, RunOptions, Submission

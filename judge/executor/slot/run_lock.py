@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from judge import clock
+from judge.common import clock
 from judge.executor.slot import file_lock
 from judge.executor.slot.file_lock import Wait
 

@@ -7,7 +7,7 @@ import select
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-from judge import clock
+from judge.common import clock
 from judge.executor.slot.program import Box
 from judge.executor.slot.run_lock import RunLock
 from judge.executor.verdict import ACCEPTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from judge import clock
+from judge.common import clock
 from judge.executor.slot import truncation
 from judge.executor.slot.attempt import PreparedJob
 from judge.executor.slot.cases import Case

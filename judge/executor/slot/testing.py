@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from judge.errors import JudgeError
+from judge.common.errors import JudgeError
 from judge.executor import verdict
 from judge.executor.slot import truncation
 from judge.executor.slot.cases import Case

@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from judge.files import ALL_SEALS, in_memory
+from judge.common.files import ALL_SEALS, in_memory
 from judge.model.messages import TestResult, Verdict
 from judge.sandbox.types import RunOutcome
 

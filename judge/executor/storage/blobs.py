@@ -28,8 +28,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from judge import clock
-from judge.errors import FieldError, UnavailableError
+from judge.common import clock
+from judge.common.errors import FieldError, UnavailableError
 
 log = logging.getLogger("blobs")
 

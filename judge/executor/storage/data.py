@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from judge.errors import PackageError, UnavailableError
+from judge.common.errors import PackageError, UnavailableError
 from judge.executor.channel import Data, Job
 from judge.executor.machine import for_want_of_space
 from judge.executor.storage.blobs import BlobCache

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from judge import files
+from judge.common import files
 from judge.model.base import first_fault
 from judge.model.messages import Completed, Message
 

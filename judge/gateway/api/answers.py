@@ -14,7 +14,7 @@ from pydantic import Field
 from werkzeug.datastructures import MIMEAccept, MultiDict
 from werkzeug.http import http_date, parse_accept_header
 
-from judge.errors import JudgeError
+from judge.common.errors import JudgeError
 from judge.gateway.pacing import paced
 from judge.model import messages as m
 from judge.model.rate import Rate

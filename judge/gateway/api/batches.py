@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, cast
 from flask import request
 from pydantic import Field, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 
-from judge import clock
-from judge.errors import DeadlineError, FieldError, JudgeError, OutcomeUnknownError, UnavailableError
+from judge.common import clock
+from judge.common.errors import DeadlineError, FieldError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.gateway import submit, trace
 from judge.gateway.adding import Again, Outcome, parts
 from judge.gateway.api.routes import Call, Reply, Route, field_error, with_hint

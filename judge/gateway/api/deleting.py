@@ -6,7 +6,7 @@ import logging
 
 from pydantic import TypeAdapter, ValidationError
 
-from judge.errors import ForbiddenError, NotFoundError
+from judge.common.errors import ForbiddenError, NotFoundError
 from judge.gateway.api import models
 from judge.gateway.api.routes import Call, Route
 from judge.gateway.auth import Principal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import TypeAdapter, ValidationError
 
-from judge.errors import NotFoundError
+from judge.common.errors import NotFoundError
 from judge.gateway import disclosure
 from judge.gateway.api.routes import Call, Route
 from judge.gateway.auth import Principal

@@ -12,8 +12,8 @@ from typing import Any, Final
 from flask import request
 from pydantic import ValidationError
 
+from judge.common.errors import FieldError, TooLargeError
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, TooLargeError
 from judge.gateway.api.routes import field_error
 from judge.languages import handed
 from judge.languages.table import load_table

@@ -10,7 +10,7 @@ from flask import Response, request
 from pydantic import TypeAdapter, ValidationError
 
 import judge
-from judge.errors import FieldError, ForbiddenError, NotFoundError
+from judge.common.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, submit, trace
 from judge.gateway.api import (
     answers,

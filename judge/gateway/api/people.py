@@ -6,8 +6,8 @@ import logging
 
 from pydantic import TypeAdapter, ValidationError
 
-from judge import clock
-from judge.errors import FieldError, ForbiddenError, NotFoundError
+from judge.common import clock
+from judge.common.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import auth
 from judge.gateway.api import models
 from judge.gateway.api.routes import Call, Reply, Route

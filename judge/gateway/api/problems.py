@@ -10,7 +10,7 @@ from urllib.parse import quote
 from flask import Response, request
 from pydantic import Field, ValidationError
 
-from judge.errors import FieldError, NotFoundError
+from judge.common.errors import FieldError, NotFoundError
 from judge.gateway import disclosure
 from judge.gateway.api.routes import BINARY, BYTES, Call, Reply, Route, Services, streamed
 from judge.gateway.cluster import Cluster

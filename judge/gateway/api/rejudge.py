@@ -7,7 +7,7 @@ import uuid
 
 from flask import request
 
-from judge.errors import FieldError, NotFoundError
+from judge.common.errors import FieldError, NotFoundError
 from judge.gateway import trace
 from judge.gateway.api import models
 from judge.gateway.api.routes import Call, Reply, Route

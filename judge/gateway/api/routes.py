@@ -16,8 +16,8 @@ from typing import IO, Any, Literal, TypeVar
 from flask import Flask, Response, g, request
 from pydantic import BaseModel, ValidationError
 
+from judge.common.errors import FieldError, ForbiddenError, TooLargeError, UnauthorizedError, UsageError
 from judge.config import GatewayConfig, SubmissionLimits
-from judge.errors import FieldError, ForbiddenError, TooLargeError, UnauthorizedError, UsageError
 from judge.gateway import asking
 from judge.gateway.api import answers
 from judge.gateway.api.answers import JSON, PREFIX, Deprecation

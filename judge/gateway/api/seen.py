@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import TypeAdapter, ValidationError
 
-from judge.errors import ForbiddenError, NotFoundError
+from judge.common.errors import ForbiddenError, NotFoundError
 from judge.gateway import disclosure
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster

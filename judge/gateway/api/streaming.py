@@ -8,7 +8,7 @@ from typing import Any, Final
 from flask import Response, request
 from pydantic import Field, TypeAdapter, ValidationError
 
-from judge.errors import FieldError, ForbiddenError
+from judge.common.errors import FieldError, ForbiddenError
 from judge.gateway.api.routes import EVENTS_MEDIA, Call, Raw, Reply, Route
 from judge.gateway.api.seen import own_task
 from judge.model import messages as m

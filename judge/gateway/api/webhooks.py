@@ -6,7 +6,7 @@ import logging
 
 from pydantic import TypeAdapter, ValidationError
 
-from judge.errors import NotFoundError
+from judge.common.errors import NotFoundError
 from judge.gateway.api.routes import Call, Reply, Route
 from judge.model import messages as m
 from judge.model import webhooks as w

@@ -16,8 +16,8 @@ from typing import Any, Final
 from flask import g, request
 from pydantic import ValidationError
 
-from judge import clock
-from judge.errors import (
+from judge.common import clock
+from judge.common.errors import (
     FieldError,
     ForbiddenError,
     JudgeError,

@@ -11,9 +11,9 @@ from typing import Any, Final, Self
 
 from flask import g
 
-from judge.errors import TooLargeError
+from judge.common.errors import TooLargeError
+from judge.common.text import size
 from judge.gateway.cluster import Cluster
-from judge.text import size
 
 # Characters of all texts of one answer, as they are sent. Twenty outputs of Judge0's usual limit, a MiB, in Base64.
 MOST: Final = 32 * 1024**2

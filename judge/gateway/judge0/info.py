@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import judge
+from judge.common.webhooks import tries
 from judge.config import GatewayConfig
-from judge.hooks import tries
 from judge.judge0 import callbacks, languages
 from judge.judge0.answers import STATUSES
 from judge.judge0.fields import NUMBERS, SWITCHES

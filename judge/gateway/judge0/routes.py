@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from flask import Flask, Response, g, request
 
+from judge.common.errors import JudgeError
 from judge.config.services import Judge0
-from judge.errors import JudgeError
 from judge.gateway import asking
 from judge.gateway.api.routes import Services
 from judge.gateway.auth import NOBODY, below

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 from flask import Response, request
 from werkzeug.datastructures import MultiDict
 
-from judge.errors import JudgeError
+from judge.common.errors import JudgeError
 from judge.gateway.api.routes import LengthError
 from judge.gateway.judge0 import info
 from judge.gateway.pacing import paced

@@ -9,7 +9,7 @@ from typing import Any
 from flask import Response, flash, g, redirect, render_template, request, url_for
 from pydantic import ValidationError
 
-from judge.errors import JudgeError, LimitError, NotFoundError, UnauthorizedError, UnavailableError
+from judge.common.errors import JudgeError, LimitError, NotFoundError, UnauthorizedError, UnavailableError
 from judge.gateway import asking, auth, devices
 from judge.gateway.api import handlers as api
 from judge.gateway.api import people

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from flask import g, render_template, request
 
-from judge.errors import JudgeError
+from judge.common.errors import JudgeError
 from judge.gateway import auth
 from judge.gateway.api import figures as api
 from judge.gateway.api import handlers

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from judge.common.errors import FieldError, JudgeError, TooLargeError
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, JudgeError, TooLargeError
 from judge.gateway.submit import Upload, check_whole, decode_source, is_text
 from judge.languages import handed, rules
 from judge.languages.table import guess, load_table

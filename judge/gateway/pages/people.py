@@ -13,8 +13,8 @@ from markupsafe import Markup, escape
 from pydantic import ValidationError
 
 import judge
-from judge import clock
-from judge.errors import ForbiddenError, JudgeError, UsageError
+from judge.common import clock
+from judge.common.errors import ForbiddenError, JudgeError, UsageError
 from judge.gateway import asking, assets, auth
 from judge.gateway.api import handlers as api
 from judge.gateway.api import seen

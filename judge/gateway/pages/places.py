@@ -10,7 +10,7 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
-from judge.text import lines
+from judge.common.text import lines
 
 # Places as compilers and interpreters name them: `a.c:3`, `a.pas(3`, `File "a.py", line 3`, `in a.php on line 3`,
 # `a.pl line 3`.

@@ -11,8 +11,9 @@ from flask import Response, flash, g, redirect, render_template, request, url_fo
 from markupsafe import Markup
 from pydantic import ValidationError
 
-from judge import clock
-from judge.errors import FieldError, JudgeError
+from judge.common import clock
+from judge.common.errors import FieldError, JudgeError
+from judge.common.text import decimal
 from judge.gateway.api import handlers as api
 from judge.gateway.api import problems as details
 from judge.gateway.api import seen
@@ -28,7 +29,6 @@ from judge.model.statements import Page
 from judge.model.verification import Verification
 from judge.model.visibility import ProblemFields
 from judge.problems.statements import kind_of
-from judge.text import decimal
 
 _LATEST = 5
 _ACCESS = ("to", "groups", "since", "owners")
@@ -81,7 +81,7 @@ def parts(page: Page, samples: list[details.SampleInfo]) -> list[Piece]:
     wants = [*page.samples, "rest"]
     for text, amount in zip(page.pieces, wants, strict=True):
         count = 1 if amount == "next" else len(unplaced)
-        # The sanitizer made it (judge.statements).
+        # The sanitizer made it (judge.problems.rendering).
         pieces.append(Piece(Markup(text), unplaced[:count]))  # noqa: S704
         unplaced = unplaced[count:]
     return pieces

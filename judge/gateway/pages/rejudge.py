@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from flask import flash, g, redirect, render_template, request, url_for
 from pydantic import ValidationError
 
-from judge.errors import JudgeError, UnavailableError
+from judge.common.errors import JudgeError, UnavailableError
 from judge.gateway import auth
 from judge.gateway.api import models, rejudge
 from judge.gateway.api.routes import Services, field_error

@@ -11,7 +11,7 @@ from flask import g, render_template, url_for
 from markupsafe import Markup
 from pydantic import ValidationError
 
-from judge.errors import JudgeError
+from judge.common.errors import JudgeError
 from judge.gateway.api import problems as details
 from judge.gateway.api import seen
 from judge.gateway.api.routes import Services

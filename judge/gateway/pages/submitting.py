@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from flask import g, render_template, request
 
+from judge.common.errors import ConflictError, JudgeError, OutcomeUnknownError
 from judge.config import SubmissionLimits
-from judge.errors import ConflictError, JudgeError, OutcomeUnknownError
 from judge.gateway import trace
 from judge.gateway.api import handlers as api
 from judge.gateway.api import seen

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from flask import flash, g, redirect, render_template, request, url_for
 from pydantic import ValidationError
 
-from judge.errors import ConflictError, NotFoundError
+from judge.common.errors import ConflictError, NotFoundError
 from judge.gateway import auth
 from judge.gateway.api import deleting
 from judge.gateway.api.routes import Services, field_error

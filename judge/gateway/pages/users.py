@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from flask import flash, g, redirect, render_template, request, url_for
 from pydantic import ValidationError
 
-from judge.errors import JudgeError, UnavailableError, UsageError
+from judge.common.errors import JudgeError, UnavailableError, UsageError
 from judge.gateway import auth
 from judge.gateway.api import people
 from judge.gateway.api.routes import Services, field_error

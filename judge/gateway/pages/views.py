@@ -9,8 +9,8 @@ from typing import Final
 
 from markupsafe import Markup, escape
 
+from judge.common.text import decimal, lines, size
 from judge.model.messages import RunUsage, Status, Task, TestResult, Verdict
-from judge.text import decimal, lines, size
 
 UNKNOWN = "\N{EN DASH}"
 __all__ = ["FILTERS", "Look", "ago", "look", "progress", "seconds", "size", "utc"]
@@ -147,7 +147,7 @@ def capitalize_first(text: str) -> str:
 
 
 def as_shown(value: object) -> object:
-    """A filter for every expression of a template: every character of its text shows, see `judge.text.lines`.
+    """A filter for every expression of a template: every character of its text shows, see `judge.common.text.lines`.
 
     Markup is left as it is: it was made of such text, or by `verbatim`.
     """

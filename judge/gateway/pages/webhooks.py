@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from flask import flash, g, redirect, render_template, request, url_for
 from pydantic import ValidationError
 
-from judge.errors import FieldError, JudgeError, LimitError, NotFoundError, UsageError
+from judge.common.errors import FieldError, JudgeError, LimitError, NotFoundError, UsageError
 from judge.gateway import auth
 from judge.gateway.api.routes import Services, field_error
 from judge.model import messages as m

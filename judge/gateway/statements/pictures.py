@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring as parse
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.gateway.statements import strokes
 
 MOST_BYTES: Final = 16 * 1024**2

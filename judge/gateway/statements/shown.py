@@ -16,14 +16,14 @@ from typing import IO, Literal
 
 from pydantic import ValidationError
 
-from judge.errors import NotFoundError, PackageError
+from judge.common.errors import NotFoundError, PackageError
 from judge.gateway.cluster import Cluster
 from judge.gateway.statements import pictures
 from judge.model.problem import LimitOrigin, ProblemInfo, ProblemManifest, ProblemTest, Statement
 from judge.model.statements import Page, Pages, PagesReply, PagesRequest
+from judge.problems.rendering.fragment import IMAGES
+from judge.problems.rendering.sanitize import shield
 from judge.problems.statements import KINDS, address, kind_of, text_of
-from judge.statements.fragment import IMAGES
-from judge.statements.sanitize import shield
 
 log = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ from typing import Final
 from bson import ObjectId
 from prometheus_client import Counter as Metric
 
-from judge import clock
-from judge.errors import JudgeError, NotFoundError
-from judge.hooks import tries
-from judge.hooks.sender import CallOutcome, Sender
+from judge.common import clock
+from judge.common.errors import JudgeError, NotFoundError
+from judge.common.webhooks import tries
+from judge.common.webhooks.sender import CallOutcome, Sender
 from judge.judge0 import callbacks
 from judge.judicator.blobs import Blobs
 from judge.judicator.database import Database

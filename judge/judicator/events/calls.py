@@ -8,10 +8,10 @@ from typing import Final
 
 from bson import ObjectId
 
-from judge import clock
-from judge.errors import FieldError, LimitError, NotFoundError
-from judge.hooks import signing
-from judge.hooks.addresses import Network, url_fault
+from judge.common import clock
+from judge.common.errors import FieldError, LimitError, NotFoundError
+from judge.common.webhooks import signing
+from judge.common.webhooks.addresses import Network, url_fault
 from judge.judicator.audit import Act
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import DeliveryDocument, WebhookDocument, iso, iso_or_none

@@ -15,8 +15,8 @@ from typing import Any, Final
 from bson import ObjectId, Timestamp
 from pymongo.errors import BulkWriteError, OperationFailure
 
-from judge import clock
-from judge.errors import NotFoundError
+from judge.common import clock
+from judge.common.errors import NotFoundError
 from judge.judicator.database import Database
 from judge.judicator.documents import DeliveryDocument, MetaDocument, TaskDocument, WebhookDocument, iso, iso_or_none
 from judge.judicator.loops import put_off

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Awaitable, Callable, Mapping
 
+from judge.common.webhooks import addresses
+from judge.common.webhooks.sender import Sender
 from judge.config import JudicatorConfig
-from judge.hooks import addresses
-from judge.hooks.sender import Sender
 from judge.judicator.blobs import Blobs
 from judge.judicator.database import Database
 from judge.judicator.events.callbacks import Callbacks

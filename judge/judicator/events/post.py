@@ -20,9 +20,9 @@ from bson import ObjectId
 from prometheus_client import Counter as Metric
 from prometheus_client import Gauge
 
-from judge import clock, failpoint
-from judge.hooks import signing, tries
-from judge.hooks.sender import CallOutcome, Sender
+from judge.common import clock, failpoint
+from judge.common.webhooks import signing, tries
+from judge.common.webhooks.sender import CallOutcome, Sender
 from judge.judicator.database import Database
 from judge.judicator.documents import DeliveryDocument, WebhookDocument
 from judge.judicator.events.receivers import Receivers

@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from judge import clock
-from judge.hooks import tries
+from judge.common import clock
+from judge.common.webhooks import tries
 
 # So many receivers that fail are remembered; those that may be called soonest are forgotten first.
 _REMEMBERED = 1000

@@ -16,8 +16,8 @@ from typing import Any, Final
 from bson import Timestamp
 from pymongo.errors import OperationFailure, PyMongoError
 
-from judge import clock
-from judge.errors import UnavailableError
+from judge.common import clock
+from judge.common.errors import UnavailableError
 from judge.judicator.database import Database
 from judge.model.streaming import Change, ChangesReply, ChangesRequest
 from judge.mongodb.store import Bson

@@ -6,7 +6,7 @@ import datetime
 from collections import Counter
 from typing import Final
 
-from judge import clock
+from judge.common import clock
 from judge.judicator.figures.series import class_of, minute
 
 # Of minutes whose counts could not be written so many are kept.

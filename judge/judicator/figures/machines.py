@@ -10,8 +10,8 @@ from typing import Final
 
 from pymongo.errors import DuplicateKeyError
 
-from judge import clock
-from judge.errors import NotFoundError
+from judge.common import clock
+from judge.common.errors import NotFoundError
 from judge.judicator.database import Database
 from judge.judicator.documents import StartFields, iso
 from judge.model.base import CoreSpeed

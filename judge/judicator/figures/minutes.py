@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from judge import clock
+from judge.common import clock
 from judge.judicator.database import Database
 from judge.judicator.executors import Executors
 from judge.judicator.figures.counts import Counts

@@ -18,7 +18,7 @@ from prometheus_client import Counter, Gauge
 from pymongo import ReturnDocument
 from pymongo.errors import PyMongoError
 
-from judge import clock
+from judge.common import clock
 from judge.config import JudicatorConfig
 from judge.etcd.client import Etcd
 from judge.etcd.election import Election

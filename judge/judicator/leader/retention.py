@@ -19,7 +19,7 @@ from typing import Any, Final
 from prometheus_client import Counter
 from pymongo.asynchronous.collection import AsyncCollection
 
-from judge import clock, failpoint
+from judge.common import clock, failpoint
 from judge.judicator.blobs import SOON, due, mark, unmark
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import FileDocument

@@ -8,7 +8,7 @@ from typing import Any
 
 from pymongo.asynchronous.collection import AsyncCollection
 
-from judge import clock
+from judge.common import clock
 from judge.judicator.database import D, Database
 from judge.judicator.documents import SessionDocument, TokenDocument, UserDocument, arrival_of
 from judge.model.people import Credentials, CredentialState, CredentialStates, Person

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from judge.errors import ConflictError, ForbiddenError, UnauthorizedError
+from judge.common.errors import ConflictError, ForbiddenError, UnauthorizedError
 from judge.judicator.audit import Act
 from judge.judicator.database import Database
 from judge.judicator.documents import UserDocument, arrival_of

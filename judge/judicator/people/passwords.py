@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from judge.errors import FieldError, UnavailableError
+from judge.common.errors import FieldError, UnavailableError
 from judge.model.people import PASSWORD_LEAST
 
 R = TypeVar("R")

@@ -16,8 +16,8 @@ from typing import Final
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from judge import clock
-from judge.errors import LimitError
+from judge.common import clock
+from judge.common.errors import LimitError
 from judge.judicator.database import Database
 from judge.judicator.gathering import Gathering
 from judge.mongodb.store import Bson

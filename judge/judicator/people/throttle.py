@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from judge.crowd import group
-from judge.errors import UnavailableError
+from judge.common.connections import group
+from judge.common.errors import UnavailableError
 from judge.judicator.people.rates import Rates
 
 # Wrong passwords within so many seconds.

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from pymongo.errors import DuplicateKeyError
 
-from judge import clock
-from judge.errors import ConflictError, FieldError, ForbiddenError, NotFoundError
+from judge.common import clock
+from judge.common.errors import ConflictError, FieldError, ForbiddenError, NotFoundError
 from judge.judicator.database import Database
 from judge.judicator.documents import TokenDocument, iso, iso_or_none
 from judge.judicator.people.credentials import CredentialReader

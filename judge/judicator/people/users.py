@@ -14,9 +14,9 @@ from bson import Timestamp
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from judge import clock
-from judge.allowance import Quota
-from judge.errors import ConflictError, NotFoundError, UnauthorizedError
+from judge.common import clock
+from judge.common.errors import ConflictError, NotFoundError, UnauthorizedError
+from judge.config.allowance import Quota
 from judge.judicator.database import Database
 from judge.judicator.documents import UserDocument, iso
 from judge.judicator.events import removal

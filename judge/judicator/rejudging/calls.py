@@ -10,8 +10,8 @@ from bson import ObjectId
 from pymongo import ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from judge import clock, failpoint
-from judge.errors import ConflictError, EmptyError, NotFoundError
+from judge.common import clock, failpoint
+from judge.common.errors import ConflictError, EmptyError, NotFoundError
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import MetaDocument, RejudgingDocument
 from judge.judicator.rejudging import views

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from judge import clock
+from judge.common import clock
 from judge.judicator.rejudging.reruns import Cell
 
 # Counting takes at most one part of so many of the database's time.

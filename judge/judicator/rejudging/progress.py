@@ -16,7 +16,7 @@ from typing import Final
 from prometheus_client import Counter
 from pymongo.errors import PyMongoError
 
-from judge import clock, failpoint
+from judge.common import clock, failpoint
 from judge.judicator.database import Database
 from judge.judicator.documents import RejudgingDocument
 from judge.judicator.loops import Loops, put_off

@@ -17,8 +17,8 @@ from typing import Any, Final, TypedDict, cast
 
 from bson import ObjectId
 
-from judge import failpoint
-from judge.errors import ConflictError, NotFoundError
+from judge.common import failpoint
+from judge.common.errors import ConflictError, NotFoundError
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import ProblemHash, RejudgingDocument, TaskDocument
 from judge.judicator.queue.order import RANKS

@@ -7,7 +7,7 @@ from typing import Any
 
 from bson import ObjectId
 
-from judge.errors import FieldError
+from judge.common.errors import FieldError
 from judge.judicator.documents import RejudgingDocument, TaskDocument, VerdictFields, first_id, iso_or_none
 from judge.judicator.rejudging.reruns import Cell
 from judge.languages.table import row_of

@@ -17,8 +17,8 @@ from bson import ObjectId
 from prometheus_client import Counter
 from pymongo.errors import PyMongoError
 
-from judge import clock
-from judge.allowance import Allowances
+from judge.common import clock
+from judge.config.allowance import Allowances
 from judge.judicator.database import Database
 from judge.judicator.documents import TaskDocument
 from judge.judicator.hub import PARKED

@@ -5,8 +5,8 @@ from __future__ import annotations
 import binascii
 from collections.abc import Collection, Mapping
 
+from judge.common.errors import FieldError, TooLargeError
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, TooLargeError
 from judge.languages import rules
 from judge.languages.sources import entry_fault, is_source, name_conflict
 from judge.languages.table import Language

@@ -13,7 +13,7 @@ from typing import Final
 
 from bson import ObjectId
 
-from judge.allowance import Allowances
+from judge.config.allowance import Allowances
 from judge.judge0 import callbacks
 from judge.judicator.documents import HistoryEntry, TaskDocument, allowance_of, iso_or_none
 from judge.languages import handed

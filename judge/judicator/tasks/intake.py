@@ -8,9 +8,9 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from judge.common.errors import FieldError, ForbiddenError, TooLargeError
+from judge.common.webhooks.addresses import Network, url_fault
 from judge.config import SubmissionLimits
-from judge.errors import FieldError, ForbiddenError, TooLargeError
-from judge.hooks.addresses import Network, url_fault
 from judge.judge0 import callbacks
 from judge.judicator.tasks.files import check_files
 from judge.languages import rules

@@ -17,9 +17,10 @@ from prometheus_client import Counter as Metric
 from pymongo import ReturnDocument
 from pymongo.errors import BulkWriteError, DuplicateKeyError
 
-from judge import clock, failpoint, tracing
-from judge.allowance import Allowances, Quota
-from judge.errors import ConflictError, LimitError, NotFoundError
+from judge.common import clock, failpoint
+from judge.common.errors import ConflictError, LimitError, NotFoundError
+from judge.config.allowance import Allowances, Quota
+from judge.daemon import tracing
 from judge.judicator.aside import aside
 from judge.judicator.database import Database, one_by_one
 from judge.judicator.documents import HistoryEntry, TaskDocument

@@ -9,8 +9,8 @@ import pymongo
 from bson import ObjectId
 from pymongo.errors import ExecutionTimeout, NetworkTimeout
 
-from judge import clock
-from judge.errors import NotFoundError, UsageError
+from judge.common import clock
+from judge.common.errors import NotFoundError, UsageError
 from judge.judicator.database import Database
 from judge.judicator.documents import TaskDocument
 from judge.judicator.rejudging import verdicts

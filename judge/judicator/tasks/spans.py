@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from judge import tracing
+from judge.daemon import tracing
 from judge.judicator.documents import TaskDocument
 from judge.judicator.queue.order import RANKS, is_rejudge
 from judge.judicator.tasks.forms import HandOut

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 
-from judge.errors import PackageError, UsageError
+from judge.common.errors import PackageError, UsageError
 from judge.problems.archives import open_tree
 from judge.problems.importers import (
     bapctools,

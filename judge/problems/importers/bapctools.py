@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from judge import yamltext
-from judge.errors import PackageError
+from judge.common import yamltext
+from judge.common.errors import PackageError
+from judge.common.text import several
 from judge.languages.table import guess, load_table
 from judge.problems import metadata
 from judge.problems.importers import bapctools_entries as entries
@@ -23,7 +24,6 @@ from judge.problems.importers.draft import Draft, MadeFiles, Ref, dump, read
 from judge.problems.importers.making import MOST, SOLUTION, MakingStep, Plan, UnmadeError, arguments_of
 from judge.problems.programs import substitute
 from judge.problems.tree import Tree, clean
-from judge.text import several
 
 SETTINGS = "generators/generators.yaml"
 # In the order in which their tests are numbered.

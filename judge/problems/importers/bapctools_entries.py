@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from judge import yamltext
-from judge.errors import PackageError
+from judge.common import yamltext
+from judge.common.errors import PackageError
 from judge.problems.importers.draft import dump
 from judge.problems.importers.making import MOST
 from judge.problems.tree import clean

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems.importers.draft import Content, Draft, as_number, slug
 from judge.problems.tree import clean
 

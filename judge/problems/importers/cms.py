@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from judge import yamltext
-from judge.errors import PackageError
+from judge.common import yamltext
+from judge.common.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import cms_gen, ioi
 from judge.problems.importers.cases import ImportedCase, points

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import several
 from judge.problems.importers import ioi, testlib
 from judge.problems.importers.cases import points
 from judge.problems.importers.draft import Draft
 from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, arguments_of
 from judge.problems.tree import Tree, clean
-from judge.text import several
 
 _GEN = "gen/GEN"
 # As many as judge.yaml may have.

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.model.verdicts import Verdict
 from judge.problems import ini, metadata
 from judge.problems.folders import known_folder

@@ -18,12 +18,12 @@ from typing import Any
 
 import yaml
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import singular
+from judge.common.yamltext import Fields, Items, SpelledFloat, SpelledInt, StrangersLoader, text_of
 from judge.problems.archives import open_tree
 from judge.problems.pointers import refuse_pointers
 from judge.problems.tree import CHUNK, Tree, clean
-from judge.text import singular
-from judge.yamltext import Fields, Items, SpelledFloat, SpelledInt, StrangersLoader, text_of
 
 PROBLEM_YAML = "problem.yaml"
 JUDGE_YAML = "judge.yaml"

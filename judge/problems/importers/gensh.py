@@ -16,14 +16,14 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import several
 from judge.languages import python
 from judge.problems import metadata
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref
 from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError
 from judge.problems.tree import Tree, clean
-from judge.text import several
 
 _SOURCED = re.compile(rb"^[ \t]*(?:\.|source)[ \t]+(\S*gen\.sh)\b", re.MULTILINE)
 # The lines that gen.sh writes for samples, and for a group of tests.

@@ -15,14 +15,14 @@ from fractions import Fraction
 from importlib import resources
 from typing import Any, Literal
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import decimal
 from judge.problems import metadata
 from judge.problems.importers import testlib
 from judge.problems.importers.cases import ImportedCase, write_scored
 from judge.problems.importers.cases import ImportedSubtask as Group
 from judge.problems.importers.draft import TEXT_BYTES, Draft, Ref, as_number, read, unique
 from judge.problems.tree import clean
-from judge.text import decimal
 
 JUDGE_YAML = "judge.yaml"
 HEADERS = (".h", ".hpp", ".hh")

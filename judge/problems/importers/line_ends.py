@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems.importers.cases import ImportedCase
 from judge.problems.importers.draft import Content, Draft, Ref
 from judge.problems.tree import Tree

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import several
 from judge.languages import table
 from judge.problems.importers import ioi, testlib
 from judge.problems.importers.draft import Content, Draft, MadeFiles, Ref, read
 from judge.problems.tree import CHUNK, Tree, clean
-from judge.text import several
 
 # So many tests are made for one package, and so many arguments has one program.
 MOST = 5000

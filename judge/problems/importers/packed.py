@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems import tree as trees
 from judge.problems.archives import TAR_ENDINGS
 from judge.problems.importers.draft import Draft, Ref

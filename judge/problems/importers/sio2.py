@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from judge import yamltext
-from judge.errors import PackageError
+from judge.common import yamltext
+from judge.common.errors import PackageError
+from judge.common.text import several
 from judge.problems import metadata
 from judge.problems.importers import ioi, testlib
 from judge.problems.importers.cases import ImportedCase, points
@@ -22,7 +23,6 @@ from judge.problems.importers.draft import Draft, ImporterWords, as_number
 from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError
 from judge.problems.importers.pairs import natural
 from judge.problems.tree import Tree, clean
-from judge.text import several
 
 _CONFIGS = ("config.yml", "config.yaml")
 _INPUT_NAME = re.compile(r"in/([A-Za-z_][A-Za-z0-9_]{0,40}?)([0-9]+[a-z]?[a-z0-9]*)\.in")

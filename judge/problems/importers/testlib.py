@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems.importers.draft import Content, Draft, Ref, decode, read, slug
 
 HEADER = "testlib.h"

@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.yamltext import from_json
 from judge.problems import metadata
 from judge.problems.importers import ioi, line_ends, tps_gen
 from judge.problems.importers.cases import ImportedCase, points
 from judge.problems.importers.draft import Draft, ImporterWords, Ref, decode
 from judge.problems.importers.making import UnmadeError
 from judge.problems.tree import Tree, clean
-from judge.yamltext import from_json
 
 _PROBLEM = "problem.json"
 _MOST = 5000

@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import several
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft
 from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, arguments_of
 from judge.problems.tree import clean
-from judge.text import several
 
 DATA = "gen/data"
 _HEADER, _FOOTER = "gen/input.header", "gen/input.footer"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.languages import sources
 from judge.languages.table import load_table
 from judge.problems import expectations, statements

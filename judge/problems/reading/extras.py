@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from judge.common.yamltext import from_json
 from judge.problems import statements
 from judge.problems.metadata import YAML_BYTES, ProblemYaml
 from judge.problems.programs import substitute
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.held import TreeBlobs
 from judge.problems.tree import Tree, clean
-from judge.yamltext import from_json
 
 MAX_SOURCE_BYTES = 16 * 1024**2
 # Of all files below submissions/ together: they are held in memory.

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from judge.errors import PackageError
-from judge.text import one_line
+from judge.common.errors import PackageError
+from judge.common.text import one_line
 
 Level = Literal["error", "warning", "note"]
 # So many are kept: a package of strangers may be wrong in every one of its files.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import decimal, unequal
 from judge.model.problem import LegacyGroup, ProblemTest, StaticTest, TestGroup
 from judge.problems import metadata
 from judge.problems.reading import settings
 from judge.problems.scoring.base import nearly_equal
-from judge.text import decimal, unequal
 
 SECRET = "secret"  # noqa: S105 - a folder
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.model.problem import ProblemManifest
 from judge.problems.metadata import ProblemYaml
 from judge.problems.reading.findings import Findings

@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from judge import yamltext
-from judge.errors import PackageError
+from judge.common import yamltext
+from judge.common.errors import PackageError
+from judge.common.text import decimal
 from judge.languages.table import find, load_table
 from judge.model.base import first_fault
 from judge.model.messages import Limits
@@ -33,7 +34,6 @@ from judge.problems.task import MANAGER, read_task
 from judge.problems.timing import PROVISIONAL
 from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean
 from judge.problems.validator import parse_flags
-from judge.text import decimal
 
 MIB = 1024**2
 MAX_SOURCE_BYTES = 16 * MIB

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from judge import yamltext
-from judge.errors import PackageError
+from judge.common import yamltext
+from judge.common.errors import PackageError
+from judge.common.text import decimal
 from judge.problems.metadata import Flags, Range, Score, Section, Text, number, split
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import GRADER_KEYS
-from judge.text import decimal
 
 VERDICT_MODES = ("worst_error", "first_error", "always_accept")
 SCORE_MODES = ("sum", "avg", "min", "max")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from judge.common.text import unequal
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import ProblemManifest, StaticTest, TestGroup
 from judge.problems.scoring.base import SAMPLE, SECRET, Evaluation, Judged, ScoringError, Standing, rounded, snapped
-from judge.text import unequal
 
 
 class Current(Evaluation):

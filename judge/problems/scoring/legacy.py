@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import unequal
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import LegacyGroup, ProblemManifest
 from judge.problems.scoring.base import (
@@ -22,7 +23,6 @@ from judge.problems.scoring.base import (
     rounded,
     snapped,
 )
-from judge.text import unequal
 
 # Verdict, score and deciding test of one test or folder.
 _Result = tuple[Verdict, float, str | None]

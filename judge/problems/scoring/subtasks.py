@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
+from judge.common.text import unequal
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import IoiTask, Subtask
 from judge.problems.scoring.base import SAMPLE, Evaluation, Judged, ScoringError, rounded, snapped
-from judge.text import unequal
 
 
 class Subtasks(Evaluation):

@@ -5,12 +5,12 @@ import sys
 import time
 from pathlib import Path
 
-from judge import log
 from judge.boot import main
 from judge.boot.backend_process import ProcessBackend
 from judge.cli import guarded
 from judge.config import BootConfig, load
 from judge.config.rendering import parse_overrides
+from judge.daemon import log
 
 TINY = Path(__file__).with_name("tiny_service.py")
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pymongo
 from pymongo.errors import OperationFailure, PyMongoError
 
+from judge.common.errors import JudgeError
 from judge.config import EtcdClient, Tls
-from judge.errors import JudgeError
 from judge.etcd.client import Etcd
 from judge.mongodb.store import tls_options
 from judge.rpc import pki

@@ -8,13 +8,13 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from judge.errors import UnfitError, UsageError
+from judge.common.errors import UnfitError, UsageError
+from judge.common.files import in_memory
 from judge.executor.slot import builds, truncation
 from judge.executor.slot.ioi.manager import Manager
 from judge.executor.slot.packaged.feedback import ValidatorResult
 from judge.executor.slot.program import Box, Program
 from judge.executor.verdict import Ruling, Validated, run_fault, run_verdict
-from judge.files import in_memory
 from judge.model.messages import Limits, Verdict
 from judge.model.problem import IoiTask
 from judge.sandbox.meeting import Actor, Link, path_of

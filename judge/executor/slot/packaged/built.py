@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from judge.common.text import size
 from judge.executor.slot import builds, truncation
 from judge.executor.slot.file_lock import Wait
 from judge.executor.slot.made import made_fault
@@ -15,7 +16,6 @@ from judge.executor.slot.program import Box, Program
 from judge.executor.verdict import compile_verdict
 from judge.model.messages import Limits
 from judge.sandbox.types import Command, RunOutcome
-from judge.text import size
 
 MESSAGE_BYTES = 4096
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from judge import clock
+from judge.common import clock
 from judge.executor.slot import truncation
 from judge.executor.slot.attempt import PreparedJob
 from judge.executor.slot.cases import cases

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from judge.common.text import decimal
 from judge.executor.slot import truncation
 from judge.executor.slot.packaged.built import MESSAGE_BYTES, BuiltProgram, first_line
 from judge.executor.verdict import REJECTED, Validated, validator_fault
 from judge.problems.validator import number
 from judge.sandbox.types import RunOutcome
-from judge.text import decimal
 
 FEEDBACK = "feedback"
 _SCORE_BYTES = 256

@@ -9,7 +9,8 @@ import os
 import re
 from collections.abc import Sequence
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import decimal
 from judge.executor.slot import truncation
 from judge.executor.slot.packaged.built import MESSAGE_BYTES, BuildError, BuiltProgram, Workshop, first_line
 from judge.executor.slot.program import Program
@@ -19,7 +20,6 @@ from judge.model.messages import Verdict
 from judge.model.problem import LegacyGroup
 from judge.problems.validator import number
 from judge.sandbox.types import Command
-from judge.text import decimal
 
 # Verdicts that may be answered; the score is checked by itself.
 _VERDICTS = {verdict.encode(): verdict for verdict in Verdict if verdict.about.graded}

@@ -1,7 +1,7 @@
 """Renders a problem's statements for pages, in place of judging a submission (`Submission.check` is `statements`).
 
 The texts are strangers', and the libraries that read them cannot be interrupted: each text is read by a run of its own
-in a sandbox, which has nothing but `judge.statements` and these libraries.
+in a sandbox, which has nothing but `judge.problems.rendering` and these libraries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from judge.errors import UsageError
+from judge.common.errors import UsageError
 from judge.executor.slot import truncation
 from judge.executor.slot.attempt import PreparedJob
 from judge.executor.slot.program import Box
@@ -33,8 +33,8 @@ _LONG: Final = f"the statement has more than {SOURCE_BYTES // 1024} KiB; read it
 _SLOW: Final = f"the statement takes more than {LIMITS.cpu:g} s to be rendered; read its source"
 _BIG: Final = "the statement takes too much memory to be rendered; read its source"
 _RUN: Final = ["/usr/bin/python3", "-I", "-S", "-c", "import runpy; runpy.run_path('/box', run_name='__main__')"]
-_PACKAGES: Final = ("judge.statements", "nh3", "markdown_it", "mdurl", "mdit_py_plugins", "latex2mathml")
-_MODULES: Final = ("judge", "judge.errors", "judge.text")
+_PACKAGES: Final = ("judge.problems.rendering", "nh3", "markdown_it", "mdurl", "mdit_py_plugins", "latex2mathml")
+_MODULES: Final = ("judge", "judge.common", "judge.common.errors", "judge.common.text", "judge.problems")
 # It asks for its own version.
 _METADATA: Final = "latex2mathml"
 
@@ -103,10 +103,11 @@ def question(manifest: ProblemManifest, statement: Statement, data: bytes) -> by
 @functools.cache
 def renderer() -> dict[str, bytes]:
     """The files of the program that renders, by name below /box: some modules of this installation."""
-    files = {"__main__.py": b"from judge.statements.program import main\nmain()\n"}
+    files = {"__main__.py": b"from judge.problems.rendering.program import main\nmain()\n"}
     for module in _MODULES:
         place = _place(module)
-        files[f"judge/{place.name}"] = place.read_bytes()
+        name = module.replace(".", "/") + ("/__init__.py" if place.name == "__init__.py" else ".py")
+        files[name] = place.read_bytes()
     for package in _PACKAGES:
         folder = _place(package).parent
         for path in folder.rglob("*"):

@@ -9,7 +9,7 @@ import contextlib
 import logging
 from pathlib import Path
 
-from judge.errors import SandboxError, UsageError
+from judge.common.errors import SandboxError, UsageError
 from judge.executor.channel import Help, Helped, Job
 from judge.executor.slot.attempt import Means, PreparedJob
 from judge.executor.slot.builds import unpack

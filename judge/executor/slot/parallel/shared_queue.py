@@ -21,7 +21,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from judge import files
+from judge.common import files
 from judge.executor.slot.builds import copy
 from judge.model.messages import Message, TestResult, Verdict
 from judge.problems.scoring import Judged

@@ -6,8 +6,8 @@ import math
 import re
 from typing import Any
 
-from judge import yamltext
-from judge.errors import PackageError
+from judge.common import yamltext
+from judge.common.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers.dmoj import generation, graders, programs, tests
 from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number

@@ -10,13 +10,13 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from judge import yamltext
-from judge.errors import PackageError
+from judge.common import yamltext
+from judge.common.errors import PackageError
+from judge.common.text import several
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Content, Draft, Ref
 from judge.problems.importers.making import MakingStep, Plan
 from judge.problems.tree import clean
-from judge.text import several
 
 # The folder of the files that were made: no package has such a folder.
 FOLDER = "made by generators"

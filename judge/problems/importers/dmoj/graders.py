@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.languages import python
 from judge.languages.entry import find_entry
 from judge.model.problem import PROCESSES

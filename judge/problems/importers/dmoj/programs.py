@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.languages import python
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft

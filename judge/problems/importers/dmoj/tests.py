@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from judge import yamltext
-from judge.errors import PackageError
+from judge.common import yamltext
+from judge.common.errors import PackageError
+from judge.common.text import decimal
 from judge.problems.importers import line_ends
 from judge.problems.importers.cases import ImportedCase, ImportedSubtask, Rule, points, write_plain, write_scored
 from judge.problems.importers.dmoj.generation import DmojGeneration
 from judge.problems.importers.draft import Content, Draft, ImporterWords, Ref
 from judge.problems.importers.pairs import is_sample
 from judge.problems.tree import Tree, clean
-from judge.text import decimal
 
 _MOST = 20_000
 # The site's own patterns, for an init.yml that lists nothing.

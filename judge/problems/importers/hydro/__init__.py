@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Collection
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers.draft import Draft, ImporterWords, decode
 from judge.problems.importers.hydro.conversion import INI, KEYS, PROBLEM, STATEMENT, HydroConversion

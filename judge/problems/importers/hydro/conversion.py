@@ -9,15 +9,15 @@ from fractions import Fraction
 from typing import Any
 from urllib.parse import unquote
 
-from judge import yamltext
-from judge.errors import PackageError
+from judge.common import yamltext
+from judge.common.errors import PackageError
+from judge.common.text import decimal
 from judge.problems import metadata
 from judge.problems.importers import directory, ioi, testlib
 from judge.problems.importers.cases import ImportedCase, ImportedSubtask, Rule, points, write_scored
 from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number, slug, unique
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.tree import Tree, clean
-from judge.text import decimal
 
 PROBLEM = "problem.yaml"
 INI = "config.ini"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import directory, ioi
 from judge.problems.importers.cases import ImportedCase, points

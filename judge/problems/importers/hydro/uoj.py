@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import ioi, line_ends
 from judge.problems.importers.cases import ImportedCase, ImportedSubtask, points

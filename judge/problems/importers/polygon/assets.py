@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.languages.table import load_table
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref, slug

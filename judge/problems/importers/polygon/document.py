@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
 from judge.problems.importers.draft import Draft, Ref
 from judge.problems.tree import Tree
 

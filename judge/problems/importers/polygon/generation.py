@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import several
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref
 from judge.problems.importers.making import MakingStep, Plan, UnmadeError, arguments_of
 from judge.problems.importers.polygon.document import PROBLEM_XML, path_of, runs, source
 from judge.problems.tree import clean
-from judge.text import several
 
 _INTERACTOR = "interactor"
 _FULL = "take a full package from Polygon (Packages, linux)"

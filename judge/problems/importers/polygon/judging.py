@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from xml.etree.ElementTree import Element
 
-from judge.errors import PackageError
+from judge.common.errors import PackageError
+from judge.common.text import decimal, several
 from judge.problems.importers import line_ends
 from judge.problems.importers.cases import (
     ImportedCase,
@@ -22,7 +23,6 @@ from judge.problems.importers.polygon.assets import Programs
 from judge.problems.importers.polygon.document import PROBLEM_XML, expand, number
 from judge.problems.importers.polygon.generation import PolygonTest, check_files
 from judge.problems.tree import Tree
-from judge.text import decimal, several
 
 # The set that decides on Codeforces; others are run before it, or not at all.
 _MAIN = "tests"

@@ -1,0 +1,132 @@
+"""One call to an address that somebody has named. The call reaches no private address, even if a name has changed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+
+import aiohttp
+
+import judge
+from judge.common import clock
+from judge.common.text import one_line
+from judge.common.webhooks.addresses import Network, may_go_to, url_fault
+from judge.common.webhooks.lookups import Lookups, TooManyLookupsError
+from judge.common.webhooks.tries import SECONDS
+
+# Characters of an answer that are kept for people.
+_ANSWER_CHARS: Final = 500
+_AGENT: Final = f"judge/{judge.__version__}"
+
+
+@dataclass(frozen=True)
+class CallOutcome:
+    """The end of one call: the answer's status, or 0 and why there was none. `text` is the answer's beginning."""
+
+    status: int
+    text: str
+    seconds: float
+    retry_after: str = ""
+
+
+class ForbiddenAddressError(OSError):
+    """The name stands for an address to which nothing may be sent."""
+
+
+class Sender:
+    """Makes calls, at most `limit` at once. One event loop uses it, by `async with`."""
+
+    def __init__(
+        self,
+        allowed: Iterable[Network] = (),
+        *,
+        seconds: float = SECONDS,
+        limit: int = 64,
+        setting: str = "webhooks.networks",
+    ) -> None:
+        """`allowed`, by the setting of this name, are private networks that may be reached; a call takes `seconds`."""
+        self._allowed = tuple(allowed)
+        self._setting = setting
+        self._seconds = seconds
+        self._limit = limit
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        # The last look is at the address that the socket is made for: no name can change between look and call.
+        connector = aiohttp.TCPConnector(
+            socket_factory=self._socket,
+            resolver=Lookups(),
+            limit=self._limit,
+            force_close=True,
+            use_dns_cache=False,
+        )
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=self._seconds),
+            trust_env=False,
+            auto_decompress=False,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def send(self, url: str, body: bytes, headers: Mapping[str, str], *, method: str = "POST") -> CallOutcome:
+        """Send a body of JSON; never raises, follows no redirection."""
+        session = self._session
+        if session is None:
+            raise RuntimeError("outside of `async with`")
+        started = clock.monotonic()
+        fault = url_fault(url, self._allowed, self._setting)
+        if fault:
+            return CallOutcome(0, f"the address {fault}", 0.0)
+        sent_headers = {"User-Agent": _AGENT, "Content-Type": "application/json", **headers}
+        try:
+            async with session.request(method, url, data=body, headers=sent_headers, allow_redirects=False) as answer:
+                text = (await answer.content.read(_ANSWER_CHARS)).decode("utf-8", "replace")
+                after = answer.headers.get("Retry-After", "")
+                return CallOutcome(
+                    answer.status, one_line(text)[:_ANSWER_CHARS], clock.monotonic() - started, after[:100]
+                )
+        except TimeoutError:
+            reason = f"no answer within {self._seconds:g} s"
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            reason = _reason(exc)
+        return CallOutcome(0, reason, clock.monotonic() - started)
+
+    def _socket(self, info: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, _, address = info
+        if not may_go_to(str(address[0]), self._allowed):
+            raise ForbiddenAddressError(
+                errno.EACCES, f"{address[0]} is no public address and in no network of {self._setting}"
+            )
+        return socket.socket(family, kind, protocol)
+
+
+def _reason(exc: BaseException) -> str:
+    """The reason why there was no answer, in a sentence for people."""
+    inner = getattr(exc, "os_error", None) or exc
+    exceptions = [inner, *getattr(inner, "exceptions", ())]
+    for exception in exceptions:
+        if isinstance(exception, ForbiddenAddressError | TooManyLookupsError):
+            return str(exception.strerror)
+    if isinstance(exc, aiohttp.ClientConnectorDNSError):
+        return f"the name {exc.host} stands for no address"
+    if (
+        isinstance(inner, OSError)
+        and inner.errno is not None
+        and inner.errno > 0
+        and not isinstance(exc, aiohttp.ClientSSLError)
+    ):
+        return os.strerror(inner.errno).lower()
+    return one_line(str(exc) or type(exc).__name__)[:_ANSWER_CHARS]

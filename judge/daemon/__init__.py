@@ -1,0 +1,1 @@
+"""What every daemon has: its start and end, log, metrics, spans, child processes and messages to systemd."""

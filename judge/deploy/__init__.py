@@ -1,0 +1,1 @@
+"""Programs that playbooks run: the offline bundle, and recovery from one judicator."""
