@@ -1,8 +1,7 @@
-"""The slices that `make check` and `make test` run of long groups of tests.
+"""The slices that `make check` and `make test` run of tests that start servers, hosts or many programs.
 
-A long group is a module, or the tests of a module whose names begin with a prefix. `make test` runs one of its slices.
-Of the other modules that start servers it runs a third, each as a whole, since tests of one module may build on one
-another. `make test-all` runs every test. The commit hash chooses, so that all tests run within a few days.
+`make test` runs one slice of each group, `make test-all` runs every test. A group is a module, or a set of tests that
+do not build on one another. The commit hash chooses the slice, so that all tests run within a few days.
 """
 
 from __future__ import annotations
@@ -12,51 +11,56 @@ from collections import Counter
 
 import pytest
 
-# Of the modules in these directories that are no long group, one commit in so many runs each.
-DIRECTORIES: dict[str, int] = {"browser/": 3, "hostile/": 3, "integration/": 3}
+# A commit runs one in so many modules of these directories, each as a whole: its tests may build on one another.
+DIRECTORIES = {"browser/": 5, "integration/": 5}
 
-# Paths below tests/, or beginnings of test ids, to the number of slices. Their tests do not build on one another. Those
-# of tests/unit start ansible-playbook, a compiler or another program many times.
-LONG_GROUPS: dict[str, int] = {
-    "browser/test_every_page.py": 4,
-    "cluster/": 6,
-    "hostile/": 3,
-    "integration/test_backup.py": 3,
-    "integration/test_demo.py": 2,
-    "integration/test_docs_site.py": 4,
-    "integration/test_etcd_member.py": 3,
-    "integration/test_executor_problems.py": 3,
-    "integration/test_fuzz_web.py": 3,
-    "integration/test_gateway_strangers.py": 4,
-    "integration/test_importers.py": 4,
-    "integration/test_kill.py": 2,
-    "integration/test_languages.py": 4,
-    "integration/test_languages_files.py": 4,
-    "integration/test_limits_truth.py": 3,
-    "integration/test_mongod_failover.py": 3,
-    "integration/test_mongodb_member.py": 4,
-    "integration/test_mongodb_nine.py": 3,
-    "integration/test_mongodb_rotation.py": 3,
-    "integration/test_near_the_limit.py": 3,
-    "integration/test_problem_import.py": 4,
-    "integration/test_problem_verify.py": 4,
-    "integration/test_nginx.py::test_a_class": 2,
-    "integration/test_output_streams.py": 2,
-    "integration/test_recovery.py": 4,
-    "integration/test_shared_tests.py": 2,
-    "integration/test_statement_latex.py": 4,
-    "integration/test_tracing.py": 3,
-    "integration/test_turns.py": 3,
-    "integration/test_webhooks_killed.py": 3,
-    "unit/test_before_the_first_change.py": 3,
-    "unit/test_bundle.py": 3,
-    "unit/test_collection.py::test_ansible_finds": 3,
-    "unit/test_deploy_lock.py": 3,
-    "unit/test_host_arguments.py": 3,
-    "unit/test_importers_testlib.py": 3,
-    "unit/test_partial_runs.py": 3,
-    "unit/test_plays.py": 3,
-}
+# A commit runs one in so many tests of these: directories, modules, and tests whose names begin so.
+LONG_GROUPS = dict.fromkeys(
+    [
+        "browser/test_every_page.py",
+        "hostile/",
+        "integration/test_backup.py",
+        "integration/test_demo.py",
+        "integration/test_docs_site.py",
+        "integration/test_etcd_member.py",
+        "integration/test_executor_problems.py",
+        "integration/test_fuzz_web.py",
+        "integration/test_gateway_strangers.py",
+        "integration/test_importers.py",
+        "integration/test_kill.py",
+        "integration/test_languages.py",
+        "integration/test_languages_files.py",
+        "integration/test_limits_truth.py",
+        "integration/test_mongod_failover.py",
+        "integration/test_mongodb_member.py",
+        "integration/test_mongodb_nine.py",
+        "integration/test_mongodb_rotation.py",
+        "integration/test_near_the_limit.py",
+        "integration/test_nginx.py::test_a_class",
+        "integration/test_output_streams.py",
+        "integration/test_problem_import.py",
+        "integration/test_problem_verify.py",
+        "integration/test_recovery.py",
+        "integration/test_shared_tests.py",
+        "integration/test_statement_latex.py",
+        "integration/test_tracing.py",
+        "integration/test_turns.py",
+        "integration/test_webhooks_killed.py",
+    ],
+    5,
+) | dict.fromkeys(
+    [
+        "unit/test_before_the_first_change.py",
+        "unit/test_bundle.py",
+        "unit/test_collection.py::test_ansible_finds",
+        "unit/test_deploy_lock.py",
+        "unit/test_host_arguments.py",
+        "unit/test_importers_testlib.py",
+        "unit/test_partial_runs.py",
+        "unit/test_plays.py",
+    ],
+    3,
+) | {"cluster/": 6}  # fmt: skip
 
 
 def group_of(node_id: str) -> str | None:
