@@ -1,6 +1,6 @@
 /*
  * System calls of runs that process 1 answers in the kernel's place, as the kernel's own answers would let containers
- * talk to each other (docs/decisions/053-no-wait-on-a-shared-page.md).
+ * talk to each other (docs/decisions/006-files-that-sandboxes-share.md).
  *
  * - futex: FUTEX_WAIT without FUTEX_PRIVATE_FLAG. The kernel finds such a futex by inode and offset, and a file of /usr
  *   has one inode for all containers. glibc needs the call: pthread_join waits for the end of a thread with it, and

@@ -1,7 +1,7 @@
 """Several programs in as many sandboxes that talk over named pipes: the processes of an IOI submission and a manager.
 
 Nobody has a pipe but its two ends, so that the processes of a submission can say nothing to each other beside the
-manager (docs/decisions/029-several-processes.md). A pipe has no name in any file system: a program gets a descriptor
+manager (docs/decisions/007-interaction.md). A pipe has no name in any file system: a program gets a descriptor
 that is good for nothing but to be opened by its name below `/proc/self/fd`, which is as if it opened the pipe itself.
 So programs see what they see elsewhere: opening waits for the other side, and the end of all who write is that of file.
 

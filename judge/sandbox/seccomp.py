@@ -138,7 +138,7 @@ def build() -> bytes:
     """Build the filter as a BPF program (an array of `struct sock_filter`), which the agent loads before each exec."""
     rules = sc.SyscallFilter(sc.ALLOW)
     rules.set_attr(sc.Attr.ACT_BADARCH, sc.KILL_PROCESS)  # foreign ABIs: 32-bit and x32 calls
-    # A search tree: the kernel tries every number when a filter is set, and each run sets it (docs/decisions/011).
+    # A search tree: the kernel tries every number when a filter is set, and each run sets it (docs/decisions/004).
     rules.set_attr(sc.Attr.CTL_OPTIMIZE, 2)
     refuse, missing, ignored = sc.ERRNO(errno.EPERM), sc.ERRNO(errno.ENOSYS), sc.ERRNO(0)
     for action, names in ((sc.KILL_PROCESS, _KILLED), (refuse, _REFUSED), (missing, _MISSING), (ignored, _IGNORED)):

@@ -1,6 +1,6 @@
 """How fast two programs in containers that live at the same time can talk to each other.
 
-Three ways: a futex on a page of a file of /usr, which the sandbox answers itself (docs/decisions/053); the processor's
+Three ways: a futex on a page of a file of /usr, which the sandbox answers itself (docs/decisions/006); the processor's
 caches, as that page is the same memory in all containers; and the core that the processes of one submission share.
 docs/sandbox.md says what else is open.
 """

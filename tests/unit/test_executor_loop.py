@@ -138,7 +138,7 @@ def in_store(played: Played) -> None:
 
 
 def test_the_next_task_comes_before_the_account_of_the_last(played, monkeypatch, caplog):
-    """The slot waits for the one, nobody for the other (docs/decisions/011)."""
+    """The slot waits for the one, nobody for the other (docs/decisions/004)."""
     monkeypatch.setattr(table, "NEARLY", PATIENCE)
     caplog.set_level(logging.INFO)
     in_store(played)

@@ -258,7 +258,7 @@ def test_x32_calls_are_killed():
 
 
 def test_the_filter_is_a_search_tree():
-    """The kernel tries all numbers when a filter is set: as a list that cost every run 0.1 ms (docs/decisions/011)."""
+    """The kernel tries all numbers when a filter is set: as a list that cost every run 0.1 ms (docs/decisions/004)."""
     program = seccomp.build()
     passed = [steps(program, number) for number in range(470)]
     assert max(passed) < len(program) // 8 / 3
