@@ -162,7 +162,7 @@ def command(config: MongodbConfig, binary: Path) -> list[str]:
         *_cache(config.cache_gib),
         "--networkMessageCompressors", "snappy,zstd",
         "--nounixsocket",
-        # Seconds that a secondary waits on a dead connection before majority writes go on without it (docs/mongodb.md).
+        # Seconds that a secondary waits on a dead connection before majority writes go on without it.
         "--setParameter", "oplogNetworkTimeoutBufferSeconds=1",
         # On SIGTERM mongod would wait 15 s for its clients; the daemon has already handed over by then.
         "--setParameter", f"shutdownTimeoutMillisForSignaledShutdown={_QUIESCE_MS}",
