@@ -35,6 +35,9 @@ KINDS: Final = {
     "gateway": Kind("Serve the HTTP API and the web pages.", "judge.gateway.daemon", "GatewayConfig", "gateways"),
 }
 
+# Where the daemons of a deployed cluster serve metrics if `judge_metrics` is true.
+METRICS_PORTS: Final = {service: 9400 + number for number, service in enumerate(["boot", *KINDS])}
+
 
 def services() -> list[str]:
     """Every service that a host may have, as their units are called without `judge-`; boot first."""

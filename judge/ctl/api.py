@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import io
@@ -16,7 +17,15 @@ import httpx
 from pydantic import ValidationError
 
 from judge.common import clock
-from judge.common.errors import ConfigError, JudgeError, NotFoundError, UnavailableError, UsageError, all_errors
+from judge.common.errors import (
+    ConfigError,
+    JudgeError,
+    LimitError,
+    NotFoundError,
+    UnavailableError,
+    UsageError,
+    all_errors,
+)
 from judge.ctl import context as contexts
 from judge.ctl.context import Context
 from judge.model import messages as m
@@ -26,6 +35,7 @@ from judge.model.overview import ExecutorsReply, ExecutorState
 
 M = TypeVar("M", bound=m.Message)
 _PAUSE = 0.3
+_LIMITED_PAUSE = 2.0
 _PIECE = 256 * 1024
 # A part of an id as pages show it, and where it is looked for: so many pages of so many submissions.
 _SHORT_ID = re.compile("[0-9a-f]{7,23}")
@@ -61,14 +71,13 @@ class Api:
         params: dict[str, Any] | None = None,
         content: IO[bytes] | None = None,
         headers: dict[str, str] | None = None,
-        into: IO[bytes] | None = None,
+        read: Callable[[httpx.Response], Any] = httpx.Response.read,
         sent: Callable[[int], None] | None = None,
     ) -> httpx.Response:
         """One call under /api/v1, repeated while the gateway or its judicators do not answer (all calls may be).
 
-        Of several gateways the first that answers is asked from then on. `content` is sent and a good answer is written
-        `into` a file from its beginning, piece by piece: neither is ever in memory as a whole. `sent` is told of bytes
-        as they go out.
+        Of several gateways the first that answers is asked from then on. `content` is sent piece by piece, and `read`
+        takes a good answer so: neither is ever in memory as a whole. `sent` gets the number of bytes as they go out.
         """
         deadline = clock.Deadline(self.timeout)
         silent: set[str] = set()
@@ -79,7 +88,7 @@ class Api:
             extensions = {"extensions": {"sni_hostname": self.context.name}} if by_address else {}
             try:
                 response = self._once(
-                    method, url, into, json=json, params=params, **_sent(content, headers, sent), **extensions
+                    method, url, read, json=json, params=params, **_sent(content, headers, sent), **extensions
                 )
             except httpx.TransportError as exc:
                 silent.add(server)
@@ -124,15 +133,9 @@ class Api:
             self._trusted, self._http = now, client
             return None
 
-    def _once(self, method: str, url: str, into: IO[bytes] | None, **kwargs: Any) -> httpx.Response:
+    def _once(self, method: str, url: str, read: Callable[[httpx.Response], Any], **kwargs: Any) -> httpx.Response:
         with self._http.stream(method, url, **kwargs) as response:
-            if into is None or not response.is_success:
-                response.read()
-                return response
-            into.seek(0)
-            into.truncate()
-            for piece in response.iter_bytes(_PIECE):
-                into.write(piece)
+            (read if response.is_success else httpx.Response.read)(response)
             return response
 
     def call(
@@ -163,6 +166,35 @@ class Api:
         if not answer.done and pause.isdigit():  # too many wait already, so it was answered at once
             clock.sleep(float(pause))
         return answer
+
+    def follow(self, task: m.Task, changed: Callable[[m.Task], None]) -> m.Task:
+        """Wait until one task is done, by its stream of events; `changed` gets the task after each change."""
+
+        def look() -> None:
+            nonlocal task
+            task = self.get(task.id)
+            changed(task)
+
+        def listen(response: httpx.Response) -> None:
+            with contextlib.suppress(httpx.TransportError):  # the next stream goes on where a broken one was
+                for line in response.iter_lines():
+                    if line.startswith("data:"):
+                        look()
+
+        while not task.done:
+            try:
+                self.request(
+                    "GET",
+                    f"/submissions/{task.id}/events",
+                    headers={"Accept": "text/event-stream", "Last-Event-ID": str(task.version)},
+                    read=listen,
+                )
+            except LimitError:  # this person has as many streams as the gateway allows
+                clock.sleep(_LIMITED_PAUSE)
+            if not task.done:
+                look()
+                clock.sleep(_PAUSE)
+        return task
 
     def whole_id(self, text: str) -> str:
         """A submission's id, also by its last characters as pages show them (`…4ee8a9b`); UsageError, NotFoundError.
@@ -218,7 +250,7 @@ class Api:
     def get_blob(self, sha: str, into: IO[bytes]) -> None:
         """Write a blob into a file, from its beginning; UnavailableError when it arrives damaged."""
         digest = hashlib.sha256()
-        self.request("GET", f"/blobs/{sha}", into=into)
+        self.request("GET", f"/blobs/{sha}", read=_into(into))
         into.flush()
         into.seek(0)
         while piece := into.read(_PIECE):
@@ -280,6 +312,18 @@ def _client(context: Context) -> httpx.Client:
 
 def _unreadable(context: Context, why: str) -> ConfigError:
     return ConfigError(f"{context.ca}: CA of {context.source} cannot be read: {why}")
+
+
+def _into(file: IO[bytes]) -> Callable[[httpx.Response], None]:
+    """Write an answer into a file, from its beginning."""
+
+    def read(response: httpx.Response) -> None:
+        file.seek(0)
+        file.truncate()
+        for piece in response.iter_bytes(_PIECE):
+            file.write(piece)
+
+    return read
 
 
 def _sent(

@@ -90,24 +90,16 @@ def package_of(path: Path) -> Path | None:
     return None
 
 
-def follow(api: Api, task: Task, changed: Callable[[Task], None]) -> Task:
-    """Wait until one task is done; `changed` is told every state in between."""
-    while not task.done:
-        task = api.get(task.id, wait=20, version=task.version)
-        changed(task)
-    return task
-
-
 def follow_live(api: Api, task: Task, *, quiet: bool) -> Task:
     """Wait for one task with a status line on a terminal."""
     if quiet or not show.err.is_terminal:
-        return follow(api, task, lambda _: None)
+        return api.follow(task, lambda _: None)
     with show.err.status("pending") as line:
 
         def changed(now: Task) -> None:
             line.update(show.verdict_text(now))
 
-        return follow(api, task, changed)
+        return api.follow(task, changed)
 
 
 def follow_handed(api: Api, tasks: Sequence[Task], *, quiet: bool) -> list[Task]:
@@ -122,7 +114,7 @@ def follow_handed(api: Api, tasks: Sequence[Task], *, quiet: bool) -> list[Task]
     try:
         if len(tasks) == 1:
             return [follow_live(api, tasks[0], quiet=quiet)]
-        return [follow(api, task, lambda _: None) for task in tasks]
+        return [api.follow(task, lambda _: None) for task in tasks]
     except KeyboardInterrupt:
         ids = " ".join(task.id for task in tasks)
         show.err.say(f"judging goes on without you; look with: judgectl get {ids}")

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from judge.sandbox.box import SHORTEST
-from judge.sandbox.together import Starter, Together, side_by_side
+from judge.sandbox.together import Starter, Together, judged_by_own_end, side_by_side
 from judge.sandbox.types import Command, Killed, RunOutcome
 
 # Seconds after which those who have ended are stood in for again.
@@ -165,6 +165,7 @@ class _Meeting:
         self._pipes = pipes
         self._over = over
         self._extra = extra
+        self._settled: float | None = None  # when a run has ended that settles the matter
         for pipe in pipes:
             together.poll.register(pipe.reading, 0)  # tells when all who wrote have gone
 
@@ -182,10 +183,12 @@ class _Meeting:
                 self._note_end(number, ready)
             outcomes = [outcome for outcome in together.outcomes if outcome is not None]
             if len(outcomes) == len(together.runs):
-                return outcomes
+                settled = self._settled
+                return outcomes if settled is None else [judged_by_own_end(outcome, settled) for outcome in outcomes]
             busy = sum(pipe.stand_in(together.outcomes) for pipe in self._pipes) > 0
             if cancel_fd is not None and cancel_fd in ready:
                 poll.unregister(cancel_fd)
+                self._settled = None
                 together.kill_all(Killed.CANCELLED)
 
     def _note_gone(self, ready: set[int]) -> None:
@@ -220,4 +223,6 @@ class _Meeting:
         if outcome is not None:
             forsaken = any(pipe.left for pipe in self._pipes if pipe.link.reader == number)
             if self._over(number, outcome, forsaken):
+                if self._settled is None:
+                    self._settled = outcome.ended
                 self._together.kill_all(Killed.CANCELLED)

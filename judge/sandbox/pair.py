@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from judge.sandbox.box import Run
-from judge.sandbox.together import Starter, Together, side_by_side
+from judge.sandbox.together import Starter, Together, judged_by_own_end, side_by_side
 from judge.sandbox.types import Command, Killed, RunOutcome
 
 # Seconds that the validator may live on after the submission, beside its own limits.
@@ -87,6 +87,7 @@ class _Interaction:
     def attend(self, cancel_fd: int | None) -> tuple[RunOutcome, RunOutcome]:
         """Enforce limits, note ends, and kill the submission when the validator's end settles the matter."""
         together, poll = self._together, self._together.poll
+        cancelled = False
         if cancel_fd is not None:
             poll.register(cancel_fd, select.POLLIN)
         while True:
@@ -96,11 +97,12 @@ class _Interaction:
                 self._note_end(index, ready)
             first, second = together.outcomes
             if first is not None and second is not None:
-                return first, second
+                return first if cancelled else judged_by_own_end(first, second.ended), second
             if second is not None and self._over(second):
                 together.kill(0, Killed.CANCELLED)
             if cancel_fd is not None and cancel_fd in ready:
                 poll.unregister(cancel_fd)
+                cancelled = True
                 together.kill_all(Killed.CANCELLED)
 
     def _look(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from judge.common.errors import SandboxError
@@ -44,6 +45,16 @@ def side_by_side(sandboxes: Sequence[Starter]) -> Iterator[tuple[list[Run], list
     finally:
         for run in runs:
             run.close()
+
+
+def judged_by_own_end(outcome: RunOutcome, settled: float) -> RunOutcome:
+    """The account of a run that was killed since another run's end, at `settled`, decided the matter.
+
+    It may have ended by itself before: an agent needs a moment to report an end. Then it was not killed.
+    """
+    if outcome.ended <= settled:
+        return replace(outcome, killed=outcome.killed - {Killed.CANCELLED})
+    return outcome
 
 
 class Together:

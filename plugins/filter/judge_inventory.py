@@ -11,9 +11,11 @@ from typing import Any
 
 from ansible import context
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.parsing.convert_bool import boolean
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this project need not be installed beside Ansible
 from judge.common import endpoint, files
+from judge.common.kinds import METRICS_PORTS
 from plugins.module_utils.judge_names import host_pattern
 
 _IPV4 = re.compile(r"^\d{1,3}(\.\d{1,3}){3}$")
@@ -84,14 +86,17 @@ SERVICES = {
 
 
 def judge_metrics_targets(hostvars: Mapping[str, Any], groups: Mapping[str, Iterable[str]]) -> list[dict[str, Any]]:
-    """Each daemon whose judge_*_metrics says where it serves metrics, once, as Prometheus reads lists of targets."""
+    """Each daemon that serves metrics (judge_metrics, judge_*_metrics), once, as Prometheus reads lists of targets."""
     targets: dict[tuple[str, str], dict[str, Any]] = {}
     for group, services in SERVICES.items():
         for host in groups.get(group, []):
             variables = hostvars[host]
             address = str(variables.get("judge_address") or variables.get("ansible_host") or host)
+            all_serve = boolean(variables.get("judge_metrics", False))
             for service in services:
-                port = str(variables.get(f"judge_{service}_metrics") or "").rpartition(":")[2]
+                # Defaults of roles are no variables of other hosts.
+                default = METRICS_PORTS[service] if all_serve else ""
+                port = str(variables.get(f"judge_{service}_metrics", default) or "").rpartition(":")[2]
                 target = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
                 if port:
                     labels = {"service": service, "host": host}

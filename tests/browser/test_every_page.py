@@ -94,6 +94,8 @@ def show(browser, named, page):
         browser.driver.add_cookie(cookie)
     browser.look()
     browser.go(page.path.format_map(named))
+    if browser.all("#live[data-stream='/api/v1/events']"):  # after the first look the page stays as it is
+        wait_for(lambda: browser.all("html[data-live]"), what="the first look")
     page.act(browser)
     browser.sees(page.sees)
 

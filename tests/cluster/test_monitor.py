@@ -28,7 +28,6 @@ pytestmark = [
 ]
 Figure = Callable[[str], None]
 HOSTS = ("j1", "e1", "g1", "m1")
-PORTS = {"etcd": 9401, "mongodb": 9402, "judicator": 9403, "executor": 9404, "gateway": 9405, "boot": 9406}
 DAEMONS = {
     ("j1", "etcd"), ("j1", "mongodb"), ("j1", "judicator"), ("e1", "etcd"), ("e1", "executor"), ("g1", "etcd"),
     ("g1", "gateway"), ("j1", "boot"), ("e1", "boot"), ("g1", "boot"),
@@ -41,7 +40,7 @@ PLAYBOOK = "playbooks/monitor.yml"
 def settings(network: str) -> dict[str, object]:
     """What the inventory says beside hosts and addresses."""
     return {
-        **{f"judge_{name}_metrics": f"0.0.0.0:{port}" for name, port in PORTS.items()},
+        "judge_metrics": True,
         "judge_monitor_interval": "2s",
         "judge_otlp": f"http://{network}.1:{OTLP}/v1/traces",
         "judge_log_format": "json",

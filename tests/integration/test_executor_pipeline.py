@@ -327,3 +327,13 @@ def test_cancel_before_and_between(pool, told, work):
         finished = pipeline.execute(job(command="sleep 60", limits={"wall": 90}))
         assert finished.completed is None
         assert finished.seconds < 5
+
+
+def test_an_error_of_the_slots_own_program_ends_one_attempt_and_no_slot(pipeline, monkeypatch):
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("judge.executor.slot.pipeline.Judging._judge_program", fail)
+    finished = pipeline.execute(job(language="c", source=C_SUM, tests=SUM))
+    assert finished.broken and finished.completed is not None and finished.completed.retry
+    assert finished.completed.result.reason == "the executor failed: ZeroDivisionError"

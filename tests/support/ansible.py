@@ -81,6 +81,7 @@ def variables(host: str, groups: dict[str, list[str]], *, formed: bool) -> dict[
     member = host in judicators
     return {
         **{name: option.get("default") for role in NAMES for name, option in options(role).items()},
+        **{f"judge_{service}_metrics": "" for service in kinds.METRICS_PORTS},
         "inventory_hostname": host,
         "group_names": sorted(group for group, hosts in groups.items() if host in hosts),
         "judge_address": hostvars[host]["ansible_host"],

@@ -152,6 +152,29 @@ def rendered(directory: Path, **variables: object) -> str:
     return environment.from_string(template.read_text()).render(given)
 
 
+def test_one_switch_makes_all_daemons_serve_metrics_on_fixed_ports(tmp_path: Path) -> None:
+    hosts = {
+        "j1": {"ansible_host": "10.0.0.1", "judge_metrics": True},
+        "e1": {"ansible_host": "10.0.0.2", "judge_metrics": "yes", "judge_executor_metrics": "10.0.0.2:9000"},
+        "g1": {"ansible_host": "10.0.0.3", "judge_metrics": True, "judge_etcd_metrics": ""},
+        "g2": {"ansible_host": "10.0.0.4"},
+    }
+    groups = {"judicators": ["j1"], "executors": ["e1"], "gateways": ["g1", "g2"]}
+    job = yaml.safe_load(rendered(tmp_path, hostvars=hosts, groups=groups))["scrape_configs"][0]
+    targets = {tuple(entry["labels"].values()): entry["targets"] for entry in job["static_configs"]}
+    assert targets == {
+        ("boot", "j1"): ["10.0.0.1:9400"],
+        ("etcd", "j1"): ["10.0.0.1:9401"],
+        ("mongodb", "j1"): ["10.0.0.1:9402"],
+        ("judicator", "j1"): ["10.0.0.1:9403"],
+        ("boot", "e1"): ["10.0.0.2:9400"],
+        ("etcd", "e1"): ["10.0.0.2:9401"],
+        ("executor", "e1"): ["10.0.0.2:9000"],
+        ("boot", "g1"): ["10.0.0.3:9400"],
+        ("gateway", "g1"): ["10.0.0.3:9405"],
+    }
+
+
 @pytest.mark.parametrize("more", [False, True])
 def test_the_role_names_every_daemon_that_serves_metrics_once(tmp_path: Path, *, more: bool) -> None:
     extra = {"job_name": "node", "static_configs": [{"targets": ["10.0.0.2:9100"]}]}

@@ -15,7 +15,7 @@ import yaml
 
 from judge.config import MODELS, BootConfig, EtcdConfig, JudicatorConfig, parse_text
 from judge.config.sections import setting as config_setting
-from tests.support.ansible import GROUPS, NAMES, ROLES, options, plugin, read, render, variables
+from tests.support.ansible import GROUPS, NAMES, ROLES, options, plugin, read, render, value, variables
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -330,6 +330,13 @@ def test_nginx_answers_on_both_kinds_of_addresses_unless_the_kernel_has_one(ipv6
     assert listening == ["443", *(["[::]:443"] if ipv6 else []), "80", *(["[::]:80"] if ipv6 else [])]
 
 
+@pytest.mark.parametrize(
+    ("given", "address"), [({"judge_metrics": "yes"}, "10.0.0.1:9400"), ({"judge_metrics": False}, "")]
+)
+def test_one_switch_makes_a_daemon_serve_metrics(given, address):
+    assert value("judge_boot", "judge_boot_metrics", judge_address="10.0.0.1", **given) == address
+
+
 @pytest.mark.parametrize("metrics", ["", "0.0.0.0:9406"])
 def test_boot_serves_its_metrics_with_a_certificate_of_its_own(metrics):
     """It has neither where nobody asks for them; no other certificate's key is root's on every host."""
@@ -340,6 +347,7 @@ def test_boot_serves_its_metrics_with_a_certificate_of_its_own(metrics):
     of_host = read(ROLES / "judge_pki/vars/main.yml")
     environment = jinja2.nativetypes.NativeEnvironment()
     environment.filters |= {
+        "bool": bool,
         "extract": lambda key, within: within[key],
         "flatten": lambda lists: [one for each in lists for one in each],
         "unique": list,

@@ -6,6 +6,7 @@ import errno
 import operator
 import os
 import platform
+import signal
 import struct
 import subprocess
 from collections.abc import Mapping
@@ -23,6 +24,8 @@ from judge.sandbox.agent import BINARY
 from judge.sandbox.cgroup_v1 import DriverV1
 from judge.sandbox.check import CheckLevel
 from judge.sandbox.container import uid_window
+from judge.sandbox.together import judged_by_own_end
+from judge.sandbox.types import Killed, RunOutcome
 from tests.support.ansible import GROUPS, render, variables
 
 FILTER = seccomp.build()
@@ -359,3 +362,14 @@ def test_groups_of_a_process_that_cannot_be_read_are_not_abandoned(tmp_path, mon
     (tmp_path / cgroup.owned_name("pool")).mkdir()
     monkeypatch.setattr(procfs, "read", lambda *_: None)
     assert list(cgroup.abandoned(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    ("ended", "killed"),
+    [(1.0, {Killed.MEMORY}), (2.0, {Killed.MEMORY}), (2.1, {Killed.MEMORY, Killed.CANCELLED})],
+)
+def test_a_run_that_ended_by_itself_before_the_matter_was_settled_was_not_killed_for_it(ended, killed):
+    """An agent needs a moment to report an end, in which the other program's end may come first."""
+    both = frozenset({Killed.MEMORY, Killed.CANCELLED})
+    outcome = RunOutcome(None, signal.SIGKILL, both, 0.1, 0.1, 0, 1, -1, -1, ended=ended)
+    assert judged_by_own_end(outcome, 2.0).killed == killed

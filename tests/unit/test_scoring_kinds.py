@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -299,3 +300,34 @@ def test_lazy_judging_comes_to_the_same_end(results, dialect, sample, own, mode)
 )
 def test_what_the_input_of_a_later_pass_is(fields, expected):
     assert later_input_is_next(manifest("secret/1", **fields)) is expected
+
+
+# --- extremes ----------------------------------------------------------------------------------------------------
+
+
+def test_scores_too_large_to_be_added_are_the_judges_error() -> None:
+    """Some validators copy a score out of the submission's output."""
+    huge = Judged(Verdict.AC, score=1e308)
+    groups = [TestGroup(name="secret", aggregation="sum")]
+    judged = standing(
+        manifest("secret/1", "secret/2", type=SCORING, groups=groups), {"secret/1": huge, "secret/2": huge}
+    )
+    assert (judged.verdict, judged.error) == (Verdict.JE, "the scores are too large to be added")
+
+
+def test_a_plan_takes_linear_time_in_the_number_of_groups() -> None:
+    """It is made again after each failing test."""
+
+    def seconds(count: int) -> float:
+        names = [f"secret/{number}/1" for number in range(count)]
+        groups = [TestGroup(name=f"secret/{number}", aggregation="sum", max_score=1.0) for number in range(count)]
+        problem = manifest(*names, type=SCORING, groups=groups)
+        results = dict.fromkeys(names, WA)
+        times = []
+        for _ in range(3):
+            begin = time.process_time()
+            standing(problem, results)
+            times.append(time.process_time() - begin)
+        return min(times)
+
+    assert seconds(2000) < 40 * seconds(200), "a square would be 100 times as much"

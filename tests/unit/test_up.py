@@ -245,3 +245,13 @@ def test_a_port_that_one_process_has_chosen_is_chosen_by_no_other():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert embedded.port_free(port)
     assert port < int(done.stdout) <= port + 3
+
+
+def test_a_directory_without_room_for_reservations_is_one_sentence(work, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(work / "missing"))
+    embedded._reservations.cache_clear()
+    try:
+        with pytest.raises(RefusedError, match=r"judge-ports.* cannot be opened: No such file.*set TMPDIR"):
+            embedded.free_port(set())
+    finally:
+        embedded._reservations.cache_clear()

@@ -17,6 +17,7 @@ from judge_cli.errors import UsageError
 PORT = 10043
 _BODY_BYTES = 16 * 1024**2
 _TESTS = 1000
+_EXTENSION = re.compile(r"[a-z-]+-extension://.*")
 _OWN_PAGE = re.compile(r"/problems/([A-Za-z0-9][A-Za-z0-9._+-]*)/?")
 
 
@@ -32,10 +33,10 @@ class Posted(NamedTuple):
 def read_payload(data: bytes, server: str = "") -> Posted:
     """The problem in a payload of Competitive Companion; `server` is our gateway; UsageError."""
     try:
-        told = json.loads(data)
-        name, url = str(told["name"]), urlsplit(str(told.get("url", "")))
-        tests = [(str(test["input"]), str(test["output"])) for test in told["tests"]]
-        seconds = float(told.get("timeLimit") or 0) / 1000
+        payload = json.loads(data)
+        name, url = str(payload["name"]), urlsplit(str(payload.get("url", "")))
+        tests = [(str(test["input"]), str(test["output"])) for test in payload["tests"]]
+        seconds = float(payload.get("timeLimit") or 0) / 1000
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
         raise UsageError(f"the body is no payload of Competitive Companion ({type(exc).__name__})") from None
     if len(tests) > _TESTS:
@@ -79,9 +80,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Take a problem, from the extension or a program; pages of the Web are refused."""
-        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
+        host = self.headers.get("Host", "").partition(":")[0]
+        origin = self.headers.get(
+            "Origin", ""
+        )  # browsers name it in each POST; a page in a sandbox has the origin "null"
         length = self.headers.get("Content-Length", "")
-        if host not in {"127.0.0.1", "localhost"} or self.headers.get("Origin", "").startswith("http"):
+        if host not in {"127.0.0.1", "localhost"} or (origin and not _EXTENSION.fullmatch(origin)):
             self._answer(403, "only Competitive Companion and programs of this machine may post here")
         elif not (length.isascii() and length.isdecimal()) or int(length) > _BODY_BYTES:
             self._answer(413, f"a body needs its length, of at most {_BODY_BYTES} bytes")

@@ -207,7 +207,13 @@ def free_port(used_ports: set[int]) -> int:
 def _reservations() -> int:
     """A file of this machine's user with one byte for each port: the process that has chosen a port locks its byte."""
     path = Path(tempfile.gettempdir(), f"judge-ports.{os.getuid()}")
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        msg = (
+            f"the file {path}, in which ports are reserved, cannot be opened: {exc.strerror}; set TMPDIR to a directory"
+        )
+        raise RefusedError(f"{msg} that you can write to") from exc
 
 
 def _reserve(port: int) -> bool:

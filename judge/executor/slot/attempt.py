@@ -174,7 +174,13 @@ class PreparedJob:
         """The commands that build and start a program of the package here."""
         files = self.job.data.files if self.job.data is not None else {}
         contents = {name: Path(files[sha]).read_bytes() for name, sha in program.files.items()}
-        return plan_program(program, contents, self.means.table, limits.validation)
+        # Some validators copy the output that they judge.
+        language = self.means.table.get(self.job.assignment.submission.language or "")
+        judged_bytes = (language.limits(limits.run) if language is not None else limits.run).output
+        output = max(limits.validation.output, judged_bytes)
+        return plan_program(
+            program, contents, self.means.table, limits.validation.model_copy(update={"output": output})
+        )
 
     def judges(self, limits: JobLimits) -> Judges:
         """The problem's own validators, ready to be built; BuildError when they cannot judge together."""

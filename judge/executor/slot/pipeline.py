@@ -90,6 +90,10 @@ class Judging:
             file = f" {exc.filename}" if exc.filename else ""
             finished.no_space = exc.errno in {errno.ENOSPC, errno.EDQUOT}
             finished.completed = given_back(self._job.assignment, f"the executor failed:{file} {exc.strerror}")
+        except Exception as exc:  # an error of this program ends one attempt, and no slot
+            log.exception("task %s attempt %d: the slot failed in the sandbox of %s, trace %s", *log_fields)
+            finished.broken = True
+            finished.completed = given_back(self._job.assignment, f"the executor failed: {type(exc).__name__}")
         finished.seconds = clock.monotonic() - self._attempt.teller.begin
         finished.runs, finished.overhead = runner.runs, runner.overhead
         if finished.completed is not None:

@@ -173,6 +173,8 @@ class Tester:
         try:
             while True:
                 run = self._pass(case, source, grace, first=not passes)
+                if passes:
+                    passes[-1].outcome.close()  # its figures stay, its output would take memory
                 passes.append(run)
                 if source is not None:
                     os.close(source)
@@ -186,8 +188,8 @@ class Tester:
         finally:
             if source is not None:
                 os.close(source)
-            for run in passes:
-                run.outcome.close()
+            if passes:
+                passes[-1].outcome.close()
 
     def _pass(self, case: Case, source: int | None, grace: float, *, first: bool) -> Pass:
         program = self.program

@@ -40,26 +40,41 @@
     return true;
   }
 
-  // One submission: hold a request until its version changes, then show the new state, until it is done.
-  async function follow() {
-    for (let wait = 500; region() && !region().dataset.done;) {
-      const { task, version } = region().dataset;
-      try {
-        const answer = await fetch(`/api/v1/submissions/${task}?wait=20&version=${version}`, { credentials: "same-origin" });
-        if (answer.status === 401) { location.reload(); return; }
-        if (!answer.ok) throw new Error(answer.status);
-        const state = await answer.json();
-        if (state.version !== Number(version) || state.done) await refresh();
-        await pause(Number(answer.headers.get("Retry-After") || 0) * 1000 + 50);
-        wait = 500;
-      } catch {
-        await pause(wait);
-        wait = Math.min(wait * 2, 8000);
-      }
+  // Submissions: a stream of events says that something has changed. Quick changes share one look.
+  // A hidden page has no stream: over HTTP/1.1 a browser has six connections to a site.
+  function listen() {
+    const LOOKS = 300;
+    let stream = null, due = 0, wait = 1000;
+    const open = () => !stream && !document.hidden && region() && !region().dataset.done;
+    const changed = () => { due ||= setTimeout(look, LOOKS); };
+    const close = () => { stream?.close(); stream = null; };
+    async function look() {
+      await refresh().catch(() => false);
+      due = 0;
+      document.documentElement.dataset.live = "yes";
+      if (!region() || region().dataset.done) close();
+      else if (!stream) setTimeout(start, wait);
     }
+    function start() {
+      if (!open()) return;
+      const { stream: address, version } = region().dataset;
+      stream = new EventSource(version ? `${address}?after=${version}` : address);
+      stream.addEventListener("begin", () => { wait = 1000; changed(); });
+      stream.addEventListener("submission", () => { wait = 1000; changed(); });
+      stream.addEventListener("lost", changed);
+      // The browser opens a broken stream again by itself, and one that was refused never: then the page says why.
+      stream.addEventListener("error", () => {
+        if (stream?.readyState !== EventSource.CLOSED) return;
+        close();
+        wait = Math.min(wait * 2, 30000);
+        changed();
+      });
+    }
+    document.addEventListener("visibilitychange", () => document.hidden ? close() : start());
+    start();
   }
 
-  // Lists and figures: look again every few seconds while somebody is looking.
+  // Figures: look again every few seconds while somebody is looking.
   async function repeat() {
     while (region()) {
       await pause(Number(region().dataset.every) * 1000);
@@ -68,7 +83,7 @@
     }
   }
 
-  if (region()?.dataset.task) follow();
+  if (region()?.dataset.stream) listen();
   else if (region()?.dataset.every) repeat();
 
   for (const button of document.querySelectorAll("[data-copy]")) {

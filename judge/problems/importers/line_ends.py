@@ -143,7 +143,8 @@ class ChangedLines(Tree):
         self._base = base
         self._rule = rule
         self.changed = sizes
-        self.held, self.links, self.left_out = base.resources, base.links, base.left_out
+        self.resources, self.links, self.linked_paths = base.resources, base.links, base.linked_paths
+        self.left_out = base.left_out
         self.files = {**base.files, **sizes}
 
     def where(self, path: str) -> str:

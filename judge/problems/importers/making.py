@@ -192,7 +192,7 @@ class MadeTree(Tree):
         super().__init__(base.label)
         self._base = base
         self._products = products.files
-        self.held, self.links, self.followed = base.resources, base.links, base.linked_paths
+        self.resources, self.links, self.linked_paths = base.resources, base.links, base.linked_paths
         self.left_out = base.left_out
         for path, size in base.files.items():
             if path not in products.files:

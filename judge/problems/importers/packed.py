@@ -153,11 +153,12 @@ class Packed(Tree):
         """Unpack; PackageError for what is damaged, or passes a tree's limits."""
         super().__init__(base.label)
         self._base = base
-        self.held, self.links, self.left_out = base.resources, base.links, base.left_out
+        self.resources, self.links, self.linked_paths = base.resources, base.links, base.linked_paths
+        self.left_out = base.left_out
         self.notes: list[tuple[bool, str]] = []
         self._unpacked: dict[str, Path] = {}
         self._inner: dict[str, Ref] = {}
-        folder = Path(self.held.enter_context(tempfile.TemporaryDirectory(prefix="judge-archive-")))
+        folder = Path(self.resources.enter_context(tempfile.TemporaryDirectory(prefix="judge-archive-")))
         for path, size in base.files.items():
             if path in singles:
                 self._unpack(path, singles[path], folder / str(len(self._unpacked)))
@@ -210,6 +211,8 @@ class Packed(Tree):
                     file.write(piece)
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile, ValueError) as exc:
             raise PackageError(f"{self._base.where(path)}: is damaged: {clean(str(exc))}") from None
+        except MemoryError:
+            raise PackageError(f"{self._base.where(path)}: needs more memory to be unpacked than there is") from None
         except OSError as exc:
             reason = exc.strerror or clean(str(exc))
             raise PackageError(f"{self._base.where(path)}: cannot be unpacked: {reason}") from None

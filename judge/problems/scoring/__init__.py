@@ -45,6 +45,9 @@ def standing(
             Current(problem, results, total).evaluate()
         else:
             _first_failing(judging_order(problem), results, total)
+    except OverflowError:
+        error = "the scores are too large to be added"
+        total.verdict, total.score, total.error, total.missing = Verdict.JE, None, error, []
     except ScoringError as fault:
         total.verdict, total.score, total.error, total.missing = Verdict.JE, None, str(fault), []
         total.failed = total.failed or (fault.where if fault.where in results else None)

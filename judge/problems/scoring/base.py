@@ -121,10 +121,12 @@ class Evaluation:
         self.results = results
         self.standing = standing
         self.names = judging_order(manifest)
+        self.used: set[str] = set()
 
     def look(self, name: str) -> Judged | None:
         """A test's result, noted as used or missing; a judge error in it ends everything."""
         self.standing.used_tests.append(name)
+        self.used.add(name)
         judged = self.results.get(name)
         if judged is None:
             self.standing.missing.append(name)

@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from judge.common.text import unequal
 from judge.model.messages import GroupScore, Verdict
 from judge.model.problem import ProblemManifest, StaticTest, TestGroup
-from judge.problems.scoring.base import SAMPLE, SECRET, Evaluation, Judged, ScoringError, Standing, rounded, snapped
+from judge.problems.scoring.base import (
+    SAMPLE,
+    SECRET,
+    Evaluation,
+    Judged,
+    ScoringError,
+    Standing,
+    group_of,
+    rounded,
+    snapped,
+)
 
 
 class Current(Evaluation):
@@ -18,6 +28,13 @@ class Current(Evaluation):
         """As `Evaluation`."""
         super().__init__(manifest, results, standing)
         self._static = {static.name: static for static in manifest.static_tests}
+        self._noted: set[str] = set()
+        self._tests_below: dict[str, list[str]] = {}
+        for name in self.names:
+            folder = group_of(name)
+            while folder:
+                self._tests_below.setdefault(folder, []).append(name)
+                folder = group_of(folder)
 
     def evaluate(self) -> None:
         """Fill `standing`."""
@@ -44,7 +61,7 @@ class Current(Evaluation):
         self._note(secret, score)
 
     def _below(self, group: TestGroup) -> list[str]:
-        return [name for name in self.names if name.startswith(group.name + "/")]
+        return self._tests_below.get(group.name, [])
 
     def _sample(self) -> bool:
         for name in self.names:
@@ -100,13 +117,15 @@ class Current(Evaluation):
         )
 
     def _note(self, group: TestGroup, score: float) -> None:
-        if any(entry.name == group.name for entry in self.standing.groups):
+        if group.name in self._noted:
             return
+        self._noted.add(group.name)
         verdict = next(
             (
                 judged.verdict
-                for name in self.standing.used_tests
-                if name.startswith(group.name + "/")
+                for name in (self.standing.used_tests if group.name == SECRET else self._below(group))
+                if name in self.used
+                and name.startswith(group.name + "/")
                 and (judged := self.results.get(name)) is not None
                 and judged.verdict is not Verdict.AC
             ),

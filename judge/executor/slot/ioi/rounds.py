@@ -71,7 +71,7 @@ class Processes:
             if archive is not None:
                 failed = builds.unpack(functools.partial(self._run, box), archive)
                 if failed:
-                    raise UsageError(f"what was built cannot be unpacked: {failed}")
+                    raise UnfitError(f"what was built cannot be unpacked: {failed}")
             else:
                 for name, data in self._program.files.items():
                     box.put(name, data, 0o755 if name in self._program.executables else 0o644)

@@ -49,6 +49,9 @@ class Helper:
         except (BuildError, SandboxError, UsageError, OSError) as exc:
             helped.broken = isinstance(exc, SandboxError)
             log.warning("task %s attempt %d: %s cannot help: %s", *self._attempt.named[:3], exc)
+        except Exception:  # an error of this program ends the help, and no slot
+            helped.broken = True
+            log.exception("task %s attempt %d: %s cannot help", *self._attempt.named[:3])
         return helped
 
     def _work(self, queue: HelperQueue, helped: Helped) -> None:
