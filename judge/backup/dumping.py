@@ -167,6 +167,10 @@ class _Dump:
                 session.advance_cluster_time(cluster)
                 session.advance_operation_time(operation)
             self._blobs(late, session, damaged, strict=True)
+        for file in late:
+            names = self._writer.blob(file.sha) or []
+            if len(names) > 1:
+                result.large[file.sha] = [name_digest.hex() for name_digest in names]
         result.damaged = sorted(damaged)
         return result
 

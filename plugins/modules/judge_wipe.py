@@ -48,6 +48,7 @@ USERS = ("judge", "judge-etcd", "judge-mongodb")
 # Gone as a whole, in this order: keys first. The last one has the record of the packages, and goes at the very end.
 TREES = ("etc/judge", "opt/judge", "run/judge", "var/lib/judge")
 LAST = "var/lib/judge"
+BACKUP = "var/lib/judge/backup"  # a disk that is mounted here or below has backups, and stays as it is
 # Files that roles put into other people's directories; a pattern that a host does not have is nothing.
 PATTERNS = (
     "etc/systemd/system/judge.*",
@@ -100,6 +101,12 @@ def mounted(table: str) -> dict[Path, bool]:
     return mounts
 
 
+def left_alone(mounts: Mapping[Path, bool], root: Path = ROOT) -> dict[Path, bool]:
+    """The mount points and whether each stays as it is: it is read-only, or has backups."""
+    backup = root / BACKUP
+    return {path: read_only or path.is_relative_to(backup) for path, read_only in mounts.items()}
+
+
 def _above_mounts(path: Path, mounts: Mapping[Path, bool]) -> bool:
     return path.is_dir() and not path.is_symlink() and any(mount == path or path in mount.parents for mount in mounts)
 
@@ -124,7 +131,7 @@ def tidy_ansible(home: Path) -> None:
 def remove(path: Path, mounts: Mapping[Path, bool]) -> None:
     """Remove a file, a link, or a directory with all in it.
 
-    A disk that is mounted there is emptied and stays mounted; one that is mounted read-only is left as it is.
+    A disk that is mounted there is emptied and stays mounted, unless `mounts` says that it stays as it is.
     """
     if not path.is_dir() or path.is_symlink():
         path.unlink(missing_ok=True)
@@ -193,7 +200,7 @@ class Wiper:
     def __init__(self, module: AnsibleModule) -> None:
         """Look at everything once."""
         self.module = module
-        self.mounts = mounted(Path("/proc/self/mounts").read_text(encoding="latin-1"))
+        self.mounts = left_alone(mounted(Path("/proc/self/mounts").read_text(encoding="latin-1")))
         self.paths = found_paths(self.mounts)
         self.users = users()
         brought = present(recorded_packages())

@@ -173,6 +173,24 @@ def test_what_comes_while_a_backup_is_made_is_in_this_one_or_the_next(
     assert empty.world.db.tasks.count_documents({}) == 33
 
 
+def test_a_large_blob_that_comes_late_is_restored(
+    cluster: Cluster, empty: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A blob of several pieces, uploaded after the blobs were read and before the snapshot of the documents."""
+    people, read = cluster.world.client(timeout=60), dumping._Dump._moment
+    content = bytes(range(256)) * 20_480
+
+    def late(self: dumping._Dump, damaged: set[str]) -> dumping.Dumped:
+        blob = people.put_blob(content)
+        people.call("add", source(tests=[m.Test(name="1", input_blob=blob)]), m.AddReply)
+        return read(self, damaged)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dumping._Dump, "_moment", late)
+        cluster.back_up()
+    assert empty.restore(cluster).returncode == 0
+
+
 def test_the_second_backup_is_cheap_and_old_ones_go(cluster: Cluster) -> None:
     first = cluster.back_up()
     second = cluster.back_up()

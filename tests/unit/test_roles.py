@@ -331,6 +331,26 @@ def test_nginx_answers_on_both_kinds_of_addresses_unless_the_kernel_has_one(ipv6
 
 
 @pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        (f"packs/aa/{'0' * 64}", True),
+        (f"secrets/{'0' * 64}", True),
+        ("backups/20261130T090000Z-01234567.json", True),
+        ("../admin.token", False),
+        ("backups/../../pki/ca.json", False),
+        (f"packs/aa/{'0' * 64}\n../x", False),
+        ("/etc/passwd", False),
+    ],
+)
+def test_a_judicator_does_not_choose_where_the_controller_writes(name, taken):
+    """The controller copies what a judicator names as the files of a backup."""
+    pattern = read(ROLES / "judge_backup/vars/main.yml")["judge_backup_file_name"]
+    assert bool(re.match(pattern, name)) is taken
+    names = [task["name"] for task in read(ROLES / "judge_backup/tasks/write.yml")]
+    assert names.index("Every name is one of a backup's files") < names.index("The rest is copied to the controller")
+
+
+@pytest.mark.parametrize(
     ("given", "address"), [({"judge_metrics": "yes"}, "10.0.0.1:9400"), ({"judge_metrics": False}, "")]
 )
 def test_one_switch_makes_a_daemon_serve_metrics(given, address):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from plugins.modules.judge_wipe import emptied, found_paths, mounted, remove, tidy_ansible
+from plugins.modules.judge_wipe import emptied, found_paths, left_alone, mounted, remove, tidy_ansible
 
 
 def host(root: Path) -> dict[Path, bool]:
@@ -45,6 +45,17 @@ def test_a_link_is_removed_and_not_what_it_names(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("kept")
     remove(tmp_path / "link", {})
     assert files(tmp_path) == ["kept/file"]
+
+
+def test_a_disk_with_backups_stays_as_it_is(tmp_path: Path) -> None:
+    """docs/playbooks/backup.md says to mount it there; a removed host's backups may be the only ones."""
+    for name in ("backup/packs/aa/1", "mongodb/data", "executor/cache"):
+        (tmp_path / "var/lib/judge" / name).parent.mkdir(parents=True)
+        (tmp_path / "var/lib/judge" / name).write_text("x")
+    mounts = {tmp_path / "var/lib/judge/backup": False, tmp_path / "var/lib/judge/mongodb": False}
+    remove(tmp_path / "var/lib/judge", left_alone(mounts, tmp_path))
+    assert files(tmp_path) == ["var/lib/judge/backup/packs/aa/1"]
+    assert (tmp_path / "var/lib/judge/mongodb").is_dir(), "emptied, and still mounted"
 
 
 def test_mounts_are_read_with_blanks_and_other_letters() -> None:

@@ -42,7 +42,7 @@ def decide(remains: Mapping[str, Mapping[str, Any] | None], survivor: str) -> Wa
         # So it is after a recovery, too: one that was cut off while the others joined goes on with that.
         plan = "etcd has a quorum and the replica set a primary, so there is nothing to recover; only site.yml is run"
         return WayBack(seen, plan=plan, etcd=False, alone=False)
-    if len(keep) >= majority and not quorum:
+    if len(keep) >= majority:
         refusal = (
             f"{', '.join(keep)} still have their data, which is a majority of {len(remains)}; start their services "
             "(start.yml, site.yml), as recovering would throw data away"
