@@ -92,7 +92,12 @@ check: setup-test  ## lint, types and the tests that need no server, of each lon
 	@$(MAKE) --no-print-directory -j 2 -O lint types
 	@scripts/run-tests --slice tests/unit
 
-test: setup-test  ## lint, types, all unit tests, and a slice of all others that the commit chooses
+# Once: the lab's image and the bundle are brought up to date by the tests that use them.
+$(VENV)/.hosts: $(VENV)/.client
+	@$(BIN)/python -c 'from tests.support.lab import prepare; prepare()'
+	@touch $@
+
+test: $(VENV)/.hosts  ## lint, types, all unit tests, and a slice of all others that the commit chooses
 	@$(MAKE) --no-print-directory -j 2 -O lint types
 	@# The modules of tests/unit are short: at the end, they keep all workers busy.
 	@scripts/run-tests --slice tests/browser tests/integration tests/hostile tests/unit

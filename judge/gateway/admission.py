@@ -127,6 +127,7 @@ class Routing:
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
         """Serve a request."""
+        environ["JUDGE_LOCATION"] = environ.get("JUDGE_PATH", "/")
         for key in ("JUDGE_PATH",) if "JUDGE_PATH" in environ else ("PATH_INFO",):
             environ[key] = self.route(environ.get("HTTP_HOST", ""), environ.get(key) or "/")
         answer = self._app(environ, start_response)
@@ -183,7 +184,8 @@ class Admission:
         if principal is None:
             return Response(status=403 if self._guests(path, method) else 401)
         blob = principal.judges and method == "PUT" and path.startswith(_BLOBS)
-        if path.startswith(_BLOBS) and not blob:  # nginx takes more there than elsewhere
+        location = str(environ.get("JUDGE_LOCATION", path))  # before a name of Judge0's API leads elsewhere
+        if (path.startswith(_BLOBS) or location.startswith(_BLOBS)) and not blob:  # nginx takes more there
             return Response(status=403)
         most = max(limits.blob_bytes, limits.body_bytes) if blob else limits.body_bytes
         if length.isdigit() and int(length[:20]) > most:

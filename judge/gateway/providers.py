@@ -137,7 +137,9 @@ class Provider:
         """(nonce, verifier, target) of the flow that this browser has begun; it is over by this."""
         flows = session.get(_FLOWS)
         flows = flows if isinstance(flows, list) else []
-        flow = next((entry for entry in flows if state and secrets.compare_digest(str(entry[0]), state)), None)
+        flow = next(
+            (entry for entry in flows if state.isascii() and secrets.compare_digest(str(entry[0]), state)), None
+        )
         if flow is not None:
             session[_FLOWS] = [entry for entry in flows if entry is not flow]
         now = int(clock.wall().timestamp())

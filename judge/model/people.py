@@ -9,10 +9,10 @@ import datetime
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, get_args
 
-from pydantic import AwareDatetime, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
 from judge.config.allowance import Quota, Role
-from judge.model.messages import Message, Sha256
+from judge.model.messages import Message, SearchTime, Sha256
 
 UserName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
 GroupName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,62}$")]
@@ -213,7 +213,7 @@ class TokenWanted(Message):
 
     label: str = Field(default="", max_length=100, description="for its owner to know it by")
     scopes: list[Scope] = Field(default_factory=lambda: list(USUAL), min_length=1, max_length=len(SCOPES))
-    expires: AwareDatetime | None = None
+    expires: SearchTime | None = None
     days: float | None = Field(default=None, gt=0, le=3660)
     user: UserName | None = Field(default=None, description="whose; admins only, one's own without")
 
@@ -229,7 +229,7 @@ class TokenNew(Message):
     user: UserName
     label: str = Field(default="", max_length=100)
     scopes: list[Scope] = Field(min_length=1, max_length=len(SCOPES))
-    expires: AwareDatetime | None = None
+    expires: SearchTime | None = None
     maker: TokenId | None = Field(default=None, description="the token that it was made with, and ends with")
 
 

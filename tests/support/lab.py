@@ -43,7 +43,7 @@ from judge.ctl.context import from_file
 from judge.deploy.bundle import debs
 from judge.deploy.bundle.files import describe
 from judge.model.overview import StatusReply
-from lab import cgroups, cluster, network, shell, state
+from lab import cgroups, cluster, image, network, shell, state
 from lab.cluster import Lab
 from lab.errors import LabError
 from tests.support.clients import Stream
@@ -523,9 +523,10 @@ class Site(Deployment):
     looks: int = 0  # at the process lists
     others: tuple[str, ...] = ()  # the servers of further gateways, which clients ask where the first does not answer
 
-    def deploy(self) -> None:
-        """Run site.yml for the first time, and watch it."""
-        self.foretold = self.site("--check", "--diff").check()
+    def deploy(self, *, foretell: bool) -> None:
+        """Run site.yml for the first time, and watch it; `foretell`: in check mode before."""
+        if foretell:
+            self.foretold = self.site("--check", "--diff").check()
         with ProcessWatch(self.lab) as watch:
             self.first = self.site("-vvv", "--diff").check()
         self.seen, self.looks = watch.text(), watch.looks
@@ -652,8 +653,17 @@ def inventory_of(lab: Lab, seed: int) -> Path:
     return inventory
 
 
+def prepare() -> None:
+    """Make what takes minutes and a route out: the lab's base image and the bundle. Part of the set-up for tests."""
+    if no_lab():
+        return
+    print("making the base image of lab hosts and their offline bundle")
+    image.ensure(RELEASE, print)
+    bundle()
+
+
 @contextlib.contextmanager
-def site(work: Path, seed: int) -> Iterator[Site]:
+def site(work: Path, seed: int, *, foretell: bool = True) -> Iterator[Site]:
     """Bare hosts, a bundle of their own, and `site.yml`; all of it is gone afterwards.
 
     $JUDGE_TEST_LAB names a lab that is kept: made and deployed when it does not exist, used as it is when it does.
@@ -665,7 +675,7 @@ def site(work: Path, seed: int) -> Iterator[Site]:
     with bare_hosts(HOSTS, work, software=software) as hosts:
         made = Site(hosts.lab, work, inventory_of(hosts.lab, seed))
         if not (made.secrets / "client.yml").exists():
-            made.deploy()
+            made.deploy(foretell=foretell)
         yield made
 
 

@@ -296,13 +296,18 @@ PAYLOAD: dict[str, Any] = {
 
 def test_a_payload_becomes_a_folder(tmp_path: Path) -> None:
     posted = companion.read_payload(json.dumps(PAYLOAD).encode())
-    assert posted == companion.Posted("G-Castle-Defense", "", 1.5, [("4 4\n", "1\n"), ("2\n", "3\n")])
+    assert posted == companion.Posted("G-Castle-Defense", "", 1.5, [(b"4 4\n", b"1\n"), (b"2\n", b"3\n")])
     folder = companion.save(posted, tmp_path)
     (folder / "samples/3.in").write_text("of an older version")
     (folder / "samples/notes.txt").write_text("mine")
     companion.save(posted._replace(tests=posted.tests[:1]), tmp_path)
     assert sorted(path.name for path in (folder / "samples").iterdir()) == ["1.ans", "1.in", "notes.txt"]
     assert project.project_at(folder) == project.Project(folder, time_limit=1.5)
+
+
+def test_half_a_character_is_refused_before_anything_is_written() -> None:
+    with pytest.raises(errors.UsageError, match="no payload"):
+        companion.read_payload(json.dumps(PAYLOAD | {"tests": [{"input": "\ud800", "output": ""}]}).encode())
 
 
 def test_a_problem_of_the_gateway_keeps_its_name() -> None:

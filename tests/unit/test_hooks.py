@@ -137,6 +137,8 @@ def test_any_retry_after(text):
 def test_retry_after():
     now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     assert tries.retry_after("120", now) == 120
+    assert tries.retry_after("Mon, 01 Jan 2020 00:00:00 +99999999999999", now) is None
+    assert tries.retry_after("Mon, 01 Jan 2020 99999999999999999999:00:00", now) is None
     assert tries.retry_after("Thu, 01 Jan 2026 00:01:00 GMT", now) == 60
     assert tries.retry_after("Wed, 31 Dec 2025 00:01:00 GMT", now) == 0
 

@@ -27,7 +27,7 @@ class Posted(NamedTuple):
     folder: str
     problem: str
     time_limit: float
-    tests: list[tuple[str, str]]
+    tests: list[tuple[bytes, bytes]]
 
 
 def read_payload(data: bytes, server: str = "") -> Posted:
@@ -35,7 +35,7 @@ def read_payload(data: bytes, server: str = "") -> Posted:
     try:
         payload = json.loads(data)
         name, url = str(payload["name"]), urlsplit(str(payload.get("url", "")))
-        tests = [(str(test["input"]), str(test["output"])) for test in payload["tests"]]
+        tests = [(str(test["input"]).encode(), str(test["output"]).encode()) for test in payload["tests"]]
         seconds = float(payload.get("timeLimit") or 0) / 1000
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
         raise UsageError(f"the body is no payload of Competitive Companion ({type(exc).__name__})") from None
@@ -55,8 +55,8 @@ def save(posted: Posted, to: Path) -> Path:
         if path.suffix in {".in", ".ans"}:
             path.unlink()
     for number, (given, answer) in enumerate(posted.tests, 1):
-        problems.write(folder / project.SAMPLES / f"{number}.in", given.encode())
-        problems.write(folder / project.SAMPLES / f"{number}.ans", answer.encode())
+        problems.write(folder / project.SAMPLES / f"{number}.in", given)
+        problems.write(folder / project.SAMPLES / f"{number}.ans", answer)
     return folder
 
 

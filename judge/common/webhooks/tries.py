@@ -51,7 +51,7 @@ def retry_after(text: str, now: datetime.datetime) -> float | None:
         return float(text)
     try:
         moment = email.utils.parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.UTC)
