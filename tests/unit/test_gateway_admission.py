@@ -7,12 +7,14 @@ import json
 import threading
 
 import pytest
+from flask import Flask
 from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.config import EtcdClient, GatewayConfig, Tls
 from judge.gateway import nginx
-from judge.gateway.admission import BusyError, Routing, Shares
+from judge.gateway.admission import PATH, Admission, BusyError, Routing, Shares
+from judge.gateway.auth import FileTokens, Principal
 from judge.gateway.throttle import AddressThrottle
 from tests.support.gateway import make_config
 
@@ -165,3 +167,26 @@ def test_lines_of_nginx_keep_their_levels():
     line = "2026/11/28 23:43:28 [%s] 28014#28014: *1 open() failed"
     levels = {level: nginx.parse_line(line % level)[0] for level in ("notice", "warn", "error", "crit", "emerg")}
     assert levels == {"notice": 20, "warn": 30, "error": 40, "crit": 40, "emerg": 40}
+
+
+# --- large bodies ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["gateway.example", "judge0.example"])
+@pytest.mark.parametrize("length", ["", str(200 * 1024**2)])
+def test_no_name_of_the_gateway_opens_the_bodies_of_blobs_to_users(config, host, length):
+    """nginx chooses its location by the path that was sent, before a name of Judge0's API leads elsewhere."""
+
+    class Everybody:
+        def by_token(self, *_: object) -> Principal:
+            return Principal("eve", "user", "tokens.yml")
+
+        def by_session(self) -> None:
+            return None
+
+    app = Flask("gateway")
+    named = config.model_copy(update={"judge0": config.judge0.model_copy(update={"hosts": ["judge0.example"]})})
+    Admission(named, FileTokens(config.tokens), Everybody()).register(app)
+    environ = {"JUDGE_METHOD": "POST", "JUDGE_PATH": "/api/v1/blobs/x", "JUDGE_LENGTH": length, "HTTP_HOST": host}
+    headers = {"Authorization": "Bearer t", "X-Auth-Token": "t"}
+    assert app.test_client().get(PATH, headers=headers, environ_overrides=environ).status_code == 403
