@@ -457,7 +457,7 @@ def test_whoever_stops_waiting_is_told_that_judging_goes_on(capsys: pytest.Captu
         def request(self, *_: object) -> object:
             return types.SimpleNamespace(json=lambda: {"languages": []})
 
-        def get(self, *_: object, **__: object) -> None:
+        def follow(self, *_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
