@@ -284,7 +284,7 @@ class ExecutorConfig(Traced):
     rpc_timeout: Seconds = 5.0
     languages: Path | None = setting(
         None,
-        "A language table on the controller; its rows are added to the built-in ones, or replace them (docs/languages.md).",
+        "A language table on the controller: rows added to the built-in ones, or in their place (docs/languages.md).",
         template=False,
     )
     allow_weak_sandbox: bool = setting(
