@@ -331,3 +331,10 @@ def test_a_plan_takes_linear_time_in_the_number_of_groups() -> None:
         return min(times)
 
     assert seconds(2000) < 40 * seconds(200), "a square would be 100 times as much"
+
+
+def test_a_skipped_group_has_one_score() -> None:
+    groups = [TestGroup(name="secret", aggregation="sum", max_score=100.0, require_pass=["sample"])]
+    problem = manifest("sample/1", "secret/1", type=SCORING, groups=groups)
+    judged = standing(problem, {"sample/1": WA, "secret/1": AC})
+    assert [(group.name, group.verdict) for group in judged.groups] == [("secret", "skipped")]

@@ -28,7 +28,7 @@ class Current(Evaluation):
         """As `Evaluation`."""
         super().__init__(manifest, results, standing)
         self._static = {static.name: static for static in manifest.static_tests}
-        self._noted: set[str] = set()
+        self._scored_groups: set[str] = set()
         self._tests_below: dict[str, list[str]] = {}
         for name in self.names:
             folder = group_of(name)
@@ -112,14 +112,15 @@ class Current(Evaluation):
 
     def _skip(self, group: TestGroup) -> None:
         """A group that needs another one to pass, which did not."""
+        self._scored_groups.add(group.name)
         self.standing.groups.append(
             GroupScore(name=group.name, verdict="skipped", score=0.0, max_score=group.max_score)
         )
 
     def _note(self, group: TestGroup, score: float) -> None:
-        if group.name in self._noted:
+        if group.name in self._scored_groups:
             return
-        self._noted.add(group.name)
+        self._scored_groups.add(group.name)
         verdict = next(
             (
                 judged.verdict
