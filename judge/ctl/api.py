@@ -170,7 +170,7 @@ class Api:
     def follow(self, task: m.Task, changed: Callable[[m.Task], None]) -> m.Task:
         """Wait until one task is done, by its stream of events; `changed` gets the task after each change."""
 
-        def look() -> None:
+        def fetch() -> None:
             nonlocal task
             task = self.get(task.id)
             changed(task)
@@ -179,7 +179,7 @@ class Api:
             with contextlib.suppress(httpx.TransportError):  # the next stream goes on where a broken one was
                 for line in response.iter_lines():
                     if line.startswith("data:"):
-                        look()
+                        fetch()
 
         while not task.done:
             try:
@@ -192,7 +192,7 @@ class Api:
             except LimitError:  # this person has as many streams as the gateway allows
                 clock.sleep(_LIMITED_PAUSE)
             if not task.done:
-                look()
+                fetch()
                 clock.sleep(_PAUSE)
         return task
 
