@@ -58,8 +58,6 @@ class Data(Message):
 
 
 class Job(Message):
-    """Judge this."""
-
     kind: Literal["job"] = "job"
     assignment: Assignment
     data: Data | None = None
@@ -148,8 +146,8 @@ def limits_of(job: Job) -> Limits:
     """The limits of one run before the language's own additions: the problem's, else the submitter's wishes."""
     if job.data is not None:
         return job.data.manifest.limits
-    wished = job.assignment.submission.limits.model_dump(exclude_none=True)
-    return Limits(**wished)
+    wishes = job.assignment.submission.limits.model_dump(exclude_none=True)
+    return Limits(**wishes)
 
 
 def frame(message: Message) -> bytes:

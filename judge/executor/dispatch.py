@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from judge.common import clock
-from judge.common.errors import JudgeError, UnavailableError
+from judge.common.errors import EXIT_FAILED, JudgeError, UnavailableError
 from judge.executor import spans, telemetry
 from judge.executor.channel import Finished, Job, Progress, given_back
 from judge.executor.helpers import HelperScheduler
@@ -37,22 +37,25 @@ class Dispatcher:
         """No task is asked for before `languages` is known."""
         self.languages: Mapping[str, str] | None = None
         self.stopping = False
+        self.exit_code = 0
         self.first_word_by = 0.0
         self.helpers = HelperScheduler(parts.slots, parts.sharing)
         self._parts = parts
         self._table = parts.table
         self._prepared: dict[str, Prepared] = {}
 
+    def fail(self) -> None:
+        """End the executor, to start afresh."""
+        self.exit_code, self.stopping = EXIT_FAILED, True
+
     # --- what the report says of this executor -----------------------------------------------------------------
 
     def vacant(self, now: float) -> int:
-        """The number of tasks to ask for now."""
         if self.stopping or self.languages is None or self._parts.disk.full:
             return 0
         return self._table.vacant(self._parts.slots.working, now)
 
     def info(self) -> ExecutorInfo:
-        """The description of this executor, for judicators."""
         full = self._parts.disk.finding()
         return ExecutorInfo(
             slots=len(self._parts.slots.slots),
@@ -97,7 +100,6 @@ class Dispatcher:
             prepared.pins.close()
 
     def _without_data(self, assignment: Assignment, error: Exception) -> None:
-        """A task's data cannot be had here and now."""
         now = clock.monotonic()
         if for_want_of_space(error):
             self._parts.disk.failed(now)
@@ -196,7 +198,6 @@ class Dispatcher:
             prepared.pins.close()
 
     def cancel(self, claim: str, now: float) -> None:
-        """Have the slot that judges this kill it."""
         for slot in self._parts.slots.slots:
             slot.cancel(claim, now)
 

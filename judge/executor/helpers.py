@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class _Offer:
-    """A job with tests for others; `had` are the slots that have helped and found nothing more to do."""
+    """A job with tests for others; `helpers` are the slots that have helped and found nothing more to do."""
 
     directory: Path
-    had: set[int] = field(default_factory=set)
+    helpers: set[int] = field(default_factory=set)
 
 
 class HelperScheduler:
@@ -37,19 +37,19 @@ class HelperScheduler:
         self._slots = slots
         self._sharing = sharing
         self._offers: dict[str, _Offer] = {}
-        self._told = -1
+        self._idle = -1
 
     def _helping(self, claim: str | None = None) -> list[Slot]:
         return [
             slot
             for slot in self._slots.slots
-            if slot.state is SlotState.HELPING and (claim is None or slot.known.helps == claim)
+            if slot.state is SlotState.HELPING and (claim is None or slot.status.helps == claim)
         ]
 
     @property
     def recalled(self) -> int:
         """The number of slots that were called back and are not free yet."""
-        return sum(slot.known.stopping for slot in self._helping())
+        return sum(slot.status.stopping for slot in self._helping())
 
     def offered(self, claim: str) -> None:
         """The slot that judges this has tests for others."""
@@ -76,7 +76,7 @@ class HelperScheduler:
         log.debug("slot %d ran %d tests for another", slot.index, event.tests)
         offer = self._offers.get(event.claim)
         if offer is not None and event.recalled:
-            offer.had.discard(slot.index)
+            offer.helpers.discard(slot.index)
 
     def arrange(self, waiting: int, job_of: Callable[[str], Job | None], now: float) -> None:
         """`job_of` says what a claim's slot was told; None when nobody wants it any more.
@@ -85,8 +85,8 @@ class HelperScheduler:
         """
         idle = [slot for slot in self._slots.slots if slot.state is SlotState.IDLE]
         busy = self._helping()
-        needed = waiting - len(idle) - sum(slot.known.stopping for slot in busy)
-        for slot in [slot for slot in busy if not slot.known.stopping][: max(0, needed)]:
+        needed = waiting - len(idle) - sum(slot.status.stopping for slot in busy)
+        for slot in [slot for slot in busy if not slot.status.stopping][: max(0, needed)]:
             slot.recall(now)
         for slot in idle[waiting:]:
             self._send(slot, job_of, now)
@@ -94,13 +94,13 @@ class HelperScheduler:
 
     def _send(self, slot: Slot, job_of: Callable[[str], Job | None], now: float) -> None:
         """Send an idle slot where the fewest help."""
-        free = [claim for claim, offer in self._offers.items() if slot.index not in offer.had]
+        free = [claim for claim, offer in self._offers.items() if slot.index not in offer.helpers]
         for claim in sorted(free, key=lambda offered: len(self._helping(offered))):
             job = job_of(claim)
             if job is None:
                 continue
             offer = self._offers[claim]
-            offer.had.add(slot.index)
+            offer.helpers.add(slot.index)
             log.debug("slot %d helps with task %s", slot.index, job.assignment.id)
             with contextlib.suppress(OSError):  # it is gone, and read() will say so
                 slot.give(Help(job=job, directory=offer.directory), now)
@@ -109,6 +109,6 @@ class HelperScheduler:
     def _tell(self) -> None:
         """Let the slots know whether it is worth to share."""
         idle = sum(slot.state is SlotState.IDLE for slot in self._slots.slots)
-        if self._sharing is not None and idle != self._told:
-            self._told = idle
+        if self._sharing is not None and idle != self._idle:
+            self._idle = idle
             self._sharing.tell(idle)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from judge.common import clock
-from judge.common.errors import EXIT_FAILED, JudgeError
+from judge.common.errors import JudgeError
 from judge.daemon.notify import notify
 from judge.executor import telemetry
 from judge.executor.channel import Broken, Finished, Helped, Progress
@@ -22,7 +22,6 @@ from judge.executor.parts import ExecutorParts
 from judge.executor.reports import Reports
 from judge.executor.slot_state import SlotState
 from judge.executor.slots import Event, Slot
-from judge.executor.threads import Answered, Done, Mail, Unanswered
 from judge.executor.uploads import SpoolWriter, Uploads
 
 log = logging.getLogger(__name__)
@@ -49,15 +48,13 @@ class StatusLine:
         """`reports` knows whether judicators take them."""
         self._parts = parts
         self._reports = reports
-        self._told_at = 0.0
+        self._notified_at = 0.0
         self._state = ""
 
     def next_due(self) -> float:
-        """Monotonic seconds at which a sign of life is due."""
-        return self._told_at + TELL_MAX
+        return self._notified_at + TELL_MAX
 
     def step(self, now: float) -> None:
-        """Tell what is; called at every turn of the main loop."""
         slots = self._parts.slots
         telemetry.SLOTS.labels("busy").set(slots.busy)
         telemetry.SLOTS.labels("helping").set(slots.helping)
@@ -69,15 +66,13 @@ class StatusLine:
             state += ", disk full"
         if self._reports.connected is False:
             state += f", no judicator takes reports ({len(self._parts.spool)} results spooled)"
-        if now < self._told_at + TELL_MIN and state == self._state:
+        if now < self._notified_at + TELL_MIN and state == self._state:
             return  # under load slots come and go with every task: systemd need not hear of each
-        self._told_at, self._state = now, state
+        self._notified_at, self._state = now, state
         notify("WATCHDOG=1", f"STATUS=judging {slots.busy} of {len(slots.slots)} slots{state}")
 
 
 class Loop:
-    """The main loop; `run` is the loop."""
-
     def __init__(self, parts: ExecutorParts) -> None:
         """Nothing is started before `run`."""
         self.parts = parts
@@ -93,7 +88,6 @@ class Loop:
             self._reports,
             status,
         )
-        self._exit_code = 0
         self._selector = selectors.DefaultSelector()
         self._selector.register(parts.mailbox, selectors.EVENT_READ, None)
 
@@ -114,16 +108,14 @@ class Loop:
         self._reports.hurry()
 
     def run(self) -> int:
-        """Work until told to stop; returns the exit code."""
         notify("READY=1")
         while not self.dispatcher.stopping:
             self._turn()
         notify("STOPPING=1")
         self._wind_up()
-        return self._exit_code
+        return self.dispatcher.exit_code
 
     def _turn(self) -> None:
-        """One turn: wait for something to happen, take it in, act on it."""
         due = min(self.parts.slots.next_due(), *(timed.next_due() for timed in self._timed))
         self._take_events(max(0.0, due - clock.monotonic()))
         now = clock.monotonic()
@@ -153,7 +145,11 @@ class Loop:
         for key, events in self._selector.select(seconds):
             if key.data is None:
                 for mail in self.parts.mailbox.take():
-                    self._take_mail(mail)
+                    if isinstance(mail, BaseException):
+                        log.error("work in the background failed in an unforeseen way (%r); the executor ends", mail)
+                        self.dispatcher.fail()
+                    else:
+                        mail()
                 continue
             if events & selectors.EVENT_WRITE:
                 with contextlib.suppress(OSError):  # it is gone, and reading says so
@@ -161,25 +157,8 @@ class Loop:
             if events & selectors.EVENT_READ:
                 self._read_slot(key.data)
 
-    def _take_mail(self, mail: Mail) -> None:
-        if isinstance(mail, Answered):
-            self._reports.answered(mail.reply, mail.sequence, clock.monotonic())
-        elif isinstance(mail, Unanswered):
-            if not self._reports.unanswered(mail.error, mail.sequence, clock.monotonic()):
-                self._fail()
-        elif isinstance(mail, Done):
-            mail.then()
-        else:
-            log.error("work in the background failed in an unforeseen way (%r); the executor ends", mail.error)
-            self._fail()
-
-    def _fail(self) -> None:
-        self._exit_code = EXIT_FAILED
-        self.dispatcher.stopping = True
-
     def _read_slot(self, slot: Slot) -> None:
-        """Take in what a slot said, and its end."""
-        sock, claim = slot.sock, slot.known.claim
+        sock, claim = slot.sock, slot.status.claim
         if sock is None:
             return
         now = clock.monotonic()
@@ -193,9 +172,9 @@ class Loop:
         if not alive:
             self._selector.unregister(sock)
             telemetry.RESTARTS.inc()
-            entry = self.parts.table.tasks.get(claim) if claim is not None and slot.known.claim == claim else None
+            entry = self.parts.table.tasks.get(claim) if claim is not None and slot.status.claim == claim else None
             if entry is not None:
-                reason = f"slot {slot.index} ended while judging: {slot.known.reason}"
+                reason = f"slot {slot.index} ended while judging: {slot.status.reason}"
                 self.dispatcher.give_back(entry.assignment, reason, now)
             self._reports.hurry()
 
@@ -227,7 +206,7 @@ class Loop:
         for entry in list(table.tasks.values()):
             self.dispatcher.give_back(entry.assignment, STOPPING, clock.monotonic(), penalty=False)
         slots.close()
-        if self._exit_code == 0:
+        if self.dispatcher.exit_code == 0:
             self._last_report(deadline)
         for pending in table.completions.values():
             self._writer.write_now(pending)

@@ -144,7 +144,6 @@ class Disk:
         self._distrust_until = now + _DISTRUST
 
     def next_due(self) -> float:
-        """Monotonic seconds at which to look again."""
         return self._checked_at + LOOK
 
     def step(self, now: float) -> None:

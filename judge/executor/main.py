@@ -30,7 +30,7 @@ from judge.executor.storage.blobs import BlobCache
 from judge.executor.storage.data import BlobClient
 from judge.executor.storage.spool import Spool
 from judge.executor.table import TaskTable
-from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
+from judge.executor.threads import Mailbox, ThreadPool
 from judge.languages.table import detect, load_table
 from judge.model.problem import DEFAULT_MEMORY
 from judge.rpc.client import RpcClient
@@ -171,7 +171,7 @@ def make(config: ExecutorConfig, etcd: Etcd, checked: Calibration) -> Loop:
             mailbox=mailbox,
             # No task waits for the data of another one.
             pool=ThreadPool(mailbox, TaskTable.most(len(cores)) + 1),
-            calls=JudicatorCalls(rpc, mailbox),
+            rpc=rpc,
             outputs=outputs,
             slot_memory=share,
             checks=findings,

@@ -12,14 +12,13 @@ from judge.executor.slots import Slots
 from judge.executor.storage.data import BlobClient
 from judge.executor.storage.spool import Spool
 from judge.executor.table import TaskTable
-from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
+from judge.executor.threads import Mailbox, ThreadPool
 from judge.model.base import CoreSpeed
+from judge.rpc.client import RpcClient
 
 
 @dataclass
 class ExecutorParts:
-    """The parts of one executor."""
-
     config: ExecutorConfig
     table: TaskTable
     slots: Slots
@@ -28,7 +27,7 @@ class ExecutorParts:
     blob_client: BlobClient
     mailbox: Mailbox
     pool: ThreadPool
-    calls: JudicatorCalls
+    rpc: RpcClient
     outputs: Path
     slot_memory: int | None = None
     checks: list[str] = field(default_factory=list)

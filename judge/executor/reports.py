@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import random
+from collections.abc import Callable
 
 from judge.common import clock
-from judge.common.errors import JudgeError, StaleError
+from judge.common.errors import JudgeError, StaleError, UnavailableError
 from judge.executor import telemetry
 from judge.executor.dispatch import STOPPING, Dispatcher
 from judge.executor.parts import ExecutorParts
+from judge.executor.threads import ThreadPool
 from judge.executor.uploads import SpoolWriter
-from judge.model.messages import ReportReply
+from judge.model.messages import ReportReply, ReportRequest
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,7 @@ class Reports:
         self.connected: bool | None = None
         self._parts = parts
         self._table = parts.table
+        self._pool = ThreadPool(parts.mailbox, 2)  # one report may be held by the leader while another one goes
         self._dispatcher = dispatcher
         self._writer = writer
         self._hurry = True
@@ -55,7 +59,6 @@ class Reports:
 
     @property
     def in_flight(self) -> bool:
-        """Return whether a report waits for its answer."""
         return bool(self._sent)
 
     @property
@@ -81,7 +84,6 @@ class Reports:
         return min(self._at, self._hold_from) if self.connected is True and self._free() else self._at
 
     def step(self, now: float) -> None:
-        """Send a report when it is due; called at every turn of the main loop."""
         if now < self.next_due():
             return
         self._hurry = False
@@ -92,7 +94,23 @@ class Reports:
         request = self._table.request(vacant, self._dispatcher.info(), ahead, hold=hold, pending=pending)
         self._sent[request.sequence] = now, hold
         self._at = now + self._parts.config.report_interval
-        self._parts.calls.report(request)
+        self._pool.do(functools.partial(self._send, request))
+
+    def _send(self, request: ReportRequest) -> Callable[[], None]:
+        """In a thread: send one report."""
+        error: JudgeError
+        try:
+            reply = self._parts.rpc.call("report", request, ReportReply)
+        except JudgeError as exc:
+            error = exc
+        except Exception as exc:
+            log.exception("a report failed in an unforeseen way")
+            error = UnavailableError(f"internal fault in the RPC client: {exc!r}")
+        else:
+            if reply.leader:
+                self._parts.rpc.first = reply.leader
+            return lambda: self.answered(reply, request.sequence, clock.monotonic())
+        return lambda: self.unanswered(error, request.sequence, clock.monotonic())
 
     def answered(self, reply: ReportReply, sequence: int, now: float) -> None:
         """Carry out a report's answer (seed: cancel_list, add_list)."""
@@ -133,17 +151,18 @@ class Reports:
             else:
                 self._dispatcher.accept(assignment)
 
-    def unanswered(self, error: JudgeError, sequence: int, now: float) -> bool:
-        """Keep judging, keep what was finished safe, try again after a pause; False when this executor was replaced."""
+    def unanswered(self, error: JudgeError, sequence: int, now: float) -> None:
+        """Keep judging, keep what was finished safe, try again after a pause; end when this executor was replaced."""
         self._sent.pop(sequence, None)
         if isinstance(error, StaleError) and sequence < max([self._answered, *self._sent]):
-            return True  # a later report overtook this one, and says all that this one said
+            return  # a later report overtook this one, and says all that this one said
         self.failures += 1
         telemetry.REPORTS_FAILED.labels(error.code).inc()
         self._stale = self._stale + 1 if isinstance(error, StaleError) else 0
         if self._stale >= STALE_REPORTS:
             log.error("this executor is out of date: %s; it ends, to start afresh", error)
-            return False
+            self._dispatcher.fail()
+            return
         pause = min(BACKOFF_MAX, BACKOFF_MIN * 2 ** min(self.failures - 1, 10))
         self._at = now + pause * random.uniform(0.8, 1.2)  # noqa: S311 - spreads executors, guards nothing
         if self.connected is not False:
@@ -151,4 +170,3 @@ class Reports:
             log.warning("reports are not taken: %s; judging goes on, results are spooled", error)
         for pending in self._table.unsafe():
             self._writer.write(pending)
-        return True

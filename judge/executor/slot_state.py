@@ -41,8 +41,6 @@ PACKAGE_COMPILATIONS = 4
 
 
 class SlotState(enum.Enum):
-    """The activity of a slot."""
-
     DOWN = "down"
     STARTING = "starting"
     IDLE = "idle"
@@ -57,8 +55,6 @@ class Started:
 
 @dataclass(frozen=True)
 class Ended:
-    """The slot's process is gone."""
-
     reason: str
 
 
@@ -66,7 +62,7 @@ Event = Started | Ended | Job | Help | Cancel | Ready | Progress | Finished | He
 
 
 @dataclass(frozen=True)
-class KnownSlot:
+class SlotStatus:
     """One slot. Times are monotonic seconds; `deadline`: it is stuck when it has said nothing until then.
 
     `claim` is the job that it judges, `helps` the one with which it helps; `stopping`: main has cancelled that.
@@ -101,15 +97,15 @@ def longest_step(job: Job) -> float:
     return step
 
 
-def next_state(slot: KnownSlot, event: Event, now: float) -> KnownSlot:  # noqa: PLR0911 - one line for each kind of event
+def next_state(slot: SlotStatus, event: Event, now: float) -> SlotStatus:  # noqa: PLR0911 - one line for each kind of event
     """The state after something happened at `now`."""
     match event:
         case Started():
-            return KnownSlot(SlotState.STARTING, deadline=now + START_GRACE, failures=slot.failures)
+            return SlotStatus(SlotState.STARTING, deadline=now + START_GRACE, failures=slot.failures)
         case Ready():
-            return KnownSlot(SlotState.IDLE, failures=slot.failures)
+            return SlotStatus(SlotState.IDLE, failures=slot.failures)
         case Finished() | Helped():
-            return KnownSlot(SlotState.IDLE)
+            return SlotStatus(SlotState.IDLE)
         case Job() | Help():
             return _working(slot, event, now)
         case Progress() if slot.silence:
@@ -123,24 +119,24 @@ def next_state(slot: KnownSlot, event: Event, now: float) -> KnownSlot:  # noqa:
     return slot
 
 
-def _working(slot: KnownSlot, event: Job | Help, now: float) -> KnownSlot:
+def _working(slot: SlotStatus, event: Job | Help, now: float) -> SlotStatus:
     job = event if isinstance(event, Job) else event.job
     claim = job.assignment.claim
     silence = SILENCE + longest_step(job)
-    working = KnownSlot(silence=silence, deadline=now + silence, failures=slot.failures)
+    working = SlotStatus(silence=silence, deadline=now + silence, failures=slot.failures)
     if isinstance(event, Job):
         return replace(working, state=SlotState.BUSY, claim=claim)
     return replace(working, state=SlotState.HELPING, helps=claim)
 
 
-def _down(slot: KnownSlot, reason: str, now: float) -> KnownSlot:
+def _down(slot: SlotStatus, reason: str, now: float) -> SlotStatus:
     # Nobody can keep slots away by tasks that end them, or that take long to cancel.
     failed = slot.state not in {SlotState.BUSY, SlotState.HELPING}
     delay = min(RESTART_MAX, RESTART_MIN * 2 ** (slot.failures - 1)) if failed and slot.failures else 0.0
     # The claim stays: main gives the task back.
-    return KnownSlot(claim=slot.claim, failures=slot.failures + failed, start_at=now + delay, reason=reason)
+    return SlotStatus(claim=slot.claim, failures=slot.failures + failed, start_at=now + delay, reason=reason)
 
 
-def cancels(slot: KnownSlot, claim: str) -> bool:
+def cancels(slot: SlotStatus, claim: str) -> bool:
     """Return whether cancelling this claim ends the slot's work; False when it does something else, or was told."""
     return not slot.stopping and claim == (slot.helps if slot.state is SlotState.HELPING else slot.claim)

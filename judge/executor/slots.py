@@ -28,7 +28,7 @@ from judge.executor.channel import (
     Settings,
     frame,
 )
-from judge.executor.slot_state import Ended, KnownSlot, SlotState, Started, cancels, next_state
+from judge.executor.slot_state import Ended, SlotState, SlotStatus, Started, cancels, next_state
 from judge.executor.slot_state import Event as Change
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Slot:
     """One slot process, and what main knows of it."""
 
     settings: Settings
-    known: KnownSlot = field(default_factory=KnownSlot)
+    status: SlotStatus = field(default_factory=SlotStatus)
     process: subprocess.Popen[bytes] | None = None
     sock: socket.socket | None = None
     reader: MessageReader | None = None
@@ -55,17 +55,14 @@ class Slot:
 
     @property
     def index(self) -> int:
-        """Its number, from 0."""
         return self.settings.index
 
     @property
     def state(self) -> SlotState:
-        """The state of the slot, as the main process knows it."""
-        return self.known.state
+        return self.status.state
 
     def note(self, event: Change, now: float) -> None:
-        """Take in what happened to it."""
-        self.known = next_state(self.known, event, now)
+        self.status = next_state(self.status, event, now)
 
     def start(self, now: float) -> None:
         """Start the process; it says Ready when its sandbox works."""
@@ -119,16 +116,16 @@ class Slot:
     @property
     def due(self) -> float:
         """The time (monotonic) when it is stuck: it has not said or read something that it should have."""
-        return min(self.known.deadline, self.send_by) if self.unsent else self.known.deadline
+        return min(self.status.deadline, self.send_by) if self.unsent else self.status.deadline
 
     def recall(self, now: float) -> None:
         """Call a helping slot back at once: what it runs is run again by another."""
         if self.state is SlotState.HELPING:
-            self.cancel(self.known.helps or "", now)
+            self.cancel(self.status.helps or "", now)
 
     def cancel(self, claim: str, now: float) -> None:
         """Ask a slot to kill what it runs for this claim (seed: `tasks.t.proc.kill()`)."""
-        if self.sock is not None and cancels(self.known, claim):
+        if self.sock is not None and cancels(self.status, claim):
             with contextlib.suppress(OSError):  # it is gone, and read() will say so
                 self._say(Cancel(claim=claim), now)
 
@@ -148,7 +145,7 @@ class Slot:
         if self.process is not None:
             self.process.kill()
             code = self.process.wait()
-            reason = reason or self.known.reason
+            reason = reason or self.status.reason
             if not reason:
                 ending = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
                 reason = f"it {ending}"
@@ -157,20 +154,17 @@ class Slot:
         self.process = self.sock = self.reader = None
         self.unsent.clear()
         self.note(Ended(reason), now)
-        delay = self.known.start_at - now
+        delay = self.status.start_at - now
         log.error("slot %d ended: %s; it is started again in %.1f s", self.index, reason, delay)
 
 
 class Slots:
-    """All slots of this executor."""
-
     def __init__(self, settings: list[Settings]) -> None:
-        """One slot per settings; nothing is started yet."""
         self.slots = [Slot(setting) for setting in settings]
 
     def start_due(self, now: float) -> list[Slot]:
         """Start every slot that is down and whose back-off is over; returns those that came to life."""
-        due = [slot for slot in self.slots if slot.state is SlotState.DOWN and slot.known.start_at <= now]
+        due = [slot for slot in self.slots if slot.state is SlotState.DOWN and slot.status.start_at <= now]
         for slot in due:
             slot.start(now)
         return [slot for slot in due if slot.sock is not None]
@@ -185,15 +179,14 @@ class Slots:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(slot.process.pid, signal.SIGKILL)
         slot.send_by = float("inf")
-        slot.known = replace(slot.known, deadline=float("inf"))
+        slot.status = replace(slot.status, deadline=float("inf"))
 
     def next_due(self) -> float:
         """Monotonic seconds at which `start_due` or `stuck` has something to do."""
-        starts = [slot.known.start_at for slot in self.slots if slot.state is SlotState.DOWN]
+        starts = [slot.status.start_at for slot in self.slots if slot.state is SlotState.DOWN]
         return min([*starts, *(slot.due for slot in self.slots)])
 
     def idle(self) -> Slot | None:
-        """A slot that can take a job."""
         return next((slot for slot in self.slots if slot.state is SlotState.IDLE), None)
 
     @property
@@ -208,7 +201,6 @@ class Slots:
 
     @property
     def busy(self) -> int:
-        """The number of slots that judge now."""
         return sum(slot.state is SlotState.BUSY for slot in self.slots)
 
     def close(self) -> None:

@@ -19,8 +19,6 @@ NEARLY = 0.25
 
 
 class TaskPhase(enum.Enum):
-    """The phase of a task in hand."""
-
     PREPARING = "its test data is being fetched"
     READY = "waits for a slot"
     RUNNING = "in a slot"
@@ -97,7 +95,6 @@ class TaskTable:
         return True
 
     def started(self, claim: str, slot: int) -> None:
-        """It was given to a slot."""
         entry = self.tasks[claim]
         entry.phase = TaskPhase.RUNNING
         entry.slot = slot

@@ -72,18 +72,15 @@ class Uploads:
         self._writer = writer
 
     def next_due(self) -> float:
-        """Monotonic seconds at which the next upload begins; infinity when none waits."""
         return min((pending.upload_at for pending in self._parts.table.uploads()), default=float("inf"))
 
     def step(self, now: float) -> None:
-        """Begin the uploads that are due; called at every turn of the main loop."""
         for pending in self._parts.table.uploads():
             if pending.upload_at <= now and pending.upload is not None:
                 pending.upload_at = float("inf")
                 self._parts.pool.do(functools.partial(self._upload, pending.completed.claim, Path(pending.upload)))
 
     def _upload(self, claim: str, output: Path) -> Callable[[], None]:
-        """In a thread: store one output."""
         try:
             blob = self._parts.blob_client.upload(output)
         except UnavailableError as exc:

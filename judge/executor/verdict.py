@@ -7,42 +7,14 @@ compare it, which tests/unit/test_executor_verdict.py checks.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from judge.common.text import decimal, size
 from judge.model.messages import Limits, RunUsage
 from judge.model.verdicts import Verdict
-from judge.sandbox.types import Killed
-
-
-class Facts(Protocol):
-    """The facts of a run that decide the verdict; `judge.sandbox.types.RunOutcome` has them all."""
-
-    @property
-    def exit_code(self) -> int | None:
-        """The exit code, or None when a signal ended the program."""
-
-    @property
-    def signal(self) -> int | None:
-        """The number of the signal that ended the program, or None."""
-
-    @property
-    def killed(self) -> Collection[Killed]:
-        """Every reason that the sandbox had to end the run; none when it ended by itself."""
-
-    @property
-    def cpu(self) -> float:
-        """CPU seconds used."""
-
-    @property
-    def wall(self) -> float:
-        """Wall seconds used."""
-
-    @property
-    def memory(self) -> int:
-        """Bytes of memory used at the peak."""
+from judge.sandbox.types import Killed, RunOutcome
 
 
 @dataclass(frozen=True)
@@ -97,7 +69,7 @@ def signal_name(number: int) -> str:
 class _RunFacts:
     """One run as the table sees it; `heap_full`: its runtime says that it found no more memory."""
 
-    facts: Facts
+    facts: RunOutcome
     limits: Limits
     heap_full: bool = False
     checked: Validated = Validated(accepted=True)
@@ -185,7 +157,7 @@ def _first(rows: Sequence[_Row], run: _RunFacts) -> Ruling | None:
     return None
 
 
-def run_fault(facts: Facts, limits: Limits, *, heap_full: bool = False) -> Ruling | None:
+def run_fault(facts: RunOutcome, limits: Limits, *, heap_full: bool = False) -> Ruling | None:
     """The ruling on a run by itself; None when it ended well.
 
     `heap_full`: its runtime says that its heap is full (`judge.languages.table.HeapSign`). A cancelled run has no
@@ -194,7 +166,7 @@ def run_fault(facts: Facts, limits: Limits, *, heap_full: bool = False) -> Rulin
     return _first(_RUN, _RunFacts(facts, limits, heap_full))
 
 
-def run_verdict(facts: Facts, limits: Limits, checked: Validated | None, *, heap_full: bool = False) -> Ruling:
+def run_verdict(facts: RunOutcome, limits: Limits, checked: Validated | None, *, heap_full: bool = False) -> Ruling:
     """The verdict of one test; `facts` and the rest as for `run_fault`.
 
     `checked` is None when there is no answer to compare with (the seed's command task), or when the run failed. In an
@@ -211,7 +183,7 @@ def checked_verdict(checked: Validated) -> Ruling:
     return Ruling(Verdict.AC, "") if checked.accepted else Ruling(Verdict.WA, checked.message or "wrong answer")
 
 
-def near(facts: Facts, limits: Limits) -> bool:
+def near(facts: RunOutcome, limits: Limits) -> bool:
     """Return whether a run is TLE by so little that its test may be repeated.
 
     So it is when the run ended before the sandbox ended it for its time (it had GRACE more of that than the limits
@@ -222,7 +194,7 @@ def near(facts: Facts, limits: Limits) -> bool:
     return facts.cpu > limits.cpu or (facts.wall > limits.wall_seconds and facts.cpu >= BUSY * limits.cpu)
 
 
-def compile_verdict(facts: Facts, limits: Limits, used_up: str = "") -> Ruling | None:
+def compile_verdict(facts: RunOutcome, limits: Limits, used_up: str = "") -> Ruling | None:
     """CE with its reason, or None when the compilation went well. Every limit that a compiler passes is CE.
 
     `used_up` says that the compiler has used up the submission's total time.
@@ -255,7 +227,7 @@ def judge_error(reason: str) -> Ruling:
 ACCEPTED, REJECTED = 42, 43
 
 
-def validator_fault(facts: Facts, limits: Limits, label: str = "the output validator") -> str:
+def validator_fault(facts: RunOutcome, limits: Limits, label: str = "the output validator") -> str:
     """The reason why a validator's run says nothing about the output; empty when it ended with 42 or 43.
 
     Every limit that it passes, every signal and any other exit code, 0 included, is the judge's error (Kattis). `what`
@@ -270,8 +242,7 @@ def validator_fault(facts: Facts, limits: Limits, label: str = "the output valid
     return f"{label} failed: {fault.reason if fault else 'it did not end with 42 or 43'}"
 
 
-def usage(facts: Facts) -> RunUsage:
-    """The numbers of a run as they travel."""
+def usage(facts: RunOutcome) -> RunUsage:
     return RunUsage(
         cpu=round(facts.cpu, 6),
         wall=round(facts.wall, 6),

@@ -2,7 +2,6 @@
 
 from judge.sandbox.box import Sandbox
 from judge.sandbox.check import CheckedItem, CheckLevel, available, check_machine
-from judge.sandbox.pair import run_pair
 from judge.sandbox.pool import SandboxPool
 from judge.sandbox.types import Command, Killed, RunOutcome
 
@@ -16,5 +15,4 @@ __all__ = [
     "SandboxPool",
     "available",
     "check_machine",
-    "run_pair",
 ]

@@ -48,7 +48,7 @@
 
 enum { PUT = 1, GET, RUN, KILL };                       /* requests */
 enum { READY = 1, STORED, FETCHED, EXITED };            /* answers */
-enum { WRITABLE = 1, INTO_CGROUP = 2, OUTPUT_FILE = 4, LEFT = 8, FIXED_STACK = 16 }; /* flags of RUN */
+enum { WRITABLE = 1, INTO_CGROUP = 2, OUTPUT_FILE = 4, KEEP_SCRATCH = 8, FIXED_STACK = 16 }; /* flags of RUN */
 enum { IN_SCRATCH = 01000 };                            /* flags of PUT, beside the mode */
 enum { SAW_SIGSYS = 1 };                                /* flags of EXITED */
 enum { PROCESS_1 = '1', LAST_HELPER = '9' };             /* pids: the helpers' are between, the runs' above */
@@ -744,12 +744,12 @@ static void run(ssize_t size, int *fds) {
     }
     for (int i = 0; i < 2; i++)
         if (streams[i].pipe >= 0) close(streams[i].pipe);
-    struct statfs left;
-    if (writable && own_statfs("/box", &left) == 0) answer.box = (left.f_blocks - left.f_bfree) * (uint64_t)left.f_bsize;
+    struct statfs box;
+    if (writable && own_statfs("/box", &box) == 0) answer.box = (box.f_blocks - box.f_bfree) * (uint64_t)box.f_bsize;
     answer.error = shared->error;
     memcpy(answer.stage, shared->stage, sizeof answer.stage);
     int output = -1; /* opened now, as nothing is alive any more */
-    if (call.request->flags & LEFT) {
+    if (call.request->flags & KEEP_SCRATCH) {
         output = open("/scratch", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* outlives its mount, for as long as it is open */
     } else if (call.output) {
         output = open_regular("/scratch", call.output);

@@ -19,7 +19,7 @@ MAX_STRINGS = 8192
 
 PUT, GET, RUN, KILL = 1, 2, 3, 4
 READY, STORED, FETCHED, EXITED = 1, 2, 3, 4
-WRITABLE, INTO_CGROUP, OUTPUT_FILE, LEFT, FIXED_STACK = 1, 2, 4, 8, 16
+WRITABLE, INTO_CGROUP, OUTPUT_FILE, KEEP_SCRATCH, FIXED_STACK = 1, 2, 4, 8, 16
 IN_SCRATCH = 0o1000
 # Of one run: 3 for its standard streams, one for its cgroup, the rest for named pipes.
 MAX_FDS = 72
@@ -79,11 +79,11 @@ class Agent:
     def run(self, command: Command, body: bytes, rlimits: Rlimits, outputs: Sequence[int], cgroup: int | None) -> None:
         """Start a program; the answers are EXITED, then READY for the next request.
 
-        `words` are those of the command, `outputs` are [stdin,] stdout and stderr. EXITED has a descriptor of the
-        command's `output` file, if there is one, or of what it `left`. `cgroup` is the directory of the cgroup to start
-        in, where the agent knows none.
+        `body` are the words of the command (`encoded_command`), `outputs` are [stdin,] stdout and stderr. EXITED has a
+        descriptor of the command's `output` file, if there is one, or of `/scratch` (`keep_scratch`). `cgroup` is the
+        directory of the cgroup to start in, where the agent knows none.
         """
-        flags = (WRITABLE if command.writable else 0) | (LEFT if command.left else 0)
+        flags = (WRITABLE if command.writable else 0) | (KEEP_SCRATCH if command.keep_scratch else 0)
         flags |= FIXED_STACK if command.limits.stack is not None else 0
         fds = [*outputs, *command.pipes]
         if cgroup is not None:
@@ -157,7 +157,6 @@ def encoded(texts: Sequence[str]) -> bytes:
 def _request(
     kind: int, flags: int = 0, argc: int = 0, envc: int = 0, pipes: int = 0, limits: Rlimits | None = None
 ) -> bytes:
-    """The head of a request."""
     numbers = (limits.cpu, limits.fsize, limits.stack, limits.nofile) if limits else (0, 0, 0, 0)
     return _REQUEST.pack(kind, flags, argc, envc, pipes, 0, *numbers)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from judge.common import clock
 from judge.common.errors import SandboxError, UnfitError, UsageError
-from judge.common.files import ALL_SEALS, in_memory
+from judge.common.files import ALL_SEALS, copy, in_memory
 from judge.model.messages import Limits
 from judge.sandbox.agent import (
     EXITED,
@@ -52,15 +52,13 @@ class Sandbox:
         self._container = container
         self._cores = cores
 
-    def put(self, name: str, data: bytes, mode: int = 0o644) -> None:
+    def put(self, name: str, data: bytes | Path, mode: int = 0o644) -> None:
         """Write `/box/<name>` (a relative path; directories are made). What is there is replaced, links not followed.
 
+        `data` may be a file of the host, which is copied; with IN_SCRATCH in the mode it goes to `/scratch`.
         UnfitError when the file cannot be there: a folder has its name, a file has the name of its folder, there is no
         room. The sandbox works then. Called between runs, usually before the first.
         """
-        self._put(name, data, mode)
-
-    def _put(self, name: str, data: bytes | Path, mode: int) -> None:
         _check_name(name)
         self._container.ready()
         with _source(data) as fd, self._broken_on_error():
@@ -108,18 +106,18 @@ class Sandbox:
             run.close()
 
     def start(self, command: Command) -> Run:
-        """Start one command without waiting for it; `judge.sandbox.pair` runs two that talk to each other.
+        """Start one command without waiting for it; `judge.sandbox.meeting` runs some that talk to each other.
 
         The caller finishes and closes the run, and closes this sandbox after any error (`run` does all that).
         """
         if command.output is not None:
             _check_name(command.output)
-            if command.left:
-                raise UsageError("left: a run has one file of its directory or all of it; ask for one of them")
+            if command.keep_scratch:
+                raise UsageError("keep_scratch: a run has one file of its directory or all of it; ask for one of them")
         if len(command.pipes) > MAX_FDS - 4:
             raise UsageError(f"pipes: a run can have {MAX_FDS - 4} of them, not {len(command.pipes)}")
         for name, data in command.files.items():
-            self._put(name, data, 0o644 | IN_SCRATCH)
+            self.put(name, data, 0o644 | IN_SCRATCH)
         self._container.ready()
         return Run(command, self._container, self._cores)
 
@@ -164,7 +162,7 @@ class Run:
         self._cores = cores
         self._group: ControlGroup = container.build if command.writable else container.runs
         self._kept: list[int] = []
-        self._left: tuple[int, ...] = ()
+        self._outcome_fds: tuple[int, ...] = ()
         self._extra_wall = 0.0
         self._words = encoded_command(command)
         try:
@@ -210,10 +208,10 @@ class Run:
         if self._extra_wall:
             limits = limits.model_copy(update={"wall": limits.wall_seconds + self._extra_wall})
         outputs: tuple[int, ...] = self._outputs
-        left_fd: int | None = None
-        if answer.fd is not None and self._command.left:
-            left_fd = answer.fd
-            self._kept.append(left_fd)
+        scratch: int | None = None
+        if answer.fd is not None and self._command.keep_scratch:
+            scratch = answer.fd
+            self._kept.append(scratch)
         elif answer.fd is not None:
             outputs = (*outputs, self._copied(answer.fd))
         usage = _used(self._group, answer)
@@ -221,24 +219,22 @@ class Run:
             outcome = _outcome(self._command.argv[0], limits, reason, answer, usage, outputs)
         except SandboxError as exc:
             raise self._container.explained(str(exc)) from None
-        self._left = outputs if left_fd is None else (*outputs, left_fd)
-        return replace(outcome, ended=start + answer.wall, left=left_fd)
+        self._outcome_fds = outputs if scratch is None else (*outputs, scratch)
+        return replace(outcome, ended=start + answer.wall, scratch=scratch)
 
     def _copied(self, fd: int) -> int:
         """A copy of the file that a run left, which lives in the sandbox's own file system; as much as may be."""
         try:
-            copy = self._memory("output")
-            offset, size = 0, min(os.fstat(fd).st_size, self._limits.output + 1)
-            while offset < size and (copied := os.sendfile(copy, fd, offset, size - offset)):
-                offset += copied
+            target = self._memory("output")
+            copy(fd, target, self._limits.output + 1)
         finally:
             os.close(fd)
-        return copy
+        return target
 
     def close(self) -> None:
         """Close what the outcome, if there was one, does not own."""
         for fd in self._kept:
-            if fd not in self._left:
+            if fd not in self._outcome_fds:
                 os.close(fd)
         self._kept.clear()
 
@@ -263,7 +259,6 @@ class Run:
             self._group.kill()
 
     def cpu(self) -> float:
-        """CPU seconds used so far."""
         return self._group.cpu()
 
     def wait(self, cancel_fd: int | None) -> Killed:
@@ -370,9 +365,8 @@ def _source(data: bytes | Path) -> Iterator[int]:
     """A descriptor of this content, to be copied."""
     if isinstance(data, bytes):
         fd = in_memory("judge-put")
-        unwritten = memoryview(data)
-        while unwritten:
-            unwritten = unwritten[os.write(fd, unwritten[: 1 << 24]) :]
+        with open(fd, "wb", closefd=False) as file:
+            file.write(data)
     else:
         fd = os.open(data, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -400,16 +394,14 @@ def _protected(fd: int) -> int:
             return _read_only(fd)
         if seals & fcntl.F_SEAL_WRITE:
             return _read_only(fd)
-    copy = in_memory("stdin", seals=True)
+    stdin = in_memory("stdin", seals=True)
     try:
-        offset = 0
-        while offset < status.st_size and (copied := os.sendfile(copy, fd, offset, status.st_size - offset)):
-            offset += copied
-        fcntl.fcntl(copy, fcntl.F_ADD_SEALS, ALL_SEALS)
-        os.lseek(copy, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
-        return _read_only(copy)
+        copy(fd, stdin)
+        fcntl.fcntl(stdin, fcntl.F_ADD_SEALS, ALL_SEALS)
+        os.lseek(stdin, os.lseek(fd, 0, os.SEEK_CUR), os.SEEK_SET)
+        return _read_only(stdin)
     finally:
-        os.close(copy)
+        os.close(stdin)
 
 
 def _read_only(fd: int) -> int:

@@ -249,7 +249,7 @@ void serve_calls(const struct pollfd *entry) {
         if (poll(&again, 1, 0) <= 0) break;
     }
     began = now;
-    for (int left = waiting; left > 0 && now - began < ENOUGH; left--) { /* downwards: forget() puts the last here */
+    for (int unseen = waiting; unseen > 0 && now - began < ENOUGH; unseen--) { /* downwards: forget() puts the last here */
         if (--next < 0 || next >= waiting) next = waiting - 1;
         struct wait *wait = &waits[next];
         uint32_t word = wait->value;

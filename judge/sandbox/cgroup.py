@@ -89,13 +89,10 @@ class ControlGroup(Protocol):
     def finish(self) -> MeasuredUsage:
         """The counters since `begin`; called when every process of the run is dead."""
 
-    def close(self) -> None:
-        """Remove the group; its processes are dead."""
+    def close(self) -> None: ...
 
 
 class ControlGroupTree(Protocol):
-    """The control groups of one pool."""
-
     @property
     def joins(self) -> list[Path]:
         """The `cgroup.procs` files that a container's launcher enters."""
@@ -112,8 +109,6 @@ class ControlGroupTree(Protocol):
 
 
 class Driver(Protocol):
-    """The version of control groups that this machine has."""
-
     version: str
 
     def tree(self, root: str, name: str) -> ControlGroupTree:
@@ -298,3 +293,68 @@ def programs(peak: int, limit: int, files: int, cached: tuple[int, int]) -> int:
 def cache(stat: bytes) -> int:
     """Bytes of page cache that is not tmpfs, from memory.stat."""
     return field(stat, b"active_file") + field(stat, b"inactive_file")
+
+
+class KernelGroup:
+    """What groups of both versions have in common. Descriptors stay open from run to run, which saves the look-ups."""
+
+    exact = True
+
+    def __init__(self, *, keeps: bool) -> None:
+        """`keeps` as of ControlGroupTree.group."""
+        self._keeps = keeps
+        self._dirs: dict[str, Path] = {}
+        self._open: list[int] = []
+        self._stat = -1
+        self._processes_peak: int | None = None
+        self._parents = 0  # processes of the agent that are in the group
+        self._limits = (0, 0)
+        self._cpu0 = self._files = self._cached = self._oom0 = self._stays = 0
+
+    def _fd(self, path: Path, flags: int = os.O_RDONLY) -> int:
+        fd = os.open(path, flags | os.O_CLOEXEC)
+        self._open.append(fd)
+        return fd
+
+    def _optional(self, path: Path, flags: int = os.O_RDONLY) -> int | None:
+        with contextlib.suppress(OSError):
+            return self._fd(path, flags)
+        return None
+
+    def _kernel_bytes(self) -> int:
+        """Bytes of the kernel's own memory that it cannot give back for want of memory."""
+        raise NotImplementedError
+
+    def _peak_bytes(self) -> int:
+        raise NotImplementedError
+
+    def cpu(self) -> float:
+        raise NotImplementedError
+
+    def over_memory(self) -> bool:
+        raise NotImplementedError
+
+    def _group_limit(self, memory: int) -> int:
+        """The limit of the group for a run that may use `memory`, once that of dead runs is freed.
+
+        Files that earlier runs left in /box come on top. Page cache does not: the kernel gives it up before it kills
+        for the limit.
+        """
+        if not self._keeps:
+            self._stays = freed(self._kernel_bytes, self._stays, memory)
+        self._files, self._cached = retained_memory(self._stat, keeps=self._keeps)
+        return memory + self._files
+
+    def finish(self) -> MeasuredUsage:
+        cpu, oom = self.cpu(), self.over_memory()
+        cached = (self._cached, cache(read(self._stat)))
+        memory = programs(self._peak_bytes(), self._limits[0], self._files, cached)
+        peak = self._processes_peak
+        return MeasuredUsage(cpu, memory, int(read(peak)) - self._parents if peak is not None else 0, oom)
+
+    def close(self) -> None:
+        for fd in self._open:
+            os.close(fd)
+        self._open.clear()
+        for directory in self._dirs.values():
+            remove(directory)

@@ -38,8 +38,6 @@ class DriverV1:
 
 
 class TreeV1:
-    """A pool's directories, one per controller."""
-
     namespace = True
 
     def __init__(self, roots: dict[str, Path], name: str) -> None:
@@ -56,11 +54,9 @@ class TreeV1:
 
     @property
     def joins(self) -> list[Path]:
-        """The `cgroup.procs` file of each controller."""
         return [directory / "cgroup.procs" for directory in self._dirs.values()]
 
     def group(self, *, keeps: bool) -> GroupV1:
-        """Directories of their own in every hierarchy."""
         self._count += 1
         return GroupV1({key: directory / str(self._count) for key, directory in self._dirs.items()}, keeps=keeps)
 
@@ -72,43 +68,30 @@ class TreeV1:
                 self._roots[key].rmdir()
 
 
-class GroupV1:
-    """The runs of one kind. Descriptors stay open from run to run: a run costs a few reads and no path look-up."""
+class GroupV1(cgroup.KernelGroup):
+    """The runs of one kind."""
 
-    exact = True
     run_fd = None
 
     def __init__(self, dirs: dict[str, Path], *, keeps: bool) -> None:
+        super().__init__(keeps=keeps)
         self._dirs = dirs
-        self._keeps = keeps
         for directory in dirs.values():
             directory.mkdir()
         memory, pids, cpuacct = (dirs[key] for key in CONTROLLERS)
         self._swap = (memory / "memory.memsw.limit_in_bytes").exists()
-        self._open: list[int] = []
         self.fds = [self._fd(directory / "cgroup.procs", os.O_WRONLY) for directory in dirs.values()]
         self._peak = self._fd(memory / "memory.max_usage_in_bytes", os.O_RDWR)
         self._stat = self._fd(memory / "memory.stat")
         self._oom = self._fd(memory / "memory.oom_control")
         self._cpu = self._fd(cpuacct / "cpuacct.usage")
-        kernel = memory / "memory.kmem.usage_in_bytes"
-        self._kernel = self._fd(kernel) if kernel.exists() and not keeps else None
-        self._stays = 0
-        self._procs_peak = self._peak_file(pids)
+        self._kernel = self._optional(memory / "memory.kmem.usage_in_bytes")
+        self._processes_peak = self._optional(pids / "pids.peak")  # since kernel 6.11
+        self._parents = _PARENT
         self.event_fd = self._listen(memory)
         self._limits = (_UNLIMITED, 0)
-        self._cpu0 = self._files = self._oom0 = self._cached = 0
         self._struck = False
         self._helper_user: int | None = None
-
-    def _fd(self, path: Path, flags: int = os.O_RDONLY) -> int:
-        fd = os.open(path, flags | os.O_CLOEXEC)
-        self._open.append(fd)
-        return fd
-
-    def _peak_file(self, pids: Path) -> int | None:
-        path = pids / "pids.peak"  # since kernel 6.11
-        return self._fd(path) if path.exists() else None
 
     def _listen(self, memory: Path) -> int:
         """An eventfd that the kernel rings when the limit strikes (cgroup-v1/memory.rst, OOM control)."""
@@ -134,17 +117,13 @@ class GroupV1:
             cgroup.write(pids / "pids.max", str(processes + _PARENT))
         self._limits = (memory, processes)
 
-    def begin(self, memory: int, processes: int) -> None:
-        """Set the limits and start counting. Files that earlier runs left in /box come on top of the limit.
+    def _kernel_bytes(self) -> int:
+        return int(cgroup.read(self._kernel)) if self._kernel is not None else 0
 
-        Page cache does not: the kernel gives it up before it kills for the limit.
-        """
+    def begin(self, memory: int, processes: int) -> None:
         if self._helper_user is None and (helpers := cgroup.members(self._dirs["pids"])):
             self._helper_user = procfs.user(helpers[0])
-        if (kernel := self._kernel) is not None:
-            self._stays = cgroup.freed(lambda: int(cgroup.read(kernel)), self._stays, memory)
-        self._files, self._cached = cgroup.retained_memory(self._stat, keeps=self._keeps)
-        limit = memory + self._files
+        limit = self._group_limit(memory)
         if (limit, processes) != self._limits:
             self._set(limit, processes)
         os.pwrite(self._peak, b"0", 0)
@@ -158,6 +137,9 @@ class GroupV1:
         """From cpuacct: living, dead and unreaped alike."""
         return (int(cgroup.read(self._cpu)) - self._cpu0) / 1e9
 
+    def _peak_bytes(self) -> int:
+        return int(cgroup.read(self._peak))
+
     def over_memory(self) -> bool:
         """Return whether the eventfd rang, or the counter moved."""
         with contextlib.suppress(BlockingIOError):
@@ -170,19 +152,3 @@ class GroupV1:
         A helper that died is replaced, so its pid changes. If it were killed here, the next run could not start.
         """
         cgroup.kill_members(self._dirs["pids"], self._helper_user)
-
-    def finish(self) -> cgroup.MeasuredUsage:
-        """The account of the run."""
-        cpu, oom = self.cpu(), self.over_memory()
-        cached = (self._cached, cgroup.cache(cgroup.read(self._stat)))
-        used_memory = cgroup.programs(int(cgroup.read(self._peak)), self._limits[0], self._files, cached)
-        processes = int(cgroup.read(self._procs_peak)) - _PARENT if self._procs_peak is not None else 0
-        return cgroup.MeasuredUsage(cpu, used_memory, processes, oom)
-
-    def close(self) -> None:
-        """Close the descriptors and remove the directories."""
-        for fd in self._open:
-            os.close(fd)
-        self._open.clear()
-        for directory in self._dirs.values():
-            cgroup.remove(directory)

@@ -86,11 +86,9 @@ class TreeV2:
 
     @property
     def joins(self) -> list[Path]:
-        """The agents' leaf."""
         return [self._dir / "agent" / "cgroup.procs"]
 
     def group(self, *, keeps: bool) -> GroupV2:
-        """A leaf for runs."""
         self._count += 1
         return GroupV2(self._dir / str(self._count), keeps=keeps)
 
@@ -101,107 +99,54 @@ class TreeV2:
             self._base.rmdir()
 
 
-class GroupV2:
-    """The runs of one kind. They share one leaf where the kernel can reset its peaks (6.12); else each gets its own."""
+class GroupV2(cgroup.KernelGroup):
+    """The runs of one kind: a group without swap that the kernel kills as a whole.
 
-    exact = True
+    They share one directory where the kernel can reset its peaks (6.12); else each gets its own. Files that earlier
+    runs left in /box stay charged to the directories of those.
+    """
+
     event_fd = None
     fds: tuple[int, ...] = ()
 
     def __init__(self, directory: Path, *, keeps: bool) -> None:
-        self._dir = directory
-        self._keeps = keeps
+        super().__init__(keeps=keeps)
+        self._base = directory
         self._count = 0
-        self._leaf: Leaf | None = Leaf(self._path(), keeps=keeps)
         self._used = False
+        self._make()
 
-    def _path(self) -> Path:
+    def _make(self) -> None:
         self._count += 1
-        return self._dir.with_name(f"{self._dir.name}-{self._count}")
-
-    @property
-    def run_fd(self) -> int:
-        """The leaf's directory, for CLONE_INTO_CGROUP."""
-        return self.leaf.directory_fd
-
-    @property
-    def leaf(self) -> Leaf:
-        """The leaf in use; SandboxError after `close`."""
-        if self._leaf is None:
-            raise SandboxError(f"cgroup {self._dir} is closed")
-        return self._leaf
-
-    def watch(self, pid: int) -> None:
-        """None: the kernel ends the run by itself."""
-
-    def spec(self) -> str:
-        """No descriptors: each run gets the leaf's own."""
-        return "-"
-
-    def begin(self, memory: int, processes: int) -> None:
-        """As for version 1; files of earlier leaves stay charged to those."""
-        if self._used and not self.leaf.resettable:
-            self.leaf.close()
-            self._leaf = Leaf(self._path(), keeps=self._keeps)
-        self._used = True
-        self.leaf.begin(memory, processes)
-
-    def cpu(self) -> float:
-        """From cpu.stat."""
-        return self.leaf.cpu()
-
-    def over_memory(self) -> bool:
-        """Return whether the counter of kills moved."""
-        return self.leaf.over_memory()
-
-    def kill(self) -> None:
-        """All in the leaf: it has runs only."""
-        self.leaf.kill()
-
-    def finish(self) -> cgroup.MeasuredUsage:
-        """As for version 1."""
-        return self.leaf.finish()
-
-    def close(self) -> None:
-        """Close the descriptors and remove the directory."""
-        if self._leaf is not None:
-            self._leaf.close()
-            self._leaf = None
-
-
-class Leaf:
-    """A group without swap that the kernel kills as a whole. Descriptors stay open from run to run."""
-
-    def __init__(self, directory: Path, *, keeps: bool) -> None:
-        """Make the directory and open its files."""
-        self._dir = directory
-        self._keeps = keeps
+        directory = self._base.with_name(f"{self._base.name}-{self._count}")
+        self._dirs = {"unified": directory}
         _new(directory)
         (directory / "cgroup.procs").chmod(0o666)
-        self._open: list[int] = []
-        self.directory_fd = self._fd(directory, os.O_RDONLY | os.O_DIRECTORY)
+        self._directory_fd = self._fd(directory, os.O_RDONLY | os.O_DIRECTORY)
         self._current = self._fd(directory / "memory.current")
         self._peak = self._optional(directory / "memory.peak", os.O_RDWR)
         self.resettable = self._reset()
         self._stat = self._fd(directory / "memory.stat")
         self._events = self._fd(directory / "memory.events")
         self._cpu = self._fd(directory / "cpu.stat")
-        self._procs_peak = self._optional(directory / "pids.peak", os.O_RDONLY)  # since 6.11
+        self._processes_peak = self._optional(directory / "pids.peak")  # since 6.11
         for name, value in (("memory.swap.max", "0"), ("memory.oom.group", "1")):
             if (directory / name).exists():
                 cgroup.write(directory / name, value)
         self._limits = (0, 0)
-        self._cpu0 = self._files = self._cached = self._oom0 = self._high = self._stays = 0
+        self._high = self._stays = 0
 
-    def _fd(self, path: Path, flags: int = os.O_RDONLY) -> int:
-        fd = os.open(path, flags | os.O_CLOEXEC)
-        self._open.append(fd)
-        return fd
+    @property
+    def run_fd(self) -> int:
+        """The directory, for CLONE_INTO_CGROUP."""
+        return self._directory_fd
 
-    def _optional(self, path: Path, flags: int) -> int | None:
-        with contextlib.suppress(OSError):
-            return self._fd(path, flags)
-        return None
+    def watch(self, pid: int) -> None:
+        """None: the kernel ends the run by itself."""
+
+    def spec(self) -> str:
+        """No descriptors: each run gets the directory."""
+        return "-"
 
     def _reset(self) -> bool:
         """Start counting the peak from now, per descriptor (since 6.12; older kernels refuse the write)."""
@@ -213,21 +158,22 @@ class Leaf:
             return False
         return True
 
-    def _kernel(self) -> int:
-        """Bytes that the kernel cannot give back for want of memory (0 before 5.18)."""
-        text = cgroup.read(self._stat)
+    def _kernel_bytes(self) -> int:
+        text = cgroup.read(self._stat)  # it says nothing of the kernel before 5.18
         return max(0, cgroup.field(text, b"kernel") - cgroup.field(text, b"slab_reclaimable"))
 
     def begin(self, memory: int, processes: int) -> None:
-        """Set what changed, note where the counters stand."""
-        if not self._keeps:
-            self._stays = cgroup.freed(self._kernel, self._stays, memory)
-        self._files, self._cached = cgroup.retained_memory(self._stat, keeps=self._keeps)
-        limits = (memory + self._files, processes)
-        if limits[0] != self._limits[0]:
-            cgroup.write(self._dir / "memory.max", str(limits[0]))
-        if limits[1] != self._limits[1]:
-            cgroup.write(self._dir / "pids.max", str(limits[1]))
+        """Set the limits, as far as they have changed, and start counting."""
+        if not self._open:
+            raise SandboxError(f"cgroup {self._base} is closed")
+        if self._used and not self.resettable:
+            self.close()
+            self._make()
+        self._used = True
+        limits = (self._group_limit(memory), processes)
+        for name, limit, before in zip(("memory.max", "pids.max"), limits, self._limits, strict=True):
+            if limit != before:
+                cgroup.write(self._dirs["unified"] / name, str(limit))
         self._limits = limits
         self._high = 0
         self._reset()
@@ -241,29 +187,14 @@ class Leaf:
         return (cgroup.field(cgroup.read(self._cpu), b"usage_usec") - self._cpu0) / 1e6
 
     def over_memory(self) -> bool:
-        """Return whether the counter of kills moved."""
         return cgroup.field(cgroup.read(self._events), b"oom_kill") > self._oom0
 
+    def _peak_bytes(self) -> int:
+        return int(cgroup.read(self._peak)) if self._peak is not None else self._high
+
     def kill(self) -> None:
-        """The kernel's own kill of a whole group, which has come with 5.14."""
-        cgroup.write(self._dir / "cgroup.kill", "1")
-
-    def finish(self) -> cgroup.MeasuredUsage:
-        """The account of the run."""
-        cpu, oom = self.cpu(), self.over_memory()
-        peak = int(cgroup.read(self._peak)) if self._peak is not None else self._high
-        used_memory = cgroup.programs(
-            peak, self._limits[0], self._files, (self._cached, cgroup.cache(cgroup.read(self._stat)))
-        )
-        processes = int(cgroup.read(self._procs_peak)) if self._procs_peak is not None else 0
-        return cgroup.MeasuredUsage(cpu, used_memory, processes, oom)
-
-    def close(self) -> None:
-        """Close the descriptors and remove the directory."""
-        for fd in self._open:
-            os.close(fd)
-        self._open.clear()
-        cgroup.remove(self._dir)
+        """The kernel's own kill of a whole group, which has come with 5.14; there are runs only."""
+        cgroup.write(self._dirs["unified"] / "cgroup.kill", "1")
 
 
 def _new(directory: Path) -> None:

@@ -48,7 +48,6 @@ class Sizes:
 
 @functools.cache
 def filter_program() -> bytes:
-    """The system call filter, built once per process."""
     return seccomp.build()
 
 
@@ -90,7 +89,7 @@ class Container:
         own_end, agent_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         own_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 512 * 1024)
         self.agent = Agent(own_end)
-        self._said = in_memory("judge-sandbox-log")
+        self._log = in_memory("judge-sandbox-log")
         program = in_memory("judge-seccomp")
         page = in_memory("judge-shared")
         os.ftruncate(page, mmap.PAGESIZE)
@@ -110,11 +109,11 @@ class Container:
                 self.build.spec(), self.runs.spec(), str(page), "any" if core is None else str(core),
             ]  # fmt: skip
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=self._said, stderr=self._said, env={}, pass_fds=inside
+                command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, env={}, pass_fds=inside
             )
         except OSError as exc:
             own_end.close()
-            os.close(self._said)
+            os.close(self._log)
             self._page.close()
             self._close_groups()
             raise SandboxError(
@@ -174,7 +173,7 @@ class Container:
     def explained(self, sentence: str) -> SandboxError:
         """With the last line that bwrap or the agent wrote."""
         self._ended(0.2)
-        lines = os.pread(self._said, 65536, 0).decode("utf-8", "replace").strip().splitlines()
+        lines = os.pread(self._log, 65536, 0).decode("utf-8", "replace").strip().splitlines()
         return SandboxError(f"{sentence}: {lines[-1]}" if lines else sentence)
 
     def close(self) -> None:
@@ -187,7 +186,7 @@ class Container:
             self._process.kill()
         self._process.wait()
         os.close(self._pidfd)
-        os.close(self._said)
+        os.close(self._log)
         self._page.close()
         self._close_groups()
 

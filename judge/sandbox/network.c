@@ -67,14 +67,14 @@ static int sockets_in(int sockstat) {
  * after the last of them. 0 when it is not known that all are gone.
  */
 static int forget_sockets(int sockstat) {
-    int left, least = INT_MAX, waited = 0;
-    for (long begin = now_ms(), since = begin; (left = sockets_in(sockstat)) != 0; waited = 1) {
+    int count, least = INT_MAX, waited = 0;
+    for (long begin = now_ms(), since = begin; (count = sockets_in(sockstat)) != 0; waited = 1) {
         long now = now_ms();
-        if (left < least) {
-            least = left;
+        if (count < least) {
+            least = count;
             since = now;
         }
-        if (left < 0 || now - since > STUCK_MS || now - begin > COLLECT_MS) return 0;
+        if (count < 0 || now - since > STUCK_MS || now - begin > COLLECT_MS) return 0;
         int one = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (one < 0) die("socket");
         close(one);

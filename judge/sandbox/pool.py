@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
 from judge.common.errors import SandboxError
 from judge.sandbox import cgroup as cgroups
@@ -13,13 +12,6 @@ from judge.sandbox import drivers
 from judge.sandbox.box import Sandbox
 from judge.sandbox.container import NICE, Container, Sizes, visible
 from judge.sandbox.weak import WeakDriver
-
-
-class Closes(Protocol):
-    """A thing that a pool ends later."""
-
-    def close(self) -> None:
-        """End it."""
 
 
 class SandboxPool:
@@ -63,7 +55,7 @@ class SandboxPool:
             raise SandboxError(f"no full sandbox is possible here: {reason}; allow_weak_sandbox accepts a weak one")
         self._tree = driver.tree(cgroup, name)
         self._next: Container | None = None
-        self._left: list[Closes] = []
+        self._unused: list[Sandbox] = []
 
     def prepare(self) -> None:
         """Start the next container without waiting for it, and end the old ones.
@@ -73,7 +65,7 @@ class SandboxPool:
         with self._elsewhere():
             if self._next is None:
                 self._next = self._start()
-            self._end_left()
+            self._end_unused()
 
     @property
     def prepared(self) -> bool:
@@ -83,9 +75,9 @@ class SandboxPool:
     def _start(self) -> Container:
         return Container(self._tree, self._paths, self._sizes, privileged=self._privileged, core=self._core)
 
-    def _end_left(self) -> None:
-        while self._left:
-            self._left.pop().close()
+    def _end_unused(self) -> None:
+        while self._unused:
+            self._unused.pop().close()
 
     @contextlib.contextmanager
     def _elsewhere(self) -> Iterator[None]:
@@ -113,13 +105,13 @@ class SandboxPool:
             raise
         return Sandbox(container, self._cores)
 
-    def leave(self, sandbox: Closes) -> None:
+    def leave(self, sandbox: Sandbox) -> None:
         """Let `prepare` close a sandbox in which nothing runs: closing takes time, and a result waits."""
-        self._left.append(sandbox)
+        self._unused.append(sandbox)
 
     def close(self) -> None:
         """End the prepared container and the old ones, and remove the cgroups. Sandboxes in use are closed before."""
-        self._end_left()
+        self._end_unused()
         if self._next is not None:
             self._next.close()
             self._next = None

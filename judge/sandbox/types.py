@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from judge.common.files import read
 from judge.model.messages import Limits
 
 
@@ -34,9 +35,9 @@ class Command:
     pass them before it is ended: the account then says by how much it did.
 
     `files` lie in `/scratch` when the run starts, by name; it may change its copies. `output` is a file there whose
-    content the account has as `RunOutcome.file`; with `left` it has all of `/scratch` as `RunOutcome.left` instead.
-    `pipes` are descriptors that the program has as 3, 4 and so on: of named pipes, which it opens by `/proc/self/fd/3`
-    (judge.sandbox.meeting).
+    content the account has as `RunOutcome.file`; with `keep_scratch` it has the whole directory as `RunOutcome.scratch`
+    instead. `pipes` are descriptors that the program has as 3, 4 and so on: of named pipes, which it opens by
+    `/proc/self/fd/3` (judge.sandbox.meeting).
     """
 
     argv: Sequence[str]
@@ -49,7 +50,7 @@ class Command:
     grace: float = 0.0
     files: Mapping[str, bytes | Path] = field(default_factory=dict)
     output: str | None = None
-    left: bool = False
+    keep_scratch: bool = False
     pipes: Sequence[int] = ()
 
     @property
@@ -69,8 +70,8 @@ class RunOutcome:
     closes the outcome (`with outcome:`). They are safe to read: everything that could write to them is dead.
     `killed` is every reason that the sandbox had to end the run, in no order; empty when the program ended by itself
     and within its limits. `ended` is when the program did (clock.monotonic). `file` is a descriptor of a sealed copy of
-    the command's `output`, None when the run did not leave a regular file of that name. `left` is one of the directory
-    `/scratch` as the run left it: what is in it is a stranger's, links and pipes too, and takes memory until closed.
+    the command's `output`, None when there was no regular file of that name at the end. `scratch` is one of `/scratch`
+    at the end: what is in it is a stranger's, links and pipes too, and takes memory until closed.
     """
 
     exit_code: int | None
@@ -84,11 +85,10 @@ class RunOutcome:
     stderr: int
     ended: float = 0.0
     file: int | None = None
-    left: int | None = None
+    scratch: int | None = None
 
     def close(self) -> None:
-        """Close the output descriptors."""
-        for fd in (self.stdout, self.stderr, self.file, self.left):
+        for fd in (self.stdout, self.stderr, self.file, self.scratch):
             if fd is not None:
                 os.close(fd)
 
@@ -99,22 +99,7 @@ class RunOutcome:
         self.close()
 
     def read_stdout(self, limit: int | None = None) -> bytes:
-        """The first `limit` bytes of the output, or all of it."""
-        return _read(self.stdout, limit)
+        return read(self.stdout, limit)
 
     def read_stderr(self, limit: int | None = None) -> bytes:
-        """The first `limit` bytes of the error output, or all of it."""
-        return _read(self.stderr, limit)
-
-
-def _read(fd: int, limit: int | None) -> bytes:
-    size = os.fstat(fd).st_size
-    want = size if limit is None else min(size, limit)
-    parts, offset = [], 0
-    while offset < want:
-        part = os.pread(fd, want - offset, offset)
-        if not part:
-            break
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)
+        return read(self.stderr, limit)

@@ -18,7 +18,6 @@ class WeakDriver:
     version = "none"
 
     def tree(self, root: str, name: str) -> WeakTree:  # noqa: ARG002 - the interface of the real drivers
-        """A tree without directories: a process needs none to be counted."""
         return WeakTree()
 
 
@@ -31,7 +30,6 @@ class WeakTree:
         self.joins: list[Path] = []
 
     def group(self, *, keeps: bool) -> WeakGroup:  # noqa: ARG002 - no kernel charges anything here
-        """A counter for one sandbox."""
         return WeakGroup()
 
     def close(self) -> None:
@@ -56,7 +54,6 @@ class WeakGroup:
         self._root = pid
 
     def spec(self) -> str:
-        """The agent's word for no group."""
         return "-"
 
     def begin(self, memory: int, processes: int) -> None:  # noqa: ARG002 - cannot be limited without cgroups
@@ -92,7 +89,6 @@ class WeakGroup:
         return pids
 
     def over_memory(self) -> bool:
-        """Return whether any look has shown more memory than the limit."""
         return self._high > self._memory
 
     def kill(self) -> None:

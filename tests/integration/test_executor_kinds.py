@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from judge.executor.slot.packaged.static import format_code
 from judge.executor.slot.pipeline import Pipeline
+from judge.executor.slot.validation import format_code
 from judge.languages.table import extra_paths, load_table
 from judge.model.messages import Status, Verdict
 from judge.model.problem import LegacyGroup, ProblemType, StaticTest, TestGroup

@@ -14,7 +14,7 @@ import pytest
 from judge.common import clock
 from judge.executor import slots as slots_module
 from judge.executor.channel import Broken, Finished, Help, Job, Progress, Ready, Settings
-from judge.executor.slot_state import RESTART_MAX, RESTART_MIN, KnownSlot, SlotState
+from judge.executor.slot_state import RESTART_MAX, RESTART_MIN, SlotState, SlotStatus
 from judge.executor.slots import Event, Slots
 from judge.model.messages import Assignment, Submission, Verdict
 from tests.support.servers import wait_for
@@ -56,7 +56,7 @@ def until(slots: Slots, kind: type, timeout: float = 20.0):
             event = events.pop(0)
             if isinstance(event, kind):
                 return event
-        assert slot.sock is not None, slot.known.reason
+        assert slot.sock is not None, slot.status.reason
         slot.flush()  # a large job does not fit into the socket at once
         writers = [slot.sock] if slot.unsent else []
         readable, _, _ = select.select([slot.sock], writers, [], deadline.check("the slot"))
@@ -97,7 +97,7 @@ def test_cancel(slots):
     assert finished.completed is None
     assert clock.monotonic() - began < 1
     # A cancellation that comes too late is ignored.
-    slot.known = KnownSlot(SlotState.BUSY, claim="c1")
+    slot.status = SlotStatus(SlotState.BUSY, claim="c1")
     slot.cancel("c1", clock.monotonic())
     slot.give(job("c2", command="echo next"), clock.monotonic())
     assert until(slots, Finished).completed.result.stdout == "next\n"
@@ -115,7 +115,7 @@ def test_a_cancelled_job_that_does_not_end_is_killed_with_its_slot(slots):
     slots.kill(slot)
     wait_for(lambda: not slot.read(clock.monotonic())[1], what="the end of the slot")
     assert slot.state is SlotState.DOWN
-    assert slot.known.reason == "it was killed by SIGKILL"
+    assert slot.status.reason == "it was killed by SIGKILL"
 
 
 @pytest.mark.parametrize("busy", [True, False])
@@ -130,8 +130,8 @@ def test_who_has_jobs_cancelled_that_end_late_keeps_no_slot_away(slots, busy, wo
             slot.give(Help(job=job(command="sleep 60"), directory=work), now)
             slot.recall(now)
         slot.ended("killed", now)
-        assert slot.known.start_at == now
-    assert slot.known.failures == 0
+        assert slot.status.start_at == now
+    assert slot.status.failures == 0
 
 
 def test_back_off(slots):
@@ -140,16 +140,16 @@ def test_back_off(slots):
     delays = []
     for _ in range(9):
         slot.ended("test", now)
-        delays.append(slot.known.start_at - now)
+        delays.append(slot.status.start_at - now)
     assert delays[:4] == [0.0, RESTART_MIN, 2 * RESTART_MIN, 4 * RESTART_MIN]
     assert delays[-1] == RESTART_MAX
     assert slots.start_due(now) == []
-    assert slots.next_due() == slot.known.start_at
-    assert slots.start_due(slot.known.start_at) == [slot]
+    assert slots.next_due() == slot.status.start_at
+    assert slots.start_due(slot.status.start_at) == [slot]
     until(slots, Ready)
     slot.give(job(command="true"), clock.monotonic())
     until(slots, Finished)
-    assert slot.known.failures == 0
+    assert slot.status.failures == 0
 
 
 def test_a_sandbox_that_cannot_be_made(work, monkeypatch):
@@ -160,7 +160,7 @@ def test_a_sandbox_that_cannot_be_made(work, monkeypatch):
         assert "missing.yml: cannot be read" in until(slots, Broken).reason
         slot = slots.slots[0]
         wait_for(lambda: not slot.read(clock.monotonic())[1], what="the end of the slot")
-        assert "missing.yml" in slot.known.reason
+        assert "missing.yml" in slot.status.reason
         assert slot.read(clock.monotonic()) == ([], False)
         with pytest.raises(OSError, match="not running"):
             slot.give(job(), 0.0)
@@ -172,7 +172,7 @@ def test_a_program_that_cannot_be_started(work, monkeypatch):
     slots = Slots([settings(work)])
     monkeypatch.setattr(slots_module.subprocess, "Popen", lambda *_, **__: (_ for _ in ()).throw(OSError("no setpriv")))
     assert slots.start_due(0.0) == []
-    assert "cannot be started: no setpriv" in slots.slots[0].known.reason
+    assert "cannot be started: no setpriv" in slots.slots[0].status.reason
 
 
 def test_the_end_of_main_ends_the_job(slots):

@@ -352,7 +352,7 @@ def heard(slots: Slots, kind: type, timeout: float = 60.0) -> Any:
     slot = slots.slots[0]
     deadline = clock.Deadline(timeout)
     while True:
-        assert slot.sock is not None, slot.known.reason
+        assert slot.sock is not None, slot.status.reason
         select.select([slot.sock], [], [], deadline.check("the slot"))
         for event in slot.read(clock.monotonic())[0]:
             if isinstance(event, kind):
@@ -384,14 +384,14 @@ def test_the_repetition_waits_for_other_slots_and_they_for_it(slots, work):
             # Its own command language: the program finds its time by itself, in the slot's real sandbox.
             slot.give(_self_timed(work), clock.monotonic())
             wait_for(lambda: held_up(starting) or _over(slot), what="a slot that wants to be alone")
-            if slot.known.claim is not None and not _over(slot):
+            if slot.status.claim is not None and not _over(slot):
                 break
             wait.close()
             heard(slots, Finished)
-        silent = slot.known.deadline
+        silent = slot.status.deadline
         for _ in range(2):
             assert heard(slots, Progress).claim == "c1", "a slot that waits says that it lives"
-        assert slot.known.deadline > silent
+        assert slot.status.deadline > silent
         assert held_up(starting), "no run starts meanwhile"
         wait.close()
         finished = heard(slots, Finished)
@@ -422,7 +422,7 @@ def test_a_slot_that_waits_can_be_cancelled(slots, work):
     with contextlib.closing(RunLock(work / "run_lock")) as other:
         with other.exclusive(lambda _: None):
             slot.give(_self_timed(work), clock.monotonic())
-            assert slot.known.silence > 0
+            assert slot.status.silence > 0
             slot.cancel("c1", clock.monotonic())
             assert heard(slots, Finished).completed is None
         assert not held_up(other)

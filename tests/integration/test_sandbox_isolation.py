@@ -715,8 +715,8 @@ def test_no_run_sees_which_scratch_directories_the_one_before_used():
             assert "old" not in before
             shell(box, f"for file in {files}; do echo x > $file; done").close()
             same = look() == before
-            with shell(box, "true", left=True) as outcome:
-                assert outcome.left is not None
+            with shell(box, "true", keep_scratch=True) as outcome:
+                assert outcome.scratch is not None
             return same
 
         for files in used:

@@ -335,19 +335,19 @@ def names(directory: int) -> set[str]:
 def test_what_a_run_has_left_can_be_looked_at_and_no_later_run_sees_it(made):
     with made.take() as box:
         script = "mkdir d; echo made > d/f; ln -s /etc/passwd link; (sleep 100; echo late > f) & exit 3"
-        command = Command(["/bin/sh", "-c", script], Limits(cpu=5), ENV, left=True)
+        command = Command(["/bin/sh", "-c", script], Limits(cpu=5), ENV, keep_scratch=True)
         with box.run(command) as outcome:
-            assert outcome.exit_code == 3 and names(outcome.left) == {"d", "link"}
+            assert outcome.exit_code == 3 and names(outcome.scratch) == {"d", "link"}
             assert text(shell(box, "ls -A; touch later")) == ""
-            found = leavings.gather(outcome.left, {})
+            found = leavings.gather(outcome.scratch, {})
             assert handed.unpack(found.archive, leavings.BYTES) == {"d/f": b"made\n"}
         held = descriptors()
         for _ in range(3):  # nothing was made: the mount stays
-            with box.run(Command(["/bin/true"], Limits(cpu=5), ENV, left=True)) as outcome:
-                assert names(outcome.left) == set()
+            with box.run(Command(["/bin/true"], Limits(cpu=5), ENV, keep_scratch=True)) as outcome:
+                assert names(outcome.scratch) == set()
         assert descriptors() == held
         with pytest.raises(UsageError, match="one of them"):
-            box.run(Command(["/bin/true"], Limits(cpu=5), ENV, left=True, output="f"))
+            box.run(Command(["/bin/true"], Limits(cpu=5), ENV, keep_scratch=True, output="f"))
 
 
 def test_too_long_arguments_are_refused_and_long_ones_work(made):

@@ -32,7 +32,7 @@ from judge.executor.storage.blobs import BlobCache
 from judge.executor.storage.data import BlobClient
 from judge.executor.storage.spool import Spool, Spooled
 from judge.executor.table import TaskTable
-from judge.executor.threads import JudicatorCalls, Mailbox, ThreadPool
+from judge.executor.threads import Mailbox, ThreadPool
 from judge.model.messages import (
     AddReply,
     Assignment,
@@ -457,7 +457,7 @@ class Played:
                 blob_client=BlobClient(BlobCache(work / "blobs", config.blob_cache_bytes, rpc.get_blob), rpc),
                 mailbox=mailbox,
                 pool=ThreadPool(mailbox, 1),
-                calls=JudicatorCalls(rpc, mailbox),
+                rpc=rpc,
                 outputs=self.outputs,
             )
         )

@@ -19,7 +19,7 @@ def test_the_time_is_used_up_exactly_once_the_sum_reaches_it(costs, total, probl
     for count, cost in enumerate(costs, 1):
         account.spend(cost)
         assert account.over is (sum(costs[:count]) >= total - 0.001)
-        assert account.left == max(0.0, total - account.spent)
+        assert account.remaining == max(0.0, total - account.spent)
     assert f"{decimal(total)} s" in account.sentence
 
 
@@ -35,7 +35,7 @@ def test_repetitions_end_with_their_number_and_their_time(wishes, repeats, alone
             account.repeated(took)
             done, used = done + 1, used + took
     assert done <= repeats
-    assert account.alone_left == max(0.0, alone - used)
+    assert account.alone_remaining == max(0.0, alone - used)
 
 
 @pytest.mark.parametrize(("problem", "name"), [(True, "problem_seconds"), (False, "own_seconds")])

@@ -12,7 +12,7 @@ import pytest
 from judge.executor.channel import Cancel, Finished, Help, Helped, Job, MessageReader, Progress, Settings, send
 from judge.executor.helpers import HelperScheduler
 from judge.executor.slot.parallel.shared_queue import Sharing, clear
-from judge.executor.slot_state import CANCEL_GRACE, KnownSlot, SlotState
+from judge.executor.slot_state import CANCEL_GRACE, SlotState, SlotStatus
 from judge.executor.slots import Slots
 from judge.model.messages import Assignment, Status, Submission
 
@@ -32,7 +32,7 @@ class Played:
         for slot in self.slots.slots:
             ours, theirs = socket.socketpair()
             self.ours.append(ours)
-            slot.sock, slot.reader, slot.known = theirs, MessageReader(theirs), KnownSlot(SlotState.IDLE)
+            slot.sock, slot.reader, slot.status = theirs, MessageReader(theirs), SlotStatus(SlotState.IDLE)
         self.helpers = HelperScheduler(self.slots, self.sharing)
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ def played(work: Path) -> Iterator[Played]:
 
 
 def helped(played: Played) -> list[str | None]:
-    return [slot.known.helps for slot in played.slots.slots]
+    return [slot.status.helps for slot in played.slots.slots]
 
 
 def test_idle_slots_help_where_the_fewest_do(played):
@@ -159,12 +159,12 @@ def test_a_sign_of_life_of_a_helper_counts(played):
     played.offer("c1", 0)
     played.arrange()
     slot = played.slots.slots[1]
-    before = slot.known.deadline
+    before = slot.status.deadline
     played.say(1, Progress(claim="c1", status=Status.RUNNING))
-    assert slot.known.deadline > before
+    assert slot.status.deadline > before
     slot.recall(1.0)
     played.say(1, Progress(claim="c1", status=Status.RUNNING))
-    assert slot.known.deadline == 1.0 + CANCEL_GRACE, "but not of one that was called back"
+    assert slot.status.deadline == 1.0 + CANCEL_GRACE, "but not of one that was called back"
 
 
 def test_a_job_that_is_not_wanted_any_more_gets_no_help(played):
@@ -179,8 +179,8 @@ def test_a_helper_that_dies_takes_no_job_with_it(played):
     slot = played.slots.slots[1]
     played.ours[1].close()
     assert slot.read(1.0)[1] is False
-    assert (slot.state, slot.known.claim, slot.known.helps) == (SlotState.DOWN, None, None)
-    assert played.slots.slots[0].known.claim == "c1"
+    assert (slot.state, slot.status.claim, slot.status.helps) == (SlotState.DOWN, None, None)
+    assert played.slots.slots[0].status.claim == "c1"
 
 
 def test_without_a_directory_nobody_shares(played):

@@ -63,8 +63,8 @@ def test_the_smallest_are_kept_and_the_rest_is_told(tmp_path: Path) -> None:
 
 def test_large_many_and_deep_ones_cost_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
-    content = leavings._content
-    monkeypatch.setattr(leavings, "_content", lambda fd, size: read.append(size) or content(fd, size))
+    content = leavings.read
+    monkeypatch.setattr(leavings, "read", lambda fd, size: read.append(size) or content(fd, size))
     os.truncate(os.open(tmp_path / "sparse", os.O_CREAT | os.O_WRONLY), 10 * 1024**3)
     for number in range(50):
         (tmp_path / f"noise{number}").write_bytes(NOISE.randbytes(300_000))

@@ -92,7 +92,7 @@ def take_in(schedule: Schedule, name: str, judged: Judged) -> list[str]:
     counted = []
     while (due := schedule.due) is not None:
         counted.append(due)
-        schedule.count(schedule._known[due])
+        schedule.count(schedule._results[due])
     return counted
 
 
@@ -106,7 +106,7 @@ def test_any_order_of_ends_comes_to_the_serial_account(problem, given_results, f
     counted: list[str] = []
     ran: list[str] = []
     while not schedule.over:
-        wanted = schedule.wanted()
+        wanted = schedule.candidates()
         assert wanted[0] == schedule.first, "the test that decides next is the most urgent"
         assert not set(wanted) & set(ran), "no test is wanted twice"
         free = [name for name in wanted if name not in running]
@@ -139,11 +139,11 @@ def noted(names: Sequence[str], verdict: Verdict, problem: ProblemManifest | Non
 
 
 def test_nothing_after_a_failure_is_wanted():
-    assert noted(["secret/b/1"], Verdict.WA, full=False).wanted() == NAMES[:3]
-    assert noted(["secret/b/1"], Verdict.WA, full=True).wanted() == [*NAMES[:3], *NAMES[4:]]
+    assert noted(["secret/b/1"], Verdict.WA, full=False).candidates() == NAMES[:3]
+    assert noted(["secret/b/1"], Verdict.WA, full=True).candidates() == [*NAMES[:3], *NAMES[4:]]
     scored = manifest(type=[ProblemType.SCORING], groups=groups("sum", "min", "sum", require=False))
-    assert noted(["secret/b/1"], Verdict.WA, scored, full=False).wanted() == [*NAMES[:3], *NAMES[5:]]
-    assert noted(["secret/b/1"], Verdict.JE, scored, full=False).wanted() == NAMES[:3]
+    assert noted(["secret/b/1"], Verdict.WA, scored, full=False).candidates() == [*NAMES[:3], *NAMES[5:]]
+    assert noted(["secret/b/1"], Verdict.JE, scored, full=False).candidates() == NAMES[:3]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_where_the_time_is_used_up_the_rest_counts_as_too_late(problem, given_re
             break
     counted = dict(schedule.counted)
     assert schedule.over
-    assert (schedule.due, schedule.wanted(), schedule.stand.missing) == (None, [], [])
+    assert (schedule.due, schedule.candidates(), schedule.stand.missing) == (None, [], [])
     expected, _ = serial(problem, {name: counted.get(name, LATE) for name in NAMES}, full=False)
     assert (schedule.stand.verdict, schedule.stand.failed, schedule.stand.score, schedule.stand.groups) == (
         *(expected.verdict, expected.failed, expected.score, expected.groups),

@@ -64,9 +64,9 @@ def rings(queue: CoordinatorQueue) -> bool:
 
 
 def test_no_test_is_taken_twice(coordinator, helper):
-    coordinator.want([0, 1, 2], stops=True)
+    coordinator.publish([0, 1, 2], stops=True)
     assert coordinator.take([0, 1, 2]) == 0
-    (answer, pid) = helper(lambda queue: (queue.wanted().wanted, queue.take()), hang=True)
+    (answer, pid) = helper(lambda queue: (queue.candidates().tests, queue.take()), hang=True)
     assert answer == ([0, 1, 2], 1)
     assert coordinator.take([1]) is None
     assert helper(HelperQueue.take)[0] == 2
@@ -76,7 +76,7 @@ def test_no_test_is_taken_twice(coordinator, helper):
 
 
 def test_what_a_helper_found_out_arrives_once_and_the_test_is_done(coordinator, helper):
-    coordinator.want([0, 1], stops=True)
+    coordinator.publish([0, 1], stops=True)
     coordinator.take([0])
 
     def work(queue: HelperQueue) -> int | None:
@@ -102,7 +102,7 @@ def test_what_a_helper_found_out_arrives_once_and_the_test_is_done(coordinator, 
     ],
 )
 def test_who_is_woken(coordinator, helper, runs, verdict, stops, rung):
-    coordinator.want([0, 1, 2], stops=stops)
+    coordinator.publish([0, 1, 2], stops=stops)
     if runs is not None:
         assert coordinator.take([runs]) == runs
     helper(lambda queue: queue.put(1, found(1, verdict)))
@@ -122,7 +122,7 @@ def test_a_coordinators_cancellation_interrupts_it_too(work):
 
 
 def test_the_end_of_the_coordinator_is_the_end_of_the_queue(work, coordinator):
-    coordinator.want([0], stops=True)
+    coordinator.publish([0], stops=True)
     helper = HelperQueue(work / "queue")
     coordinator.close()
     assert not (work / "queue").exists()
@@ -138,7 +138,7 @@ def noting(schedule: Schedule) -> Callable[[JudgedTest], None]:
     def note(one: JudgedTest) -> None:
         schedule.note(one.test.name, one.judged)
         while (due := schedule.due) is not None:
-            schedule.count(schedule._known[due])
+            schedule.count(schedule._results[due])
 
     return note
 

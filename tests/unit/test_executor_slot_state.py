@@ -19,8 +19,8 @@ from judge.executor.slot_state import (
     SILENCE,
     START_GRACE,
     Ended,
-    KnownSlot,
     SlotState,
+    SlotStatus,
     Started,
     longest_step,
     next_state,
@@ -51,8 +51,8 @@ EVENTS = st.one_of(
 )
 
 
-def after(*events: object, known: KnownSlot | None = None) -> KnownSlot:
-    known = known or KnownSlot()
+def after(*events: object, known: SlotStatus | None = None) -> SlotStatus:
+    known = known or SlotStatus()
     for event in events:
         known = next_state(known, event, NOW)
     return known
@@ -95,7 +95,7 @@ def test_a_sign_of_life_begins_the_silence_anew(work, later):
 
 @given(st.lists(EVENTS, max_size=12), st.sampled_from([Finished(claim="a"), Helped(claim="a")]))
 def test_work_that_is_done_leaves_nothing_behind(events, done):
-    assert after(*events, done) == KnownSlot(SlotState.IDLE)
+    assert after(*events, done) == SlotStatus(SlotState.IDLE)
 
 
 def test_only_what_it_does_is_cancelled():
@@ -107,21 +107,21 @@ def test_only_what_it_does_is_cancelled():
 
 
 def test_ends_in_a_row_wait_longer_and_longer_unless_main_asked_for_them():
-    known, delays = KnownSlot(), []
+    known, delays = SlotStatus(), []
     for _ in range(9):
         known = after(Ended("x"), known=known)
         delays.append(known.start_at - NOW)
     assert delays[:4] == [0.0, RESTART_MIN, 2 * RESTART_MIN, 4 * RESTART_MIN]
     assert delays[-1] == RESTART_MAX
     assert after(Started(), Ready(), job(), Finished(claim="a"), known=known).failures == 0
-    assert after(Ended("x"), known=KnownSlot(SlotState.IDLE, failures=3)).start_at == NOW + 4 * RESTART_MIN
+    assert after(Ended("x"), known=SlotStatus(SlotState.IDLE, failures=3)).start_at == NOW + 4 * RESTART_MIN
     asked = after(Started(), Ready(), job(), Cancel(claim="a"), Ended("killed"))
     assert (asked.failures, asked.start_at, asked.claim) == (0, NOW, "a")
 
 
 @pytest.mark.parametrize("work", [job(), Help(job=job(), directory=Path("/x"))], ids=["job", "help"])
 def test_tasks_that_end_their_slot_do_not_delay_its_next_start(work):
-    known = KnownSlot()
+    known = SlotStatus()
     for _ in range(9):
         known = after(Started(), Ready(), work, Ended("it was killed by SIGKILL"), known=known)
         assert (known.start_at, known.failures) == (NOW, 0)
@@ -133,7 +133,7 @@ def test_tasks_that_end_their_slot_do_not_delay_its_next_start(work):
 
 def test_the_reason_of_an_end_is_forgotten_at_the_next_start():
     assert after(Broken(reason="no memory")).reason == "no memory"
-    assert after(Ended("gone"), Started()) == KnownSlot(SlotState.STARTING, deadline=NOW + START_GRACE, failures=1)
+    assert after(Ended("gone"), Started()) == SlotStatus(SlotState.STARTING, deadline=NOW + START_GRACE, failures=1)
 
 
 @pytest.mark.parametrize("name", sorted(load_table()))

@@ -24,7 +24,7 @@ from judge.sandbox.agent import BINARY
 from judge.sandbox.cgroup_v1 import DriverV1
 from judge.sandbox.check import CheckLevel
 from judge.sandbox.container import uid_window
-from judge.sandbox.together import judged_by_own_end
+from judge.sandbox.meeting import judged_by_own_end
 from judge.sandbox.types import Killed, RunOutcome
 from tests.support.ansible import GROUPS, render, variables
 
@@ -141,14 +141,14 @@ def test_version_2_groups_limit_and_count(kernel):
     assert (leaf / "memory.oom.group").read_text() == "1" and (leaf / "memory.swap.max").read_text() == "0"
     group.begin(1 << 24, 5)
     assert (leaf / "memory.max").read_text() == str((1 << 24) + 4096) and (leaf / "pids.max").read_text() == "5"
-    assert (leaf / "memory.peak").read_text().startswith("reset") and group.leaf.resettable
+    assert (leaf / "memory.peak").read_text().startswith("reset") and group.resettable
     (leaf / "memory.peak").write_text("5000000\n")
     (leaf / "cpu.stat").write_text("usage_usec 1750000\nuser_usec 1\n")
     (leaf / "memory.events").write_text("oom 1\noom_kill 1\n")
     assert group.cpu() == 0.25 and group.over_memory()
     assert group.finish() == cgroup.MeasuredUsage(0.25, 5_000_000 - 4096 - 30, 7, oom=True)
     group.begin(1 << 24, 5)
-    assert group.run_fd == group.leaf.directory_fd and (kernel / "1-1").exists()
+    assert Path(f"/proc/self/fd/{group.run_fd}").readlink() == kernel / "1-1" and (kernel / "1-1").exists()
     assert group.spec() == "-" and group.event_fd is None
     group.close()
     assert (kernel / "1-1.gone").exists()
@@ -157,7 +157,7 @@ def test_version_2_groups_limit_and_count(kernel):
 
 
 def test_kernels_that_cannot_reset_their_peaks_get_a_leaf_for_each_run(kernel, monkeypatch):
-    monkeypatch.setattr(cgroup_v2.Leaf, "_optional", lambda self, path, flags: self._fd(path))  # refuses the write
+    monkeypatch.setattr(cgroup_v2.GroupV2, "_optional", lambda self, path, flags=0: self._fd(path))  # refuses the write
     group = cgroup_v2.GroupV2(kernel / "1", keeps=True)
     group.begin(1 << 24, 5)
     assert group.finish().memory == 9_000_000 - 4096 - 30
@@ -167,7 +167,7 @@ def test_kernels_that_cannot_reset_their_peaks_get_a_leaf_for_each_run(kernel, m
 
 
 def test_kernels_without_a_peak_are_watched(kernel, monkeypatch):
-    monkeypatch.setattr(cgroup_v2.Leaf, "_optional", lambda self, path, flags: None)
+    monkeypatch.setattr(cgroup_v2.GroupV2, "_optional", lambda self, path, flags=0: None)
     group = cgroup_v2.GroupV2(kernel / "1", keeps=True)
     group.begin(1 << 24, 5)
     (kernel / "1-1" / "memory.current").write_text("700000\n")

@@ -35,7 +35,7 @@ class Account:
         self.spent = 0.0
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """Seconds that its runs may still take."""
         return max(0.0, self.total - self.spent)
 
@@ -53,25 +53,23 @@ class Account:
         )
 
     @property
-    def alone_left(self) -> float:
+    def alone_remaining(self) -> float:
         """Seconds for which it may still keep other slots from computing."""
         return max(0.0, self._most_alone - self._alone)
 
     def spend(self, seconds: float) -> None:
-        """Note what something took that counts."""
         self.spent += max(0.0, seconds)
 
     def refusal(self, needs: float) -> str:
         """The reason why a test near its limit is not repeated, if any. `needs`: what its first run took."""
         if self._repeats >= self._most_repeats:
             return f"{decimal(self._most_repeats)} of its tests have been repeated, which is the limit (repeats)"
-        if needs > self.alone_left:
+        if needs > self.alone_remaining:
             return self.no_time_alone
         return ""
 
     @property
     def no_time_alone(self) -> str:
-        """The reason why a test that would take too long is not repeated."""
         return f"its repeated tests may have {decimal(self._most_alone)} s to themselves (alone_seconds)"
 
     def repeated(self, alone: float) -> None:

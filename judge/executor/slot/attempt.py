@@ -23,13 +23,18 @@ from judge.executor.slot.ioi.rounds import Processes, Rounds
 from judge.executor.slot.memory_budget import JobLimits, beside_builds, job_limits
 from judge.executor.slot.packaged.built import BuildError, Workshop
 from judge.executor.slot.packaged.grading import Grader
-from judge.executor.slot.packaged.static import StaticValidator, Submitted, format_code
 from judge.executor.slot.parallel.shared_queue import JudgedTest, Sharing
-from judge.executor.slot.program import Box, Program, included, plan, plan_program
+from judge.executor.slot.program import Program, included, plan, plan_program
 from judge.executor.slot.run_lock import RunLock
 from judge.executor.slot.runner import Runner
 from judge.executor.slot.testing import AnswerTester, Judges, Tester
-from judge.executor.slot.validation import CustomValidator, SeveralValidators
+from judge.executor.slot.validation import (
+    CustomValidator,
+    SeveralValidators,
+    StaticValidator,
+    Submitted,
+    format_code,
+)
 from judge.executor.verdict import GRACE
 from judge.languages.handed import contents
 from judge.languages.sources import choose
@@ -37,6 +42,7 @@ from judge.languages.table import Language
 from judge.model.messages import Status
 from judge.model.problem import ProblemManifest, ProblemProgram
 from judge.problems.dialects import later_input_is_next
+from judge.sandbox.box import Sandbox
 from judge.sandbox.types import RunOutcome
 
 # The slot says that it is nearly free when it expects to be so within this many seconds (docs/executor.md).
@@ -58,7 +64,7 @@ class Means:
     tests to those that are idle.
     """
 
-    take: Callable[[], Box]
+    take: Callable[[], Sandbox]
     tell: Callable[[Progress], None]
     table: Mapping[str, Language]
     outputs: Path
@@ -66,7 +72,7 @@ class Means:
     weak: bool = False
     where: str = ""
     prepare: Callable[[], None] = lambda: None
-    leave: Callable[[Box], None] = lambda box: box.close()
+    leave: Callable[[Sandbox], None] = lambda box: box.close()
     durations: DurationEstimator = field(default_factory=DurationEstimator)
     builds: Path | None = None
     memory: int | None = None
@@ -84,7 +90,7 @@ class Teller:
         self._expected = expected
         self._nearly = False
         self._last = Progress(claim=claim, status=Status.COMPILING)
-        self.begin = self._told = clock.monotonic()
+        self.begin = self._notified_at = clock.monotonic()
         if self._soon(expected):
             tell(Progress(claim=claim, status=Status.COMPILING, nearly=True))
 
@@ -94,36 +100,34 @@ class Teller:
         return soon
 
     def say(self, progress: Progress) -> None:
-        """Tell main, and remember what was told."""
-        self._last, self._told = progress.model_copy(update={"nearly": False}), clock.monotonic()
+        self._last, self._notified_at = progress.model_copy(update={"nearly": False}), clock.monotonic()
         self._tell(progress)
 
     def again(self) -> None:
-        """Tell main the same once more."""
         self.say(self._last)
 
     def alive(self) -> None:
         """Tell main, now and then, that this slot waits and lives."""
-        if clock.monotonic() - self._told >= WAITING_EVERY:
+        if clock.monotonic() - self._notified_at >= WAITING_EVERY:
             self.again()
 
     def shares(self) -> None:
         """Tell main that other slots can run tests."""
         self.say(self._last.model_copy(update={"status": Status.RUNNING, "share": True}))
 
-    def left(self, done: int, count: int, begin: float) -> float:
+    def remaining(self, done: int, count: int, begin: float) -> float:
         """For how many seconds the tests should go on, which began at `begin`; infinity when unknown.
 
         By those that are done, and by how long earlier jobs of its kind took.
         """
         now = clock.monotonic()
-        remaining = (now - begin) / done * (count - done) if done else math.inf
-        return min(remaining, self._expected - (now - self.begin))
+        seconds = (now - begin) / done * (count - done) if done else math.inf
+        return min(seconds, self._expected - (now - self.begin))
 
     def tests(self, done: int, count: int, begin: float) -> None:
         """Tell main how many tests are done, not too often, and whether the slot is nearly free."""
-        soon = self._soon(self.left(done, count, begin))
-        if done == 0 or soon or clock.monotonic() - self._told >= PROGRESS_EVERY:
+        soon = self._soon(self.remaining(done, count, begin))
+        if done == 0 or soon or clock.monotonic() - self._notified_at >= PROGRESS_EVERY:
             progress = f"{done}/{count}"
             self.say(Progress(claim=self._claim, status=Status.RUNNING, progress=progress, nearly=soon))
 
@@ -149,12 +153,11 @@ class PreparedJob:
         """The limits of all that is run, within the memory that this executor has for it."""
         return job_limits(self.job, self.means.memory, self.means.table)
 
-    def beside_builds(self, limits: JobLimits, box: Box) -> JobLimits:
+    def beside_builds(self, limits: JobLimits, box: Sandbox) -> JobLimits:
         """The limits beside what was built in this box; UnfitError when that is too much."""
         return beside_builds(limits, self.job, self.means.memory, self.means.table, box.built())
 
     def program(self, limits: JobLimits) -> Program:
-        """The commands that build and run the submission here."""
         job, manifest = self.job, self.manifest
         submission = job.assignment.submission
         extra = (
@@ -166,12 +169,10 @@ class PreparedJob:
         return plan(submission, limits.run, self.means.table, extra, task)
 
     def workshop(self, limits: JobLimits) -> Workshop:
-        """The means to build and run programs of the package."""
         builds = Builds(self.means.builds or self.means.outputs)
         return Workshop(self.means.take, self.runner.run, builds, limits.compile, self.runner.wait)
 
     def packaged(self, program: ProblemProgram, limits: JobLimits) -> Program:
-        """The commands that build and start a program of the package here."""
         files = self.job.data.files if self.job.data is not None else {}
         contents = {name: Path(files[sha]).read_bytes() for name, sha in program.files.items()}
         # Some validators copy the output that they judge.
@@ -227,7 +228,7 @@ class PreparedJob:
         program = self.manifest.grader if self.manifest is not None else None
         return None if program is None else Grader(self.packaged(program, limits), self.workshop(limits))
 
-    def rounds(self, limits: JobLimits, box: Box, program: Program) -> Rounds | None:
+    def rounds(self, limits: JobLimits, box: Sandbox, program: Program) -> Rounds | None:
         """The rounds of a submission to an IOI task; None when it runs as others do. `box` has the program in it."""
         task = self.manifest.task if self.manifest is not None else None
         if self.manifest is None or task is None:
@@ -246,7 +247,7 @@ class PreparedJob:
         )
 
     @contextlib.contextmanager
-    def create_files(self, files: Mapping[str, bytes]) -> Iterator[Box]:
+    def create_files(self, files: Mapping[str, bytes]) -> Iterator[Sandbox]:
         """The sandbox with the submission in it (seed: create_file); gone with all in it at the end (clean_file)."""
         box = self.means.take()
         try:
@@ -258,7 +259,7 @@ class PreparedJob:
 
     def tester(
         self,
-        box: Box,
+        box: Sandbox,
         program: Program,
         judges: Judges,
         keep: Callable[[RunOutcome], None] | None = None,
@@ -275,22 +276,21 @@ class PreparedJob:
             passes=manifest.passes if manifest is not None else 1,
             keep=keep,
             files=keep is not None and options is not None and options.outputs,
-            left=self.left,
+            remaining=self.remaining,
             rounds=rounds,
         )
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         """For how many seconds at most a run may go on now, whatever its limits."""
         return self.bound - self.runner.busy()
 
     def answer_tester(self, judges: Judges) -> AnswerTester:
-        """The tester for files that were handed in as outputs."""
-        return AnswerTester(judges, left=self.left)
+        return AnswerTester(judges, remaining=self.remaining)
 
     def test(self, tester: Tester | AnswerTester, case: Case) -> JudgedTest:
         """Run one test, with the grace that those have which may be repeated."""
         begin = self.runner.busy()
-        self.bound = begin + self.account.left
+        self.bound = begin + self.account.remaining
         test, judged, near = tester.test(case, GRACE if self.account.repeatable else 0.0)
         return JudgedTest(
             test=test,

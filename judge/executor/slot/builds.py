@@ -19,8 +19,8 @@ from pathlib import Path
 from judge.common import files
 from judge.executor.channel import COMPILE_LIMITS
 from judge.executor.slot import truncation
-from judge.executor.slot.file_lock import Wait, acquire
 from judge.executor.slot.program import Program
+from judge.executor.slot.run_lock import Wait, acquire
 from judge.model.messages import Limits
 from judge.sandbox.types import Command, RunOutcome
 
@@ -95,7 +95,7 @@ class Builds:
         size = os.fstat(archive).st_size
         try:
             with files.replacing(self._directory / f"{key}.tar", durable=False) as file:
-                copy(archive, file.fileno())
+                files.copy(archive, file.fileno())
                 os.write(file.fileno(), truncation.digest(archive, size).encode())
         except OSError as exc:
             log.warning("a built validator of %d bytes is not kept: %s", size, exc)
@@ -128,13 +128,6 @@ def packed(outcome: RunOutcome) -> int | None:
     """
     complete = outcome.exit_code == 0 and not outcome.killed and not outcome.read_stderr(1)
     return os.dup(outcome.stdout) if complete else None
-
-
-def copy(archive: int, target: int) -> None:
-    """Append an archive to a file. The kernel copies it: a slot never has it in its memory."""
-    offset, size = 0, os.fstat(archive).st_size
-    while offset < size and (copied := os.sendfile(target, archive, offset, size - offset)):
-        offset += copied
 
 
 def unpack(run: Callable[[Command], RunOutcome], archive: int) -> str:

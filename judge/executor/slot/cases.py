@@ -94,7 +94,6 @@ def _case(manifest: ProblemManifest, test: ProblemTest, files: Mapping[str, str]
 
 
 def handed_in_for(manifest: ProblemManifest, submission: Submission) -> dict[str, bytes]:
-    """The output that was handed in for each test that has one."""
     files = contents(submission)
     by_test = outputs_for([test.name for test in manifest.tests], list(files))
     return {test: files[name] for test, name in by_test.items()}

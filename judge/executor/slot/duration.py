@@ -21,7 +21,6 @@ class DurationEstimator:
     """Durations in seconds by kind of job; remembers the KINDS that were judged last."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self._seconds: dict[str, float] = {}
 
     def expected(self, kind: str) -> float:
@@ -29,7 +28,6 @@ class DurationEstimator:
         return self._seconds.get(kind, float("inf"))
 
     def record(self, kind: str, seconds: float) -> None:
-        """Note a duration."""
         before = self._seconds.pop(kind, seconds)
         self._seconds[kind] = before + WEIGHT * (seconds - before)
         if len(self._seconds) > KINDS:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from judge.common.files import read
 from judge.languages import handed
 
 # Of one result: files, bytes of all of them, and of the archive that they come in.
@@ -33,12 +34,12 @@ class Leavings:
 
 
 @dataclass(frozen=True)
-class _LeftFile:
+class _File:
     name: str
     size: int
 
 
-class _LeftTree:
+class _Tree:
     """The files below a directory that nobody can change any more. Its names are a stranger's, and so are its links."""
 
     def __init__(self, directory: int) -> None:
@@ -46,14 +47,14 @@ class _LeftTree:
         self._looked = 0
         self.whole = True  # no name was left out for want of time
 
-    def files(self) -> list[_LeftFile]:
+    def files(self) -> list[_File]:
         """All regular files, the smallest first."""
         with contextlib.suppress(OSError):
             return sorted(self._below(self._directory, "", 0), key=lambda file: (file.size, file.name))
         self.whole = False
         return []
 
-    def _below(self, directory: int, prefix: str, depth: int) -> Iterator[_LeftFile]:
+    def _below(self, directory: int, prefix: str, depth: int) -> Iterator[_File]:
         with os.scandir(directory) as entries:
             names = [entry.name for entry in entries]
         for name in names:
@@ -63,7 +64,7 @@ class _LeftTree:
                 return
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             if stat.S_ISREG(status.st_mode):
-                yield _LeftFile(prefix + name, status.st_size)
+                yield _File(prefix + name, status.st_size)
             elif stat.S_ISDIR(status.st_mode) and depth == _DEPTH:
                 self.whole = False
             elif stat.S_ISDIR(status.st_mode):
@@ -85,7 +86,7 @@ class _LeftTree:
         finally:
             os.close(fd)
 
-    def read(self, file: _LeftFile) -> bytes | None:
+    def read(self, file: _File) -> bytes | None:
         """The content of a file; None when it cannot be read."""
         with contextlib.ExitStack() as stack:
             directory = self._directory
@@ -96,15 +97,7 @@ class _LeftTree:
                     return None
                 directory = inner
             fd = stack.enter_context(self._opened(directory, last))
-            return None if fd is None else _content(fd, file.size)
-
-
-def _content(fd: int, size: int) -> bytes:
-    parts, offset = [], 0
-    while offset < size and (part := os.pread(fd, size - offset, offset)):
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)
+            return None if fd is None else read(fd, file.size)
 
 
 def gather(directory: int, before: Mapping[str, bytes]) -> Leavings:
@@ -112,9 +105,9 @@ def gather(directory: int, before: Mapping[str, bytes]) -> Leavings:
 
     `directory` is a descriptor of what a run has left, all of whose processes are dead. Called by the slot.
     """
-    tree = _LeftTree(directory)
+    tree = _Tree(directory)
     contents: dict[str, bytes] = {}
-    left_out, size, packed = 0, 0, _END
+    omitted, size, packed = 0, 0, _END
     for file in tree.files():
         if file.name in before and len(before[file.name]) == file.size and tree.read(file) == before[file.name]:
             continue
@@ -122,13 +115,13 @@ def gather(directory: int, before: Mapping[str, bytes]) -> Leavings:
         size += 0 if data is None else file.size
         entry = _entry(file.name, data)
         if data is None or entry is None or packed + entry > ARCHIVE:
-            left_out += 1
+            omitted += 1
             continue
         contents[file.name] = data
         packed += entry
     sentence = ""
-    if left_out or not tree.whole:
-        count = f"{left_out} of the files" if tree.whole else "some files"
+    if omitted or not tree.whole:
+        count = f"{omitted} of the files" if tree.whole else "some files"
         sentence = (
             f"{count} that the run left are not kept: {FILES} are at most, of {BYTES // 1024**2} MiB together and "
             f"{ARCHIVE // 1024} KiB as a ZIP archive"

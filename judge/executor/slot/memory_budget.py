@@ -35,24 +35,24 @@ class JobLimits:
 
 @dataclass(frozen=True)
 class _MemoryDemand:
-    """The memory that a kind of run wants. `given`: a person asked for it; `extra`: the language needs it beside."""
+    """The memory that a kind of run wants. `explicit`: a person asked for it; `extra`: the language needs it beside."""
 
     who: str
     limits: Limits
-    given: bool
+    explicit: bool
     extra: int = 0
 
     def least(self, most: int) -> int:
         """The bytes to leave for this demand: at most `most` if the package does not ask for them."""
-        return self.extra + (self.limits.memory if self.given else min(self.limits.memory, most))
+        return self.extra + (self.limits.memory if self.explicit else min(self.limits.memory, most))
 
     def within(self, share: int, beside: str = "", used: int = 0) -> Limits:
         """The limits in what a share leaves when `used` bytes of it are for `beside`."""
         room = share - used - self.extra
         if self.limits.memory <= room:
             return self.limits
-        if self.given or room < LEAST:
-            needs = size(self.extra + (self.limits.memory if self.given else LEAST))
+        if self.explicit or room < LEAST:
+            needs = size(self.extra + (self.limits.memory if self.explicit else LEAST))
             text = f", beside {size(used)} for {beside}" if used else ""
             raise UsageError(f"{self.who} needs {needs} of memory{text}; a slot of this executor has {size(share)}")
         return self.limits.model_copy(update={"memory": room})
@@ -129,8 +129,8 @@ def _demands(job: Job, table: Mapping[str, Language]) -> tuple[_MemoryDemand, _M
         run = _MemoryDemand("the submission", limits, submission.limits.memory is not None, extra)
         return (
             run,
-            _MemoryDemand("compiling", compile_limits(), given=False),
-            _MemoryDemand("", VALIDATION, given=False),
+            _MemoryDemand("compiling", compile_limits(), explicit=False),
+            _MemoryDemand("", VALIDATION, explicit=False),
         )
     manifest = job.data.manifest
     compiling_limits = compile_limits(manifest.compile_seconds, manifest.compile_memory)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import judge
 from judge.common import clock
 from judge.common.errors import SandboxError, UnfitError, UsageError
+from judge.common.files import copy
 from judge.executor.channel import Finished, Job, given_back
 from judge.executor.slot import leavings, truncation
 from judge.executor.slot.attempt import Means, PreparedJob
@@ -27,8 +28,8 @@ from judge.executor.slot.memory_budget import JobLimits
 from judge.executor.slot.packaged.built import BuildError
 from judge.executor.slot.packaged.checking import Checking
 from judge.executor.slot.packaged.rendering import Rendering
-from judge.executor.slot.parallel.shared import SharedJudge
-from judge.executor.slot.program import Box, Program, shorter
+from judge.executor.slot.parallel.coordinator import coordinate, worth_sharing
+from judge.executor.slot.program import Program, shorter
 from judge.executor.slot.runner import Cancelled
 from judge.executor.slot.serial import SerialJudge
 from judge.executor.slot.testing import Judges
@@ -36,6 +37,7 @@ from judge.executor.verdict import Ruling, compile_verdict, judge_error, rendere
 from judge.languages import handed
 from judge.model.messages import Completed, Limits, Result, Verdict
 from judge.model.problem import ProblemManifest
+from judge.sandbox.box import Sandbox
 from judge.sandbox.types import Command, RunOutcome
 
 log = logging.getLogger(__name__)
@@ -54,10 +56,7 @@ class Pipeline(Means):
 
 
 class Judging:
-    """One job from its start to its result."""
-
     def __init__(self, means: Means, job: Job) -> None:
-        """`means` are the slot's."""
         self._means = means
         self._job = job
         self._kind = kind_of(job)
@@ -69,7 +68,7 @@ class Judging:
             weak_sandbox=means.weak,
         )
         self._attempt = PreparedJob(means, job, means.durations.expected(self._kind))
-        self._left_out = ""
+        self._omission = ""
 
     def execute(self) -> Finished:
         """Judge it; see Pipeline.execute."""
@@ -176,13 +175,13 @@ class Judging:
             result=self._result,
         )
 
-    def _compile(self, box: Box, program: Program, limits: Limits) -> Ruling | None:
+    def _compile(self, box: Sandbox, program: Program, limits: Limits) -> Ruling | None:
         """Run the compiler under limits; CE when it failed or passed one (seed: compiling, compile_failed)."""
         if program.compile is None:
             return None
         runner, account = self._attempt.runner, self._attempt.account
-        limits_left = shorter(limits, account.left)
-        command = Command(argv=program.compile, limits=limits_left, env=program.env, writable=True, cwd="/box")
+        limited = shorter(limits, account.remaining)
+        command = Command(argv=program.compile, limits=limited, env=program.env, writable=True, cwd="/box")
         begin = runner.busy()
         # The next sandbox comes up while the compiler runs: nothing is measured closely then.
         with runner.run(box, command, self._means.prepare) as outcome:
@@ -193,7 +192,7 @@ class Judging:
         fault = "" if failed is not None else made_fault(program, box.get)
         return unfit_verdict(f"the compiler {fault}") if fault else failed
 
-    def _run_all(self, box: Box, program: Program, judges: Judges, limits: JobLimits) -> Verdict:
+    def _run_all(self, box: Sandbox, program: Program, judges: Judges, limits: JobLimits) -> Verdict:
         """Run the tests that decide, in order; in full mode the others as well (seed: running)."""
         tests = cases(self._job)
         options = self._job.assignment.submission.options
@@ -211,14 +210,16 @@ class Judging:
                     return self._ruled(unfit_verdict(str(exc)))
             tester = self._attempt.tester(box, program, judges, self._keep_output if is_complete else None, rounds)
             serial = SerialJudge(self._attempt, tester, tests, grader.grade if grader is not None else None)
-            shared = SharedJudge(self._attempt, serial, box, program)
+            offered = False
             while not serial.schedule.over:
-                shared.coordinate()
-                if not serial.schedule.over:
+                if not offered and worth_sharing(self._attempt, serial):
+                    offered = True
+                    coordinate(self._attempt, serial, box, program)
+                else:
                     serial.step()
             verdict = serial.conclude(self._result)
-            if self._left_out:
-                self._result.reason = "; ".join(filter(None, (self._result.reason, self._left_out)))
+            if self._omission:
+                self._result.reason = "; ".join(filter(None, (self._result.reason, self._omission)))
             return verdict
 
     def _keep_output(self, outcome: RunOutcome) -> None:
@@ -228,10 +229,10 @@ class Judging:
         options = self._job.assignment.submission.options
         if options is not None and options.outputs:
             self._result.stderr = base64.b64encode(outcome.read_stderr(truncation.INLINE)).decode()
-        if outcome.left is not None:
-            gathered = leavings.gather(outcome.left, handed.contents(self._job.assignment.submission))
-            self._result.left = base64.b64encode(gathered.archive).decode() if gathered.archive else None
-            self._left_out = gathered.sentence
+        if outcome.scratch is not None:
+            kept_files = leavings.gather(outcome.scratch, handed.contents(self._job.assignment.submission))
+            self._result.left = base64.b64encode(kept_files.archive).decode() if kept_files.archive else None
+            self._omission = kept_files.sentence
         self._result.stdout = self._finished.output = None
         if size <= truncation.INLINE:
             with contextlib.suppress(UnicodeDecodeError):
@@ -239,7 +240,5 @@ class Judging:
                 return
         path = self._means.outputs / f"{self._finished.claim}.out"
         with path.open("wb") as file:
-            offset = 0
-            while offset < size:
-                offset += os.sendfile(file.fileno(), fd, offset, size - offset)
+            copy(fd, file.fileno())
         self._finished.output = str(path)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
 from judge.common.errors import UnfitError, UsageError
 from judge.languages.sources import is_source, name_conflict
@@ -15,8 +14,7 @@ from judge.model.names import name_fault
 from judge.model.problem import IoiTask, ProblemManifest, ProblemProgram
 from judge.problems.task import entry_of
 from judge.sandbox.agent import MAX_PACKET, MAX_STRINGS, encoded
-from judge.sandbox.box import Run
-from judge.sandbox.types import Command, RunOutcome
+from judge.sandbox.types import RunOutcome
 
 COMMAND_SOURCE = "source"
 # The directory that a program may write to if it looks for a home; a language's row may name another place.
@@ -35,33 +33,6 @@ _MERGED = ("/bin/sh", "-c", 'exec "$@" 2>&1', "sh")
 def shorter(limits: Limits, seconds: float) -> Limits:
     """The limits of a run that is to end after `seconds` at the latest."""
     return limits if limits.wall_seconds <= seconds else limits.model_copy(update={"wall": max(seconds, 0.01)})
-
-
-class Box(Protocol):
-    """The part of `judge.sandbox.Sandbox` that a task needs."""
-
-    def put(self, name: str, data: bytes, mode: int = 0o644) -> None:
-        """Write a file into /box."""
-
-    def get(self, name: str) -> int | None:
-        """A descriptor of a regular file in /box."""
-
-    def built(self) -> int:
-        """Bytes in /box after the last writable run."""
-
-    def run(
-        self, command: Command, cancel_fd: int | None = None, meanwhile: Callable[[], None] | None = None
-    ) -> RunOutcome:
-        """Run one command to its end; call `meanwhile` as soon as it runs."""
-
-    def start(self, command: Command) -> Run:
-        """Start one command without waiting for it."""
-
-    def broken(self) -> None:
-        """End everything after an error."""
-
-    def close(self) -> None:
-        """End the sandbox and everything in it."""
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from judge.common import clock
-from judge.executor.slot import file_lock
-from judge.executor.slot.file_lock import Wait
 
 # The gate may be closed for this part of the time, and for so many seconds at once after a long rest.
 SHARE = 0.1
@@ -30,6 +29,27 @@ DRAIN = 10.0
 # Seconds between two looks at whether the gate may be closed again.
 _LOOK = 0.05
 _STATE = struct.Struct("=dd")
+# Seconds between two looks at a lock that others have: at first, and at most.
+_SHORTEST, _LONGEST = 0.001, 0.01
+
+# Lets so many seconds pass, and raises when the task is not wanted any more.
+Wait = Callable[[float], None]
+
+
+def acquire(fd: int, kind: int, wait: Wait, patience: float = math.inf) -> bool:
+    """Take a lock (`LOCK_SH` or `LOCK_EX`); False when it was not to be had within `patience` seconds."""
+    end = clock.monotonic() + patience
+    pause = _SHORTEST
+    while True:
+        try:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if clock.monotonic() >= end:
+                return False
+            wait(pause)
+            pause = min(_LONGEST, 1.5 * pause)
+        else:
+            return True
 
 
 def allowed(level: float, since: float, now: float) -> float:
@@ -56,7 +76,6 @@ class RunLock:
             self._turn, self._runs = (_open(directory / name) for name in ("turn", "runs"))
 
     def close(self) -> None:
-        """Let go of everything."""
         for fd in {self._turn, self._runs} - {-1}:
             os.close(fd)
         self._turn = self._runs = -1
@@ -71,8 +90,8 @@ class RunLock:
             yield
             return
         try:
-            file_lock.acquire(self._turn, fcntl.LOCK_SH, wait)
-            file_lock.acquire(self._runs, fcntl.LOCK_SH, wait)
+            acquire(self._turn, fcntl.LOCK_SH, wait)
+            acquire(self._runs, fcntl.LOCK_SH, wait)
             fcntl.flock(self._turn, fcntl.LOCK_UN)
             yield
         finally:
@@ -99,7 +118,7 @@ class RunLock:
         self._note(level - needs, begin)
         closed = True
         try:
-            self._alone = file_lock.acquire(self._runs, fcntl.LOCK_EX, wait, min(self._drain, max(0.0, most - needs)))
+            self._alone = acquire(self._runs, fcntl.LOCK_EX, wait, min(self._drain, max(0.0, most - needs)))
             self.closed = clock.monotonic() - begin
             if not self._alone:
                 closed = False
@@ -114,7 +133,7 @@ class RunLock:
         """Hold the gate (`turn`) as soon as it may be closed for so many seconds; False when that takes too long."""
         end = clock.monotonic() + self._patience
         try:
-            while file_lock.acquire(self._turn, fcntl.LOCK_EX, wait, end - clock.monotonic()):
+            while acquire(self._turn, fcntl.LOCK_EX, wait, end - clock.monotonic()):
                 now = clock.monotonic()
                 if self._level(now) >= level:
                     return True

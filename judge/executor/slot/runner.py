@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from judge.common import clock
-from judge.executor.slot.program import Box
 from judge.executor.slot.run_lock import RunLock
 from judge.executor.verdict import ACCEPTED
-from judge.sandbox.meeting import Actor, Link, run_meeting
-from judge.sandbox.pair import run_pair
+from judge.sandbox.box import Sandbox
+from judge.sandbox.meeting import Actor, Link, run_meeting, run_pair
 from judge.sandbox.types import Command, Killed, RunOutcome
 
 
@@ -71,7 +70,6 @@ class Runner:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
-        """While a run computes."""
         begin = clock.monotonic()
         with self.run_lock.shared(self.wait):
             self.waited += clock.monotonic() - begin
@@ -89,33 +87,33 @@ class Runner:
         finally:
             self._deaf = False
 
-    def run(self, box: Box, command: Command, meanwhile: Callable[[], None] | None = None) -> RunOutcome:
-        """One run in the sandbox; Cancelled when main asked for an end (seed: t.proc.kill), or SupersededError."""
+    def _account(self, run: Callable[[int | None], Sequence[RunOutcome]]) -> Sequence[RunOutcome]:
+        """One or more programs at once, by a function of the descriptor that ends them.
+
+        Cancelled when main asked for an end (seed: t.proc.kill), or SupersededError.
+        """
         with self._turn():
             begin = clock.monotonic()
-            outcome = box.run(command, self._interrupt_fd, meanwhile)
-        self.overhead += max(0.0, clock.monotonic() - begin - outcome.wall)
+            outcomes = run(self._interrupt_fd)
+        self.overhead += max(0.0, clock.monotonic() - begin - max(outcome.wall for outcome in outcomes))
         self.runs += 1
-        if Killed.CANCELLED in outcome.killed:
-            outcome.close()
+        if _readable(self._interrupt_fd) and any(Killed.CANCELLED in outcome.killed for outcome in outcomes):
+            for outcome in outcomes:
+                outcome.close()
             self._interrupted()
-        return outcome
+        return outcomes
+
+    def run(self, box: Sandbox, command: Command, meanwhile: Callable[[], None] | None = None) -> RunOutcome:
+        """One run in the sandbox; errors as `_account`."""
+        return self._account(lambda end: [box.run(command, end, meanwhile)])[0]
 
     def pair(
-        self, boxes: tuple[Box, Box], commands: tuple[Command, Command], most: float
+        self, boxes: tuple[Sandbox, Sandbox], commands: tuple[Command, Command], most: float
     ) -> tuple[RunOutcome, RunOutcome]:
-        """One interaction; a validator that ended with anything but 42 settles it. `most`, errors: run_pair, `run`."""
-        with self._turn():
-            begin = clock.monotonic()
-            over = self._interrupt_fd
-            first, second = run_pair(boxes, commands, lambda validator: validator.exit_code != ACCEPTED, over, most)
-        self.overhead += max(0.0, clock.monotonic() - begin - max(first.wall, second.wall))
-        self.runs += 1
-        killed = [Killed.CANCELLED in outcome.killed for outcome in (first, second)]
-        if killed[1] or (killed[0] and _readable(self._interrupt_fd)):
-            first.close()
-            second.close()
-            self._interrupted()
+        """One interaction; a validator that ended with anything but 42 settles it. `most` as of `run_pair`."""
+        first, second = self._account(
+            lambda end: run_pair(boxes, commands, lambda validator: validator.exit_code != ACCEPTED, end, most)
+        )
         return first, second
 
     def meet(
@@ -124,18 +122,9 @@ class Runner:
         links: Sequence[Link],
         over: Callable[[int, RunOutcome, bool], bool],
         extra: float,
-    ) -> list[RunOutcome]:
-        """Several programs that talk to each other; the arguments are those of `run_meeting`, errors those of `run`."""
-        with self._turn():
-            begin = clock.monotonic()
-            outcomes = run_meeting(actors, links, over, self._interrupt_fd, extra)
-        self.overhead += max(0.0, clock.monotonic() - begin - max(outcome.wall for outcome in outcomes))
-        self.runs += 1
-        if _readable(self._interrupt_fd) and any(Killed.CANCELLED in outcome.killed for outcome in outcomes):
-            for outcome in outcomes:
-                outcome.close()
-            self._interrupted()
-        return outcomes
+    ) -> Sequence[RunOutcome]:
+        """Several programs that talk to each other; the arguments are those of `run_meeting`."""
+        return self._account(lambda end: run_meeting(actors, links, over, end, extra))
 
 
 def _readable(fd: int | None, seconds: float = 0.0) -> bool:

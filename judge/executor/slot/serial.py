@@ -31,7 +31,7 @@ class SerialJudge:
         self.names = list(self._cases)
         full = attempt.job.assignment.submission.mode == "full"
         self.schedule = Schedule(attempt.manifest, self.names, full=full, grade=grade)
-        self._noted: dict[str, JudgedTest] = {}
+        self._results: dict[str, JudgedTest] = {}
         self._budget = truncation.OutputBudget()
         self._begin = clock.monotonic()
         self._reason = ""
@@ -39,31 +39,29 @@ class SerialJudge:
     @property
     def open(self) -> int:
         """The number of tests without a result; 0 where some have the same name, so that they cannot be told apart."""
-        return self._count - len(self._noted) if self._count == len(self.names) else 0
+        return self._count - len(self._results) if self._count == len(self.names) else 0
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
         """For how many seconds these should go on; infinity when unknown."""
-        return self._attempt.teller.left(len(self._noted), self._count, self._begin)
+        return self._attempt.teller.remaining(len(self._results), self._count, self._begin)
 
     def run(self, name: str) -> JudgedTest:
-        """Run one test in this slot."""
-        self._attempt.teller.tests(len(self._noted), self._count, self._begin)
+        self._attempt.teller.tests(len(self._results), self._count, self._begin)
         return self._attempt.test(self._tester, self._cases[name])
 
     def step(self) -> None:
-        """Run the next test, and note it."""
         self.note(self.run(self.schedule.first))
 
     def note(self, judged: JudgedTest) -> None:
         """Take in what a test came to; whatever is due then counts, perhaps after a repetition."""
         attempt, schedule = self._attempt, self.schedule
-        self._noted[judged.test.name] = judged
+        self._results[judged.test.name] = judged
         attempt.runner.runs += judged.runs
         attempt.runner.overhead += judged.overhead
         schedule.note(judged.test.name, judged.judged)
         while (due := schedule.due) is not None:
-            settled = self._noted[due] = self._settled(self._cases[due], self._noted[due])
+            settled = self._results[due] = self._settled(self._cases[due], self._results[due])
             schedule.count(settled.judged)
             self._budget.trim(settled.test)
             if attempt.account.over and not schedule.over:
@@ -90,10 +88,10 @@ class SerialJudge:
         """Run a test once more, alone if that can be had; why its first run counts after all, or nothing."""
         attempt, account = self._attempt, self._attempt.account
         runner, lock = attempt.runner, attempt.means.run_lock
-        with runner.alone(first.seconds, account.alone_left) as alone:
+        with runner.alone(first.seconds, account.alone_remaining) as alone:
             begin = runner.busy()
-            remaining = account.alone_left - lock.closed if alone else math.inf
-            attempt.bound = begin + min(account.left, remaining)
+            remaining = account.alone_remaining - lock.closed if alone else math.inf
+            attempt.bound = begin + min(account.remaining, remaining)
             test, judged, _ = self._tester.test(case, 0.0)
             seconds = runner.busy() - begin
         late = account.spent + seconds < account.total and seconds >= remaining
@@ -107,7 +105,7 @@ class SerialJudge:
     def conclude(self, result: Result) -> Verdict:
         """Write what the tests came to into the result."""
         stand, counted = self.schedule.stand, self.schedule.counted
-        tests = [self._noted[name].test for name in self.names if name in counted]
+        tests = [self._results[name].test for name in self.names if name in counted]
         result.reason = self._reason
         for test in tests:
             test.score = counted[test.name].score

@@ -18,10 +18,8 @@ from judge.executor import verdict
 from judge.executor.slot import truncation
 from judge.executor.slot.cases import Case
 from judge.executor.slot.ioi.rounds import Rounds
-from judge.executor.slot.packaged.feedback import ValidatorResult
-from judge.executor.slot.packaged.static import StaticValidator
 from judge.executor.slot.program import Program, shorter
-from judge.executor.slot.validation import CustomValidator, Question
+from judge.executor.slot.validation import CustomValidator, Question, StaticValidator, ValidatorResult
 from judge.model.messages import Limits, RunUsage, TestResult, Verdict
 from judge.problems.scoring import Judged
 from judge.problems.validator import validate
@@ -50,13 +48,11 @@ class Judges:
 
     def build(self) -> None:
         """Build them all; BuildError when one does not compile."""
-        if self.validator is not None:
-            self.validator.box()
-        if self.static is not None:
-            self.static.build()
+        for validator in (self.validator, self.static):
+            if validator is not None:
+                validator.box()
 
     def close(self) -> None:
-        """End their sandboxes."""
         for validator in (self.validator, self.static):
             if validator is not None:
                 validator.close()
@@ -104,10 +100,10 @@ def judged_alone(case: Case, validated: ValidatorResult, output: bytes = b"") ->
 
 @dataclass(frozen=True)
 class AnswerTester:
-    """Judges what was handed in as the output for the tests. `left` as of `Tester`."""
+    """Judges what was handed in as the output for the tests. `remaining` as of `Tester`."""
 
     judges: Judges
-    left: Callable[[], float] = lambda: math.inf
+    remaining: Callable[[], float] = lambda: math.inf
 
     def test(self, case: Case, grace: float) -> tuple[TestResult, Judged, bool]:  # noqa: ARG002 - as Tester's
         """Judge one file; a test for which there is none is not passed."""
@@ -123,7 +119,7 @@ class AnswerTester:
         question = Question(case.input, case.answer or b"", case.flags)
         source = truncation.sealed(output)
         try:
-            opinion = self.judges.validator.check(question, source, first=True, remaining=self.left)
+            opinion = self.judges.validator.check(question, source, first=True, remaining=self.remaining)
         finally:
             os.close(source)
         if opinion.next_input is not None:
@@ -136,10 +132,10 @@ class AnswerTester:
 class Tester:
     """Runs tests of one task. `run` runs a command in the submission's sandbox; `pair` lets two talk to each other.
 
-    `left` says for how many seconds at most a run may go on now, whatever its limits: the validator's as well, which
-    takes as long as the submission's output makes it take. `pair` is told as its last argument. `rounds` runs
-    submissions to IOI tasks that are not run as others are. `keep` has the outcome of each test's last run, and with
-    `files` the directory that it left.
+    `remaining` says for how many seconds at most a run may go on now, whatever its limits: the validator's as well,
+    which takes as long as the submission's output makes it take; it is the last argument of `pair`. `rounds` runs
+    submissions to IOI tasks that are not run as others are. `keep` gets the outcome of each test's last run, with
+    `files` also the run's directory.
     """
 
     program: Program
@@ -150,7 +146,7 @@ class Tester:
     passes: int = 1
     keep: Callable[[RunOutcome], None] | None = None
     files: bool = False
-    left: Callable[[], float] = lambda: math.inf
+    remaining: Callable[[], float] = lambda: math.inf
     rounds: Rounds | None = None
 
     def test(self, case: Case, grace: float) -> tuple[TestResult, Judged, bool]:
@@ -161,7 +157,7 @@ class Tester:
         if case.static is not None:
             static = self.judges.static
             refused = ValidatorResult(accepted=False, fault="a command has no source for the static validator")
-            return *judged_alone(case, static.check(case.static.args, self.left) if static else refused), False
+            return *judged_alone(case, static.check(case.static.args, self.remaining) if static else refused), False
         with self._passes(case, grace) as passes:
             return *self._result(case, passes), passes[-1].ruling.near
 
@@ -194,8 +190,10 @@ class Tester:
     def _pass(self, case: Case, source: int | None, grace: float, *, first: bool) -> Pass:
         program = self.program
         argv = [*program.run, *case.args]
-        limits = shorter(program.limits, self.left() / (1 + grace))
-        command = Command(argv, limits, program.env, cwd=program.cwd, grace=grace, files=case.files, left=self.files)
+        limits = shorter(program.limits, self.remaining() / (1 + grace))
+        command = Command(
+            argv, limits, program.env, cwd=program.cwd, grace=grace, files=case.files, keep_scratch=self.files
+        )
         question = self._question(case, source)
         if self.interactive and self.judges.validator is not None:
             return self._interact(question, command, self.judges.validator, first=first)
@@ -222,7 +220,7 @@ class Tester:
 
     def _round(self, case: Case, question: Question, command: Command, rounds: Rounds) -> Pass:
         """One run of a submission to an IOI task, in the way of its kind."""
-        played = rounds.play(command, case.input, self.left())
+        played = rounds.play(command, case.input, self.remaining())
         if played.ruling is not None:
             return Pass(played.outcome, played.ruling, played.validated)
         try:
@@ -244,12 +242,12 @@ class Tester:
         if self.judges.validator is None:
             compared, message = compare(case, outcome.read_stdout())
             return Pass(outcome, verdict.run_verdict(outcome, limits, compared), message=message)
-        validated = self.judges.validator.check(question, outcome.stdout, first=first, remaining=self.left)
+        validated = self.judges.validator.check(question, outcome.stdout, first=first, remaining=self.remaining)
         return Pass(outcome, verdict.run_verdict(outcome, limits, validated.checked()), validated)
 
     def _interact(self, question: Question, command: Command, validator: CustomValidator, *, first: bool) -> Pass:
         """One interaction: both run side by side, and it counts who ended first."""
-        outcome, judge = self.pair(command, validator, validator.command(question, first=first), self.left())
+        outcome, judge = self.pair(command, validator, validator.question(question, first=first), self.remaining())
         try:
             with judge:
                 # The validator's own time is not the submission's: it had the core meanwhile.

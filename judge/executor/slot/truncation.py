@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from judge.common.files import ALL_SEALS, in_memory
+from judge.common.files import ALL_SEALS, copy, in_memory
 from judge.model.messages import TestResult, Verdict
 from judge.sandbox.types import RunOutcome
 
@@ -42,16 +42,15 @@ class OutputBudget:
     """The excerpts of one result, within BUDGET and FAILING together."""
 
     def __init__(self, passing: int = BUDGET, failing: int = FAILING) -> None:
-        """Start with so many bytes."""
-        self._left = {True: passing, False: failing}
+        self._remaining = {True: passing, False: failing}
 
     def trim(self, test: TestResult) -> None:
         """Leave away what there is no room for; passing tests take none from others. Called in the order of judging."""
         kind = test.verdict is Verdict.AC
         for names in (("output", "error"), ("message",), ("feedback",)):
             need = sum(json_size(getattr(test, name)) for name in names)
-            if need <= self._left[kind]:
-                self._left[kind] -= need
+            if need <= self._remaining[kind]:
+                self._remaining[kind] -= need
                 continue
             for name in names:
                 setattr(test, name, "")
@@ -98,25 +97,14 @@ def sealed(source: bytes | Path) -> int:
     fd = in_memory("input", seals=True)
     try:
         if isinstance(source, bytes):
-            view = memoryview(source)
-            while view:
-                view = view[os.write(fd, view) :]
+            with open(fd, "wb", closefd=False) as memory:
+                memory.write(source)
         else:
-            copy(source, fd)
+            with source.open("rb") as file:
+                copy(file.fileno(), fd)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, ALL_SEALS)
         os.lseek(fd, 0, os.SEEK_SET)
     except BaseException:
         os.close(fd)
         raise
     return fd
-
-
-def copy(source: Path, fd: int) -> None:
-    """Append a file's content to a descriptor."""
-    with source.open("rb") as file:
-        remaining = os.fstat(file.fileno()).st_size
-        while remaining > 0:
-            copied = os.sendfile(fd, file.fileno(), None, remaining)
-            if copied == 0:
-                break
-            remaining -= copied

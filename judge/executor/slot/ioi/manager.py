@@ -8,14 +8,13 @@ is the outcome, a number, the first line of standard error is said to the submit
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from judge.executor.slot import truncation
 from judge.executor.slot.packaged.built import BuiltProgram, Workshop
-from judge.executor.slot.packaged.feedback import ValidatorResult
-from judge.executor.slot.program import Box, Program
+from judge.executor.slot.program import Program
+from judge.executor.slot.validation import ValidatorResult
 from judge.executor.verdict import run_fault
-from judge.languages.table import PATH
-from judge.model.messages import Limits
 from judge.problems.validator import number
 from judge.sandbox.meeting import path_of
 from judge.sandbox.types import Command, Killed, RunOutcome
@@ -30,17 +29,17 @@ _MESSAGES = {
 }
 
 
-def spoken(data: bytes) -> str:
+def message_of(data: bytes) -> str:
     """The sentence for the submitter: the first line."""
     line = truncation.text(data[:_LINE_BYTES]).strip().partition("\n")[0].strip()
     return truncation.clip(_MESSAGES.get(line, line.removeprefix("translate:")), truncation.MESSAGE)
 
 
-def judged(stdout: bytes, stderr: bytes, *, scoring: bool) -> ValidatorResult:
+def opinion_of(stdout: bytes, stderr: bytes, *, scoring: bool) -> ValidatorResult:
     """The finding of a manager that ended well. Where submissions get no score, only an outcome of 1 is right."""
     first = stdout[:_LINE_BYTES].strip().partition(b"\n")[0].strip()
     value = number(first)
-    message = spoken(stderr)
+    message = message_of(stderr)
     if value is None or value < 0 or not math.isfinite(value):
         excerpt = truncation.clip(truncation.text(first[:80]), 80)
         fault = "the first line that the manager prints is not its outcome, a number from 0 on"
@@ -57,46 +56,22 @@ def judged(stdout: bytes, stderr: bytes, *, scoring: bool) -> ValidatorResult:
     )
 
 
-class Manager:
-    """The manager of one task, in a sandbox of its own; built and kept as validators are."""
-
+class Manager(BuiltProgram):
     def __init__(self, program: Program, workshop: Workshop) -> None:
-        """As of any program of the package."""
-        self._built = BuiltProgram("the manager", program, workshop)
-
-    def close(self) -> None:
-        """End the sandbox."""
-        self._built.close()
-
-    def box(self) -> Box:
-        """The sandbox with the manager built in it; BuildError when it does not compile."""
-        return self._built.box()
-
-    @property
-    def limits(self) -> Limits:
-        """The limits of one run."""
-        return self._built.limits
+        super().__init__("the manager", program, workshop)
 
     def call(self, data: bytes, stdin: int, processes: int, wall: float) -> Command:
         """The command for one test; `stdin` is a descriptor of the input `data`, `wall` the seconds it may take."""
-        self._built.put({INPUT: data})
-        program = self._built.program
-        limits = program.limits.model_copy(update={"wall": wall})
-        return Command(
-            argv=[*program.run, *map(path_of, range(2 * processes))],
-            limits=limits,
-            env={"PATH": PATH, **program.env},
-            stdin=stdin,
-            writable=True,
-            cwd="/box",
-        )
+        self.put({INPUT: data})
+        command = self.command([path_of(pipe) for pipe in range(2 * processes)], stdin=stdin, writable=True, cwd="/box")
+        return replace(command, limits=command.limits.model_copy(update={"wall": wall}))
 
-    def found(self, outcome: RunOutcome, *, scoring: bool) -> ValidatorResult | None:
+    def opinion(self, outcome: RunOutcome, *, scoring: bool) -> ValidatorResult | None:
         """The manager's finding; None when it was ended before it could say so."""
         if Killed.CANCELLED in outcome.killed:
             return None
-        failed = run_fault(outcome, self.limits.model_copy(update={"wall": math.inf}))
+        failed = run_fault(outcome, self.program.limits.model_copy(update={"wall": math.inf}))
         if failed is not None:
-            message = spoken(outcome.read_stderr(_LINE_BYTES))
+            message = message_of(outcome.read_stderr(_LINE_BYTES))
             return ValidatorResult(accepted=False, fault=f"the manager failed: {failed.reason}", message=message)
-        return judged(outcome.read_stdout(_LINE_BYTES), outcome.read_stderr(_LINE_BYTES), scoring=scoring)
+        return opinion_of(outcome.read_stdout(_LINE_BYTES), outcome.read_stderr(_LINE_BYTES), scoring=scoring)

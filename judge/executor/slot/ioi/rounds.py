@@ -12,11 +12,12 @@ from judge.common.errors import UnfitError, UsageError
 from judge.common.files import in_memory
 from judge.executor.slot import builds, truncation
 from judge.executor.slot.ioi.manager import Manager
-from judge.executor.slot.packaged.feedback import ValidatorResult
-from judge.executor.slot.program import Box, Program
+from judge.executor.slot.program import Program
+from judge.executor.slot.validation import ValidatorResult
 from judge.executor.verdict import Ruling, Validated, run_fault, run_verdict
 from judge.model.messages import Limits, Verdict
 from judge.model.problem import IoiTask
+from judge.sandbox.box import Sandbox
 from judge.sandbox.meeting import Actor, Link, path_of
 from judge.sandbox.types import Command, Killed, RunOutcome
 
@@ -26,14 +27,14 @@ _MOST = 3600.0
 # A process that talks by its standard streams. Opened in this order, as elsewhere: input, then output.
 _STREAMS = 'exec <"$1" >"$2" 3<&- 4<&-; shift 2; exec "$@"'
 
-Run = Callable[[Box, Command], RunOutcome]
-Meet = Callable[[Sequence[Actor], Sequence[Link], Callable[[int, RunOutcome, bool], bool], float], list[RunOutcome]]
+Run = Callable[[Sandbox, Command], RunOutcome]
+Meet = Callable[[Sequence[Actor], Sequence[Link], Callable[[int, RunOutcome, bool], bool], float], Sequence[RunOutcome]]
 
 
 class Processes:
     """The sandboxes of a submission's processes: its own, and others in which the same was built."""
 
-    def __init__(self, first: Box, program: Program, count: int, take: Callable[[], Box], run: Run) -> None:
+    def __init__(self, first: Sandbox, program: Program, count: int, take: Callable[[], Sandbox], run: Run) -> None:
         """`first` has in it what the compiler made of `program`; `run` as `Runner.run`."""
         self._program = program
         self._take = take
@@ -46,7 +47,7 @@ class Processes:
         while len(self._boxes) > 1:
             self._boxes.pop().close()
 
-    def boxes(self) -> Sequence[Box]:
+    def boxes(self) -> Sequence[Sandbox]:
         """As many as there are processes. UnfitError when what was built is too big to be taken along."""
         if len(self._boxes) == self._count:
             return self._boxes
@@ -103,7 +104,6 @@ class Rounds:
     scoring: bool = False
 
     def close(self) -> None:
-        """End what was taken for this."""
         self.processes.close()
         if self.manager is not None:
             self.manager.close()
@@ -210,7 +210,7 @@ class Rounds:
         manager, count = self.manager, self.task.processes
         if manager is None:
             raise UsageError("the problem's task needs a manager, and has none")
-        wall = manager.limits.wall_seconds + count * command.enforced.wall_seconds + _LATER
+        wall = manager.program.limits.wall_seconds + count * command.enforced.wall_seconds + _LATER
         data = source if isinstance(source, bytes) else source.read_bytes()
         manager_command = manager.call(data, stdin, count, min(_MOST, wall, max(remaining, 0.01)))
         actors = [Actor(manager.box(), manager_command, counted=False)]
@@ -228,14 +228,14 @@ class Rounds:
 
         outcomes = self.meet(actors, links, over, self._extra(command, remaining))
         with outcomes[0] as manager_outcome:
-            opinion = manager.found(manager_outcome, scoring=self.scoring)
+            opinion = manager.opinion(manager_outcome, scoring=self.scoring)
         return self._ruled(outcomes[1:], opinion, manager_outcome, forsaken)
 
     def _over(self, number: int, outcome: RunOutcome) -> bool:
         """Return whether an end settles the matter: a process that did wrong, or a manager that does not say yes."""
         if number > 0:
             return self._ended_badly(outcome)
-        opinion = self.manager.found(outcome, scoring=self.scoring) if self.manager is not None else None
+        opinion = self.manager.opinion(outcome, scoring=self.scoring) if self.manager is not None else None
         return opinion is None or not opinion.accepted
 
     def _ruled(

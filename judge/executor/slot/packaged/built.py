@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from judge.common.text import size
 from judge.executor.slot import builds, truncation
-from judge.executor.slot.file_lock import Wait
 from judge.executor.slot.made import made_fault
 from judge.executor.slot.memory_budget import BUILT_MOST
-from judge.executor.slot.program import Box, Program
+from judge.executor.slot.program import Program, shorter
+from judge.executor.slot.run_lock import Wait
 from judge.executor.verdict import compile_verdict
 from judge.model.messages import Limits
+from judge.sandbox.box import Sandbox
 from judge.sandbox.types import Command, RunOutcome
 
 MESSAGE_BYTES = 4096
@@ -32,8 +34,8 @@ class Workshop:
     `kept` has builds, `compile_limits` are those of compilers.
     """
 
-    take: Callable[[], Box]
-    run: Callable[[Box, Command], RunOutcome]
+    take: Callable[[], Sandbox]
+    run: Callable[[Sandbox, Command], RunOutcome]
     kept: builds.Builds
     compile_limits: Limits
     wait: Wait
@@ -43,28 +45,44 @@ class BuiltProgram:
     """One program, built when its sandbox is first asked for. Not used before the submission has compiled."""
 
     def __init__(self, label: str, program: Program, workshop: Workshop) -> None:
-        """`what` names it in sentences: `the output validator`."""
+        """`label` names it in sentences: `the output validator`."""
         self.label = label
         self.program = program
         self._workshop = workshop
-        self._box: Box | None = None
+        self._box: Sandbox | None = None
 
     def close(self) -> None:
-        """End the sandbox."""
         if self._box is not None:
             self._box.close()
             self._box = None
 
-    @property
-    def limits(self) -> Limits:
-        """The limits of one run."""
-        return self.program.limits
+    def command(
+        self,
+        arguments: Sequence[str],
+        *,
+        before: Sequence[str] = (),
+        seconds: float = math.inf,
+        stdin: int | None = None,
+        files: Mapping[str, bytes | Path] | None = None,
+        writable: bool = False,
+        cwd: str = "/scratch",
+    ) -> Command:
+        """The command that runs it for so many seconds at most; the words in `before` start it."""
+        return Command(
+            argv=[*before, *self.program.run, *arguments],
+            limits=shorter(self.program.limits, seconds),
+            env=self.program.env,
+            stdin=stdin,
+            files=files or {},
+            writable=writable,
+            cwd=cwd,
+        )
 
     def run(self, command: Command) -> RunOutcome:
         """Run a command in its sandbox; raises when the task is cancelled."""
         return self._workshop.run(self.box(), command)
 
-    def box(self) -> Box:
+    def box(self) -> Sandbox:
         """The sandbox with the program built in it; BuildError when it does not compile."""
         if self._box is None:
             box = self._box = self._workshop.take()
@@ -88,16 +106,16 @@ class BuiltProgram:
         return self._box
 
     def put(self, files: Mapping[str, bytes | Path]) -> None:
-        """Put files into its sandbox, by name below /box."""
+        """Put files below /box in its sandbox."""
         box = self.box()
         for name, source in files.items():
-            box.put(name, source if isinstance(source, bytes) else source.read_bytes())
+            box.put(name, source)
 
-    def _put_files(self, box: Box) -> None:
+    def _put_files(self, box: Sandbox) -> None:
         for name, data in self.program.files.items():
             box.put(name, data, 0o755 if name in self.program.executables else 0o644)
 
-    def _build(self, box: Box, key: str) -> None:
+    def _build(self, box: Sandbox, key: str) -> None:
         self._put_files(box)
         limits, run = self._workshop.compile_limits, self._workshop.run
         command = Command(

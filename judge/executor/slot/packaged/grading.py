@@ -15,11 +15,9 @@ from judge.executor.slot import truncation
 from judge.executor.slot.packaged.built import MESSAGE_BYTES, BuildError, BuiltProgram, Workshop, first_line
 from judge.executor.slot.program import Program
 from judge.executor.verdict import run_fault
-from judge.languages.table import PATH
 from judge.model.messages import Verdict
 from judge.model.problem import LegacyGroup
 from judge.problems.validator import number
-from judge.sandbox.types import Command
 
 # Verdicts that may be answered; the score is checked by itself.
 _VERDICTS = {verdict.encode(): verdict for verdict in Verdict if verdict.about.graded}
@@ -27,38 +25,27 @@ _ANSWER = re.compile(rb"\s*(%s)\s+(\S+)\s*" % b"|".join(_VERDICTS))
 _ANSWER_BYTES = 1024
 
 
-class Grader:
-    """The grader of one task."""
-
+class Grader(BuiltProgram):
     def __init__(self, program: Program, workshop: Workshop) -> None:
-        """It is built when it is first asked."""
-        self._built = BuiltProgram("the package's grader", program, workshop)
-        self._said: dict[tuple[tuple[str, ...], bytes], tuple[Verdict, float]] = {}
-
-    def close(self) -> None:
-        """End the sandbox."""
-        self._built.close()
+        super().__init__("the package's grader", program, workshop)
+        self._answers: dict[tuple[tuple[str, ...], bytes], tuple[Verdict, float]] = {}
 
     def grade(self, group: LegacyGroup, results: Sequence[tuple[Verdict, float]]) -> tuple[Verdict, float]:
         """The grader's result for a folder; PackageError when it is not in the format."""
         lines = "".join(f"{_code(verdict)} {decimal(score, 17)}\n" for verdict, score in results).encode()
         question = (tuple(group.flags), lines)
-        if question not in self._said:
-            self._said[question] = self._ask(*question)
-        return self._said[question]
+        if question not in self._answers:
+            self._answers[question] = self._ask(*question)
+        return self._answers[question]
 
     def _ask(self, flags: Sequence[str], lines: bytes) -> tuple[Verdict, float]:
-        program, label = self._built.program, self._built.label
         stdin = truncation.sealed(lines)
         try:
-            command = Command(
-                argv=[*program.run, *flags], limits=program.limits, env={"PATH": PATH, **program.env}, stdin=stdin
-            )
-            with self._built.run(command) as outcome:
-                fault = run_fault(outcome, program.limits)
+            with self.run(self.command(flags, stdin=stdin)) as outcome:
+                fault = run_fault(outcome, self.program.limits)
                 if fault is not None:
                     message = first_line(outcome)
-                    raise PackageError(f"{label} failed: {fault.reason}" + (f": {message}" if message else ""))
+                    raise PackageError(f"{self.label} failed: {fault.reason}" + (f": {message}" if message else ""))
                 answer = outcome.read_stdout(_ANSWER_BYTES + 1)
         except BuildError as exc:
             raise PackageError(truncation.clip(str(exc), MESSAGE_BYTES)) from None
@@ -67,7 +54,9 @@ class Grader:
         graded = answered(answer)
         if graded is None:
             excerpt = truncation.clip(truncation.text(answer[:80]).strip(), 80)
-            raise PackageError(f"{label} said '{excerpt}'; it must print one verdict and one number, such as 'AC 40'")
+            raise PackageError(
+                f"{self.label} said '{excerpt}'; it must print one verdict and one number, such as 'AC 40'"
+            )
         return graded
 
 

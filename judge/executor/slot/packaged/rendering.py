@@ -19,12 +19,12 @@ from pydantic import ValidationError
 from judge.common.errors import UsageError
 from judge.executor.slot import truncation
 from judge.executor.slot.attempt import PreparedJob
-from judge.executor.slot.program import Box
 from judge.languages.table import PATH
 from judge.model.messages import Limits
 from judge.model.problem import ProblemManifest, Statement
 from judge.model.statements import Page, Pages
 from judge.problems.statements import address, kind_of, text_of
+from judge.sandbox.box import Sandbox
 from judge.sandbox.types import Command, Killed, RunOutcome
 
 SOURCE_BYTES: Final = 256 * 1024
@@ -40,8 +40,6 @@ _METADATA: Final = "latex2mathml"
 
 
 class Rendering:
-    """The rendering of all statements of one problem."""
-
     def __init__(self, attempt: PreparedJob) -> None:
         """The attempt's sandbox is used, and the time of its account is not: the limits are those of each run."""
         self._attempt = attempt
@@ -52,7 +50,7 @@ class Rendering:
         with self._attempt.create_files(renderer()) as box:
             return Pages(pages={statement.main: self._page(box, manifest, statement) for statement in statements})
 
-    def _page(self, box: Box, manifest: ProblemManifest, statement: Statement) -> Page:
+    def _page(self, box: Sandbox, manifest: ProblemManifest, statement: Statement) -> Page:
         files = self._attempt.job.data.files if self._attempt.job.data is not None else {}
         data = Path(files[text_of(statement) or ""]).read_bytes()
         if len(data) > SOURCE_BYTES:

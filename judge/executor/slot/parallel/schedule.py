@@ -29,7 +29,7 @@ class Schedule:
         self._problem: ProblemManifest | Sequence[str] = problem if problem is not None else names
         self._names = names
         self._full = full
-        self._known: dict[str, Judged] = {}
+        self._results: dict[str, Judged] = {}
         self._todo: list[str] = []
         self._at = 0
         self.counted: dict[str, Judged] = {}
@@ -46,7 +46,6 @@ class Schedule:
 
     @property
     def over(self) -> bool:
-        """Return whether nothing is left to run."""
         return self._at == len(self._todo)
 
     @property
@@ -64,17 +63,17 @@ class Schedule:
 
     def note(self, name: str, judged: Judged) -> None:
         """Take in a result; it counts when it is `due`."""
-        self._known[name] = judged
+        self._results[name] = judged
 
     @property
     def due(self) -> str | None:
         """The test that counts next, when its result is here."""
-        return self.first if not self.over and self.first in self._known else None
+        return self.first if not self.over and self.first in self._results else None
 
     def count(self, judged: Judged) -> None:
         """Count the test that is `due`, as this: what was noted, or what its repetition came to."""
         name = self.first
-        self._known[name] = self.counted[name] = judged
+        self._results[name] = self.counted[name] = judged
         self._at += 1
         if judged.verdict is not Verdict.AC or self.over:
             self._plan()
@@ -87,12 +86,12 @@ class Schedule:
             self.stand = standing(self._problem, results, self._grade)
         self._todo, self._at = [], 0
 
-    def wanted(self) -> list[str]:
+    def candidates(self) -> list[str]:
         """The tests to run, most urgent first: what serial judging may still come to, as far as is known."""
-        remaining_names = [name for name in self._todo[self._at :] if name not in self._known]
+        remaining_names = [name for name in self._todo[self._at :] if name not in self._results]
         if self._full or not remaining_names:
             return remaining_names
-        ahead = standing(self._problem, self._known, self._grade)
+        ahead = standing(self._problem, self._results, self._grade)
         if ahead.error:
             return self._before_failure()
         possible = {self.first, *ahead.missing}
@@ -102,7 +101,7 @@ class Schedule:
         """The tests before the first one that is known to have failed."""
         names = []
         for name in self._todo[self._at :]:
-            judged = self._known.get(name)
+            judged = self._results.get(name)
             if judged is None:
                 names.append(name)
             elif judged.verdict is not Verdict.AC:

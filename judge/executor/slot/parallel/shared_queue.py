@@ -4,7 +4,7 @@ A directory that the slot which judges (the coordinator) makes and others (helpe
 
 - `taken`: byte i is locked by the slot that runs test i. The kernel frees the locks of a slot that dies, and another
   slot runs its tests;
-- `wanted.json`: which tests are wanted, most urgent first; written by the coordinator;
+- `candidates.json`: which tests are wanted, most urgent first; written by the coordinator;
 - `I.json`: what test I came to, from a helper;
 - `box.tar`: the coordinator's /box after compiling, when there was something to compile;
 - `coordinator`: the test that the coordinator runs, -1 while it waits; `bell`: a pipe that wakes it.
@@ -22,12 +22,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from judge.common import files
-from judge.executor.slot.builds import copy
 from judge.model.messages import Message, TestResult, Verdict
 from judge.problems.scoring import Judged
 
 BOX = "box.tar"
-_WANTED, _TAKEN, _COORDINATOR, _BELL, _IDLE = "wanted.json", "taken", "coordinator", "bell", "idle"
+_CANDIDATES, _TAKEN, _COORDINATOR, _BELL, _IDLE = "candidates.json", "taken", "coordinator", "bell", "idle"
 _NUMBER = struct.Struct("=i")
 NOBODY = -1
 
@@ -48,14 +47,13 @@ class JudgedTest(Message):
 
     @property
     def judged(self) -> Judged:
-        """For the scoring."""
         return Judged(self.test.verdict, self.score, self.multiplier)
 
 
-class WantedTests(Message):
+class Candidates(Message):
     """The tests that are wanted, by number; `stops`: a failure makes all tests after it useless."""
 
-    wanted: list[int]
+    tests: list[int]
     stops: bool
 
 
@@ -72,7 +70,6 @@ class _SharedQueue:
         return fd
 
     def close(self) -> None:
-        """Let go of everything."""
         self._fds.close()
 
     def _lock(self, fd: int, index: int) -> bool:
@@ -104,7 +101,7 @@ class CoordinatorQueue(_SharedQueue):
             self._fds.callback(shutil.rmtree, directory, ignore_errors=True)
             self._taken = self._open(_TAKEN, os.O_RDWR | os.O_CREAT)
             self._coordinator = self._open(_COORDINATOR, os.O_RDWR | os.O_CREAT)
-            self._seen: set[str] = set()
+            self._collected: set[str] = set()
             self._at(NOBODY)
             os.mkfifo(directory / _BELL, 0o600)
             # For writing as well: the end of a helper must not look like a ring.
@@ -126,11 +123,11 @@ class CoordinatorQueue(_SharedQueue):
     def keep_box(self, archive: int) -> None:
         """Leave what the compiler made to the helpers."""
         with (self.directory / BOX).open("wb") as file:
-            copy(archive, file.fileno())
+            files.copy(archive, file.fileno())
 
-    def want(self, places: list[int], *, stops: bool) -> None:
+    def publish(self, places: list[int], *, stops: bool) -> None:
         """Say which tests are to be run; those that are done may be left in."""
-        self._write(_WANTED, WantedTests(wanted=places, stops=stops))
+        self._write(_CANDIDATES, Candidates(tests=places, stops=stops))
 
     def take(self, indexes: Iterable[int]) -> int | None:
         """Take the first test that nobody runs. Results up to now may make it useless, so the caller collects them."""
@@ -154,8 +151,8 @@ class CoordinatorQueue(_SharedQueue):
         with contextlib.suppress(BlockingIOError):
             os.read(self._bell, 1 << 16)
         for path in self.directory.glob("*.json"):
-            if path.stem.isdigit() and path.stem not in self._seen:
-                self._seen.add(path.stem)
+            if path.stem.isdigit() and path.stem not in self._collected:
+                self._collected.add(path.stem)
                 yield JudgedTest.model_validate_json(path.read_bytes())
 
     def _at(self, index: int) -> None:
@@ -182,13 +179,12 @@ class HelperQueue(_SharedQueue):
         with (self.directory / BOX).open("rb") as file:
             yield file.fileno()
 
-    def wanted(self) -> WantedTests:
-        """The tests that the coordinator wants now, the most urgent first."""
-        return WantedTests.model_validate_json((self.directory / _WANTED).read_bytes())
+    def candidates(self) -> Candidates:
+        return Candidates.model_validate_json((self.directory / _CANDIDATES).read_bytes())
 
     def take(self) -> int | None:
         """Take the most urgent test that nobody runs; None when there is none."""
-        return next((index for index in self.wanted().wanted if self._lock(self._taken, index)), None)
+        return next((index for index in self.candidates().tests if self._lock(self._taken, index)), None)
 
     def put(self, index: int, judged: JudgedTest) -> None:
         """Hand in what a test came to; wakes the coordinator when it waits, or runs what is of no use any more."""
@@ -196,7 +192,7 @@ class HelperQueue(_SharedQueue):
         self._unlock(self._taken, index)
         (coordinator,) = _NUMBER.unpack(os.pread(self._coordinator, _NUMBER.size, 0))
         failed = judged.test.verdict is not Verdict.AC
-        if coordinator == NOBODY or (failed and coordinator > index and self.wanted().stops):
+        if coordinator == NOBODY or (failed and coordinator > index and self.candidates().stops):
             with contextlib.suppress(BlockingIOError):  # it has been rung often enough
                 os.write(self._bell, b"!")
 
@@ -210,7 +206,6 @@ class Sharing:
         self._fd = os.open(directory / _IDLE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._fd)
 
     def tell(self, idle: int) -> None:
@@ -223,7 +218,6 @@ class Sharing:
         return int(_NUMBER.unpack(data)[0]) if len(data) == _NUMBER.size else 0
 
     def queue(self, claim: str) -> Path:
-        """The directory of a claim's queue."""
         return self.directory / claim
 
 
