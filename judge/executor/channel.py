@@ -151,7 +151,6 @@ def limits_of(job: Job) -> Limits:
 
 
 def frame(message: Message) -> bytes:
-    """A message as it goes over the channel."""
     data = message.model_dump_json().encode()
     return _LENGTH.pack(len(data)) + data
 
@@ -165,7 +164,6 @@ class MessageReader:
     """Cuts the stream from one socket into messages."""
 
     def __init__(self, sock: socket.socket) -> None:
-        """Read from `sock`; whether reads block is the socket's own setting."""
         self._sock = sock
         self._buffer = bytearray()
 

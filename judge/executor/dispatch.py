@@ -31,8 +31,6 @@ STOPPING = "the executor is stopping"
 
 
 class Dispatcher:
-    """Gives tasks to slots, and takes them back."""
-
     def __init__(self, parts: ExecutorParts) -> None:
         """No task is asked for before `languages` is known."""
         self.languages: Mapping[str, str] | None = None
@@ -169,7 +167,7 @@ class Dispatcher:
 
     def _complete(self, completed: Completed, output: str | None = None, seconds: float | None = None) -> None:
         entry = self._table.tasks.get(completed.claim)
-        trace = self._table.trace(completed.claim)
+        trace = "" if entry is None else entry.assignment.trace
         if not self._table.finished(completed, upload=output):
             if output is not None:
                 Path(output).unlink(missing_ok=True)

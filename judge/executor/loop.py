@@ -74,7 +74,6 @@ class StatusLine:
 
 class Loop:
     def __init__(self, parts: ExecutorParts) -> None:
-        """Nothing is started before `run`."""
         self.parts = parts
         self.dispatcher = Dispatcher(parts)
         self._writer = SpoolWriter(parts)
@@ -92,7 +91,6 @@ class Loop:
         self._selector.register(parts.mailbox, selectors.EVENT_READ, None)
 
     def stop(self) -> None:
-        """Ask the loop to end; any thread may call it."""
         self.dispatcher.stopping = True
         self.parts.mailbox.wake()
 

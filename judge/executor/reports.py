@@ -97,7 +97,6 @@ class Reports:
         self._pool.do(functools.partial(self._send, request))
 
     def _send(self, request: ReportRequest) -> Callable[[], None]:
-        """In a thread: send one report."""
         error: JudgeError
         try:
             reply = self._parts.rpc.call("report", request, ReportReply)

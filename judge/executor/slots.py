@@ -43,8 +43,6 @@ _PIECE = 1 << 20
 
 @dataclass
 class Slot:
-    """One slot process, and what main knows of it."""
-
     settings: Settings
     status: SlotStatus = field(default_factory=SlotStatus)
     process: subprocess.Popen[bytes] | None = None

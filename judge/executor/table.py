@@ -108,11 +108,6 @@ class TaskTable:
             entry.status = status
             entry.progress = progress
 
-    def trace(self, claim: str) -> str:
-        """The trace id of a task in hand, for the log; empty when it is gone."""
-        entry = self.tasks.get(claim)
-        return "" if entry is None else entry.assignment.trace
-
     def nearly(self, claim: str, now: float) -> None:
         """A slot expects to be free within moments, so the next task may be asked for.
 

@@ -116,7 +116,6 @@ class Driver(Protocol):
 
 
 def owned_name(name: str) -> str:
-    """The name of this process's tree."""
     return f"{name}.{os.getpid()}.{procfs.start_time(os.getpid())}"
 
 

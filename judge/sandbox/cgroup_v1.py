@@ -20,12 +20,9 @@ _PARENT = 1
 
 
 class DriverV1:
-    """Version 1: one hierarchy per controller, mounted below /sys/fs/cgroup."""
-
     version = "v1"
 
     def __init__(self, mounts: dict[str, Path]) -> None:
-        """`mounts`: where each needed controller's hierarchy is mounted."""
         self._mounts = mounts
         self.shares = SHARES in mounts
 

@@ -14,13 +14,10 @@ LEAF = "daemon"
 
 
 class DriverV2:
-    """Version 2: one hierarchy; the part of it that systemd delegated to this service, or all of it for root."""
-
     version = "v2"
     shares = True
 
     def __init__(self, mount: Path) -> None:
-        """`mount`: where the unified hierarchy is mounted."""
         self._mount = mount
 
     def tree(self, root: str, name: str) -> TreeV2:
@@ -51,7 +48,6 @@ class DriverV2:
 
 
 def own_path() -> str:
-    """The path of this process in the unified hierarchy."""
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         if line.startswith("0::"):
             return line[3:]

@@ -13,8 +13,6 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class WeakDriver:
-    """Stands in for a cgroup driver."""
-
     version = "none"
 
     def tree(self, root: str, name: str) -> WeakTree:  # noqa: ARG002 - the interface of the real drivers

@@ -6,6 +6,7 @@ import errno
 import operator
 import os
 import platform
+import select
 import signal
 import struct
 import subprocess
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from judge.common import procfs
 from judge.common.errors import SandboxError
-from judge.sandbox import cgroup, cgroup_v2, check, drivers, seccomp
+from judge.sandbox import cgroup, cgroup_v2, check, drivers, meeting, seccomp
 from judge.sandbox.agent import BINARY
 from judge.sandbox.cgroup_v1 import DriverV1
 from judge.sandbox.check import CheckLevel
@@ -373,3 +374,23 @@ def test_a_run_that_ended_by_itself_before_the_matter_was_settled_was_not_killed
     both = frozenset({Killed.MEMORY, Killed.CANCELLED})
     outcome = RunOutcome(None, signal.SIGKILL, both, 0.1, 0.1, 0, 1, -1, -1, ended=ended)
     assert judged_by_own_end(outcome, 2.0).killed == killed
+
+
+def test_a_pipe_that_is_filled_as_fast_as_it_is_emptied_holds_nobody_up(monkeypatch):
+    """Else the limits of who fills it were looked at only when it pauses."""
+    pipe = meeting._Pipe(meeting.Link(writer=0, reader=1))
+    reads = []
+
+    def read(_: int, count: int) -> bytes:
+        reads.append(count)
+        assert len(reads) < 10
+        return b"x"
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "read", read)
+            patched.setattr(pipe, "_full", lambda: True)
+            assert pipe.stand_in([None, RunOutcome(0, None, frozenset(), 0.0, 0.0, 0, 1, 1, 2)], select.poll())
+    finally:
+        pipe.close()
+    assert reads

@@ -28,13 +28,7 @@ from judge.executor.slot.program import Program, included, plan, plan_program
 from judge.executor.slot.run_lock import RunLock
 from judge.executor.slot.runner import Runner
 from judge.executor.slot.testing import AnswerTester, Judges, Tester
-from judge.executor.slot.validation import (
-    CustomValidator,
-    SeveralValidators,
-    StaticValidator,
-    Submitted,
-    format_code,
-)
+from judge.executor.slot.validation import CustomValidator, SeveralValidators, StaticValidator, format_code
 from judge.executor.verdict import GRACE
 from judge.languages.handed import contents
 from judge.languages.sources import choose
@@ -112,7 +106,6 @@ class Teller:
             self.again()
 
     def shares(self) -> None:
-        """Tell main that other slots can run tests."""
         self.say(self._last.model_copy(update={"status": Status.RUNNING, "share": True}))
 
     def remaining(self, done: int, count: int, begin: float) -> float:
@@ -220,8 +213,8 @@ class PreparedJob:
         files = contents(submission)
         choice = choose(files, row, submission.entry)
         entry = choice.main if row.entry == "file" else choice.entry
-        submitted = Submitted(format_code(row.family), entry, files)
-        return StaticValidator(self.packaged(program, limits), self.workshop(limits), submitted)
+        packaged = self.packaged(program, limits)
+        return StaticValidator(packaged, self.workshop(limits), format_code(row.family), entry, files)
 
     def grader(self, limits: JobLimits) -> Grader | None:
         """The package's own grader; None: the format's scoring."""

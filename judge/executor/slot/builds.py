@@ -55,8 +55,6 @@ def clear(directory: Path) -> None:
 
 
 class Builds:
-    """The directory of one executor, as one of its slots sees it."""
-
     def __init__(self, directory: Path) -> None:
         """`directory` exists; see `clear`."""
         self._directory = directory

@@ -73,7 +73,9 @@ def plan(
     the table, UnfitError for files that cannot lie in one directory and for a command that no sandbox takes.
     """
     program = _plan(submission, limits, table, include or {}, task)
-    _check_layout(program.files, include or {})
+    conflict = name_conflict(program.files, include or {})
+    if conflict is not None:
+        raise UnfitError(f"'{conflict[0]}' {conflict[1]}")
     _check_command(program)
     return program
 
@@ -122,13 +124,6 @@ def _products(language: Language, commands: CommandPlan, files: Mapping[str, byt
         paths.append(f"{commands.entry.replace('.', '/')}.class")
     folders = {str(folder) for name in files for folder in PurePosixPath(name).parents}
     return tuple(name for name in paths if name not in files and name not in folders)
-
-
-def _check_layout(files: Mapping[str, bytes], include: Mapping[str, bytes]) -> None:
-    """UnfitError where the name of a file is also the name of a folder in which another file lies."""
-    conflict = name_conflict(files, include)
-    if conflict is not None:
-        raise UnfitError(f"'{conflict[0]}' {conflict[1]}")
 
 
 def _check_command(program: Program) -> None:

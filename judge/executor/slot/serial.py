@@ -103,7 +103,6 @@ class SerialJudge:
         return JudgedTest(test=test, score=judged.score, multiplier=judged.multiplier), ""
 
     def conclude(self, result: Result) -> Verdict:
-        """Write what the tests came to into the result."""
         stand, counted = self.schedule.stand, self.schedule.counted
         tests = [self._results[name].test for name in self.names if name in counted]
         result.reason = self._reason

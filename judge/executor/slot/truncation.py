@@ -71,7 +71,6 @@ def build_log(outcome: RunOutcome) -> str:
 
 
 def sha256(data: bytes) -> str:
-    """The name of a blob with this content."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -255,23 +255,18 @@ def format_code(language: str) -> str:
     return variant[1] if variant is not None else _ALIASES.get(language, language)
 
 
-@dataclass(frozen=True)
-class Submitted:
-    """A submission as a static validator sees it: the format's code of its language, what is started, its files."""
-
-    language: str
-    entry: str
-    files: Mapping[str, bytes]
-
-
 class StaticValidator(Validator):
     """The static validator of one task. Nothing of the submission is run there."""
 
     rejection = "the static validator rejected the submission"
 
-    def __init__(self, program: Program, workshop: Workshop, submitted: Submitted) -> None:
+    def __init__(
+        self, program: Program, workshop: Workshop, language: str, entry: str, files: Mapping[str, bytes]
+    ) -> None:
+        """The submission's `language` is the format's code, `entry` is what is started of its `files`."""
         super().__init__("the static validator", program, workshop)
-        self._submitted = submitted
+        self._about = (language, entry)
+        self._files = files
         self._files_put = False
 
     def check(self, arguments: Sequence[str], remaining: Callable[[], float]) -> ValidatorResult:
@@ -279,11 +274,10 @@ class StaticValidator(Validator):
 
         The submission's files lie alone in its working directory.
         """
-        submitted = self._submitted
         if not self._files_put:
-            self.put({f"{_SUBMISSION}/{name}": data for name, data in submitted.files.items()})
+            self.put({f"{_SUBMISSION}/{name}": data for name, data in self._files.items()})
             self._files_put = True
-        words = [submitted.language, submitted.entry, f"/box/{FEEDBACK}/", *arguments]
+        words = [*self._about, f"/box/{FEEDBACK}/", *arguments]
         with self.run(self.asking(words, seconds=remaining(), cwd=f"/box/{_SUBMISSION}")) as outcome:
             result = self.result(outcome)
         if result.next_input is not None:

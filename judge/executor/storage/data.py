@@ -43,8 +43,6 @@ class Prepared:
 
 
 class BlobClient:
-    """The blobs of this executor: the local cache in front of the judicators."""
-
     def __init__(self, cache: BlobCache, rpc: RpcClient) -> None:
         """`rpc` uploads; the cache knows by itself how to fetch."""
         self._cache = cache

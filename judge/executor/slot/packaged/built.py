@@ -106,7 +106,6 @@ class BuiltProgram:
         return self._box
 
     def put(self, files: Mapping[str, bytes | Path]) -> None:
-        """Put files below /box in its sandbox."""
         box = self.box()
         for name, source in files.items():
             box.put(name, source)

@@ -163,7 +163,6 @@ class HelperQueue(_SharedQueue):
     """The side of a slot that helps. FileNotFoundError from any method: the coordinator is done."""
 
     def __init__(self, directory: Path) -> None:
-        """`directory` is the coordinator's."""
         super().__init__(directory)
         try:
             self._taken = self._open(_TAKEN, os.O_RDWR)
