@@ -100,9 +100,9 @@ class Tree(ABC):
         self.label = f"{self.label}/{top}"
         self._enter(top)
 
-    @abstractmethod
     def _enter(self, top: str) -> None:
-        """Told by `enter` that paths are relative to `top` from now on."""
+        """Told by `enter` that paths are relative to `top` from now on; only what was just opened is entered."""
+        raise NotImplementedError
 
     def _count(self, entries: int = 1) -> None:
         """Note that so many entries are there, whatever becomes of them."""

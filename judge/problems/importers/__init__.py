@@ -7,6 +7,8 @@ tree is of its format, `convert(tree, asked)` makes the draft, or raises Package
 from __future__ import annotations
 
 import posixpath
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -25,9 +27,8 @@ from judge.problems.importers import (
     polygon,
     sio2,
     tps,
-    unsupported,
 )
-from judge.problems.importers.draft import Draft, ImporterWords, Report
+from judge.problems.importers.draft import STARTS, Draft, ImporterWords, Report
 from judge.problems.importers.hydro import syzoj, uoj
 from judge.problems.importers.making import MadeTree, UnmadeError
 from judge.problems.importers.pairs import NAMELESS, find_pairs
@@ -48,6 +49,8 @@ _PACKAGE_FOLDERS = frozenset({
 })  # fmt: skip
 # A folder with one of these is a package of its own; a tree with such folders is a set of problems.
 _OF_ONE = frozenset({"problem.yaml", "domjudge-problem.ini", "problem.xml", "init.yml", "task.yaml", "problem.json"})
+_TCFRAME = re.compile(rb"tcframe|\bProblemSpec\b")
+_OMEGAUP = re.compile(r"settings\.json|testplan|statements/[a-z]{2}\.markdown")
 
 
 @dataclass
@@ -119,7 +122,8 @@ def _open(tree: Tree, options: ImporterWords) -> Opened:
         tree = packed.unpacked(tree)
     complete_tree = tree if options.products is None else MadeTree(tree, options.products)
     draft: Draft = IMPORTERS[importer].convert(complete_tree, options)
-    _add_left_out(draft, tree)
+    for path in tree.left_out:
+        draft.report.dropped(f"{tree.where(path)}: its name begins with '.' or ends with '~'; rename what is meant")
     _add_asked(draft, options)
     if importer != "polygon":  # it has said so itself
         line_ends.say_kept(draft)
@@ -139,12 +143,6 @@ def _package(tree: Tree, options: ImporterWords) -> Tree:
         tree = MadeTree(tree, options.products)
     _check_data(tree)
     return tree
-
-
-def _add_left_out(draft: Draft, tree: Tree) -> None:
-    """Say which files are no part of the package by their names."""
-    for path in tree.left_out:
-        draft.report.dropped(f"{tree.where(path)}: its name begins with '.' or ends with '~'; rename what is meant")
 
 
 def _add_asked(draft: Draft, options: ImporterWords) -> None:
@@ -199,13 +197,28 @@ def _refuse_terry(tree: Tree, options: ImporterWords, detected: str | None) -> N
 
 def _refuse_unsupported(tree: Tree, options: ImporterWords, detected: str | None) -> None:
     """PackageError for a package of a format that is recognised and not imported."""
-    system = unsupported.system(tree) if options.format is None and detected in {None, "directory"} else None
+    system = next(_unsupported(tree), None) if options.format is None and detected in {None, "directory"} else None
     if system is not None:
         name, path = system
         raise PackageError(
             f"{tree.where(path)}: belongs to a package of {name}, a format that is not imported; give --from directory "
             "to import its pairs of tests alone, without its limits, points and checker"
         )
+
+
+def _unsupported(tree: Tree) -> Iterator[tuple[str, str]]:
+    """The systems that a tree may be of whose packages are not imported, each with the file that shows it."""
+    files = sorted(tree.files)
+    if "description/problem.info" in files:
+        yield "BOCA", "description/problem.info"
+    if "tests/TESTSET" in files:
+        yield "Rime", "tests/TESTSET"
+    if "PROBLEM" in files and any(path.endswith("/SOLUTION") or path.startswith("rime-out/") for path in files):
+        yield "Rime", "PROBLEM"
+    if "spec.cpp" in files and _TCFRAME.search(next(tree.chunks("spec.cpp"), b"")[:STARTS]):
+        yield "tcframe", "spec.cpp"
+    if any(path.startswith("cases/") for path in files):
+        yield from (("omegaUp", path) for path in files if _OMEGAUP.fullmatch(path))
 
 
 def _without_data(tree: Tree) -> bool:

@@ -5,22 +5,22 @@ The package is one of the format as it stands; only what is missing below data/s
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import hashlib
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from judge.common import yamltext
 from judge.common.errors import PackageError
 from judge.common.text import several
 from judge.languages.table import guess, load_table
 from judge.problems import metadata
-from judge.problems.importers import bapctools_entries as entries
 from judge.problems.importers import testlib
-from judge.problems.importers.draft import Draft, MadeFiles, Ref, dump, read
+from judge.problems.importers.draft import Draft, Ref, dump, read
 from judge.problems.importers.making import MOST, SOLUTION, MakingStep, Plan, UnmadeError, arguments_of
 from judge.problems.programs import substitute
 from judge.problems.tree import Tree, clean
@@ -32,6 +32,58 @@ _FOLDERS = ("sample", "secret")
 _STEM = "testcase"
 # So many tests are looked at for all `include` together: a few lines may name the same thousands over and over.
 _LOOKS = 100 * MOST
+# Directories may lie so deep in others.
+_DEEP = 20
+_GROUPS = frozenset({"testdata.yaml", "test_group.yaml"})
+# Keys of these on which points depend, even without tests.
+_POINTS = frozenset({
+    "max_score", "static_validation_score", "require_pass", "grading", "grader_flags", "accept_score", "reject_score",
+    "range", "on_reject",
+})  # fmt: skip
+# Files of a test that may stand in the settings, or beside the one that is copied.
+_SUFFIXES = (
+    "in", "ans", "out", "in.statement", "ans.statement", "in.download", "ans.download", "interaction", "yaml", "hint",
+    "desc",
+)  # fmt: skip
+# A mapping with one of the first is a test, any other is a directory.
+_OF_TEST = frozenset({"generate", "copy", "count", "match", *_SUFFIXES})
+_OF_GROUP = frozenset({"data", "include", *_GROUPS})
+_OF_BOTH = frozenset({"solution", "random_salt", "type", "visualizer"})
+_OF_ROOT = frozenset({"generators", "version", "gitignore_generated", "parallel"})
+# Keys that decide something, and the likeness from which an unknown key is taken for a slip of the pen for one of them.
+_DECIDES = sorted({"generate", "copy", "count", "yaml", "solution", "random_salt", *_OF_GROUP})
+_SIMILARITY = 0.8
+_RANGE = re.compile(r"(-?[0-9]{1,9})\.\.=(-?[0-9]{1,9})")
+
+
+@dataclass(frozen=True)
+class _DirectorySettings:
+    """The settings that tests get from the directories that they are in; the innermost says it.
+
+    `solution` makes the answers: "" is the first accepted one, None says that nothing makes them.
+    """
+
+    salt: str = ""
+    solution: str | None = ""
+
+
+@dataclass(frozen=True)
+class _BapctoolsTest:
+    """One test: its path without a suffix, and the command that makes it, what it is copied from, or what it is.
+
+    `links` are files of it that are the same as another one; `at` is where it stands, for people.
+    """
+
+    path: str
+    at: str
+    level: _DirectorySettings
+    command: str = ""
+    copy: str = ""
+    texts: Mapping[str, bytes] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+
+    def has(self, *suffixes: str) -> bool:
+        return any(suffix in self.texts or suffix in self.links for suffix in suffixes)
 
 
 @dataclass
@@ -39,37 +91,7 @@ class _DirectoryTests:
     """A directory, with all tests in it and below it so far."""
 
     path: str
-    tests: dict[str, entries.BapctoolsTest] = field(default_factory=dict)
-
-
-@dataclass
-class _BapctoolsPlan(Plan):
-    """A plan in which tests may be in several groups. `equal_files` are files that are the same as one that is made."""
-
-    equal_files: dict[str, str] = field(default_factory=dict)
-
-    def refuse(self, message: str) -> UnmadeError:
-        """As for other plans; the answers are of several solutions."""
-        steps = [step for test in self.tests for step in test]
-        for half, suffix in (("input", ".in"), ("answer", ".ans")):
-            matches = [step for step in steps if step.output.endswith(suffix)]
-            names = ", ".join(sorted({self.programs[step.program].name for step in matches}))
-            if matches:
-                self.notes.append((True, f"{several(len(matches), half)} made at import by {clean(names, 200)}"))
-        return UnmadeError(message, self)
-
-    def stand_ins(self) -> MadeFiles:
-        """As for other plans."""
-        program = super().stand_ins()
-        return replace(program, files={**dict.fromkeys(self.equal_files, b""), **program.files})
-
-    def products(self, files: Mapping[str, Path]) -> MadeFiles:
-        """As for other plans."""
-        return super().products({**{path: files[original] for path, original in self.equal_files.items()}, **files})
-
-    def has(self, path: str) -> bool:
-        """Return whether a file needs no program."""
-        return path in self.texts or path in self.copies
+    tests: dict[str, _BapctoolsTest] = field(default_factory=dict)
 
 
 def is_unmade(tree: Tree) -> bool:
@@ -89,12 +111,12 @@ class _BapctoolsPlanning:
         self._conf: Mapping[str, Any] = metadata.read(tree.read(SETTINGS, metadata.YAML_BYTES), self._where).value
         self._draft = Draft(tree, "package")
         self._draft.files |= {path: Ref(tree, path) for path in tree.below("include")}
-        self._plan = _BapctoolsPlan(tree)
+        self._plan = Plan(tree)
         self._solutions: dict[str, str] = {}
         # All tests by the path that they are found under: those of other groups by several.
-        self._tests: dict[str, entries.BapctoolsTest] = {}
+        self._tests: dict[str, _BapctoolsTest] = {}
         # By the key that `include` names them by.
-        self._keys: dict[str, list[entries.BapctoolsTest | _DirectoryTests]] = {}
+        self._keys: dict[str, list[_BapctoolsTest | _DirectoryTests]] = {}
         self._most = self._number = self._looks = 0
         self._unknown: set[str] = set()
         data = tree.read("problem.yaml", metadata.YAML_BYTES) if "problem.yaml" in tree.files else b""
@@ -115,8 +137,8 @@ class _BapctoolsPlanning:
         data = self._conf.get("data")
         if self._conf.get("include"):
             raise PackageError(f"{self._where}: include: belongs to a directory below data.secret")
-        level = self._settings("data", self._conf, entries.DirectorySettings(), self._where, entries.OF_ROOT)
-        self._most = entries.numbered(self._conf)
+        level = self._settings("data", self._conf, _DirectorySettings(), self._where, _OF_ROOT)
+        self._most = _numbered(self._conf)
         for folder in _FOLDERS:
             content = data.get(folder) if isinstance(data, dict) else None
             if content is not None:
@@ -136,65 +158,63 @@ class _BapctoolsPlanning:
         self,
         path: str,
         content: Mapping[Any, Any],
-        above: entries.DirectorySettings,
+        above: _DirectorySettings,
         where: str,
         more: frozenset[str] = frozenset(),
-    ) -> entries.DirectorySettings:
+    ) -> _DirectorySettings:
         """A directory's settings beside its tests; its own settings of the format are written beside them."""
-        self._check_keys(content, entries.OF_GROUP | entries.OF_BOTH | more, where)
-        for name in sorted(entries.GROUPS & content.keys()):
+        self._check_keys(content, _OF_GROUP | _OF_BOTH | more, where)
+        for name in sorted(_GROUPS & content.keys()):
             if isinstance(content[name], dict) and content[name]:
                 self._plan.texts[f"{path}/{name}"] = dump(content[name])
             elif content[name]:
                 raise PackageError(f"{where}: {name}: expected a mapping of settings")
-        return entries.level_of(content, above, where)
+        return _level_of(content, above, where)
 
     def _check_keys(self, content: Mapping[Any, Any], allowed_keys: frozenset[str], where: str) -> None:
         """Say which keys are left alone; PackageError for a misspelt one, as verdicts may depend on it."""
-        for name in entries.unknown(content, allowed_keys, where):
-            if name not in self._unknown and len(self._unknown) < entries.DEEP:
+        for name in _unknown_keys(content, allowed_keys, where):
+            if name not in self._unknown and len(self._unknown) < _DEEP:
                 self._unknown.add(name)
                 self._plan.notes.append((False, f"{where}: {name}: is no key that is known here, and is left alone"))
 
-    def _group(self, path: str, key: str, content: Any, above: entries.DirectorySettings, deep: int) -> _DirectoryTests:
+    def _group(self, path: str, key: str, content: Any, above: _DirectorySettings, deep: int) -> _DirectoryTests:
         """A directory, with its tests and those of directories below it."""
         where = f"{self._where}: {clean(path.removeprefix('data/'), 60)}"
-        if not isinstance(content, dict) or entries.is_test(content) or deep > entries.DEEP:
+        if not isinstance(content, dict) or _is_test(content) or deep > _DEEP:
             raise PackageError(f"{where}: expected a mapping with 'data'")
         level = self._settings(path, content, above, where)
         group = _DirectoryTests(path)
         self._keys.setdefault(key, []).append(group)
         # Before the directory's own: it can only have others.
         members = self._included(content.get("include"), where)
-        parts = entries.parts_of(content.get("data"), where)
+        parts = _parts_of(content.get("data"), where)
         is_list = isinstance(content.get("data"), list)
-        groups = sum(
-            isinstance(entry, dict) and not entries.is_test(entry) for part in parts for entry in part.values()
-        )
+        groups = sum(isinstance(entry, dict) and not _is_test(entry) for part in parts for entry in part.values())
         number = 0
         for part in parts:
             for raw in sorted(part, key=lambda entry_key: "" if entry_key is None else str(entry_key)):
                 name, entry = "" if raw is None else str(raw), part[raw]
-                if entries.is_test(entry):
+                if _is_test(entry):
                     for test in self._entry_tests(path, name, entry, level, where, is_list=is_list):
                         group.tests[test.path] = test
                     continue
-                entries.check_group(entry, f"{where}: {clean(name, 40)}")
+                _check_group(entry, f"{where}: {clean(name, 40)}")
                 number += 1
-                full = self._name(entries.prefixed(number, groups, name) if is_list else name, where)
+                full = self._name(_prefixed(number, groups, name) if is_list else name, where)
                 group.tests |= self._group(f"{path}/{full}", name, entry, level, deep + 1).tests
         for test in members:
             self._know(f"{path}/{posixpath.basename(test.path)}", test, where)
             group.tests[test.path] = test
-        if not group.tests and not entries.has_points(content):
+        if not group.tests and not _has_points(content):
             # They would be for nothing, and a package is asked for the tests that they are for.
-            for name in entries.GROUPS:
+            for name in _GROUPS:
                 self._plan.texts.pop(f"{path}/{name}", None)
         return group
 
-    def _included(self, include: Any, where: str) -> list[entries.BapctoolsTest]:
+    def _included(self, include: Any, where: str) -> list[_BapctoolsTest]:
         """The tests of `include`: each entry is the key of one test, or of one directory, that stands before it."""
-        tests: list[entries.BapctoolsTest] = []
+        tests: list[_BapctoolsTest] = []
         for key in include if isinstance(include, list) else [] if include is None else [include]:
             candidates = self._keys.get(str(key), []) if isinstance(key, str | int) else []
             name = clean(str(key), 40)
@@ -205,13 +225,13 @@ class _BapctoolsPlanning:
             if len(candidates) > 1:
                 raise PackageError(f"{where}: include: '{name}' is the key of several; give each a key of its own")
             entry = candidates[0]
-            tests += [entry] if isinstance(entry, entries.BapctoolsTest) else entry.tests.values()
+            tests += [entry] if isinstance(entry, _BapctoolsTest) else entry.tests.values()
             self._looks += len(tests)
             if self._looks > _LOOKS:
                 raise PackageError(f"{where}: include: is too much; include fewer directories of so many tests")
         return tests
 
-    def _know(self, path: str, test: entries.BapctoolsTest, where: str) -> None:
+    def _know(self, path: str, test: _BapctoolsTest, where: str) -> None:
         """Have a test at a path. PackageError for two there, and for too many."""
         if self._tests.setdefault(path, test).path != test.path:
             previous_path = clean(self._tests[path].path, 60)
@@ -227,11 +247,11 @@ class _BapctoolsPlanning:
         return name
 
     def _entry_tests(
-        self, folder: str, key: str, entry: Any, level: entries.DirectorySettings, where: str, *, is_list: bool
-    ) -> Iterator[entries.BapctoolsTest]:
+        self, folder: str, key: str, entry: Any, level: _DirectorySettings, where: str, *, is_list: bool
+    ) -> Iterator[_BapctoolsTest]:
         """The tests of one entry, as many as its `count` says. Each of several has a name and a seed of its own."""
         at = f"{where}: {clean(key, 40)}" if key else where
-        values = entries.values_of(entry, at)
+        values = _values_of(entry, at)
         case = self._test(entry, level, at, sample=folder.startswith("data/sample"))
         # Values that follow one another have as many digits.
         follow = values is not None and max(values) - min(values) == len(values) - 1
@@ -240,7 +260,7 @@ class _BapctoolsPlanning:
             name, command = key, case.command
             if is_list:
                 self._number += 1
-                name = entries.prefixed(self._number, self._most, key)
+                name = _prefixed(self._number, self._most, key)
             if values is not None:
                 name += f"-{value:0{width}d}"
                 command = command.replace("{count}", str(value))
@@ -256,20 +276,20 @@ class _BapctoolsPlanning:
             self._keys.setdefault(key, []).append(test)
             yield test
 
-    def _test(self, entry: Any, above: entries.DirectorySettings, at: str, *, sample: bool) -> entries.BapctoolsTest:
+    def _test(self, entry: Any, above: _DirectorySettings, at: str, *, sample: bool) -> _BapctoolsTest:
         """The test of one entry. One without anything is written by hand: it is there."""
         if entry is None:
-            return entries.BapctoolsTest("", at, above)
+            return _BapctoolsTest("", at, above)
         if isinstance(entry, str):
             entry = {"copy": entry.removesuffix(".in")} if entry.endswith(".in") else {"generate": entry}
-        if conflicting := sorted(entries.OF_GROUP & entry.keys()):
+        if conflicting := sorted(_OF_GROUP & entry.keys()):
             raise PackageError(f"{at}: has '{conflicting[0]}' of a directory, and keys of a test; give it those of one")
-        self._check_keys(entry, entries.OF_TEST | entries.OF_BOTH, at)
-        texts, links = entries.files_of(entry, at)
+        self._check_keys(entry, _OF_TEST | _OF_BOTH, at)
+        texts, links = _files_of(entry, at)
         # The seed is made of the command with the constants in it.
-        command = substitute(entries.text_of(entry, "generate", at).encode(), self._constants).decode()
-        copied = entries.text_of(entry, "copy", at)
-        test = entries.BapctoolsTest("", at, entries.level_of(entry, above, at), command, copied, texts, links)
+        command = substitute(_text_of(entry, "generate", at).encode(), self._constants).decode()
+        copied = _text_of(entry, "copy", at)
+        test = _BapctoolsTest("", at, _level_of(entry, above, at), command, copied, texts, links)
         has_sample = sample and test.has("in.statement", "interaction")
         if not command and not copied and "in" not in texts and not has_sample:
             raise PackageError(f"{at}: has none of 'generate', 'copy' and 'in'")
@@ -277,7 +297,7 @@ class _BapctoolsPlanning:
 
     # --- what makes them ---------------------------------------------------------------------------------------------
 
-    def _add(self, test: entries.BapctoolsTest) -> None:
+    def _add(self, test: _BapctoolsTest) -> None:
         plan, input_path, answer = self._plan, f"{test.path}.in", f"{test.path}.ans"
         exists = {input_path, answer} <= self._tree.files.keys()
         for suffix, text in test.texts.items():
@@ -288,9 +308,9 @@ class _BapctoolsPlanning:
         if test.copy:
             self._copy(test)
         steps: list[MakingStep] = []
-        if test.command and not plan.has(input_path):
+        if test.command and not self._has(input_path):
             steps.append(self._generate(test, input_path))
-        if not steps and not plan.has(input_path) and input_path not in self._tree.files:
+        if not steps and not self._has(input_path) and input_path not in self._tree.files:
             if test.copy or test.texts or test.links:
                 # It is only shown, not judged.
                 return
@@ -298,12 +318,16 @@ class _BapctoolsPlanning:
                 f"{test.at}: says nothing, so {clean(input_path, 60)} must be in the package; hand it in as well"
             )
         # An answer that was handed in belongs to an input that was.
-        if not plan.has(answer) and (steps or plan.has(input_path) or answer not in self._tree.files):
+        if not self._has(answer) and (steps or self._has(input_path) or answer not in self._tree.files):
             steps = self._answered(test, steps, input_path, answer)
         plan.add(*steps)
 
+    def _has(self, path: str) -> bool:
+        """Return whether a file needs no program."""
+        return path in self._plan.texts or path in self._plan.copies
+
     def _answered(
-        self, test: entries.BapctoolsTest, steps: Sequence[MakingStep], input_path: str, answer: str
+        self, test: _BapctoolsTest, steps: Sequence[MakingStep], input_path: str, answer: str
     ) -> list[MakingStep]:
         """The steps with what makes the answer: the generator if it writes one as well, else a solution."""
         if not steps:
@@ -311,22 +335,17 @@ class _BapctoolsPlanning:
                 return [self._answer(test, input_path, answer)]
             self._plan.texts[answer] = b""
             return []
-        explicit = test.level.solution is None
-        unmade_reason: Literal["later", "empty", "refused"] = (
-            "empty" if not self._answers else "refused" if explicit else "later"
-        )
-        first = replace(steps[0], answer=answer, unmade_reason=unmade_reason)
-        return (
-            [first, replace(self._answer(test, input_path, answer), spare=True)]
-            if unmade_reason == "later"
-            else [first]
-        )
+        if not self._answers:
+            return [replace(steps[0], answer=answer, unmade_reason="empty")]
+        if test.level.solution is None:
+            return [replace(steps[0], answer=answer, unmade_reason="refused")]
+        return [replace(steps[0], answer=answer), replace(self._answer(test, input_path, answer), spare=True)]
 
     def _share_all(self) -> None:
         """Have the files of tests in each other group that they are in, and those that are the same as another."""
         products = {file for steps in self._plan.tests for step in steps for file in step.products}
         for path, test in self._tests.items():
-            for suffix in entries.SUFFIXES if path != test.path else ():
+            for suffix in _SUFFIXES if path != test.path else ():
                 self._share(f"{test.path}.{suffix}", f"{path}.{suffix}", products)
             for suffix, target_suffix in test.links.items():
                 self._share(f"{test.path}.{target_suffix}", f"{path}.{suffix}", products)
@@ -334,28 +353,27 @@ class _BapctoolsPlanning:
     def _share(self, source: str, target: str, products: set[str]) -> None:
         """Have a file under another name as well, wherever it comes from."""
         plan = self._plan
-        if target in self._tree.files or plan.has(target):
+        if target in self._tree.files or self._has(target):
             return
         if source in plan.texts:
             plan.texts[target] = plan.texts[source]
         elif source in plan.copies:
             plan.copies[target] = plan.copies[source]
         elif source in products:
-            plan.equal_files[target] = source
+            plan.repeats[target] = source
         elif source in self._tree.files:
             plan.copies[target] = source
 
-    def _copy(self, test: entries.BapctoolsTest) -> None:
-        """The files of this name below generators/."""
+    def _copy(self, test: _BapctoolsTest) -> None:
         base = posixpath.normpath(posixpath.join("generators", test.copy.lstrip("/")))
-        suffixes = [suffix for suffix in entries.SUFFIXES if f"{base}.{suffix}" in self._tree.files]
+        suffixes = [suffix for suffix in _SUFFIXES if f"{base}.{suffix}" in self._tree.files]
         has_sample = test.path.startswith("data/sample/") and {*suffixes} & {"in.statement", "interaction"}
         if "in" not in suffixes and not test.command and not test.has("in") and not has_sample:
             raise PackageError(f"{test.at}: copy: there is no {clean(base, 80)}.in in the package")
         for suffix in suffixes:
             self._plan.copies[f"{test.path}.{suffix}"] = f"{base}.{suffix}"
 
-    def _generate(self, test: entries.BapctoolsTest, input_path: str) -> MakingStep:
+    def _generate(self, test: _BapctoolsTest, input_path: str) -> MakingStep:
         digest = hashlib.sha512((test.level.salt + test.command).encode()).hexdigest()
         seed = str(int(digest, 16) % 2**31)
         filled = re.sub(r"\{seed(?::[0-9]+)?\}", seed, test.command)
@@ -389,14 +407,15 @@ class _BapctoolsPlanning:
                     f"{self._where}: generators: {clean(name, 40)}: {clean(missing_path, 80)} is not in the package"
                 )
             main = next((path for path in paths if guess(path, languages)), None)
-            program = main and testlib.ProgramSource(Ref(self._tree, main), more=self._companions(main, paths))
+            program = self._program(main, paths) if main is not None else None
+        elif base in files and guess(base, languages):
+            program = self._program(base)
         else:
             matches = (path for path in sorted(files) if posixpath.splitext(path)[0] == base and guess(path, languages))
-            file = base if base in files and guess(base, languages) else None
-            program = testlib.ProgramSource(Ref(self._tree, file)) if file else self._folder(base)
+            program = self._folder(base)
             if program is None and (path := next(matches, None)) is not None:
-                program = testlib.ProgramSource(Ref(self._tree, path))
-        if not program:
+                program = self._program(path)
+        if program is None:
             raise PackageError(f"{at}: '{clean(name, 60)}': there is no such program in generators/")
         return program
 
@@ -406,16 +425,15 @@ class _BapctoolsPlanning:
         paths = [path for path in sorted(self._tree.files) if posixpath.dirname(path) == base]
         sources = [path for path in paths if guess(path, languages)]
         stems = (posixpath.basename(base), "main", "__main__")
-        main = next(
-            (source for source in sources if posixpath.splitext(source)[0].rpartition("/")[2] in stems),
-            (*sources, "")[0],
-        )
-        return testlib.ProgramSource(Ref(self._tree, main), more=self._companions(main, paths)) if main else None
+        main = next((path for path in sources if posixpath.splitext(path)[0].rpartition("/")[2] in stems), None)
+        return self._program(main or sources[0], paths) if sources else None
 
-    def _companions(self, main: str, paths: Sequence[str]) -> tuple[Ref, ...]:
-        return tuple(Ref(self._tree, path) for path in paths if path != main)
+    def _program(self, main: str, paths: Sequence[str] = ()) -> testlib.ProgramSource:
+        """A program that is started by `main`, of these files."""
+        more = (Ref(self._tree, path) for path in paths if path != main)
+        return testlib.ProgramSource(Ref(self._tree, main), more=tuple(more))
 
-    def _answer(self, test: entries.BapctoolsTest, input_path: str, answer: str) -> MakingStep:
+    def _answer(self, test: _BapctoolsTest, input_path: str, answer: str) -> MakingStep:
         """The step that makes the answer: by the submission that is named, with arguments, or the first accepted."""
         command = test.level.solution
         if command is None:
@@ -434,18 +452,139 @@ class _BapctoolsPlanning:
             languages = load_table()
             candidates = [file for file in self._tree.below("submissions/accepted") if file.count("/") == 2]
             path = next((candidate for candidate in sorted(candidates) if guess(candidate, languages)), "")
-        source = testlib.ProgramSource(Ref(self._tree, path)) if path in self._tree.files else self._folder(path)
+        source = self._program(path) if path in self._tree.files else self._folder(path)
         if source is None:
             fault = (
                 f"'{clean(name, 60)}' is not in the package" if name else "there is no accepted submission of one file"
             )
             raise PackageError(f"{at}: solution: {fault}; it makes the answers")
+        key = f"{SOLUTION} {path}"
         if source.more:
-            return self._fill(self._plan.program(self._draft, f"{SOLUTION} {path}", source))
-        # The first has this key; others have it as long as they are made ready.
-        first = self._plan.programs.pop(SOLUTION, None)
-        key = self._fill(self._plan.solution(self._draft, source))
-        if first is not None:
-            key = f"{SOLUTION} {path}"
-            self._plan.programs |= {key: self._plan.programs[SOLUTION], SOLUTION: first}
-        return key
+            return self._fill(self._plan.program(self._draft, key, source))
+        return self._fill(
+            self._plan.solution(self._draft, source, key if SOLUTION in self._plan.programs else SOLUTION)
+        )
+
+
+# --- entries of the settings -----------------------------------------------------------------------------------------
+
+
+def _is_test(entry: Any) -> bool:
+    """Return whether an entry is a test; of mappings the keys say it."""
+    return entry is None or isinstance(entry, str) or (isinstance(entry, dict) and bool(_OF_TEST & entry.keys()))
+
+
+def _check_group(entry: Any, at: str) -> None:
+    """PackageError for what is neither a test nor a directory, of which it may be a slip of the pen."""
+    if not isinstance(entry, dict):
+        raise PackageError(f"{at}: expected a command, or a mapping")
+    if entry.get("type") == "testcase" or (entry and not entry.keys() & (_OF_GROUP | _OF_BOTH)):
+        raise PackageError(f"{at}: has none of 'generate', 'copy' and 'in' of a test, and is no directory with 'data'")
+
+
+def _has_points(content: Mapping[Any, Any]) -> bool:
+    """Return whether the settings of a directory say something of points."""
+    return any(key in _POINTS and value for name in _GROUPS for key, value in (content.get(name) or {}).items())
+
+
+def _unknown_keys(content: Mapping[Any, Any], allowed_keys: frozenset[str], where: str) -> Iterator[str]:
+    """The keys that are not known. PackageError for one that is alike to one that decides something."""
+    for key in sorted(str(key)[:40] for key in content.keys() - allowed_keys):
+        suggestions = difflib.get_close_matches(key, _DECIDES, n=1, cutoff=_SIMILARITY)
+        if suggestions:
+            raise PackageError(
+                f"{where}: '{clean(key, 40)}' is no key that is known here; did you mean {suggestions[0]}?"
+            )
+        yield clean(key, 40)
+
+
+def _level_of(content: Mapping[Any, Any], above: _DirectorySettings, where: str) -> _DirectorySettings:
+    """The settings that are inherited, with those of one more directory, or of a test. PackageError."""
+    salt, solution = content.get("random_salt"), content.get("solution", above.solution)
+    if isinstance(salt, list | dict):
+        raise PackageError(f"{where}: random_salt: expected text, on which all seeds depend")
+    if salt is not None:
+        salt = yamltext.text_of(content, "random_salt")
+    if solution is not None and not isinstance(solution, str):
+        raise PackageError(f"{where}: solution: expected the path of a submission, such as /submissions/accepted/a.py")
+    if "solution" in content and not (solution or "").strip():
+        solution = None
+    return _DirectorySettings(above.salt if salt is None else salt, solution)
+
+
+def _parts_of(data: Any, where: str) -> list[dict[Any, Any]]:
+    """The mappings of `data`: one, or those of a list. PackageError."""
+    parts = data if isinstance(data, list) else [] if data is None else [data]
+    if not all(isinstance(part, dict) for part in parts):
+        raise PackageError(f"{where}: data: expected a mapping of tests and directories, or a list of such")
+    return parts
+
+
+def _values_of(entry: Any, at: str) -> Sequence[int] | None:
+    """The values that `count` gives a test, one for each of several; None without it. PackageError."""
+    count = entry.get("count") if isinstance(entry, dict) else None
+    if count is None:
+        return None
+    numbers: Sequence[int] = ()
+    if isinstance(count, int) and not isinstance(count, bool):
+        numbers = range(1, min(count, MOST + 1) + 1)
+    elif isinstance(count, str) and (match := _RANGE.fullmatch(count)):
+        numbers = range(int(match[1]), int(match[2]) + 1)
+    elif isinstance(count, list) and all(
+        isinstance(number, int) and not isinstance(number, bool) and abs(number) < 10**9 for number in count
+    ):
+        numbers = count
+    if not 1 <= len(numbers) <= MOST or len(set(numbers)) < len(numbers):
+        raise PackageError(
+            f"{at}: count: expected from 1 to {MOST} tests: their number, a list of different numbers, or a range "
+            "such as 3..=7"
+        )
+    return numbers
+
+
+def _numbered(content: Any, deep: int = 0) -> int:
+    """The number of tests in lists: these are numbered through all directories, all with as many digits."""
+    data = content.get("data") if isinstance(content, dict) and deep <= _DEEP + 1 else None
+    number = 0
+    for part in data if isinstance(data, list) else [data]:
+        for entry in part.values() if isinstance(part, dict) else ():
+            if not _is_test(entry):
+                number += _numbered(entry, deep + 1)
+            elif isinstance(data, list):
+                # A fault there is told later, with its name.
+                with contextlib.suppress(PackageError):
+                    number += len(_values_of(entry, "") or [1]) - 1
+                number += 1
+    return number
+
+
+def _prefixed(number: int, most: int, name: str) -> str:
+    return "-".join(part for part in (f"{number:0{len(str(most))}d}", name) if part)
+
+
+def _text_of(entry: Mapping[Any, Any], key: str, at: str) -> str:
+    """A command or path of a test, "" where there is none. PackageError."""
+    value = entry.get(key)
+    if value is not None and not isinstance(value, str | int | float):
+        raise PackageError(f"{at}: {key}: expected text, found {yamltext.kind_of(value)}; put it in quotes")
+    return "" if value is None else yamltext.text_of(entry, key).strip()
+
+
+def _files_of(entry: Mapping[Any, Any], at: str) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The files of a test that stand in the settings, and those that are the same as another. PackageError."""
+    texts: dict[str, bytes] = {}
+    links: dict[str, str] = {}
+    for key in _SUFFIXES:
+        value = entry.get(key)
+        if isinstance(value, dict) and key == "yaml":
+            texts[key] = dump(value)
+        elif isinstance(value, dict) and "." in key and value.keys() == {"link"}:
+            links[key] = str(value["link"])
+            if links[key] not in {suffix for suffix in _SUFFIXES if suffix.split(".")[0] == key.split(".")[0]} - {key}:
+                raise PackageError(f"{at}: {key}: link: '{clean(links[key], 40)}' is not a file that it may be")
+        elif isinstance(value, str | int | float):
+            text = yamltext.text_of(entry, key)
+            texts[key] = (text if not text or text.endswith("\n") else text + "\n").encode()
+        elif value is not None:
+            raise PackageError(f"{at}: {key}: expected text, found {yamltext.kind_of(value)}; put it in quotes")
+    return texts, links

@@ -165,24 +165,15 @@ def _write(draft: Draft, folder: str, cases: Sequence[ImportedCase]) -> None:
 
 def _ordered(draft: Draft, subtasks: Sequence[ImportedSubtask]) -> list[ImportedSubtask]:
     """Subtasks, each after those that it requires, else in the order given; PackageError for a circle."""
-    by_name = {subtask.name: subtask for subtask in subtasks}
-    ordered: dict[str, ImportedSubtask] = {}
-    waiting = list(subtasks)
+    ordered: list[ImportedSubtask] = []
+    waiting = {subtask.name: subtask for subtask in subtasks}
     while waiting:
-        ready = next(
-            (
-                subtask
-                for subtask in waiting
-                if all(name in ordered or name not in by_name for name in subtask.requires)
-            ),
-            None,
-        )
+        ready = next((subtask for subtask in waiting.values() if waiting.keys().isdisjoint(subtask.requires)), None)
         if ready is None:
-            first = f"{draft.tree.label}: subtask '{clean(waiting[0].name, 40)}'"
+            first = f"{draft.tree.label}: subtask '{clean(next(iter(waiting)), 40)}'"
             raise PackageError(f"{first} requires itself by way of others; break the circle")
-        ordered[ready.name] = ready
-        waiting.remove(ready)
-    return list(ordered.values())
+        ordered.append(waiting.pop(ready.name))
+    return ordered
 
 
 def _groups(draft: Draft, subtasks: Sequence[ImportedSubtask], *, partial: bool) -> list[ImportedSubtask]:

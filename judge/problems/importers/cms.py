@@ -17,8 +17,9 @@ from judge.common import yamltext
 from judge.common.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import cms_gen, ioi
-from judge.problems.importers.cases import ImportedCase, points
-from judge.problems.importers.draft import Draft, ImporterWords, slug
+from judge.problems.importers.cases import points
+from judge.problems.importers.draft import Draft, ImporterWords, file_name, slug
+from judge.problems.importers.making import MOST
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.importers.spoken import language_of
 from judge.problems.tree import Tree, clean
@@ -41,7 +42,6 @@ _KEYS = frozenset({
 })  # fmt: skip
 _OF_GROUPS = frozenset({"max_score", "points", "testcases", "tests", "threshold", "name", "depends_on"})
 _OF_PROGRAMS = ("checker", "managers", "graders")
-_MOST = 5000
 
 
 def matches(tree: Tree) -> bool:
@@ -52,7 +52,6 @@ def matches(tree: Tree) -> bool:
 
 
 def convert(tree: Tree, options: ImporterWords) -> Draft:
-    """A package of the task; PackageError."""
     return _CmsConversion(tree, options).convert()
 
 
@@ -168,12 +167,10 @@ class _CmsConversion:
         self._conf: yamltext.Fields = metadata.read(tree.read(path, metadata.YAML_BYTES), self._where).value
         if options.memory is not None:
             self._draft.limits["memory"] = options.memory
-        self._task = ioi.TaskKeys()
         self._sol = cms_gen.solutions(tree)
         self._kind = self._kind_of_task()
 
     def convert(self) -> Draft:
-        """All of it."""
         draft, name = self._draft, self._name()
         draft.name = name
         draft.problem["name"] = clean(self._conf.text("title", "nome") or name)
@@ -186,7 +183,6 @@ class _CmsConversion:
         self._statements()
         folders = [folder for folder in ("att", "attachments") if ioi.put_attachments(draft, folder)][:1]
         self._solutions()
-        self._task.put(draft)
         tops = {"gen", "input", "output", self._sol, "check", "cor", "statement", "testo", *_OF_PROGRAMS, *folders}
         tops |= cms_gen.copied_from(draft, _GEN)
         self._drop_unused(tops)
@@ -195,7 +191,6 @@ class _CmsConversion:
     # --- what task.yaml says ----------------------------------------------------------------------------------------
 
     def _get(self, *names: str) -> Any:
-        """The value of the first of these keys that is there."""
         return next((self._conf[name] for name in names if self._conf.get(name) is not None), None)
 
     def _name(self) -> str:
@@ -208,13 +203,8 @@ class _CmsConversion:
             return "OutputOnly"
         self._check_unknown()
         managers = ioi.find_program(self._draft, ("check", "cor"), ("manager",))
-        if not task_type:
-            return "Communication" if managers is not None else "Batch"
-        types = {name.lower(): name for name in ("Batch", "Communication", "TwoSteps", "OutputOnly")}
-        if task_type.lower() not in types:
-            expected = ", ".join(types.values())
-            raise PackageError(f"{self._where}: task_type: '{clean(task_type, 40)}' is not one of {expected}")
-        return types[task_type.lower()]
+        shown = "Communication" if managers is not None else "Batch"
+        return ioi.kind_of_task(task_type or shown, f"{self._where}: task_type")
 
     def _check_unknown(self) -> None:
         """PackageError for what decides verdicts and is not known here."""
@@ -230,26 +220,22 @@ class _CmsConversion:
     # --- programs ---------------------------------------------------------------------------------------------------
 
     def _programs(self, name: str) -> None:
-        draft, keys = self._draft, self._task.keys
-        stems = {"Batch": ("grader",), "Communication": ("stub", "grader"), "TwoSteps": ("manager", "grader")}
-        folders = ("sol", "managers", "graders")
-        entry = ioi.put_graders(draft, folders, stems[self._kind]) if self._kind in stems else ""
+        draft, entry = self._draft, ""
         formats = self._conf.get("submission_format")
         format_name = str(formats[0]) if isinstance(formats, list) and len(formats) == 1 else ""
-        stem = ioi.source_stem(format_name.removesuffix(".%l") if format_name.endswith(".%l") else name)
-        if entry:
-            keys.update({"source": stem, "entry": entry} if stem else {"entry": entry})
+        source = format_name.removesuffix(".%l") if format_name.endswith(".%l") else name
+        if self._kind in ioi.STEMS:
+            entry = ioi.put_graders(draft, ("sol", "managers", "graders"), ioi.STEMS[self._kind], source)
         if self._kind == "Communication":
             self._communication(single=not entry)
         elif self._kind == "TwoSteps":
-            ioi.put_two_steps(draft, self._task, entry)
+            ioi.put_two_steps(draft, entry)
         elif self._kind == "Batch":
             self._files(graded=bool(entry))
-        if self._kind != "OutputOnly":
-            ioi.put_define(draft, self._task, (self._sol, "managers", "graders", "att"))
         if self._kind == "OutputOnly":
-            draft.problem["type"] = ["scoring", "submit-answer"]
-            draft.limits.setdefault("time_limit", 1)
+            ioi.put_outputs_only(draft)
+        else:
+            ioi.put_define(draft, (self._sol, "managers", "graders", "att"))
         self._checker()
 
     def _checker(self) -> None:
@@ -282,23 +268,14 @@ class _CmsConversion:
 
     def _communication(self, *, single: bool) -> None:
         """The manager, and how many processes talk to it by which means."""
-        draft, keys, parameters = self._draft, self._task.keys, self._parameters()
-        manager = ioi.find_program(draft, ("check", "cor", "managers"), ("manager",))
-        if manager is None:
-            msg = "is a communication task without a manager; expected check/manager.cpp"
-            raise PackageError(f"{self._tree.label}: {msg}")
-        ioi.put_manager(draft, manager)
+        parameters, folders = self._parameters(), ("check", "cor", "managers")
         count = self._get("num_processes") or (parameters[0] if parameters else 1)
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= 32:
-            raise PackageError(f"{self._where}: num_processes: must be from 1 to 32, found '{clean(str(count), 40)}'")
         way = str(self._get("user_io") or (parameters[2] if len(parameters) > 2 else "std_io" if single else "fifo_io"))
-        if way not in {"fifo_io", "std_io"}:
-            raise PackageError(f"{self._where}: user_io: '{clean(way, 40)}' is neither fifo_io nor std_io")
-        keys.update({"kind": "communication", "processes": count, "io": way.removesuffix("_io")})
-        if ioi.writes_first(manager):
-            keys["writes_first"] = True
+        ioi.put_communication(self._draft, folders, "check/manager.cpp", count, way, self._where)
         if single and way == "fifo_io":
-            draft.report.dropped("stubs: there are none, so submissions get the names of their pipes as arguments")
+            self._draft.report.dropped(
+                "stubs: there are none, so submissions get the names of their pipes as arguments"
+            )
 
     def _files(self, *, graded: bool) -> None:
         """The files for input and output. Where nothing is said, input.txt and output.txt, if sources use them."""
@@ -310,13 +287,10 @@ class _CmsConversion:
             name = self._conf.text(key)
             if key not in self._conf:
                 name = usual if self._mentions(usual, graded=graded) else ""
-            if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", name):
-                raise PackageError(f"{self._where}: {key}: '{clean(name, 40)}' is not the name of a file")
             if name:
-                self._task.keys[alternative] = name
+                self._draft.judge[alternative] = file_name(name, f"{self._where}: {key}")
 
     def _mentions(self, name: str, *, graded: bool) -> bool:
-        """Return whether a solution, or its grader, names a file."""
         for path in self._tree.below(self._sol):
             stem, suffix = posixpath.splitext(posixpath.basename(path))
             relevant = stem == "grader" if graded else cms_gen.SOLUTIONS.match(stem) is not None
@@ -329,12 +303,9 @@ class _CmsConversion:
     def _tests(self) -> None:
         exists = _GEN in self._tree.files
         gen = cms_gen.read_gen(self._draft.text(_GEN), self._tree.where(_GEN)) if exists else cms_gen.Gen()
-        testcases = cms_gen.read_testcases(self._conf.get("testcases"), self._where)
-        if testcases:
-            cases = [self._testcase_case(testcase) for testcase in testcases]
-            ioi.write_tests(
-                self._draft, self._task, cases, self._subtasks(cms_gen.Gen(), [testcase.name for testcase in testcases])
-            )
+        if cases := cms_gen.read_testcases(self._draft, self._conf.get("testcases"), self._where):
+            subtasks = self._subtasks(cms_gen.Gen(), [case.name for case in cases])
+            ioi.write_tests(self._draft, cases, subtasks)
             return
         count = self._count(gen)
         self._check_made(gen, count)
@@ -343,14 +314,18 @@ class _CmsConversion:
         first = subtasks[0] if subtasks else None
         sample_names = set(first.tests) if first is not None and not first.points and len(subtasks) > 1 else set()
         sample_names -= {name for subtask in subtasks if subtask.points for name in subtask.tests}
-        cases = [self._case(number, name, sample=name in sample_names) for number, name in enumerate(names)]
+        files = [(f"input/input{number}.txt", f"output/output{number}.txt") for number in range(count)]
+        cases = [
+            ioi.case(self._draft, self._kind, name, *paths, sample=name in sample_names)
+            for name, paths in zip(names, files, strict=True)
+        ]
         if sample_names:
             self._draft.report.took(f"{len(sample_names)} tests of the first subtask as samples: it has no points")
-        ioi.write_tests(self._draft, self._task, cases, [subtask for subtask in subtasks if subtask.tests])
+        ioi.write_tests(self._draft, cases, [subtask for subtask in subtasks if subtask.tests])
 
     def _check_made(self, gen: cms_gen.Gen, count: int) -> None:
         """UnmadeError where inputs are to be made by the generator, or answers by the official solution."""
-        files, keys = self._tree.files, self._task.keys
+        files = self._tree.files
         inputs = [number for number in range(count) if f"input/input{number}.txt" not in files]
         answers = [number for number in range(count) if f"output/output{number}.txt" not in files]
         # A few answers that are missing have got lost.
@@ -369,8 +344,8 @@ class _CmsConversion:
             return
         if inputs and not gen.lines:
             self._draft.ref(f"input/input{inputs[0]}.txt")
-        solution = cms_gen.Solution(paths, keys.get("input_file", ""), keys.get("output_file", ""), two_steps)
-        raise cms_gen.unmade(self._draft, {number: gen.lines[number] for number in inputs}, answers, solution)
+        lines = {number: gen.lines[number] for number in inputs}
+        raise cms_gen.unmade(self._draft, lines, answers, paths, two_steps=two_steps)
 
     def _halves(self) -> list[list[str]]:
         """Official solutions in two files, as submissions to a task of two steps are in that system."""
@@ -389,7 +364,6 @@ class _CmsConversion:
         return [paths for paths in halves if ioi.LANGUAGES[posixpath.splitext(paths[0])[1]] in languages]
 
     def _count(self, gen: cms_gen.Gen) -> int:
-        """The number of tests."""
         raw_count = self._conf.get("n_input")
         numbers = {int(path[11:-4]) for path in self._tree.files if re.fullmatch(r"input/input\d{1,4}\.txt", path)}
         if not numbers and not gen.lines:
@@ -398,13 +372,13 @@ class _CmsConversion:
             hint = f"; pairs of files such as {clean(pair, 60)} are taken alone by --from directory" if pair else ""
             raise PackageError(f"{self._tree.label}: {msg}{hint}")
         if raw_count is not None and (
-            isinstance(raw_count, bool) or not str(raw_count).isdecimal() or not 0 < int(raw_count) <= _MOST
+            isinstance(raw_count, bool) or not str(raw_count).isdecimal() or not 0 < int(raw_count) <= MOST
         ):
             raise PackageError(f"{self._where}: n_input: '{clean(str(raw_count), 40)}' is not a number of tests")
-        if gen.tests and raw_count is not None and int(raw_count) != gen.tests:
-            raise PackageError(f"{self._where}: n_input: is {int(raw_count)}, but {_GEN} has {gen.tests} tests")
-        count = gen.tests or (int(raw_count) if raw_count is not None else max(numbers) + 1)
-        extra = len([number for number in numbers if number >= count])
+        if gen.lines and raw_count is not None and int(raw_count) != len(gen.lines):
+            raise PackageError(f"{self._where}: n_input: is {int(raw_count)}, but {_GEN} has {len(gen.lines)} tests")
+        count = len(gen.lines) or (int(raw_count) if raw_count is not None else max(numbers) + 1)
+        extra = sum(number >= count for number in numbers)
         if extra:
             self._draft.report.dropped(f"{extra} files in input/ beyond the {count} tests")
         return count
@@ -431,18 +405,6 @@ class _CmsConversion:
             )
         ]
 
-    def _testcase_case(self, testcase: cms_gen.ListedTestcase) -> ImportedCase:
-        return ImportedCase(
-            testcase.name, self._draft.ref(testcase.input), self._draft.ref(testcase.output), sample=False
-        )
-
-    def _case(self, number: int, name: str, *, sample: bool) -> ImportedCase:
-        input_ref = self._draft.ref(f"input/input{number}.txt")
-        answer = f"output/output{number}.txt"
-        if answer not in self._tree.files and self._kind in {"Communication", "OutputOnly"}:
-            return ImportedCase(name, input_ref, b"", sample)
-        return ImportedCase(name, input_ref, self._draft.ref(answer), sample)
-
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     def _statements(self) -> None:
@@ -455,9 +417,9 @@ class _CmsConversion:
         pdfs = [path for path in self._tree.files if re.fullmatch(r"(?:statement|testo)/[^/]+\.pdf", path)]
         languages = {path: code for path in pdfs if (code := language_of(path, self._name()))}
         own_pdfs = [path for path in pdfs if posixpath.basename(path).lower() == f"{self._name()}.pdf".lower()]
-        for path in own_pdfs or ([] if languages else pdfs if len(pdfs) == 1 else []):
-            languages[path] = language
-        for path, code in languages.items():
+        if not own_pdfs and not languages and len(pdfs) == 1:
+            own_pdfs = pdfs
+        for path, code in {**languages, **dict.fromkeys(own_pdfs, language)}.items():
             ioi.put_statement(self._draft, path, code)
         self._written(language)
 
@@ -474,10 +436,8 @@ class _CmsConversion:
         if not any(path.startswith("statement/") for path in self._draft.files):
             self._draft.report.dropped("a statement: there is no statement/statement.pdf, and none in Markdown")
             return
-        for path in (path for folder in ("statement", "testo") for path in self._tree.below(folder)):
-            target = f"statement/{path.partition('/')[2]}"
-            if path.lower().endswith(ioi.PICTURES) and target not in self._draft.files:
-                self._draft.put(target, self._draft.ref(path))
+        for folder in ("statement", "testo"):
+            ioi.put_pictures(self._draft, folder)
 
     def _solutions(self) -> None:
         """The official solution; of the others nothing says what they do."""
@@ -488,12 +448,9 @@ class _CmsConversion:
         if not solutions:
             solutions = dict.fromkeys(cms_gen.only(self._tree), "accepted")
             for path in solutions:
-                self._draft.report.took(
-                    f"solution {path} as accepted, as it is the only program; its name says nothing"
-                )
-        sources = [path for path in self._tree.below(self._sol) if posixpath.splitext(path)[1] in ioi.LANGUAGES]
-        stems = [posixpath.splitext(posixpath.basename(path))[0] for path in sources if path not in solutions]
-        rest_count = len([stem for stem in stems if stem not in cms_gen.GRADERS and not stem.endswith("lib")])
+                note = "as it is the only program; its name says nothing"
+                self._draft.report.took(f"solution {path} as accepted, {note}")
+        rest = [path for path in self._tree.below(self._sol) if path not in solutions and cms_gen.may_be_solution(path)]
         for paths in halves:
             folder, suffix = posixpath.splitext(paths[0])
             name = slug(f"{posixpath.basename(posixpath.dirname(folder))}_{suffix[1:]}")
@@ -503,11 +460,10 @@ class _CmsConversion:
             self._draft.report.took(f"{len(halves)} submissions of two files")
         elif self._kind != "OutputOnly":
             ioi.put_solutions(self._draft, solutions)
-        if rest_count:
-            self._draft.report.dropped(f"{rest_count} files in {self._sol}/: nothing says how they should be judged")
+        if rest:
+            self._draft.report.dropped(f"{len(rest)} files in {self._sol}/: nothing says how they should be judged")
 
     def _drop_unused(self, used_tops: set[str]) -> None:
-        """Say what was left out."""
         ignored = sorted(key for key in map(str, self._conf) if _CONTEST.fullmatch(key))
         self._draft.check_keys(self._conf, _KEYS | set(ignored), self._where)
         self._draft.unused(("check", "cor", *_OF_PROGRAMS))

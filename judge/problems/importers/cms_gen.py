@@ -13,9 +13,9 @@ from typing import Any
 from judge.common.errors import PackageError
 from judge.common.text import several
 from judge.problems.importers import ioi, testlib
-from judge.problems.importers.cases import points
+from judge.problems.importers.cases import ImportedCase, points
 from judge.problems.importers.draft import Draft
-from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, arguments_of
+from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, answer_step, arguments_of
 from judge.problems.tree import Tree, clean
 
 _GEN = "gen/GEN"
@@ -38,7 +38,7 @@ _WRONG = re.compile(
     r"(?:.*[\W_])?(?:wrong\w*|wa|tle?|slow|brut\w*|naive|bf|partial|parcial\w*|random|greedy|bad|fail\w*|rte|mle)(?:[\W_\d].*)?"
     r"|.*[\W_][0-9]{1,2}"
 )
-GRADERS = frozenset({"grader", "stub", "manager"})
+_GRADERS = frozenset({"grader", "stub", "manager"})
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,6 @@ class Gen:
 
     subtasks: list[GenSubtask] = field(default_factory=list)
     lines: list[GenLine] = field(default_factory=list)
-
-    @property
-    def tests(self) -> int:
-        """The number of tests."""
-        return len(self.lines)
 
     def members(self, where: str) -> list[list[int]]:
         """The tests of each subtask, from 0, with those of the subtasks that it contains. PackageError."""
@@ -105,7 +100,7 @@ def read_gen(text: str, where: str) -> Gen:
         if (test.strip() or copies) and begins:
             raise PackageError(f"{where}:{number}: has a test and begins a subtask; write them on two lines")
         if begins:
-            if not gen.subtasks and gen.tests:
+            if not gen.subtasks and gen.lines:
                 raise PackageError(f"{where}:{number}: the first subtask begins after some tests; move it before them")
             if len(gen.subtasks) >= _SUBTASKS:
                 raise PackageError(f"{where}: has more than {_SUBTASKS} subtasks; join some")
@@ -113,7 +108,7 @@ def read_gen(text: str, where: str) -> Gen:
         elif test.strip() or (hash_ and copies):
             source = "" if test.strip() else comment[len("COPY:") :].strip()
             gen.lines.append(GenLine(number, test.strip(), source))
-            if gen.tests > MOST:
+            if len(gen.lines) > MOST:
                 raise PackageError(f"{where}: has more than {MOST} tests; join some")
             if gen.subtasks:
                 gen.subtasks[-1].count += 1
@@ -123,7 +118,6 @@ def read_gen(text: str, where: str) -> Gen:
 
 
 def copied_from(draft: Draft, path: str) -> set[str]:
-    """The folders of a task that gen/GEN takes tests of."""
     lines = read_gen(draft.text(path), draft.tree.where(path)).lines if path in draft.tree.files else []
     return {posixpath.normpath(line.copy).partition("/")[0] for line in lines if line.copy}
 
@@ -140,16 +134,7 @@ def _describe(subtasks: Sequence[GenSubtask], comment: str, where: str) -> None:
         subtasks[-1].name = names[0]
 
 
-@dataclass(frozen=True)
-class ListedTestcase:
-    """One of `testcases` of task.yaml: its name, and its files."""
-
-    name: str
-    input: str
-    output: str
-
-
-def read_testcases(raw: Any, where: str) -> list[ListedTestcase]:
+def read_testcases(draft: Draft, raw: Any, where: str) -> list[ImportedCase]:
     """The tests that task.yaml itself lists, as `codename`, `input` and `output`; none where there is no list.
 
     PackageError.
@@ -158,40 +143,31 @@ def read_testcases(raw: Any, where: str) -> list[ListedTestcase]:
         return []
     if not isinstance(raw, list) or not raw or len(raw) > MOST:
         raise PackageError(f"{where}: testcases: expected a list of 1 to {MOST} tests")
-    testcases: list[ListedTestcase] = []
+    testcases: list[ImportedCase] = []
     for number, entry in enumerate(raw):
         files = [str(entry.get(key) or "") for key in ("input", "output")] if isinstance(entry, dict) else []
         if not files or not all(files):
             raise PackageError(f"{where}: testcases.{number}: expected a mapping with codename, input and output")
-        testcases.append(ListedTestcase(clean(str(entry.get("codename", number)), 60), *files))
+        input_ref, answer = map(draft.ref, files)
+        testcases.append(ImportedCase(clean(str(entry.get("codename", number)), 60), input_ref, answer))
     if len({testcase.name for testcase in testcases}) < len(testcases):
         raise PackageError(f"{where}: testcases: two tests have the same codename; rename one")
     return testcases
 
 
-@dataclass(frozen=True)
-class Solution:
-    """The program that makes answers: its sources (none: there is no official one), and its names of input and output.
-
-    These are empty where they are no files. `two_steps`: it runs twice side by side, as submissions to the task do.
-    """
-
-    paths: Sequence[str]
-    input: str = ""
-    output: str = ""
-    two_steps: bool = False
-
-
-def unmade(draft: Draft, inputs: Mapping[int, GenLine], answers: Sequence[int], solution: Solution) -> UnmadeError:
+def unmade(
+    draft: Draft, inputs: Mapping[int, GenLine], answers: Sequence[int], solution: Sequence[str], *, two_steps: bool
+) -> UnmadeError:
     """The error to raise for a task without some of its inputs (by number) and answers.
 
-    PackageError where something is missing that nothing makes.
+    `solution`: the sources of the program that makes answers (none: there is no official one). `two_steps`: it runs
+    twice side by side, as submissions to the task do. PackageError where something is missing that nothing makes.
     """
     where, label = draft.tree.where(_GEN), draft.tree.label
     plan = Plan(draft.tree)
-    if answers and not solution.paths:
+    if answers and not solution:
         raise PackageError(f"{label}: has no sol/solution.cpp or the like, which makes the answers; add it")
-    sources = [draft.ref(path) for path in solution.paths] if answers else []
+    sources = [draft.ref(path) for path in solution] if answers else []
     program = plan.solution(draft, testlib.ProgramSource(sources[0], more=tuple(sources[1:]))) if sources else ""
     for number in sorted({*inputs, *answers}):
         input_path = f"input/input{number}.txt"
@@ -203,18 +179,13 @@ def unmade(draft: Draft, inputs: Mapping[int, GenLine], answers: Sequence[int], 
             arguments = arguments_of(line.arguments, f"{where}:{line.number}")
             steps.append(MakingStep(_generator(draft, plan), input_path, tuple(arguments)))
         if number in answers:
-            answer = f"output/output{number}.txt"
-            two_runs = solution.two_steps
-            steps.append(
-                MakingStep(program, answer, (), input_path, solution.input, solution.output, two_steps=two_runs)
-            )
+            steps.append(answer_step(draft, program, input_path, f"output/output{number}.txt", two_steps=two_steps))
         plan.add(*steps)
     gaps = [several(len(paths), half) for paths, half in ((inputs, "input"), (answers, "answer")) if paths]
     return plan.refuse(f"{label}: still to be made: {' and '.join(gaps)}" + (f" of {_GEN}" if inputs else ""))
 
 
 def _copied(draft: Draft, source: str, where: str) -> str:
-    """A file by its path from the task's folder, or from gen/."""
     for path in (posixpath.normpath(source), posixpath.normpath(posixpath.join("gen", source))):
         if path in draft.tree.files:
             return path
@@ -252,14 +223,15 @@ def only(tree: Tree) -> list[str]:
     return candidates if len(candidates) == 1 and not _WRONG.fullmatch(_sources(tree)[candidates[0]]) else []
 
 
+def may_be_solution(path: str) -> bool:
+    """Return whether a file is a program, and no grader."""
+    stem, suffix = posixpath.splitext(posixpath.basename(path))
+    return suffix in ioi.LANGUAGES and stem not in _GRADERS and not stem.endswith("lib")
+
+
 def _sources(tree: Tree) -> dict[str, str]:
-    """The programs beside graders, with their names in lower case."""
-    sources: dict[str, str] = {}
-    for path in tree.below(solutions(tree)):
-        stem, suffix = posixpath.splitext(posixpath.basename(path))
-        if suffix in ioi.LANGUAGES and path.count("/") == 1 and stem not in GRADERS and not stem.endswith("lib"):
-            sources[path] = stem.lower()
-    return sources
+    paths = [path for path in tree.below(solutions(tree)) if path.count("/") == 1 and may_be_solution(path)]
+    return {path: posixpath.splitext(posixpath.basename(path))[0].lower() for path in paths}
 
 
 def in_two_files(tree: Tree, names: Sequence[str]) -> list[list[str]]:

@@ -127,12 +127,11 @@ _MAKERS = frozenset({"gen/cases.gen", "gen/constraints.py", "gen/constraints.yam
 # The only PDF of such a folder is the statement, whatever it is called, unless its name tells that it gives more away.
 _STATEMENT_PDF = re.compile(r"(?:statements?|description)/[^/]+\.pdf")
 _TELLING = re.compile(r"sol|edit|tutorial|analy|hint|review|slide|spoiler|explain|komment|razbor")
-# The owners of files that are called so at such places.
-_OWNERS = {
-    "tests/score": "CD-MOJ",
-}
+# A file of CD-MOJ, by its place.
+_CDMOJ = "tests/score"
 # The owners of such files, by the endings of their names.
 _FOREIGN_SYSTEMS = {
+    _CDMOJ: "CD-MOJ",
     "cdf": "a contest of Lemon",
     "cfg": "ejudge, or a system like it",
     "gen": "task-maker",
@@ -175,7 +174,6 @@ def matches(tree: Tree) -> bool:
 
 
 def convert(tree: Tree, options: ImporterWords) -> Draft:
-    """A package of the tests and what lies beside them; PackageError."""
     tree = packed.opened(tree)
     draft = Draft(tree, "directory")
     for carried, line in tree.notes if isinstance(tree, packed.Packed) else ():
@@ -188,10 +186,14 @@ def convert(tree: Tree, options: ImporterWords) -> Draft:
     _check_pairs(draft, pairs, custom="checker" in programs or "interactor" in programs)
     _check_alone(tree, pairs, options)
     tree = draft.tree = _plain_line_ends(draft, pairs)
-    cases = [_case(tree, pair) for pair in pairs]
+    cases = [
+        ImportedCase(
+            pair.name, Ref(tree, pair.input), b"" if pair.answer is None else Ref(tree, pair.answer), pair.sample
+        )
+        for pair in pairs
+    ]
     write_plain(draft, cases)
-    samples = sum(case.sample for case in cases)
-    draft.report.took(f"{len(cases)} tests, {samples} of them samples by their names")
+    draft.report.took(f"{len(cases)} tests, {sum(case.sample for case in cases)} of them samples by their names")
     used_paths = {path for pair in pairs for path in (pair.input, pair.answer)} | {*programs.values()}
     _put_programs(draft, programs)
     for path in unpaired[:3]:
@@ -201,7 +203,7 @@ def convert(tree: Tree, options: ImporterWords) -> Draft:
     _check_unknown(draft, unknown, used_paths, options)
     for path in unknown:
         ending = "gen" if path.lower() in _MAKERS else path.lower().rpartition(".")[2]
-        system = _OWNERS.get(path.lower()) or _FOREIGN_SYSTEMS.get(ending, "a system that is not known here")
+        system = _FOREIGN_SYSTEMS.get(ending, "a system that is not known here")
         losses = "points" if _take_limits(draft, path) else "limits, points"
         draft.report.dropped(f"{path}: is of {system}; its {losses} and checkers are lost")
     if not draft.limits.get("time_limit"):
@@ -256,10 +258,9 @@ def put_beside(draft: Draft, used_paths: set[str | None], pairs: Sequence[Pair] 
 
 
 def _is_settings(path: str) -> bool:
-    """Return whether a file is what other systems keep limits and points in, by its name and place."""
     folder, name = posixpath.split(path.lower())
     near_top = not folder or folder in NAMELESS
-    return (near_top and _SETTINGS.fullmatch(name) is not None) or path.lower() in _MAKERS or path.lower() in _OWNERS
+    return (near_top and _SETTINGS.fullmatch(name) is not None) or path.lower() in _MAKERS or path.lower() == _CDMOJ
 
 
 def _check_unknown(
@@ -322,9 +323,9 @@ def _domjudge(draft: Draft) -> list[str]:
 
 def _check_pairs(draft: Draft, pairs: Sequence[Pair], *, custom: bool) -> None:
     unanswered = [pair for pair in pairs if pair.answer is None]
-    if not pairs or (unanswered and not custom):
-        if not pairs:
-            raise PackageError(f"{draft.tree.label}: has no tests; expected pairs of files as NAME.in and NAME.out")
+    if not pairs:
+        raise PackageError(f"{draft.tree.label}: has no tests; expected pairs of files as NAME.in and NAME.out")
+    if unanswered and not custom:
         first = draft.tree.where(unanswered[0].input)
         msg = f"{first}: has no answer, as {len(unanswered)} of {len(pairs)} inputs"
         raise PackageError(f"{msg}; add it (as NAME.out), or remove the input")
@@ -339,19 +340,18 @@ def _check_alone(tree: Tree, pairs: Sequence[Pair], options: ImporterWords) -> N
             raise PackageError(
                 f"{tree.label}: has {path}, but no task.yaml beside it; add it, or choose --from directory"
             )
+    programs = {stem for _, stem in _sources_in(tree, _SOURCES)}
     folders = {posixpath.basename(posixpath.dirname(pair.input)).lower() for pair in pairs}
-    solved = sorted(folders & {stem for _, stem in _sources_in(tree, _SOURCES)})
-    if len(solved) > 1:
-        examples = ", ".join(clean(folder, 40) for folder in solved[:4])
-        raise PackageError(f"{tree.label}: has tests of several problems ({examples}); give the folder of one of them")
     # In contests' archives A.in and A.out lie with A.cpp, and beside them B.in and B.out with B.cpp.
-    stems = {_stem(pair) for pair in pairs} - _NO_NAMES
-    solved = sorted(stems & {stem for _, stem in _sources_in(tree, _SOURCES)})
-    if len(solved) > 1 and options.format != "directory":
-        examples = ", ".join(clean(stem, 40) for stem in solved[:4])
-        raise PackageError(
-            f"{tree.label}: has tests of several problems ({examples}), by their programs; give one of them"
-        )
+    stems = {_stem(pair) for pair in pairs} - _NO_NAMES if options.format != "directory" else set()
+    for names, hint in (
+        (folders, "; give the folder of one of them"),
+        (stems, ", by their programs; give one of them"),
+    ):
+        solved = sorted(names & programs)
+        if len(solved) > 1:
+            examples = ", ".join(clean(name, 40) for name in solved[:4])
+            raise PackageError(f"{tree.label}: has tests of several problems ({examples}){hint}")
 
 
 def _stem(pair: Pair) -> str:
@@ -361,15 +361,9 @@ def _stem(pair: Pair) -> str:
 
 
 def _called(tree: Tree, pairs: Sequence[Pair]) -> frozenset[str]:
-    """The problem's names: its folder's, and that of its tests, where all are called alike."""
     stems = {_stem(pair) for pair in pairs}
     folder = posixpath.basename(tree.label).lower()
     return frozenset({folder, *(stems if len(stems) == 1 else ())} - _NO_NAMES)
-
-
-def _case(tree: Tree, pair: Pair) -> ImportedCase:
-    answer = Ref(tree, pair.answer) if pair.answer is not None else b""
-    return ImportedCase(pair.name, Ref(tree, pair.input), answer, sample=pair.sample)
 
 
 def _sources_in(tree: Tree, endings: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -408,6 +402,7 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
         draft.report.took(f"checker {checker}, asked as SIO2 does")
         draft.report.dropped("parts of points by the checker: a test is right or wrong in a directory of tests")
         programs = {role: path for role, path in programs.items() if role != "checker"}
+    sources = {}
     for role, path in programs.items():
         ref = Ref(draft.tree, path)
         if not path.endswith(_CPP) or not testlib.uses_testlib(ref):
@@ -417,16 +412,13 @@ def _put_programs(draft: Draft, programs: dict[str, str]) -> None:
             msg = f"{ref.where}: is a {role} that does not use testlib.h, so how it answers is unknown"
             raise PackageError(f"{msg}; remove or rename it, or make a package with output_validator/")
         draft.report.took(f"{role} {path} (testlib)")
-    sources = {
-        role: testlib.ProgramSource(Ref(draft.tree, path)) for role, path in programs.items() if role != "validator"
-    }
-    if sources:
+        sources[role] = testlib.ProgramSource(ref)
+    if sources.keys() - {"validator"}:
         testlib.put_checker(draft, sources.get("checker"), sources.get("interactor"))
     if "interactor" in sources:
         draft.kind("interactive")
-    validator = programs.get("validator")
-    if validator is not None and validator.endswith(_CPP) and testlib.uses_testlib(Ref(draft.tree, validator)):
-        testlib.put_input_validator(draft, "validator", testlib.ProgramSource(Ref(draft.tree, validator)))
+    if "validator" in sources:
+        testlib.put_input_validator(draft, "validator", sources["validator"])
 
 
 def _put_statement(draft: Draft, taken_paths: Collection[str | None], called: Collection[str]) -> set[str]:
@@ -446,13 +438,8 @@ def _put_statement(draft: Draft, taken_paths: Collection[str | None], called: Co
     for path in order:
         match = _STATEMENT.fullmatch(posixpath.basename(path).lower()) or _BY_LANGUAGE.fullmatch(path.lower())
         match = match or (by_name.fullmatch(path.lower()) if by_name is not None else None)
-        if (
-            match is None
-            or path.count("/") > 1
-            or path in taken_paths
-            or path in used_paths
-            or (languages and _is_readme(path))
-        ):
+        out_of_place = path.count("/") > 1 or path in taken_paths or path in used_paths
+        if match is None or out_of_place or (languages and _is_readme(path)):
             continue
         language = match[1] or ("pt" if posixpath.basename(path).lower().startswith("enunciado") else "en")
         used_paths.add(path)
@@ -463,19 +450,8 @@ def _put_statement(draft: Draft, taken_paths: Collection[str | None], called: Co
         ending = {"markdown": "md"}.get(match[2], match[2])
         draft.put(f"statement/problem.{language}.{ending}", Ref(draft.tree, path))
         draft.report.took(f"statement {path} ({language})")
-        used_paths |= _put_pictures(draft, posixpath.dirname(path)) if ending != "pdf" else set()
+        used_paths.update(ioi.put_pictures(draft, posixpath.dirname(path)) if ending != "pdf" else ())
     return used_paths
-
-
-def _put_pictures(draft: Draft, folder: str) -> set[str]:
-    """The pictures beside a statement and in folders below, by the names that it has for them; at the root, all."""
-    programs = set()
-    for path in draft.tree.below(folder) if folder else sorted(draft.tree.files):
-        target = f"statement/{path.removeprefix(folder).lstrip('/')}"
-        if path.lower().endswith(ioi.PICTURES) and target not in draft.files:
-            draft.put(target, Ref(draft.tree, path))
-            programs.add(path)
-    return programs
 
 
 def _is_readme(path: str) -> bool:
@@ -514,7 +490,6 @@ def _put_solutions(draft: Draft, used_paths: set[str | None], called: Collection
 
 
 def _by_name(path: str) -> str | None:
-    """The folder of a solution by its name; None where it says nothing."""
     names = (posixpath.splitext(posixpath.basename(path))[0].lower(), _parted(path))
     return next((folder for folder, pattern in _SOLUTIONS for name in names if pattern.fullmatch(name)), None)
 
@@ -539,11 +514,11 @@ def _put_only(draft: Draft, used_paths: set[str | None], pairs: Sequence[Pair]) 
     if not pairs or len(sources) != 1 or any(path.startswith("submissions/") for path in draft.files):
         return set()
     path, stem = sources[0]
-    if _NO_SOLUTION.fullmatch(stem) or _NO_SOLUTION.fullmatch(_parted(path)):
+    if any(pattern.fullmatch(stem) for pattern in (_NO_SOLUTION, _DECIDES, _DECIDING)):
         return set()
     if (_TOOLS | _NO_SOLUTION_FOLDERS) & {*path.lower().split("/")[:-1]} or _SCRIPTS.fullmatch(path.lower()):
         return set()
-    if stem in _NO_NAMES | {_stem(pair) for pair in pairs} or _DECIDES.fullmatch(stem) or _DECIDING.fullmatch(stem):
+    if stem in _NO_NAMES | {_stem(pair) for pair in pairs} or _NO_SOLUTION.fullmatch(_parted(path)):
         return set()
     _put_solution(draft, "accepted", path, ", as it is the only program")
     return {path}

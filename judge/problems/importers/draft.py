@@ -25,9 +25,6 @@ from judge.problems.archives import open_tree
 from judge.problems.pointers import refuse_pointers
 from judge.problems.tree import CHUNK, Tree, clean
 
-PROBLEM_YAML = "problem.yaml"
-JUDGE_YAML = "judge.yaml"
-VERSION = "2025-09"
 # A settings file or a source that an importer reads as a whole.
 TEXT_BYTES = 16 * 1024**2
 # So much is looked at of a file that is called as the settings of some system, and may be data of any size.
@@ -45,12 +42,10 @@ class Ref:
 
     @property
     def size(self) -> int:
-        """Bytes."""
         return self.tree.files[self.path]
 
     @property
     def where(self) -> str:
-        """The file's name for people."""
         return self.tree.where(self.path)
 
 
@@ -67,7 +62,6 @@ class Report:
     _lines: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def took(self, line: str) -> None:
-        """Note something that was carried over."""
         self.carried.append(clean(singular(line), 400))
 
     def dropped(self, line: str) -> None:
@@ -128,8 +122,6 @@ class Draft:
         self.groups: dict[str, dict[str, Any]] = {}
         # The content of judge.yaml, our own extension of the format.
         self.judge: dict[str, Any] = {}
-        # Things that must live as long as the files that refer to them: as long as what they were read from.
-        self.held = tree.resources
 
     def put(self, path: str, content: Content | str) -> None:
         """Have a file in the package; a path that is taken already is a fault of the input."""
@@ -137,8 +129,11 @@ class Draft:
             raise PackageError(f"{self.tree.label}: two of its files would become {clean(path)}; rename one")
         self.files[path] = content.encode() if isinstance(content, str) else content
 
+    def below(self, *folders: str) -> list[str]:
+        """All files of the input below these folders."""
+        return [path for folder in folders for path in self.tree.below(folder)]
+
     def put_yaml(self, path: str, value: Mapping[str, Any]) -> None:
-        """Have a YAML file in the package."""
         self.put(path, dump(value))
 
     def kind(self, *names: str) -> None:
@@ -150,16 +145,19 @@ class Draft:
         """Have settings of a folder of tests, beside those that it has already."""
         self.groups.setdefault(folder, {}).update(settings)
 
-    def ref(self, path: str, tree: Tree | None = None) -> Ref:
-        """A file of the input, or of an archive in it; PackageError when there is none of that name."""
-        base = tree or self.tree
-        if path not in base.files:
-            raise PackageError(f"{base.where(path)}: is named by the package, but is not in it")
-        return Ref(base, path)
+    def ref(self, path: str) -> Ref:
+        """A file of the input; PackageError when there is none of that name."""
+        if path not in self.tree.files:
+            raise PackageError(f"{self.tree.where(path)}: is named by the package, but is not in it")
+        return Ref(self.tree, path)
 
-    def text(self, path: str, tree: Tree | None = None, limit: int = TEXT_BYTES) -> str:
+    def used(self) -> set[str]:
+        """The files that are in the package as they are."""
+        return {content.path for content in self.files.values() if isinstance(content, Ref)}
+
+    def text(self, path: str, limit: int = TEXT_BYTES) -> str:
         """A text of the input, whatever it is encoded in."""
-        return decode(read(self.ref(path, tree), limit))
+        return decode(read(self.ref(path), limit))
 
     def start(self, path: str) -> str:
         """The beginning of a text of the input: all of any settings that people write, whatever else it may be."""
@@ -169,7 +167,7 @@ class Draft:
         """An archive inside the input as a tree of its own, which lives as long as this draft."""
         local = self.ref(path).tree.local(path)
         if local is None:
-            file = self.held.enter_context(tempfile.NamedTemporaryFile(prefix="judge-archive-"))  # noqa: SIM115
+            file = self.tree.resources.enter_context(tempfile.NamedTemporaryFile(prefix="judge-archive-"))  # noqa: SIM115
             try:
                 for chunk in self.tree.chunks(path):
                     file.write(chunk)
@@ -183,7 +181,7 @@ class Draft:
             message = str(exc).removeprefix(f"{local}: ").removeprefix(f"{local.name}/")
             raise PackageError(f"{self.tree.where(path)}: {message}") from None
         archive.label = self.tree.where(path)
-        self.held.callback(archive.close)
+        self.tree.resources.callback(archive.close)
         refuse_pointers(archive)
         return archive
 
@@ -202,12 +200,8 @@ class Draft:
 
     def unused(self, folders: Iterable[str] | None = None, exempt: Collection[str] = ()) -> None:
         """Say which files of these folders, or of all, are not in the package. `exempt`: those that are in part."""
-        used_paths = {content.path for content in self.files.values() if isinstance(content, Ref)} | set(exempt)
-        paths = (
-            sorted(self.tree.files)
-            if folders is None
-            else [path for folder in folders for path in self.tree.below(folder)]
-        )
+        used_paths = self.used().union(exempt)
+        paths = sorted(self.tree.files) if folders is None else self.below(*folders)
         unused_paths = [path for path in paths if path not in used_paths]
         if unused_paths:
             suffix = f" and {len(unused_paths) - 5} more" if len(unused_paths) > 5 else ""
@@ -223,14 +217,14 @@ class Draft:
             if settings and folder in folders:
                 self.put_yaml(f"{folder}/test_group.yaml", settings)
         if self.judge:
-            self.put_yaml(JUDGE_YAML, self.judge)
+            self.put_yaml("judge.yaml", self.judge)
         title = self.problem.pop("name", None) or self.name or self.tree.label
         head = {
-            "problem_format_version": VERSION,
+            "problem_format_version": "2025-09",
             "name": title,
             "uuid": str(uuid.uuid5(_UUIDS, f"{self.report.origin} {self.name or self.tree.label} {title}")),
         }
-        self.files[PROBLEM_YAML] = dump({**head, **self.problem})
+        self.files["problem.yaml"] = dump({**head, **self.problem})
         return ConvertedTree(self)
 
 
@@ -238,19 +232,16 @@ class ConvertedTree(Tree):
     """The tree of a draft. Faults in what was carried over name the file that it was."""
 
     def __init__(self, draft: Draft) -> None:
-        """List the files; PackageError when they pass a tree's limits."""
         super().__init__(draft.tree.label)
         self._draft = draft
         for path, content in sorted(draft.files.items()):
             self._take(path, len(content) if isinstance(content, bytes) else content.size)
 
     def where(self, path: str) -> str:
-        """The file's name for people: the one that it had, if it had one."""
         content = self._draft.files.get(path)
         return content.where if isinstance(content, Ref) else super().where(path)
 
     def chunks(self, path: str) -> Iterator[bytes]:
-        """The content in pieces; PackageError as the tree that it comes from."""
         content = self._draft.files[path]
         if isinstance(content, Ref):
             yield from content.tree.chunks(content.path)
@@ -259,7 +250,6 @@ class ConvertedTree(Tree):
             yield content[start : start + CHUNK]
 
     def local(self, path: str) -> Path | None:
-        """The place of an unchanged file."""
         content = self._draft.files[path]
         return content.tree.local(content.path) if isinstance(content, Ref) else None
 
@@ -268,8 +258,44 @@ class ConvertedTree(Tree):
         super().close()
         self._draft.tree.close()
 
-    def _enter(self, top: str) -> None:
-        raise NotImplementedError
+
+class Overlay(Tree):
+    """Another tree in which some files have other contents; closing it closes that tree."""
+
+    def __init__(self, base: Tree) -> None:
+        """Files and their contents are still to be noted."""
+        super().__init__(base.label)
+        self._base = base
+        self._contents: dict[str, Content | Path] = {}
+        self.resources, self.links, self.linked_paths = base.resources, base.links, base.linked_paths
+        self.left_out = base.left_out
+
+    def where(self, path: str) -> str:
+        """The file's name for people, which is the one that it has there."""
+        return self._base.where(path)
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """The content in pieces, wherever it is."""
+        content = self._contents.get(path, Ref(self._base, path))
+        if isinstance(content, Ref):
+            yield from content.tree.chunks(content.path)
+        elif isinstance(content, Path):
+            with content.open("rb") as file:
+                while chunk := file.read(CHUNK):
+                    yield chunk
+        else:
+            yield content
+
+    def local(self, path: str) -> Path | None:
+        """The place of the file on this machine, if it is there."""
+        content = self._contents.get(path, Ref(self._base, path))
+        if isinstance(content, Ref):
+            return content.tree.local(content.path)
+        return content if isinstance(content, Path) else None
+
+    def close(self) -> None:
+        """Close what it was made of."""
+        self._base.close()
 
 
 def read(content: Content, limit: int = TEXT_BYTES) -> bytes:
@@ -316,7 +342,6 @@ for _first, _rules in StrangersLoader.yaml_implicit_resolvers.items():
 
 
 def dump(value: Mapping[str, Any]) -> bytes:
-    """A settings file of a package."""
     text: str = yaml.dump(dict(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
     return text.encode("utf-8", "replace")
 
@@ -340,6 +365,13 @@ def unique(names: Iterable[str], key: Callable[[str], str] = slug) -> dict[str, 
         lowered.add(candidate.lower())
         keys[name] = candidate
     return keys
+
+
+def file_name(name: str, where: str) -> str:
+    """The name of a file beside a program; PackageError for what is none."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", name):
+        raise PackageError(f"{where}: '{clean(name, 40)}' is not the name of a file; correct it")
+    return name
 
 
 def as_number(value: float) -> int | float:

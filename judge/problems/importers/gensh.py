@@ -14,7 +14,8 @@ import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from judge.common.errors import PackageError
 from judge.common.text import several
@@ -71,17 +72,13 @@ def _number(node: ast.expr | None, variables: Mapping[str, str]) -> int:
     return value
 
 
-def _divided(dividend: int, right: int) -> int:
-    """The quotient as a shell has it, without the fraction."""
-    return abs(dividend) // abs(right) * (1 if (dividend < 0) == (right < 0) else -1)
-
-
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.Div: _divided,
-    ast.Mod: lambda dividend, right: dividend - _divided(dividend, right) * right,
+    # A shell leaves the fraction of a quotient out.
+    ast.Div: lambda dividend, divisor: int(Fraction(dividend, divisor)),
+    ast.Mod: lambda dividend, divisor: dividend - int(Fraction(dividend, divisor)) * divisor,
 }
 
 
@@ -114,13 +111,6 @@ class _ShCase:
     copy: str = ""
 
 
-def script_of(tree: Tree) -> str:
-    """The script that makes the tests of a package that has no secret ones; empty when there is none."""
-    if any(path.endswith(".in") for path in tree.below("data/secret")):
-        return ""
-    return next(_scripts(tree), "")
-
-
 def _scripts(tree: Tree) -> Iterator[str]:
     """All scripts in data/ that make tests with gen.sh; the first one counts."""
     for path in tree.below("data"):
@@ -131,17 +121,17 @@ def _scripts(tree: Tree) -> Iterator[str]:
 
 def is_unmade(tree: Tree) -> bool:
     """Return whether there are no secret tests, but a script that makes them."""
-    return bool(script_of(tree))
+    return not any(path.endswith(".in") for path in tree.below("data/secret")) and any(_scripts(tree))
 
 
 def unmade(tree: Tree) -> UnmadeError:
     """The error to raise for such a package. PackageError for a script that does more than is understood."""
-    return _Script(tree, script_of(tree)).plan()
+    return _Script(tree, next(_scripts(tree))).plan()
 
 
 class _Script:
     def __init__(self, tree: Tree, path: str) -> None:
-        self._tree, self._path = tree, path
+        self._tree, self._path, self._where = tree, path, tree.where(path)
         self._draft = Draft(tree, "package")
         self._draft.files |= {file: Ref(tree, file) for file in tree.below("include")}
         self._plan = Plan(tree)
@@ -156,28 +146,23 @@ class _Script:
         self._groups: dict[str, list[str]] = {}
         self._settings: dict[str, list[str]] = {}
 
-    def _check_own(self) -> None:
-        """PackageError for a gen.sh in the package, which may write other settings than the usual one."""
-        match = _SOURCED.search(self._tree.read(self._path, metadata.YAML_BYTES))
-        path = posixpath.normpath(posixpath.join("data", match[1].decode("utf-8", "replace"))) if match else ""
-        if path in self._tree.files and path != self._path:
+    def plan(self) -> UnmadeError:
+        data = self._tree.read(self._path, metadata.YAML_BYTES)
+        sourced = _SOURCED.search(data)
+        own = posixpath.normpath(posixpath.join("data", sourced[1].decode("utf-8", "replace"))) if sourced else ""
+        if own in self._tree.files and own != self._path:
+            # It may write other settings than the usual one.
             raise PackageError(
-                f"{self._tree.where(path)}: is a gen.sh of the package's own, which is not read; run {self._path} "
+                f"{self._tree.where(own)}: is a gen.sh of the package's own, which is not read; run {self._path} "
                 "first, and import the package with its tests"
             )
-
-    def plan(self) -> UnmadeError:
-        self._check_own()
-        text = self._tree.read(self._path, metadata.YAML_BYTES).decode("utf-8", "replace").replace("\\\n", " ")
-        lines = list(enumerate(text.splitlines(), 1))
+        text = data.decode("utf-8", "replace").replace("\\\n", " ")
         try:
-            self._run(lines)
+            self._run([(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)])
         except RecursionError:
-            raise PackageError(f"{self._tree.where(self._path)}: has too many loops in loops; run it first") from None
+            raise PackageError(f"{self._where}: has too many loops in loops; run it first") from None
         if not any(step.output.startswith("data/secret/") for test in self._plan.tests for step in test):
-            raise PackageError(
-                f"{self._tree.where(self._path)}: makes no secret tests; expected some ('tc NAME GENERATOR')"
-            )
+            raise PackageError(f"{self._where}: makes no secret tests; expected some ('tc NAME GENERATOR')")
         self._settle()
         scripts = [clean(path, 60) for path in _scripts(self._tree) if path != self._path]
         if scripts:
@@ -190,7 +175,6 @@ class _Script:
         return self._variables.get("USE_SCORING") != "0"
 
     def _settle(self) -> None:
-        """The settings of groups, as gen.sh writes them."""
         if self._scoring:
             settings = f"on_reject: continue\nrange: 0 {self._score}\ngrader_flags: "
             self._settings["sample"] = list(_SAMPLE_LINES)
@@ -204,54 +188,45 @@ class _Script:
     def _run(self, lines: Sequence[tuple[int, str]]) -> None:
         position = 0
         while position < len(lines):
-            number, raw = lines[position]
-            line = raw.strip()
-            position += 1
-            if line.startswith("if "):
-                position = self._passed(lines, position - 1)
-                continue
+            number, line = lines[position]
             loop = _LOOP.fullmatch(line.partition(" #")[0].strip())
-            if loop is not None:
-                body, position = self._body(lines, position, number, started=loop[3] is not None)
+            if line.startswith("if "):
+                position = self._end_of_if(lines, position)
+            elif loop is not None:
+                begin, end = self._body(lines, position, started=loop[3] is not None)
                 for value in self._values(loop[2], number):
                     self._variables[loop[1]] = value
-                    self._run(body)
-                continue
-            self._line(number, line)
+                    self._run(lines[begin:end])
+                position = end + 1
+            else:
+                self._line(number, line)
+                position += 1
 
-    def _passed(self, lines: Sequence[tuple[int, str]], begin: int) -> int:
+    def _end_of_if(self, lines: Sequence[tuple[int, str]], begin: int) -> int:
         """The place behind a block `if … fi` that makes no tests; PackageError for one that may."""
         depth = 0
         for position in range(begin, len(lines)):
             number, line = lines[position][0], lines[position][1].partition(" #")[0].strip()
             if _MAKING.search(line):
                 raise self._refusal(number, line)
-            depth += (line.startswith("if ")) - (line == "fi" or line.endswith("; fi"))
+            depth += line.startswith("if ") - (line == "fi" or line.endswith("; fi"))
             if not depth:
                 return position + 1
-        raise self._refusal(lines[begin][0], lines[begin][1].strip())
+        raise self._refusal(*lines[begin])
 
-    def _body(
-        self, lines: Sequence[tuple[int, str]], position: int, number: int, *, started: bool
-    ) -> tuple[Sequence[tuple[int, str]], int]:
-        """The lines between `do` and its `done`, and where the script goes on."""
-        if not started:
-            if position >= len(lines) or lines[position][1].strip() != "do":
-                raise self._refusal(number, "for")
-            position += 1
-        depth, begin = 1, position
-        while position < len(lines):
-            word = lines[position][1].strip().split(" ")[0]
-            depth += {"for": 1, "done": -1}.get(word, 0)
-            position += 1
+    def _body(self, lines: Sequence[tuple[int, str]], head: int, *, started: bool) -> tuple[int, int]:
+        """The places of the first line in a loop and of its `done`; `started`: its `do` stands in its first line."""
+        begin = head + 1 if started else head + 2
+        depth = 1 if started or (head + 1 < len(lines) and lines[head + 1][1] == "do") else 0
+        for position in range(begin, len(lines) if depth else begin):
+            depth += {"for": 1, "done": -1}.get(lines[position][1].split(" ")[0], 0)
             if not depth:
-                return lines[begin : position - 1], position
-        raise self._refusal(number, "for")
+                return begin, position
+        raise self._refusal(lines[head][0], "for")
 
     def _values(self, text: str, number: int) -> list[str]:
         """The values that a loop goes through: words, and ranges of numbers."""
         values: list[str] = []
-        text = _VARIABLE.sub(lambda match: self._expand_text(self._variables.get(match[1] or match[2], match[0])), text)
         for word in self._split(number, text, ranges=True):
             numbers = _RANGE.fullmatch(word)
             if numbers is None:
@@ -260,7 +235,7 @@ class _Script:
             first, last = int(numbers[1]), int(numbers[2])
             # All ranges of a loop together: a line may have thousands of them.
             if len(values) + abs(last - first) >= MOST:
-                raise PackageError(f"{self._tree.where(self._path)}:{number}: goes through more than {MOST} values")
+                raise PackageError(f"{self._where}:{number}: goes through more than {MOST} values")
             # A shell writes all numbers as long as the longer end, if one begins with a zero.
             long = max(map(len, numbers.groups())) if any(re.match("-?0[0-9]", end) for end in numbers.groups()) else 0
             values += (f"{value:0{long}d}" for value in range(first, last + 1))
@@ -287,20 +262,19 @@ class _Script:
         """The text, which is counted: a few lines could stand for any number of characters."""
         self._room -= len(text)
         if self._room < 0:
-            raise PackageError(f"{self._tree.where(self._path)}: its lines come to too much text; run it first")
+            raise PackageError(f"{self._where}: its lines come to too much text; run it first")
         return text
 
     def _refusal(self, number: int, line: str) -> PackageError:
-        origin = f"{self._tree.where(self._path)}:{number}"
         return PackageError(
-            f"{origin}: '{clean(line, 60)}' is more than commands of gen.sh and simple loops, which are all that is "
-            "read here; run it first"
+            f"{self._where}:{number}: '{clean(line, 60)}' is more than commands of gen.sh and simple loops, which are "
+            "all that is read here; run it first"
         )
 
     def _line(self, number: int, line: str) -> None:
         self._steps += 1
         if self._steps > _STEPS:
-            raise PackageError(f"{self._tree.where(self._path)}: does more than {_STEPS} steps; run it first")
+            raise PackageError(f"{self._where}: does more than {_STEPS} steps; run it first")
         assigned = _ASSIGNED.fullmatch(line)
         if assigned is not None:
             value = assigned[2].partition(" #")[0].strip()
@@ -322,7 +296,7 @@ class _Script:
         try:
             command(*parts[1:])
         except PackageError as exc:
-            raise PackageError(f"{self._tree.where(self._path)}:{number}: {exc}") from None
+            raise PackageError(f"{self._where}:{number}: {exc}") from None
 
     # --- its commands -----------------------------------------------------------------------------------------------
 
@@ -420,8 +394,8 @@ class _Script:
         if case is None:
             raise PackageError(f"there is no test '{clean(name, 60)}' before this")
         if name not in self._groups.get(self._folder, []):
-            base = posixpath.basename(case.path)
-            self._have(self._folder, name, _ShCase(f"{self._folder}/{base}", case.generator, case.arguments, case.copy))
+            path = f"{self._folder}/{posixpath.basename(case.path)}"
+            self._have(self._folder, name, replace(case, path=path))
 
     def _have(self, folder: str, name: str, case: _ShCase) -> None:
         self._groups.setdefault(folder, []).append(name)
@@ -432,11 +406,8 @@ class _Script:
             if case.copy != input_path:
                 self._plan.copies[input_path] = case.copy
         else:
-            key = self._plan.program(
-                self._draft,
-                f"generator {case.generator}",
-                testlib.ProgramSource(Ref(self._tree, self._programs[case.generator])),
-            )
+            source = testlib.ProgramSource(Ref(self._tree, self._programs[case.generator]))
+            key = self._plan.program(self._draft, f"generator {case.generator}", source)
             steps.append(MakingStep(key, input_path, case.arguments))
         answer_path = f"{case.copy[:-3]}.ans" if case.copy.startswith("data/sample/") else ""
         if answer_path in self._tree.files:

@@ -10,21 +10,22 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from importlib import resources
 from typing import Any, Literal
 
 from judge.common.errors import PackageError
 from judge.common.text import decimal
+from judge.model.problem import PROCESSES
 from judge.problems import metadata
 from judge.problems.importers import testlib
 from judge.problems.importers.cases import ImportedCase, write_scored
 from judge.problems.importers.cases import ImportedSubtask as Group
+from judge.problems.importers.cases import Rule as GroupRule
 from judge.problems.importers.draft import TEXT_BYTES, Draft, Ref, as_number, read, unique
 from judge.problems.tree import clean
 
-JUDGE_YAML = "judge.yaml"
 HEADERS = (".h", ".hpp", ".hh")
 # Beside a statement in Markdown, which shows them by name.
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg")
@@ -54,21 +55,21 @@ _BUILD = {
     ".py": testlib.PYTHON,
     "": "chmod 755 {0}",
 }
-# The word by which sources know that the Contest Management System compiles them.
-EVAL = "EVAL"
-# The formats whose systems define it.
+# The formats whose systems define EVAL, by which sources know who compiles them.
 DEFINING = ("cms", "tps")
 _ASKS_EVAL = re.compile(
     rb"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif)\b[^\n]*\bEVAL\b|\{\$ifn?def[ \t]+EVAL\b", re.MULTILINE | re.IGNORECASE
 )
 _ELF, _SCRIPT = b"\x7fELF", b"#!"
-_MILLISECONDS = 1000
 # A few lines can put thousands of tests into each of thousands of subtasks.
 _MEMBERS = 200_000
 # The call of a manager that speaks as the Contest Management System wants it.
 _RUN = 'exec "${0%/*}/manager" "$@"\n'
 
 Rule = Literal["sum", "min", "mul", "threshold"]
+KINDS = ("Batch", "Communication", "TwoSteps", "OutputOnly")
+# What a grader may be called, the likeliest first.
+STEMS = {"Batch": ("grader",), "Communication": ("stub", "grader"), "TwoSteps": ("manager", "grader")}
 
 
 @dataclass
@@ -80,18 +81,6 @@ class Scored:
     tests: list[str]
     rule: Rule = "min"
     threshold: float | None = None
-
-
-@dataclass
-class TaskKeys:
-    """The content of judge.yaml, as far as it says anything."""
-
-    keys: dict[str, Any] = field(default_factory=dict)
-
-    def put(self, draft: Draft) -> None:
-        """Write it, if there is anything to say."""
-        if self.keys:
-            draft.put_yaml(JUDGE_YAML, self.keys)
 
 
 # --- programs --------------------------------------------------------------------------------------------------------
@@ -125,7 +114,6 @@ def other_checker(draft: Draft, folders: Sequence[str], first_checker: Ref | Non
 
 
 def put_checker(draft: Draft, source: Ref) -> None:
-    """Have a checker as the package's output validator."""
     headers = dict(testlib.included(draft, source)) if source.path.lower().endswith(_C_FAMILY) else {}
     translated = testlib.TRANSLATES in read(source)
     if testlib.HEADER in headers and not translated and not testlib.prints_outcome(draft, source):
@@ -148,6 +136,27 @@ def put_asked(draft: Draft, source: Ref, wrapper: str, *, parts: bool = False) -
     draft.put(f"{folder}/build", f"#!/bin/sh\nset -e\n{build}\n")
 
 
+def processes(count: Any, where: str) -> int:
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= PROCESSES:
+        found = clean(str(count), 40)
+        raise PackageError(f"{where}: num_processes: must be from 1 to {PROCESSES}, found '{found}'")
+    return count
+
+
+def put_communication(draft: Draft, folders: Sequence[str], example: str, count: Any, way: str, where: str) -> None:
+    """Have the kind of task whose manager, in one of these folders, talks to `count` processes. PackageError."""
+    manager = find_program(draft, folders, ("manager",))
+    if manager is None:
+        raise PackageError(f"{draft.tree.label}: is a communication task without a manager; expected {example}")
+    put_manager(draft, manager)
+    count = processes(count, where)
+    if way not in {"fifo_io", "std_io"}:
+        raise PackageError(f"{where}: user_io: '{clean(way, 40)}' is neither fifo_io nor std_io")
+    draft.judge.update({"kind": "communication", "processes": count, "io": way.removesuffix("_io")})
+    if _writes_first(manager):
+        draft.judge["writes_first"] = True
+
+
 def put_manager(draft: Draft, source: Ref, run: str = _RUN) -> None:
     """Have the manager of a communication task; `run` is the script that calls it, as `manager` beside it."""
     folder = "manager"
@@ -158,21 +167,20 @@ def put_manager(draft: Draft, source: Ref, run: str = _RUN) -> None:
 
 
 def asks_eval(text: bytes) -> bool:
-    """Return whether a source in C, C++ or Pascal asks if EVAL is defined."""
     return _ASKS_EVAL.search(text) is not None
 
 
-def put_define(draft: Draft, task: TaskKeys, folders: Sequence[str]) -> None:
+def put_define(draft: Draft, folders: Sequence[str]) -> None:
     """Have EVAL defined, as that system does, where a source of the task in these folders asks for it."""
-    for path in (path for folder in folders for path in draft.tree.below(folder)):
+    for path in draft.below(*folders):
         small = draft.tree.files[path] <= TEXT_BYTES
         if path.lower().endswith((*_C_FAMILY, *HEADERS, ".pas")) and small and asks_eval(read(draft.ref(path))):
-            task.keys["define"] = EVAL
-            draft.report.took(f"{EVAL} is defined, as {draft.tree.where(path)} asks for it")
+            draft.judge["define"] = "EVAL"
+            draft.report.took(f"EVAL is defined, as {draft.tree.where(path)} asks for it")
             return
 
 
-def writes_first(source: Ref) -> bool:
+def _writes_first(source: Ref) -> bool:
     """Return whether a manager opens its first pipe to write, and the second to read, as those of old tasks do."""
     text = read(source)
     return bool(_opens(1, b"w").search(text) and _opens(2, b"r").search(text))
@@ -203,20 +211,20 @@ def _put_program(draft: Draft, folder: str, name: str, source: Ref) -> str:
     draft.put(f"{folder}/{name}{suffix}", testlib.flat(source) if suffix in _C_FAMILY else source)
     needed = testlib.included(draft, source) if suffix in _C_FAMILY else testlib.modules(source)
     for file_name, ref in needed:
-        if f"{folder}/{file_name}" not in draft.files:
-            draft.put(f"{folder}/{file_name}", ref)
+        draft.files.setdefault(f"{folder}/{file_name}", ref)
     return _BUILD[suffix].format(name)
 
 
 # --- graders ---------------------------------------------------------------------------------------------------------
 
 
-def put_graders(draft: Draft, folders: Sequence[str], stems: Sequence[str]) -> str:
+def put_graders(draft: Draft, folders: Sequence[str], stems: Sequence[str], source: str) -> str:
     """Have graders with submissions, by language; returns the stem of those that were found, or nothing.
 
-    `stems` are what a grader may be called, the likeliest first. Headers go with C and C++, `*lib.pas` with Pascal.
+    `stems` are what a grader may be called, the likeliest first, `source` is what that system calls a submission's
+    file beside them. Headers go with C and C++, `*lib.pas` with Pascal.
     """
-    paths = [path for folder in folders for path in draft.tree.below(folder)]
+    paths = draft.below(*folders)
     entry = next((stem for stem in stems if any(_stem(path) == stem and _language(path) for path in paths)), "")
     if not entry:
         _put_headers(draft)
@@ -228,23 +236,22 @@ def put_graders(draft: Draft, folders: Sequence[str], stems: Sequence[str]) -> s
             base = posixpath.basename(path)
             header = language in {"c", "cpp"} and path.endswith(HEADERS)
             library = language == "pascal" and base.endswith("lib.pas")
-            if (header or library) and _is_manager(base):
+            if (header or library) and _is_manager(path):
                 sources.setdefault(base, path)
         for base, path in sources.items():
             draft.put(f"include/{language}/{base}", draft.ref(path))
     draft.problem["languages"] = sorted(mains)
     draft.report.took(f"graders '{entry}', compiled with submissions, in {', '.join(sorted(mains))}")
     draft.report.dropped("submissions in other languages: there is no grader for them, so they are refused")
+    if source_stem(source):
+        draft.judge["source"] = source
+    draft.judge["entry"] = entry
     return entry
 
 
 def _put_headers(draft: Draft) -> None:
     """Have the headers of managers/ with submissions in C and C++, as that system has them without a grader, too."""
-    headers = [
-        path
-        for path in draft.tree.below("managers")
-        if path.endswith(HEADERS) and _is_manager(posixpath.basename(path))
-    ]
+    headers = [path for path in draft.below("managers") if path.endswith(HEADERS) and _is_manager(path)]
     for path in headers:
         for language in ("c", "cpp"):
             draft.put(f"include/{language}/{posixpath.basename(path)}", draft.ref(path))
@@ -252,12 +259,17 @@ def _put_headers(draft: Draft) -> None:
         draft.report.took(f"{len(headers)} headers of managers/, which go with submissions in C and C++")
 
 
-def put_two_steps(draft: Draft, task: TaskKeys, entry: str) -> None:
+def put_two_steps(draft: Draft, entry: str) -> None:
     """Have the kind of task whose grader `entry` calls one part of a submission or the other. PackageError."""
     if not entry:
         msg = "is a task of two steps without the manager that is compiled with submissions; expected sol/manager.cpp"
         raise PackageError(f"{draft.tree.label}: {msg}, or grader/cpp/manager.cpp in TPS")
-    task.keys["kind"] = "two-steps"
+    draft.judge["kind"] = "two-steps"
+
+
+def put_outputs_only(draft: Draft) -> None:
+    draft.problem["type"] = ["scoring", "submit-answer"]
+    draft.limits.setdefault("time_limit", 1)
 
 
 def _stem(path: str) -> str:
@@ -268,8 +280,16 @@ def _language(path: str) -> str | None:
     return LANGUAGES.get(posixpath.splitext(path)[1])
 
 
-def _is_manager(name: str) -> bool:
-    return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", name) is not None
+def _is_manager(path: str) -> bool:
+    return re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", posixpath.basename(path)) is not None
+
+
+def kind_of_task(text: str, where: str) -> str:
+    """The one of KINDS that a task says that it is of; PackageError for another."""
+    for kind in KINDS:
+        if re.sub(r"[^a-z]", "", text.lower()) == kind.lower():
+            return kind
+    raise PackageError(f"{where}: '{clean(text, 40)}' is not one of {', '.join(KINDS)}")
 
 
 def source_stem(name: str) -> str:
@@ -280,7 +300,13 @@ def source_stem(name: str) -> str:
 # --- tests and subtasks ----------------------------------------------------------------------------------------------
 
 
-def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[ImportedCase], subtasks: Sequence[Scored]) -> None:
+def case(draft: Draft, kind: str, name: str, input_path: str, answer: str, *, sample: bool) -> ImportedCase:
+    """A test by its files; it may lack the answer where only programs judge what is printed."""
+    unanswered = answer not in draft.tree.files and kind in {"Communication", "OutputOnly"}
+    return ImportedCase(name, draft.ref(input_path), b"" if unanswered else draft.ref(answer), sample)
+
+
+def write_tests(draft: Draft, cases: Sequence[ImportedCase], subtasks: Sequence[Scored]) -> None:
     """Tests with their subtasks: as groups of the format where it has what they need, else in judge.yaml."""
     count = sum(len(subtask.tests) for subtask in subtasks)
     if count > _MEMBERS:
@@ -293,21 +319,14 @@ def write_tests(draft: Draft, task: TaskKeys, cases: Sequence[ImportedCase], sub
     by_name = {case.name: case for case in cases}
     used_names = [name for subtask in subtasks for name in subtask.tests]
     if len(set(used_names)) == len(used_names) and all(subtask.rule in {"min", "sum"} for subtask in subtasks):
-        write_scored(
-            draft,
-            [
-                Group(
-                    subtask.name,
-                    [by_name[name] for name in subtask.tests],
-                    subtask.points,
-                    "min" if subtask.rule == "min" else "each",
-                    settings=settings,
-                )
-                for subtask in subtasks
-            ],
-        )
+        groups = []
+        for subtask in subtasks:
+            group_cases = [by_name[name] for name in subtask.tests]
+            rule: GroupRule = "min" if subtask.rule == "min" else "each"
+            groups.append(Group(subtask.name, group_cases, subtask.points, rule, settings=settings))
+        write_scored(draft, groups)
     else:
-        _write_flat(draft, task, cases, subtasks, settings)
+        _write_flat(draft, cases, subtasks, settings)
     draft.problem["type"] = kinds
     if any(case.sample for case in cases):
         draft.group("data/sample", settings)
@@ -329,16 +348,14 @@ def _settings(draft: Draft) -> dict[str, Any]:
 
 
 def _write_flat(
-    draft: Draft, task: TaskKeys, cases: Sequence[ImportedCase], subtasks: Sequence[Scored], settings: Mapping[str, Any]
+    draft: Draft, cases: Sequence[ImportedCase], subtasks: Sequence[Scored], settings: Mapping[str, Any]
 ) -> None:
     """Tests without groups; which of them are in which subtask is said beside the format."""
     used_names = {name for subtask in subtasks for name in subtask.tests}
     used_cases = [case for case in cases if case.name in used_names]
     plain = unique(case.name for case in used_cases)
-    path_of: dict[str, str] = {}
+    path_of = {case.name: f"{'sample' if case.sample else 'secret'}/{plain[case.name]}" for case in used_cases}
     for case in used_cases:
-        folder = "sample" if case.sample else "secret"
-        path_of[case.name] = f"{folder}/{plain[case.name]}"
         draft.put(f"data/{path_of[case.name]}.in", case.input)
         draft.put(f"data/{path_of[case.name]}.ans", case.answer)
     if all(case.sample for case in used_cases):
@@ -347,7 +364,7 @@ def _write_flat(
     draft.problem.setdefault("type", "scoring")
     draft.group("data/secret", {"max_score": max(1, round(total)), "score_aggregation": "sum", **settings})
     names = unique((subtask.name for subtask in subtasks), lambda name: clean(name, 80) or "subtask")
-    task.keys["subtasks"] = [
+    draft.judge["subtasks"] = [
         {
             "name": names[subtask.name],
             "points": as_number(float(subtask.points)),
@@ -363,6 +380,17 @@ def _write_flat(
     )
 
 
+def put_pictures(draft: Draft, folder: str) -> list[str]:
+    """Have the pictures beside a statement and below, by the names that it has for them ("": of all); returns them."""
+    pictures = []
+    for path in draft.tree.below(folder) if folder else sorted(draft.tree.files):
+        target = f"statement/{path.removeprefix(folder).lstrip('/')}"
+        if path.lower().endswith(PICTURES) and target not in draft.files:
+            draft.put(target, draft.ref(path))
+            pictures.append(path)
+    return pictures
+
+
 def put_statement(draft: Draft, path: str, language: str) -> bool:
     """Have a statement in a language, by its code; False where there is one of that language and kind."""
     suffix = posixpath.splitext(path)[1].lower()
@@ -376,10 +404,10 @@ def put_statement(draft: Draft, path: str, language: str) -> bool:
 
 
 def put_attachments(draft: Draft, folder: str) -> int:
-    """Have what contestants may download; returns how many files."""
-    names = unique(path.removeprefix(folder + "/").replace("/", "_") for path in draft.tree.below(folder))
-    for path in draft.tree.below(folder):
-        draft.put(f"attachments/{names[path.removeprefix(folder + '/').replace('/', '_')]}", draft.ref(path))
+    paths = {path: path.removeprefix(folder + "/").replace("/", "_") for path in draft.tree.below(folder)}
+    names = unique(paths.values())
+    for path, name in paths.items():
+        draft.put(f"attachments/{names[name]}", draft.ref(path))
     if names:
         draft.report.took(f"{len(names)} attachments")
     return len(names)
@@ -411,7 +439,7 @@ def limits(draft: Draft, seconds: Any, mib: Any, where: str, suffix: str = "") -
             continue
         number = metadata.number(value)
         number = -1.0 if number is None else number
-        if unit == "seconds" and number >= _MILLISECONDS:
+        if unit == "seconds" and number >= 1000:
             number /= 1000
             draft.report.took(f"time limit: {clean(str(value), 40)} is read as milliseconds")
         if not least <= number <= most or number == 0:

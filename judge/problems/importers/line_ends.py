@@ -12,8 +12,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from judge.common.errors import PackageError
+from judge.common.text import several
 from judge.problems.importers.cases import ImportedCase
-from judge.problems.importers.draft import Content, Draft, Ref
+from judge.problems.importers.draft import Content, Draft, Overlay, Ref
 from judge.problems.tree import Tree
 
 LineRule = Callable[[Iterator[bytes]], Iterator[bytes]]
@@ -83,8 +84,10 @@ def change(
     for case in all_cases:
         case.input, case.answer = _new(case.input, changed), _new(case.answer, changed)
     if changed:
-        count = f"{len(changed)} file{'s' if len(changed) > 1 else ''} of tests"
-        draft.report.took(f"line ends of {count} are changed as {system}, such as in {next(iter(changed)).path}")
+        count = several(len(changed), "file")
+        draft.report.took(
+            f"line ends of {count} of tests are changed as {system}, such as in {next(iter(changed)).path}"
+        )
 
 
 def say_kept(draft: Draft) -> None:
@@ -134,22 +137,15 @@ def _size_changed(ref: Ref, rule: LineRule) -> int | None:
     return None if binary or before.digest() == after.digest() else size
 
 
-class ChangedLines(Tree):
+class ChangedLines(Overlay):
     """A tree of which some files have other line ends, and sizes."""
 
     def __init__(self, base: Tree, sizes: dict[str, int], rule: LineRule) -> None:
         """`sizes`: those of the changed files, by path."""
-        super().__init__(base.label)
-        self._base = base
+        super().__init__(base)
         self._rule = rule
         self.changed = sizes
-        self.resources, self.links, self.linked_paths = base.resources, base.links, base.linked_paths
-        self.left_out = base.left_out
         self.files = {**base.files, **sizes}
-
-    def where(self, path: str) -> str:
-        """The file's name for people, which is the one that it has."""
-        return self._base.where(path)
 
     def chunks(self, path: str) -> Iterator[bytes]:
         """The content in pieces; PackageError, too, when it has changed since it was looked through."""
@@ -168,13 +164,6 @@ class ChangedLines(Tree):
     def local(self, path: str) -> Path | None:
         """The place of an unchanged file."""
         return None if path in self.changed else self._base.local(path)
-
-    def close(self) -> None:
-        """Close what is seen."""
-        self._base.close()
-
-    def _enter(self, top: str) -> None:
-        raise NotImplementedError
 
 
 def returns(chunks: Iterator[bytes]) -> int | None:

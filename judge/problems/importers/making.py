@@ -1,7 +1,7 @@
 """Files of a package that its own programs have yet to make: inputs by generators, answers by its main solution.
 
 An importer only says what is to be made, and how: a `Plan`, which UnmadeError carries. `judge/ctl/problem/making.py`
-has it done in the sandbox of an executor, and converts again with what was made in the tree (`Asked.made`).
+has it done in the sandbox of an executor, and converts again with what was made in the tree (`ImporterWords.products`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Literal
 from judge.common.errors import PackageError
 from judge.common.text import several
 from judge.languages import table
-from judge.problems.importers import ioi, testlib
-from judge.problems.importers.draft import Content, Draft, MadeFiles, Ref, read
-from judge.problems.tree import CHUNK, Tree, clean
+from judge.problems.importers import ioi, line_ends, testlib
+from judge.problems.importers.draft import Content, Draft, MadeFiles, Overlay, Ref, read
+from judge.problems.tree import Tree, clean
 
 # So many tests are made for one package, and so many arguments has one program.
 MOST = 5000
@@ -26,6 +26,10 @@ _MOST_ARGUMENTS, _WORD_BYTES = 200, 4096
 # The key of the program that makes answers.
 SOLUTION = "solution"
 _CPP = (".cpp", ".cc", ".cxx", ".c++")
+# Languages whose programs run as they are, and the words that start one.
+_INTERPRETERS = {
+    ".py": ("python3", "python3"), ".java": ("java", "java", "-Xmx1g", "-Xss64m"), ".sh": ("sh", "sh"),
+}  # fmt: skip
 # The memory that programs are told of whose languages want to know it: less than making has.
 _MEMORY = 1024**3
 
@@ -90,8 +94,8 @@ class Plan:
     """The plan of what is to be made. Each of `tests` has one test's steps, in order; no test needs what others make.
 
     `copies` are files of the package under other names, or several one behind the other with every CR LF as LF;
-    `texts` are small files, which go before copies of their names. Neither needs a program. `notes` are told with the
-    conversion (True: carried over).
+    `texts` are small files, which go before copies of their names. Neither needs a program. `repeats` are further
+    names of files that programs make. `notes` are told with the conversion (True: carried over).
     """
 
     tree: Tree
@@ -99,6 +103,7 @@ class Plan:
     tests: list[tuple[MakingStep, ...]] = field(default_factory=list)
     copies: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
     texts: dict[str, bytes] = field(default_factory=dict)
+    repeats: dict[str, str] = field(default_factory=dict)
     notes: list[tuple[bool, str]] = field(default_factory=list)
 
     def program(self, draft: Draft, key: str, source: testlib.ProgramSource) -> str:
@@ -109,8 +114,8 @@ class Plan:
             self.notes += [(False, line) for line in draft.report.losses[before:]]
         return key
 
-    def solution(self, draft: Draft, source: testlib.ProgramSource) -> str:
-        """Have the program that makes the answers, with the graders that the draft has for it; its key."""
+    def solution(self, draft: Draft, source: testlib.ProgramSource, key: str = SOLUTION) -> str:
+        """Have a program that makes answers, with the graders that the draft has for it; its key."""
         suffix = posixpath.splitext(source.ref.path)[1].lower()
         language = "c" if suffix == ".c" else table.guess(source.ref.path, table.load_table()) or ""
         companions = sorted(path for path in draft.files if path.startswith(f"include/{language}/"))
@@ -118,7 +123,7 @@ class Plan:
         if companion_refs and language not in {"c", "cpp"}:
             msg = "is to make answers beside a grader, which is only done in C and C++; make them first"
             raise PackageError(f"{source.ref.where}: {msg}")
-        return self.program(draft, SOLUTION, replace(source, more=(*source.more, *companion_refs)))
+        return self.program(draft, key, replace(source, more=(*source.more, *companion_refs)))
 
     def add(self, *steps: MakingStep) -> None:
         """Have one more test; PackageError when there are too many."""
@@ -129,14 +134,11 @@ class Plan:
 
     def size(self, path: str) -> int:
         """Bytes of a file that no program makes, under the name that it will have; 0 for one that is to be made."""
-        return (
-            len(self.texts[path])
-            if path in self.texts
-            else sum(self.tree.files.get(part, 0) for part in self._of(path))
-        )
+        if path in self.texts:
+            return len(self.texts[path])
+        return sum(self.tree.files.get(part, 0) for part in self._of(path))
 
     def read(self, path: str) -> bytes:
-        """The content of such a file."""
         if path in self.texts:
             return self.texts[path]
         joined = isinstance(self.copies.get(path), tuple)
@@ -151,27 +153,27 @@ class Plan:
     def refuse(self, message: str) -> UnmadeError:
         """The error to raise: `message` says what is missing."""
         steps = [step for test in self.tests for step in test]
-        for half, matches in (
-            ("input", [step for step in steps if step.program != SOLUTION]),
-            ("answer", [step for step in steps if step.program == SOLUTION]),
-        ):
+        for half in ("input", "answer"):
+            # The key of a further solution begins with the same word.
+            matches = [step for step in steps if (step.program.split(" ")[0] == SOLUTION) == (half == "answer")]
             names = ", ".join(sorted({self.programs[step.program].name for step in matches}))
             if matches:
                 self.notes.append((True, f"{several(len(matches), half)} made at import by {clean(names, 200)}"))
         return UnmadeError(message, self)
 
     def close(self) -> None:
-        """Close the package's tree, which a plan keeps open."""
         self.tree.close()
 
     def stand_ins(self) -> MadeFiles:
         """Empty files in place of all that is to be made: for looking at everything else in the package."""
-        empty = {path: b"" for test in self.tests for step in test for path in step.products}
+        products = [path for test in self.tests for step in test for path in step.products]
+        empty = dict.fromkeys([*products, *self.repeats], b"")
         return MadeFiles({**empty, **self.copies, **self.texts}, tuple(self.notes), stand_ins=True)
 
     def products(self, files: Mapping[str, Path]) -> MadeFiles:
         """The outcome, with all that needs no program."""
-        return MadeFiles({**files, **self.copies, **self.texts}, tuple(self.notes))
+        repeats = {path: files[product] for path, product in self.repeats.items()}
+        return MadeFiles({**repeats, **files, **self.copies, **self.texts}, tuple(self.notes))
 
 
 class UnmadeError(PackageError):
@@ -184,71 +186,47 @@ class UnmadeError(PackageError):
         self.message = message
 
 
-class MadeTree(Tree):
-    """A tree with files that were made for it."""
+class MadeTree(Overlay):
+    """A tree with files that were made for it, which take its own files' place. PackageError beyond a tree's limits."""
 
     def __init__(self, base: Tree, products: MadeFiles) -> None:
-        """Made files take the place of the tree's own; PackageError when all together pass a tree's limits."""
-        super().__init__(base.label)
-        self._base = base
-        self._products = products.files
-        self.resources, self.links, self.linked_paths = base.resources, base.links, base.linked_paths
-        self.left_out = base.left_out
+        super().__init__(base)
+        self._joined = {path: content for path, content in products.files.items() if isinstance(content, tuple)}
         for path, size in base.files.items():
             if path not in products.files:
                 self._take(path, size)
         for path, content in products.files.items():
-            self._take(path, self._size(path, content))
+            if isinstance(content, str):
+                if content not in base.files:
+                    raise PackageError(f"{base.where(content)}: is to be {clean(path, 60)}, but is not in the package")
+                self._contents[path] = Ref(base, content)
+            elif not isinstance(content, tuple):
+                self._contents[path] = content
+            self._take(path, self._size(path))
 
-    def _size(self, path: str, content: Path | bytes | str | tuple[str, ...]) -> int:
-        if isinstance(content, bytes):
-            return len(content)
-        if isinstance(content, tuple):
-            return sum(map(len, self._joined(content)))
+    def _size(self, path: str) -> int:
+        if path in self._joined:
+            return sum(map(len, self.chunks(path)))
+        content = self._contents[path]
         if isinstance(content, Path):
             return content.stat().st_size
-        if content not in self._base.files:
-            raise PackageError(f"{self._base.where(content)}: is to be {clean(path, 60)}, but is not in the package")
-        return self._base.files[content]
+        return content.size if isinstance(content, Ref) else len(content)
 
     def chunks(self, path: str) -> Iterator[bytes]:
-        """The content in pieces, wherever it is."""
-        content = self._products.get(path, path)
-        if isinstance(content, str):
-            yield from self._base.chunks(content)
-            return
-        if isinstance(content, tuple):
-            yield from self._joined(content)
-            return
-        if isinstance(content, bytes):
-            yield content
-            return
-        with content.open("rb") as file:
-            while chunk := file.read(CHUNK):
-                yield chunk
-
-    def _joined(self, paths: tuple[str, ...]) -> Iterator[bytes]:
-        """Files of the package one behind the other, with every CR LF as LF."""
-        buffer = b""
-        for chunk in (chunk for path in paths for chunk in self._base.chunks(path)):
-            piece = buffer + chunk
-            buffer = b"\r" if piece.endswith(b"\r") else b""
-            yield piece.removesuffix(buffer).replace(b"\r\n", b"\n")
-        yield buffer
+        if path not in self._joined:
+            return super().chunks(path)
+        return line_ends.unix(chunk for part in self._joined[path] for chunk in self._base.chunks(part))
 
     def local(self, path: str) -> Path | None:
-        """The place of the file on this machine, if it is there."""
-        content = self._products.get(path, path)
-        if isinstance(content, str):
-            return self._base.local(content)
-        return content if isinstance(content, Path) else None
+        return None if path in self._joined else super().local(path)
 
-    def close(self) -> None:
-        """Close what it was made of."""
-        self._base.close()
 
-    def _enter(self, top: str) -> None:
-        raise NotImplementedError
+def answer_step(
+    draft: Draft, program: str, input_path: str, answer: str, *, talks_to: str = "", two_steps: bool = False
+) -> MakingStep:
+    """The step of a solution, which has files for input and output where submissions to the problem have them."""
+    input_name, output_name = (draft.judge.get(key, "") for key in ("input_file", "output_file"))
+    return MakingStep(program, answer, (), input_path, input_name, output_name, talks_to=talks_to, two_steps=two_steps)
 
 
 def arguments_of(command: str, where: str) -> list[str]:
@@ -276,12 +254,9 @@ def program(draft: Draft, source: testlib.ProgramSource) -> PackageProgram:
     companions = {posixpath.basename(file.path): file for file in source.more}
     files: dict[str, Content] = {**dict(testlib.modules(ref)), **companions, plain: ref}
     quoted, target = shlex.quote(plain), "{}/" + plain
-    if suffix == ".py":
-        return PackageProgram(ref.path, files, "", ("python3", target), language="python3")
-    if suffix == ".java":
-        return PackageProgram(ref.path, files, "", ("java", "-Xmx1g", "-Xss64m", target), language="java")
-    if suffix == ".sh":
-        return PackageProgram(ref.path, files, "", ("sh", target), language="sh")
+    if suffix in _INTERPRETERS:
+        language, *words = _INTERPRETERS[suffix]
+        return PackageProgram(ref.path, files, "", (*words, target), language=language)
     if suffix in {".pas", ".dpr"}:
         word = "-dEVAL " if _asks_eval(draft, files) else ""
         return PackageProgram(
@@ -304,7 +279,6 @@ def _of_table(ref: Ref, files: Mapping[str, Content]) -> PackageProgram:
 
 
 def _compiled(draft: Draft, source: testlib.ProgramSource, suffix: str) -> PackageProgram:
-    """A program in C or C++, with what it includes and what is compiled with it."""
     name = "program" + suffix
     files: dict[str, Content] = {name: testlib.flat(source.ref)}
     units = [name]

@@ -22,10 +22,10 @@ from typing import Any
 from judge.common.errors import PackageError
 from judge.problems import tree as trees
 from judge.problems.archives import TAR_ENDINGS
-from judge.problems.importers.draft import Draft, Ref
+from judge.problems.importers.draft import Draft, Overlay, Ref
 from judge.problems.importers.pairs import Pair, find_pairs, is_data
 from judge.problems.pointers import PointerError, refuse_pointers
-from judge.problems.tree import CHUNK, Tree, clean, within
+from judge.problems.tree import CHUNK, Tree, clean
 
 # Endings of one compressed file, and of those that nothing here unpacks.
 _SINGLE: dict[str, Callable[[Any], Any]] = {
@@ -50,7 +50,6 @@ _MOST_ARCHIVES = 20
 
 
 def holds_tests(tree: Tree) -> bool:
-    """Return whether there seem to be tests in what is compressed."""
     return bool(_named_archives(tree)) or any(
         pair.answer is not None for pair in find_pairs(_singles(tree).values())[0]
     )
@@ -118,7 +117,6 @@ def _singles(tree: Tree) -> dict[str, str]:
 
 
 def _named_archives(tree: Tree) -> list[str]:
-    """Archives that hold tests by their names."""
     return [
         path
         for path in sorted(tree.files)
@@ -146,22 +144,17 @@ def _archives(tree: Tree) -> list[str]:
     return members
 
 
-class Packed(Tree):
+class Packed(Overlay):
     """A tree whose compressed files are seen as what is in them. `notes`: what became of them, for people."""
 
     def __init__(self, base: Tree, singles: dict[str, str], archives: Collection[str]) -> None:
         """Unpack; PackageError for what is damaged, or passes a tree's limits."""
-        super().__init__(base.label)
-        self._base = base
-        self.resources, self.links, self.linked_paths = base.resources, base.links, base.linked_paths
-        self.left_out = base.left_out
+        super().__init__(base)
         self.notes: list[tuple[bool, str]] = []
-        self._unpacked: dict[str, Path] = {}
-        self._inner: dict[str, Ref] = {}
         folder = Path(self.resources.enter_context(tempfile.TemporaryDirectory(prefix="judge-archive-")))
         for path, size in base.files.items():
             if path in singles:
-                self._unpack(path, singles[path], folder / str(len(self._unpacked)))
+                self._unpack(path, singles[path], folder / str(len(self._contents)))
             elif path not in archives:
                 self._take(path, size)
         if singles:
@@ -194,7 +187,7 @@ class Packed(Tree):
         for name, size in archive.files.items():
             if name not in repeated_paths:
                 self._take(f"{folder}/{name}", size)
-                self._inner[f"{folder}/{name}"] = Ref(archive, name)
+                self._contents[f"{folder}/{name}"] = Ref(archive, name)
         suffix = f"; {len(repeated)} more are those beside it" if repeated else ""
         self.notes.append((True, f"{len(pairs) - len(repeated)} tests of the archive {path}{suffix}"))
 
@@ -217,35 +210,14 @@ class Packed(Tree):
             reason = exc.strerror or clean(str(exc))
             raise PackageError(f"{self._base.where(path)}: cannot be unpacked: {reason}") from None
         self._take(name, size)
-        self._unpacked[name] = target
-
-    def chunks(self, path: str) -> Iterator[bytes]:
-        """The content in pieces, wherever it is."""
-        if path in self._inner:
-            yield from self._inner[path].tree.chunks(self._inner[path].path)
-        elif path in self._unpacked:
-            with self._unpacked[path].open("rb") as file:
-                while chunk := file.read(CHUNK):
-                    yield chunk
-        else:
-            yield from self._base.chunks(path)
+        self._contents[name] = target
 
     def local(self, path: str) -> Path | None:
         """The place of the file, if it was not compressed: what was unpacked goes when the tree is closed."""
-        return None if path in self._inner or path in self._unpacked else self._base.local(path)
-
-    def close(self) -> None:
-        """Close what was opened, and what it was read from."""
-        self._base.close()
-
-    def _enter(self, top: str) -> None:
-        self._unpacked = within(self._unpacked, top)
-        self._inner = within(self._inner, top)
-        self._base.enter(top)
+        return None if path in self._contents else self._base.local(path)
 
 
 def _digest(tree: Tree, pair: Pair) -> tuple[bytes, bytes]:
-    """The content of a test, by its digests."""
     digests = []
     for path in (pair.input, pair.answer or pair.input):
         digest = hashlib.blake2b()
@@ -259,16 +231,13 @@ class _TreeFile(io.RawIOBase):
     """A file of a tree, for those that read from files."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
-        """Begin; nothing is read yet."""
         self._chunks = chunks
         self._remainder = b""
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """As files have it."""
         self._remainder = self._remainder or next(self._chunks, b"")
         piece, self._remainder = self._remainder[: len(buffer)], self._remainder[len(buffer) :]
         buffer[: len(piece)] = piece

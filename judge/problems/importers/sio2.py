@@ -50,7 +50,6 @@ def matches(tree: Tree) -> bool:
 
 
 def convert(tree: Tree, options: ImporterWords) -> Draft:
-    """The package of one problem; PackageError."""
     return _Sio2Conversion(tree, options).convert()
 
 
@@ -93,10 +92,8 @@ class _Sio2Conversion:
         self._conf = yamltext.Fields()
         if self._path:
             self._conf = metadata.read(tree.read(self._path, metadata.YAML_BYTES), self._where).value or self._conf
-        self._task = ioi.TaskKeys()
 
     def convert(self) -> Draft:
-        """All of it."""
         draft = self._draft
         if not self._name:
             raise PackageError(f"{self._tree.label}: has no in/NAME1.in beside prog/; expected a package of SIO2")
@@ -111,7 +108,6 @@ class _Sio2Conversion:
         self._checker()
         solutions = self._solutions()
         self._write(tests)
-        self._task.put(draft)
         self._statements()
         folder = next((name for name in ("attachments", "dlazaw") if self._tree.below(name)), "")
         if folder:
@@ -167,7 +163,7 @@ class _Sio2Conversion:
             tests.append(_Sio2Test(match[0], match[1], match[1] == "0" or "ocen" in match[2]))
         if len(tests) > MOST:
             raise PackageError(f"{self._tree.label}/in: has more than {MOST} tests; join some")
-        if not any(not test.sample for test in tests):
+        if all(test.sample for test in tests):
             maker = next(iter(self._programs("ingen")), "")
             hint = f"; {clean(maker, 60)} makes them: have it do so first, and import the folder then" if maker else ""
             raise PackageError(f"{self._tree.label}/in: has no tests but examples{hint}")
@@ -178,19 +174,15 @@ class _Sio2Conversion:
         unanswered = [test for test in tests if f"out/{self._name}{test.name}.out" not in files]
         if unanswered:
             raise self._unmade(unanswered)
-        cases = [
-            ImportedCase(
-                test.name,
-                draft.ref(f"in/{self._name}{test.name}.in"),
-                draft.ref(f"out/{self._name}{test.name}.out"),
-                sample=test.sample,
-            )
-            for test in tests
-        ]
+        cases = []
+        for test in tests:
+            name = f"{self._name}{test.name}"
+            refs = draft.ref(f"in/{name}.in"), draft.ref(f"out/{name}.out")
+            cases.append(ImportedCase(test.name, *refs, sample=test.sample))
         groups: dict[str, list[str]] = {}
-        for unshown in tests:
-            if not unshown.sample:
-                groups.setdefault(unshown.group, []).append(unshown.name)
+        for test in tests:
+            if not test.sample:
+                groups.setdefault(test.group, []).append(test.name)
         scores = self._scores(list(groups))
         requires = self._requires(groups.keys())
         subtasks = [
@@ -204,7 +196,7 @@ class _Sio2Conversion:
         samples = [test.name for test in tests if test.sample]
         if samples:
             subtasks.insert(0, ioi.Scored("examples", Fraction(0), samples))
-        ioi.write_tests(draft, self._task, cases, subtasks)
+        ioi.write_tests(draft, cases, subtasks)
 
     def _scores(self, groups: Sequence[str]) -> dict[str, Fraction]:
         """The points of each group: those of config.yml, else 100 in equal parts, the last ones with one more."""
@@ -226,18 +218,13 @@ class _Sio2Conversion:
     def _requires(self, groups: Any) -> dict[str, list[str]]:
         """The groups whose tests count in each as well."""
         dependencies = self._conf.get("subtask_dependencies") or {}
-        good = isinstance(dependencies, dict) and all(isinstance(names, list) for names in dependencies.values())
-        requirements = {str(key): yamltext.texts_of(dependencies, key) for key in dependencies} if good else {}
-        unmatched = next(
-            (name for key, value in requirements.items() for name in (key, *value) if name not in groups), None
-        )
-        if not good or unmatched is not None:
-            reason = (
-                f"'{clean(unmatched, 40)}' is no group with points"
-                if unmatched is not None
-                else "expected lists of groups"
-            )
-            raise PackageError(f"{self._where}: subtask_dependencies: {reason}")
+        where = f"{self._where}: subtask_dependencies"
+        if not isinstance(dependencies, dict) or not all(isinstance(names, list) for names in dependencies.values()):
+            raise PackageError(f"{where}: expected lists of groups")
+        requirements = {str(key): yamltext.texts_of(dependencies, key) for key in dependencies}
+        for name in (name for key, value in requirements.items() for name in (key, *value)):
+            if name not in groups:
+                raise PackageError(f"{where}: '{clean(name, 40)}' is no group with points")
         return requirements
 
     def _unmade(self, unanswered: Sequence[_Sio2Test]) -> UnmadeError:
@@ -301,39 +288,31 @@ class _Sio2Conversion:
 
     def _libraries(self) -> None:
         """Files that submissions are compiled with: sources in C and C++ that are arguments, headers, modules."""
-        draft, args = self._draft, {}
+        draft, files = self._draft, self._tree.files
         arguments = self._conf.get("extra_compilation_args") or {}
-        for language in arguments if isinstance(arguments, dict) else ():
-            args[str(language)] = yamltext.texts_of(arguments, language)
+        if not isinstance(arguments, dict):
+            arguments = yamltext.merged({str(arguments): str(arguments)})
+        args = {str(language): yamltext.texts_of(arguments, language) for language in arguments}
         names = yamltext.texts_of(self._conf, "extra_compilation_files")
-        refused = "" if isinstance(arguments, dict) else str(arguments)
-        for language, words in args.items():
-            plain = language in {"c", "cpp", "cc"}
-            refused = refused or next(
-                (word for word in words if not plain or f"prog/{word}" not in self._tree.files), ""
-            )
-        if refused:
-            raise PackageError(
-                f"{self._where}: extra_compilation_args: '{clean(refused, 40)}' changes how submissions are compiled, "
-                "which is not done here; make a package of it"
-            )
-        sources = {word for arguments in args.values() for word in arguments}
+        for language, word in ((language, word) for language, words in args.items() for word in words):
+            if language not in {"c", "cpp", "cc"} or f"prog/{word}" not in files:
+                raise PackageError(
+                    f"{self._where}: extra_compilation_args: '{clean(word, 40)}' changes how submissions are compiled, "
+                    "which is not done here; make a package of it"
+                )
+        sources = {word for words in args.values() for word in words}
         for name in dict.fromkeys([*sorted(sources), *names]):
             path, ending = f"prog/{name}", posixpath.splitext(name)[1].lower()
-            if path not in self._tree.files or "/" in name:
+            if path not in files or "/" in name:
                 raise PackageError(f"{self._where}: extra_compilation_files: there is no {clean(path, 60)}")
-            compiled = {language for language, arguments in args.items() if name in arguments}
+            compiled = {language for language, words in args.items() if name in words}
             if ending in (".c", ".cpp", ".cc", ".cxx") and name not in sources:
                 raise PackageError(
                     f"{self._where}: extra_compilation_files: {clean(name, 60)} would be compiled with submissions, "
                     "and is only beside them there; call it .h, and include it so"
                 )
-            languages = {"cc": "cpp"}
-            kinds = sorted({languages.get(compiler, compiler) for compiler in compiled})
-            kinds = kinds or (
-                ["c", "cpp"] if ending in ioi.HEADERS else ["python3"] if ending == ".py" else ["default"]
-            )
-            for kind in kinds:
+            usual = ["c", "cpp"] if ending in ioi.HEADERS else ["python3"] if ending == ".py" else ["default"]
+            for kind in sorted({"cpp" if compiler == "cc" else compiler for compiler in compiled}) or usual:
                 draft.put(f"include/{kind}/{name}", draft.ref(path))
         if names or sources:
             draft.report.took(f"{several(len({*names, *sources}), 'file')} that submissions are compiled with")
@@ -343,23 +322,13 @@ class _Sio2Conversion:
                 draft.report.dropped("submissions in other languages: there is no library for them")
 
     def _checker(self) -> None:
-        path = next(
-            (
-                candidate
-                for candidate in self._programs("chk")
-                if candidate.endswith((".cpp", ".cc", ".c", ".py", ".pas"))
-            ),
-            None,
-        )
-        if path is None:
-            unusable = next(iter(self._programs("chk")), "")
-            if unusable:
-                raise PackageError(
-                    f"{self._tree.where(unusable)}: is a checker that is no source in C, C++, Python or Pascal; "
-                    "add that"
-                )
-            # That system compares words, and capitals count.
+        checkers = self._programs("chk")
+        path = next((path for path in checkers if path.endswith((".cpp", ".cc", ".c", ".py", ".pas"))), None)
+        if not checkers:  # that system compares words, and capitals count
             return
+        if path is None:
+            reason = "is a checker that is no source in C, C++, Python or Pascal; add that"
+            raise PackageError(f"{self._tree.where(checkers[0])}: {reason}")
         ref = self._draft.ref(path)
         # One that includes testlib.h speaks by its exit codes, or as its header has it.
         if path.endswith((".cpp", ".cc")) and testlib.uses_testlib(ref):

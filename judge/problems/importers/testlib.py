@@ -86,13 +86,11 @@ class ProgramSource:
 
     @property
     def standard(self) -> str:
-        """The C++ standard that it is compiled by."""
         match = re.search(r"(?:\+\+|cpp|cxx|msvc|ms20)[^0-9]*(98|03|11|14|17|20|22|23|26)", self.kind.lower())
         return _STANDARDS[match[1]] if match else "17"
 
 
 def uses_testlib(source: Ref) -> bool:
-    """Return whether a source includes testlib.h."""
     return any(posixpath.basename(name) == HEADER.encode() for name in _INCLUDE.findall(read(source)))
 
 
@@ -121,7 +119,6 @@ def is_checker(source: Ref) -> bool:
 
 
 def gives_points(source: Ref) -> bool:
-    """Return whether a checker or interactor may give a part of the points."""
     return _PARTIAL.search(read(source)) is not None
 
 
@@ -156,7 +153,6 @@ OUTCOME = Style(checker="iao", defines=("OUTCOME",))
 def put_checker(
     draft: Draft, checker: ProgramSource | None, interactor: ProgramSource | None = None, style: Style = TESTLIB
 ) -> None:
-    """Have a checker, an interactor, or both as the package's output validator."""
     if checker is not None and prints_outcome(draft, checker.ref):
         if any(define.startswith("RUNS") for define in style.defines):
             raise PackageError(
@@ -179,7 +175,6 @@ def put_checker(
 
 
 def put_input_validator(draft: Draft, name: str, source: ProgramSource) -> None:
-    """Have a testlib validator as one of the package's input validators."""
     folder = f"input_validators/{slug(name, 'validator')}"
     draft.put(f"{folder}/build", _script([_put_program(draft, folder, "validator", source)]))
     run = '"$(dirname "$0")/validator" "$@" && exit 42\nexit 43\n'
@@ -193,35 +188,26 @@ def _script(lines: Sequence[str]) -> str:
 def _put_program(draft: Draft, folder: str, program: str, source: ProgramSource) -> str:
     """The source and what it includes, under names of their own; returns the command that compiles it."""
     if source.ref.path.endswith(".py"):
-        return _put_script(draft, folder, program, source)
-    if not source.ref.path.lower().endswith((".cpp", ".cc", ".cxx", ".c++", ".c")):
-        msg = f"{source.ref.where}: is a {program} in another language than C++ and Python; only those can be used"
-        raise PackageError(msg)
+        draft.put(f"{folder}/{program}.py", source.ref)
+        for ref in source.more:
+            draft.put(f"{folder}/{posixpath.basename(ref.path)}", ref)
+        return PYTHON.format(program)
+    if not source.ref.path.lower().endswith((*_CPP, ".c")):
+        fault = "in another language than C++ and Python; only those can be used"
+        raise PackageError(f"{source.ref.where}: is a {program} {fault}")
     name = f"{program}.cpp"
     draft.put(f"{folder}/{name}", flat(source.ref))
     sources = [name]
     for ref in source.more:
-        plain_name = f"{program}_{slug(posixpath.basename(ref.path))}"
         plain = posixpath.basename(ref.path)
-        header = not plain.lower().endswith(_CPP)
-        path = f"{folder}/{plain if header else plain_name}"
-        if path not in draft.files:
-            draft.put(path, ref)
-        sources += [] if header else [plain_name]
+        if plain.lower().endswith(_CPP):
+            plain = f"{program}_{slug(plain)}"
+            sources.append(plain)
+        draft.files.setdefault(f"{folder}/{plain}", ref)
     for part in (source.ref, *source.more):
         for include, content in included(draft, part):
-            path = f"{folder}/{include}"
-            if path not in draft.files:
-                draft.put(path, content)
+            draft.files.setdefault(f"{folder}/{include}", content)
     return _COMPILE.format(standard=source.standard, program=program, source=" ".join(sources))
-
-
-def _put_script(draft: Draft, folder: str, program: str, source: ProgramSource) -> str:
-    """A program in Python, with what comes beside it; returns the command that makes it one."""
-    draft.put(f"{folder}/{program}.py", source.ref)
-    for ref in source.more:
-        draft.put(f"{folder}/{posixpath.basename(ref.path)}", ref)
-    return PYTHON.format(program)
 
 
 def flat(ref: Ref) -> Content:
@@ -289,11 +275,6 @@ def _find(draft: Draft, source: Ref, name: str) -> Ref | None:
             return Ref(tree, path)
     if posixpath.basename(name) != HEADER:
         return None
-    trees = [tree] if tree is draft.tree else [tree, draft.tree]
-    headers = [
-        Ref(source_tree, path)
-        for source_tree in trees
-        for path in source_tree.files
-        if posixpath.basename(path) == HEADER
-    ]
+    trees = dict.fromkeys((tree, draft.tree))
+    headers = [Ref(base, path) for base in trees for path in base.files if posixpath.basename(path) == HEADER]
     return min(headers, key=lambda ref: (ref.path.count("/"), ref.path), default=None)

@@ -17,12 +17,11 @@ from judge.common.yamltext import from_json
 from judge.problems import metadata
 from judge.problems.importers import ioi, line_ends, tps_gen
 from judge.problems.importers.cases import ImportedCase, points
-from judge.problems.importers.draft import Draft, ImporterWords, Ref, decode
-from judge.problems.importers.making import UnmadeError
+from judge.problems.importers.draft import Draft, ImporterWords, Ref, decode, file_name
+from judge.problems.importers.making import MOST, UnmadeError
 from judge.problems.tree import Tree, clean
 
 _PROBLEM = "problem.json"
-_MOST = 5000
 _DEPTH = 20
 # Memory limits are MiB in repositories, bytes in exports, and sometimes KiB: the least and most that one can be,
 # and from how many on it is doubted.
@@ -81,12 +80,10 @@ def matches(tree: Tree) -> bool:
 
 
 def convert(tree: Tree, options: ImporterWords) -> Draft:
-    """A package of the task; PackageError."""
     return _TpsConversion(tree, options).convert()
 
 
 def parse(data: bytes, where: str) -> dict[str, Any]:
-    """A JSON file of a task; PackageError."""
     text = decode(data)
     depth = deepest = 0
     for char in text:
@@ -112,7 +109,6 @@ class _TpsConversion:
         self._options = options
         if options.memory is not None:
             self._draft.limits["memory"] = options.memory
-        self._task = ioi.TaskKeys()
 
     def _json(self, path: str) -> dict[str, Any]:
         return parse(self._tree.read(path, 4 * metadata.YAML_BYTES), self._tree.where(path))
@@ -135,7 +131,6 @@ class _TpsConversion:
         return limit
 
     def convert(self) -> Draft:
-        """All of it."""
         draft = self._draft
         # In an export `code` is the short name and `name` the title; in a repository they are `name` and `title`.
         code = clean(str(self._get("code", "name") or draft.tree.label.rpartition("/")[2]), 60)
@@ -156,7 +151,6 @@ class _TpsConversion:
         if attached is not None:
             ioi.put_attachments(draft, attached)
         self._solutions()
-        self._task.put(draft)
         draft.check_keys(self._conf, _KEYS | _IGNORED_KEYS, self._where)
         draft.unused(("grader", "graders", "checker", "manager"))
         for folder, reason in _LOSSES.items():
@@ -172,12 +166,7 @@ class _TpsConversion:
     # --- programs -----------------------------------------------------------------------------------------------------
 
     def _kind(self) -> str:
-        kind_text = str(self._get("task_type", "type") or "Batch")
-        for kind in ("Batch", "Communication", "TwoSteps", "OutputOnly"):
-            if re.sub(r"[^a-z]", "", kind_text.lower()) == kind.lower():
-                return kind
-        kinds = "Batch, Communication, TwoSteps, OutputOnly"
-        raise PackageError(f"{self._where}: type: '{clean(kind_text, 40)}' is not one of {kinds}")
+        return ioi.kind_of_task(str(self._get("task_type", "type") or "Batch"), f"{self._where}: type")
 
     def _parameter(self, kind: str, name: str, position: int) -> Any:
         """A parameter of the task's type, which are a list, or a mapping with long names; None when it is not said."""
@@ -191,26 +180,21 @@ class _TpsConversion:
         return None
 
     def _programs(self, code: str) -> None:
-        draft, keys, kind = self._draft, self._task.keys, self._kind()
-        stems = {"Batch": ("grader",), "Communication": ("stub", "grader"), "TwoSteps": ("manager", "grader")}
-        graded = kind in stems and self._get("has_grader") is not False
-        main_stem = ioi.source_stem(str(self._get("grader_name") or ""))
-        stem_order = (main_stem, *stems.get(kind, ())) if main_stem else stems.get(kind, ())
-        entry = ioi.put_graders(draft, ("graders", "grader"), stem_order) if graded else ""
-        stem = ioi.source_stem(code)
-        if entry:
-            keys.update({"source": stem, "entry": entry} if stem else {"entry": entry})
+        draft, kind, entry = self._draft, self._kind(), ""
+        if kind in ioi.STEMS and self._get("has_grader") is not False:
+            main_stem = ioi.source_stem(str(self._get("grader_name") or ""))
+            stems = (main_stem, *ioi.STEMS[kind]) if main_stem else ioi.STEMS[kind]
+            entry = ioi.put_graders(draft, ("graders", "grader"), stems, code)
         if kind == "Communication":
             self._communication()
         elif kind == "TwoSteps":
-            ioi.put_two_steps(draft, self._task, entry)
+            ioi.put_two_steps(draft, entry)
         elif kind == "OutputOnly":
-            draft.problem["type"] = ["scoring", "submit-answer"]
-            draft.limits.setdefault("time_limit", 1)
+            ioi.put_outputs_only(draft)
         else:
             self._files()
         if kind != "OutputOnly":
-            ioi.put_define(draft, self._task, ("graders", "grader", "solution", "solutions", "public"))
+            ioi.put_define(draft, ("graders", "grader", "solution", "solutions", "public"))
         checker = ioi.find_program(draft, ("checker",), ("checker",))
         if checker is not None and kind != "Communication" and self._get("has_checker") is not False:
             ioi.put_checker(draft, checker)
@@ -219,46 +203,28 @@ class _TpsConversion:
         parameter = self._parameter("Batch", "io", 1)
         names = parameter if isinstance(parameter, list) and len(parameter) == 2 else [None, None]
         for position, (key, long) in enumerate((("input_file", "io_0_inputfile"), ("output_file", "io_1_outputfile"))):
-            name = str(names[position] or (self._parameter("Batch", long, 99)) or "")
-            if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", name):
-                raise PackageError(f"{self._where}: {key}: '{clean(name, 40)}' is not the name of a file")
-            if name:
-                self._task.keys[key] = name
+            if name := str(names[position] or self._parameter("Batch", long, 99) or ""):
+                self._draft.judge[key] = file_name(name, f"{self._where}: {key}")
 
     def _communication(self) -> None:
         folders = ("graders", "grader", "manager", "grader/manager", "grader/cpp", "graders/cpp")
-        manager = ioi.find_program(self._draft, folders, ("manager",))
-        if manager is None:
-            raise PackageError(f"{self._tree.label}: is a communication task without a manager; expected manager.cpp")
-        ioi.put_manager(self._draft, manager)
         count = self._parameter("Communication", "num_processes", 0) or self._get("num_processes") or 1
-        count = int(count) if str(count).isdecimal() and len(str(count)) < 4 else 0
-        if not 1 <= count <= 32:
-            raise PackageError(f"{self._where}: num_processes: must be from 1 to 32")
+        count = int(count) if str(count).isdecimal() and len(str(count)) < 4 else count
         way = str(self._parameter("Communication", "user_io", 2) or self._get("user_io") or "std_io")
-        if way not in {"fifo_io", "std_io"}:
-            raise PackageError(f"{self._where}: user_io: '{clean(way, 40)}' is neither fifo_io nor std_io")
-        self._task.keys.update({"kind": "communication", "processes": count, "io": way.removesuffix("_io")})
-        if ioi.writes_first(manager):
-            self._task.keys["writes_first"] = True
+        ioi.put_communication(self._draft, folders, "manager.cpp", count, way, self._where)
 
     def _unmade(self) -> UnmadeError:
-        """The error to raise where only gen/data says which tests there are to be."""
         solutions = self._json("solutions.json") if "solutions.json" in self._tree.files else {}
-        verdicts = {
-            name: str(solution.get("verdict")) for name, solution in solutions.items() if isinstance(solution, dict)
-        }
-        keys = self._task.keys
-        files = (keys.get("input_file", ""), keys.get("output_file", ""))
-        return tps_gen.unmade(self._draft, verdicts, files, self._kind())
+        verdicts = {name: str(entry.get("verdict")) for name, entry in solutions.items() if isinstance(entry, dict)}
+        return tps_gen.unmade(self._draft, verdicts, self._kind())
 
     # --- tests --------------------------------------------------------------------------------------------------------
 
     def _tests(self) -> None:
         tree = self._tree
         names = sorted(path[6:-3] for path in tree.files if re.fullmatch(r"tests/[^/]+\.in", path))
-        if len(names) > _MOST:
-            raise PackageError(f"{tree.label}/tests: has more than {_MOST} tests; join some")
+        if len(names) > MOST:
+            raise PackageError(f"{tree.label}/tests: has more than {MOST} tests; join some")
         subtasks = self._subtasks(names)
         kind = str(self._get("score_type") or "")
         if kind and kind not in _SCORES:
@@ -272,82 +238,71 @@ class _TpsConversion:
         cases = [self._case(name, sample=name in sample_names) for name in names]
         answers = [case.answer for case in cases if isinstance(case.answer, Ref)]
         line_ends.change(self._draft, cases, line_ends.unix, "TPS does it to inputs (dos2unix)", answers)
-        ioi.write_tests(self._draft, self._task, cases, [subtask for subtask in subtasks if subtask.tests])
+        ioi.write_tests(self._draft, cases, [subtask for subtask in subtasks if subtask.tests])
 
     def _case(self, name: str, *, sample: bool) -> ImportedCase:
-        answer = next(
-            (f"tests/{name}{end}" for end in (".out", ".ans") if f"tests/{name}{end}" in self._tree.files), ""
-        )
-        if not answer and self._kind() in {"Communication", "OutputOnly"}:
-            return ImportedCase(name, self._draft.ref(f"tests/{name}.in"), b"", sample)
-        return ImportedCase(
-            name, self._draft.ref(f"tests/{name}.in"), self._draft.ref(answer or f"tests/{name}.out"), sample
-        )
+        answers = (f"tests/{name}.out", f"tests/{name}.ans")
+        answer = next((path for path in answers if path in self._tree.files), answers[0])
+        return ioi.case(self._draft, self._kind(), name, f"tests/{name}.in", answer, sample=sample)
 
     def _subtasks(self, names: Sequence[str]) -> list[ioi.Scored]:
         """From an export's subtasks/, or from subtasks.json with tests/mapping or the tests' names."""
         files = [path for path in self._tree.below("subtasks") if path.endswith(".json")]
-        known_names = frozenset(names)
+        test_names = frozenset(names)
         if files:
-            subtasks = []
-            for path in files:
-                fields, where = self._json(path), self._tree.where(path)
-                tests = fields.get("testcases")
-                if not isinstance(tests, list) or not all(isinstance(name, str) for name in tests):
-                    raise PackageError(f"{where}: testcases: expected a list of tests' names")
-                missing_names = [name for name in tests if name not in known_names]
-                if missing_names:
-                    raise PackageError(f"{where}: testcases: there is no tests/{clean(missing_names[0], 60)}.in")
-                title = posixpath.basename(path)[:-5]
-                subtasks.append(ioi.Scored(title, points(fields.get("score"), where), list(dict.fromkeys(tests))))
-            return subtasks
+            return [self._subtask(path, test_names) for path in files]
         if "subtasks.json" not in self._tree.files:
             return [ioi.Scored("all", Fraction(100), list(names), "sum")]
-        return self._of_one_file(names, known_names)
+        return self._of_one_file(names, test_names)
 
-    def _of_one_file(self, names: Sequence[str], known_names: frozenset[str]) -> list[ioi.Scored]:
+    def _subtask(self, path: str, test_names: frozenset[str]) -> ioi.Scored:
+        fields, where = self._json(path), self._tree.where(path)
+        tests = fields.get("testcases")
+        if not isinstance(tests, list) or not all(isinstance(name, str) for name in tests):
+            raise PackageError(f"{where}: testcases: expected a list of tests' names")
+        missing = next((name for name in tests if name not in test_names), None)
+        if missing is not None:
+            raise PackageError(f"{where}: testcases: there is no tests/{clean(missing, 60)}.in")
+        title = posixpath.basename(path)[:-5]
+        return ioi.Scored(title, points(fields.get("score"), where), list(dict.fromkeys(tests)))
+
+    def _of_one_file(self, names: Sequence[str], test_names: frozenset[str]) -> list[ioi.Scored]:
         where = self._tree.where("subtasks.json")
         entries = self._json("subtasks.json").get("subtasks")
-        if (
-            not isinstance(entries, dict)
-            or not entries
-            or not all(isinstance(entry, dict) for entry in entries.values())
-        ):
+        if not isinstance(entries, dict) or {isinstance(entry, dict) for entry in entries.values()} != {True}:
             raise PackageError(f"{where}: subtasks: expected an object with a subtask under each name")
         order = sorted(entries, key=lambda name: (_index(entries[name]), name))
-        mapping = self._mapping(known_names)
+        mapping = self._mapping(test_names)
         subtasks = []
         for name in order:
             tests = mapping.get(name, [])
             if not mapping:
-                prefix = re.compile(rf"{_index(entries[name])}-")
-                tests = [test for test in names if prefix.match(test)]
+                tests = [test for test in names if test.startswith(f"{_index(entries[name])}-")]
             if not tests:
                 self._draft.report.dropped(f"subtask {clean(name, 60)}: it has no tests")
-            subtasks.append(
-                ioi.Scored(name, points(entries[name].get("score", 0), f"{where}: {clean(name, 40)}"), tests)
-            )
+            value = points(entries[name].get("score", 0), f"{where}: {clean(name, 40)}")
+            subtasks.append(ioi.Scored(name, value, tests))
         if not any(subtask.tests for subtask in subtasks):
             raise PackageError(f"{where}: no test belongs to any subtask; tests/mapping says which do")
         return subtasks
 
-    def _mapping(self, known_names: frozenset[str]) -> dict[str, list[str]]:
+    def _mapping(self, test_names: frozenset[str]) -> dict[str, list[str]]:
         """The tests of each subtask, by tests/mapping: lines `SUBTASK TEST`; else by gen/data, of which it is made."""
         if "tests/mapping" not in self._tree.files:
-            return self._generated_mapping(known_names)
+            return self._generated_mapping(test_names)
         tests_of: dict[str, dict[str, None]] = {}
         text = decode(self._tree.read("tests/mapping", 16 * metadata.YAML_BYTES))
         for number, line in enumerate(text.splitlines(), 1):
             parts = line.split()
             if not parts:
                 continue
-            if len(parts) != 2 or parts[1] not in known_names:
+            if len(parts) != 2 or parts[1] not in test_names:
                 msg = "expected the names of a subtask and of a test in tests/"
                 raise PackageError(f"{self._tree.where('tests/mapping')}:{number}: {msg}")
             tests_of.setdefault(parts[0], {})[parts[1]] = None
         return {name: list(tests) for name, tests in tests_of.items()}
 
-    def _generated_mapping(self, known_names: frozenset[str]) -> dict[str, list[str]]:
+    def _generated_mapping(self, test_names: frozenset[str]) -> dict[str, list[str]]:
         """The tests of each subtask by gen/data, if they are the tests that are there; else none, which is said."""
         if tps_gen.DATA not in self._tree.files:
             return {}
@@ -355,7 +310,7 @@ class _TpsConversion:
             lists = tps_gen.read_data(self._draft.text(tps_gen.DATA), self._tree.where(tps_gen.DATA))
         except PackageError:
             lists = tps_gen.TpsLists()
-        if not lists.commands or not lists.commands.keys() <= known_names:
+        if not lists.commands or not lists.commands.keys() <= test_names:
             self._draft.report.dropped(f"{tps_gen.DATA}: lists other tests than there are; their names tell subtasks")
             return {}
         self._draft.report.took(f"the tests of subtasks by {tps_gen.DATA}, as there is no tests/mapping")
@@ -373,9 +328,7 @@ class _TpsConversion:
         for path in statements:
             ioi.put_statement(self._draft, path, "en")
         if statements:
-            for path in self._tree.below("statement"):
-                if posixpath.splitext(path)[1].lower() in ioi.PICTURES:
-                    self._draft.put(path, self._draft.ref(path))
+            ioi.put_pictures(self._draft, "statement")
         if not any(path.startswith("statement/") for path in self._draft.files):
             self._draft.report.dropped("a statement: there is no statement/index.md, and no statements/LANGUAGE.pdf")
 
@@ -397,8 +350,8 @@ class _TpsConversion:
             exceptions = entry.get("except") if isinstance(entry, dict) else None
             if isinstance(exceptions, dict) and any(exception != "correct" for exception in exceptions.values()):
                 # A test that it fails is one that is not accepted; a part of the points need not be.
-                fails = folder != "accepted" or any(
-                    _VERDICTS.get(str(exception), "") for exception in exceptions.values()
+                fails = folder not in {"", "accepted"} or any(
+                    _VERDICTS.get(str(other)) for other in exceptions.values()
                 )
                 folder = "rejected" if fails and folder else ""
             if path in self._tree.files and folder:

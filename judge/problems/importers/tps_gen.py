@@ -11,12 +11,10 @@ from judge.common.errors import PackageError
 from judge.common.text import several
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft
-from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, arguments_of
+from judge.problems.importers.making import MOST, MakingStep, Plan, UnmadeError, answer_step, arguments_of
 from judge.problems.tree import clean
 
 DATA = "gen/data"
-_HEADER, _FOOTER = "gen/input.header", "gen/input.footer"
-_MANUAL = "manual"
 _SUFFIXES = (".cpp", ".cc", ".c", ".py", ".java", ".pas", ".sh")
 # Solutions that are right by their names, where no solutions.json says which is the model.
 _RIGHT = re.compile(r"(?:ac|correct|sol|solution|model|main|std|official)(?:[\W_\d].*)?")
@@ -34,47 +32,36 @@ class TpsLists:
     _prefix: str = ""
     _count: int = 0
 
-    def begin(self, head: str, arguments: list[str]) -> None:
-        """A line `@subtask NAME` or `@testset NAME`; PackageError."""
-        if not arguments:
-            raise PackageError(f"{head}: has no name")
-        self._current, self._count = arguments[0], 0
-        if arguments[0] in self.sets:
-            raise PackageError(f"{head}: '{clean(arguments[0], 40)}' is there twice; rename one")
-        self.sets[arguments[0]] = {}
-        self._prefix = str(len(self.subtasks))
-        if head == "@subtask":
-            self.subtasks.append(arguments[0])
-        else:
-            self._prefix = re.sub(r"[^A-Za-z0-9_]", "_", arguments[0])
-
-    def include(self, arguments: list[str]) -> None:
-        """A line `@include NAME …`; PackageError."""
-        for name in arguments:
-            if name not in self.sets:
-                raise PackageError(f"@include: there is no '{clean(name, 40)}' before it")
-            self.sets[self._current].update(self.sets[name])
-
-    def test(self, line: str, number: int) -> None:
-        """A line of a test; PackageError when there are too many."""
-        self._count += 1
-        name = f"{self._prefix}-{self._count:02d}"
-        self.commands[name], self.lines[name] = line, number
-        self.sets[self._current][name] = None
-
     def read(self, line: str, number: int) -> None:
-        """Any line that says something."""
+        """Note a line that says something; PackageError."""
         head, *arguments = line.split()
         if head in {"@subtask", "@testset"}:
-            self.begin(head, arguments)
+            self._begin(head, *arguments[:1])
         elif not self._current:
             raise PackageError("begins no subtask; expected a line '@subtask NAME' before it")
         elif head == "@include":
-            self.include(arguments)
+            for name in arguments:
+                if name not in self.sets:
+                    raise PackageError(f"@include: there is no '{clean(name, 40)}' before it")
+                self.sets[self._current].update(self.sets[name])
         elif not head.startswith("@"):  # others name validators, which are not run here
-            self.test(line, number)
+            self._count += 1
+            test = f"{self._prefix}-{self._count:02d}"
+            self.commands[test], self.lines[test] = line, number
+            self.sets[self._current][test] = None
         if len(self.commands) > MOST or sum(map(len, self.sets.values())) > 20 * MOST:
             raise PackageError(f"there are more than {MOST} tests; remove some")
+
+    def _begin(self, head: str, name: str = "") -> None:
+        if not name:
+            raise PackageError(f"{head}: has no name")
+        if name in self.sets:
+            raise PackageError(f"{head}: '{clean(name, 40)}' is there twice; rename one")
+        self._current, self._count, self.sets[name] = name, 0, {}
+        self._prefix = re.sub(r"[^A-Za-z0-9_]", "_", name)
+        if head == "@subtask":
+            self._prefix = str(len(self.subtasks))
+            self.subtasks.append(name)
 
 
 def read_data(text: str, where: str) -> TpsLists:
@@ -93,11 +80,10 @@ def read_data(text: str, where: str) -> TpsLists:
     return lists
 
 
-def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], kind: str) -> UnmadeError:
+def unmade(draft: Draft, solutions: Mapping[str, str], kind: str) -> UnmadeError:
     """The error to raise for a repository without tests. PackageError where something is missing that nothing makes.
 
-    `solutions` are verdicts of solutions.json by file, `names` what input and output are called in a program's
-    working directory, if they are files; `kind` is that of the task, as the Contest Management System calls it.
+    `solutions` are verdicts of solutions.json by file; `kind` is that of the task.
     """
     where = draft.tree.where(DATA)
     lists = read_data(draft.text(DATA), where)
@@ -105,7 +91,7 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], k
     if not lists.commands:
         raise PackageError(f"{where}: lists no tests; expected lines of generators with their arguments")
     # That system puts these two around every input, also around those that were written by hand.
-    before, after = (path if path in draft.tree.files else "" for path in (_HEADER, _FOOTER))
+    before, after = (path if path in draft.tree.files else "" for path in ("gen/input.header", "gen/input.footer"))
     around = " and ".join(part for part in (before, after) if part)
     if around:
         plan.notes.append((True, f"{around}, around every input"))
@@ -114,7 +100,7 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], k
         target = f"tests/{name}.in"
         steps: list[MakingStep] = []
         head, *args = arguments_of(command, f"{where}:{lists.lines[name]}")
-        if head == _MANUAL:
+        if head == "manual":
             path = f"gen/manual/{args[0]}" if args else ""
             if path not in draft.tree.files:
                 label = clean(path or command, 80)
@@ -124,8 +110,7 @@ def unmade(draft: Draft, solutions: Mapping[str, str], names: tuple[str, str], k
             program = _generator(draft, plan, head, f"{where}:{lists.lines[name]}")
             steps.append(MakingStep(program, target, tuple(args), before=before, after=after, unix=True))
         if model:
-            two_runs = kind == "TwoSteps"
-            steps.append(MakingStep(model, f"tests/{name}.out", (), target, names[0], names[1], two_steps=two_runs))
+            steps.append(answer_step(draft, model, target, f"tests/{name}.out", two_steps=kind == "TwoSteps"))
         plan.add(*steps)
     mapping = "".join(f"{subtask} {test}\n" for subtask in lists.subtasks for test in lists.sets[subtask])
     plan.texts["tests/mapping"] = mapping.encode()

@@ -10,8 +10,8 @@ from judge.common import yamltext
 from judge.common.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers.dmoj import generation, graders, programs, tests
-from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number
-from judge.problems.tree import Tree, clean
+from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number, file_name
+from judge.problems.tree import Tree
 
 INIT = "init.yml"
 _MIB = 1024**2
@@ -33,12 +33,10 @@ _KEYS = _QUIET | {
 
 
 def matches(tree: Tree) -> bool:
-    """Return whether there is an init.yml."""
     return INIT in tree.files
 
 
 def convert(tree: Tree, options: ImporterWords) -> Draft:
-    """The package of one problem of DMOJ; PackageError."""
     draft = Draft(tree, "dmoj")
     where = tree.where(INIT)
     init = metadata.read(tree.read(INIT, 4 * _MIB), where).value
@@ -157,10 +155,8 @@ def _file_io(draft: Draft, settings: dict[str, Any], where: str) -> None:
         if key is not None:
             names[key] = name
     for key, name in names.items():
-        if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*", str(name)):
-            raise PackageError(f"{where}: {key} file: '{clean(str(name), 40)}' is not the name of a file; correct it")
         if name:
-            draft.judge[f"{key}_file"] = str(name)
+            draft.judge[f"{key}_file"] = file_name(str(name), f"{where}: {key} file")
             draft.report.took(f"{key} file {name}")
 
 
@@ -184,8 +180,7 @@ def _solutions(draft: Draft) -> None:
             count += 1
     if count:
         draft.report.took(f"{count} solutions of submissions/")
-    used_paths = {content.path for content in draft.files.values() if isinstance(content, Ref)}
-    for path in () if count else sorted(draft.tree.files.keys() - used_paths):
+    for path in () if count else sorted(draft.tree.files.keys() - draft.used()):
         if _SOLUTION.fullmatch(path.lower()):
             draft.put(f"submissions/accepted/{path}", Ref(draft.tree, path))
             draft.report.took(f"solution {path} as accepted, by its name")

@@ -35,7 +35,6 @@ class DmojGeneration:
         self._plan = Plan(draft.tree)
 
     def applies(self, keys: Mapping[str, Any]) -> bool:
-        """Return whether a case with these keys is made by one."""
         return bool(keys.get("generator")) and (keys.get("in") is None or keys.get("out") is None)
 
     def files(self, keys: Mapping[str, Any], name: str, input_content: Content) -> tuple[Content, Content]:
@@ -54,18 +53,12 @@ class DmojGeneration:
         self._plan.add(MakingStep(key, paths[0], tuple(args), place, errors=paths[1]))
         return b"", b""
 
-    def is_generated(self, ref: Ref) -> bool:
-        """Return whether a file was made by a generator."""
-        return ref.tree is self._draft.tree and ref.path.startswith(f"{FOLDER}/")
-
     def check(self) -> None:
-        """UnmadeError when something is to be made."""
         count = len(self._plan.tests)
         if count:
             raise self._plan.refuse(f"{self._where}: {several(count, 'case')} are to be made by generators")
 
     def _commands(self, keys: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-        """The generator's sources, and its arguments."""
         sources, args = (keys, "generator"), (keys, "generator_args")
         generator = keys["generator"]
         if isinstance(generator, dict):
@@ -74,7 +67,6 @@ class DmojGeneration:
         return self._arguments("generator", *sources), self._arguments("generator_args", *args)
 
     def _arguments(self, label: str, container: Mapping[str, Any], key: str) -> list[str]:
-        """A list of words, or one."""
         value = container.get(key)
         values = value if isinstance(value, list) else [value]
         if not all(isinstance(item, str | int | float) or (item is None and label != "generator") for item in values):

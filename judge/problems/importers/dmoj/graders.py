@@ -11,7 +11,6 @@ from typing import Any
 from judge.common.errors import PackageError
 from judge.languages import python
 from judge.languages.entry import find_entry
-from judge.model.problem import PROCESSES
 from judge.problems.importers import ioi
 from judge.problems.importers.dmoj import programs
 from judge.problems.importers.draft import Draft, Ref, decode, read, slug
@@ -103,9 +102,7 @@ def put_communication(draft: Draft, settings: Mapping[str, Any], where: str) -> 
     for key in ("interactive", "file_io", "io_redirects", "checker"):
         if settings.get(key) and settings[key] != "standard":
             raise PackageError(f"{where}: {key}: the manager of a communication task does this; remove it")
-    count = communication.get("num_processes", 1)
-    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= PROCESSES:
-        raise PackageError(f"{where}: communication: num_processes: must be from 1 to {PROCESSES}")
+    count = ioi.processes(communication.get("num_processes", 1), f"{where}: communication")
     kind = str(communication.get("type") or "default")
     if kind not in {"cms", "default"}:
         raise PackageError(f"{where}: communication: type: '{clean(kind, 40)}' is none of cms, default")
@@ -131,11 +128,6 @@ _MODULE_NAMES: Mapping[str, Collection[str]] = {
     "dmoj.result": {"CheckerResult"},
     "dmoj.utils.unicode": {"utf8bytes", "utf8text"},
 }
-_RESOURCES = {
-    "__main__": "grader_main", "said": "said", "dmoj/__init__": "", "dmoj/utils/__init__": "",
-    "dmoj/graders/interactive": "shim_interactive", "dmoj/problem": "shim_problem", "dmoj/result": "shim_result",
-    "dmoj/utils/unicode": "shim_unicode",
-}  # fmt: skip
 _OF_CASES = frozenset({"input_data", "output_data", "points", "free_data"})
 _OF_INTERACTORS = frozenset({"read", "readln", "readtoken", "readint", "readfloat", "write", "writeln", "close"})
 # Attributes that a grader has of that judge.
@@ -161,8 +153,7 @@ def put_custom(draft: Draft, name: Any, where: str) -> bool:
         msg = f"custom_judge: '{label}' is a program for DMOJ's own judge that {reason}, and cannot be converted"
         raise PackageError(f"{where}: {msg}; rewrite it as an interactor in C++ (interactive), or make a package")
     draft.kind("interactive")
-    for path, resource in _RESOURCES.items():
-        draft.put(f"output_validator/{path}.py", programs.resource(f"{resource}.py") if resource else b"")
+    programs.put_shims(draft, "grader_main", _MODULE_NAMES.keys() - {"dmoj.graders"})
     draft.put("output_validator/dmoj/graders/__init__.py", f"from dmoj.graders.interactive import {_GRADER}\n")
     draft.put("output_validator/dmoj_grader.py", ref)
     draft.report.took(f"custom_judge {label}, as an interactor that is asked as DMOJ asks it")
@@ -187,18 +178,15 @@ def why_not(text: str) -> str:
 
 def _needs(tree: ast.Module, methods: Mapping[str, ast.FunctionDef]) -> Iterator[str]:
     """The things that a grader needs and does not find here."""
+    for module, names in programs.imports(tree):
+        if names and module in _MODULE_NAMES:
+            if missing_names := set(names) - set(_MODULE_NAMES[module]):
+                yield f"needs '{min(missing_names)[:40]}' of {module}"
+        elif module.partition(".")[0] not in programs.STANDARD | _FURTHER_MODULES:
+            yield f"needs the module '{module[:40]}'"
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             yield f"keeps {node.names[0][:40]} from one case to the next"
-        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.module in _MODULE_NAMES:
-            missing_names = {alias.name for alias in node.names} - set(_MODULE_NAMES[node.module])
-            if missing_names:
-                yield f"needs '{min(missing_names)[:40]}' of {node.module}"
-        elif isinstance(node, ast.ImportFrom | ast.Import):
-            names = [node.module or "."] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-            for name in names:
-                if name.partition(".")[0] not in programs.STANDARD | _FURTHER_MODULES:
-                    yield f"needs the module '{name[:40]}'"
     for method in methods.values():
         yield from _asks(method)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -26,15 +26,8 @@ _STYLES = {
     "lqdoj": testlib.LQDOJ,
     "themis": testlib.THEMIS,
 }
-# Those that compare.py does, and whether it gives parts of the points.
-_COMPARED = {
-    "identical": False,
-    "rstripped": False,
-    "sorted": False,
-    "unordered": False,
-    "easy": False,
-    "linecount": True,
-}
+# Those that compare.py does; the last gives parts of the points.
+_COMPARED = ("identical", "rstripped", "sorted", "unordered", "easy", "linecount")
 # The argument of a checker in Python for which judge.yaml says `show_source`.
 _SOURCE = "submission_source"
 # Arguments that nobody here can give: they are known to the site alone.
@@ -56,6 +49,13 @@ BRIDGED = frozenset({
     "preprocessing_time", "unbuffered", "treat_checker_points_as_percentage",
 })  # fmt: skip
 _DEEP = 32
+# Modules of DMOJ's judge, and what stands for them here.
+_SHIMS = {
+    "dmoj.graders.interactive": "shim_interactive",
+    "dmoj.problem": "shim_problem",
+    "dmoj.result": "shim_result",
+    "dmoj.utils.unicode": "shim_unicode",
+}
 _SHIM = ("dmoj.result", "dmoj.utils.unicode")
 
 
@@ -67,7 +67,7 @@ def put(draft: Draft, settings: Mapping[str, Any], where: str) -> bool:
             draft.report.dropped(
                 "checker: the interactor decides, as in DMOJ; some sites made from it ask a checker, too"
             )
-        return _put_interactor(draft, settings["interactive"], where)
+        return _put_bridged(draft, settings["interactive"], "interactive", where)
     checker: Any = settings.get("checker") or "standard"
     args: Any = settings.get("checker_args") or {}
     if isinstance(checker, dict):
@@ -126,9 +126,9 @@ def _put_checker(draft: Draft, name: str, args: Mapping[str, Any], where: str) -
         draft.put("output_validator/compare.py", resource("compare.py"))
         _flags(draft, [comparison])
         draft.report.took(f"checker {name}")
-        return _COMPARED[name]
+        return name == "linecount"
     if name == "bridged":
-        return _put_bridged(draft, args, where)
+        return _put_bridged(draft, args, "checker", where)
     if name.endswith(".py"):
         return _put_python(draft, name, args, where)
     names = ", ".join(["standard", "floats", *_COMPARED, "bridged"])
@@ -141,7 +141,6 @@ def _flags(draft: Draft, flags: Sequence[str]) -> None:
 
 
 def resource(name: str) -> bytes:
-    """A file of ours that goes into packages."""
     return resources.files(__package__).joinpath(name).read_bytes()
 
 
@@ -169,26 +168,21 @@ def _style(settings: Mapping[str, Any], label: str, where: str) -> testlib.Style
     return testlib.PERCENT
 
 
-def _put_bridged(draft: Draft, args: Mapping[str, Any], where: str) -> bool:
-    check_keys(args, BRIDGED, "checker bridged", where)
-    source, style = source_of(draft, args, "checker", where), _style(args, "checker", where)
-    testlib.put_checker(draft, source, style=style)
-    draft.report.took(f"checker {source.ref.path} ({args.get('type') or 'default'})")
-    return style is not testlib.PLAIN and (
-        style not in {testlib.TESTLIB, testlib.PERCENT} or testlib.gives_points(source.ref)
-    )
-
-
-def _put_interactor(draft: Draft, interactor: Any, where: str) -> bool:
-    if not isinstance(interactor, dict):
-        raise PackageError(f"{where}: interactive: expected a mapping with files and type")
-    check_keys(interactor, BRIDGED, "interactive", where)
-    source, style = source_of(draft, interactor, "interactive", where), _style(interactor, "interactive", where)
-    if style is testlib.THEMIS:
+def _put_bridged(draft: Draft, settings: Any, label: str, where: str) -> bool:
+    """A checker or interactor (`interactive`) that is compiled; whether it may give a part of the points."""
+    if not isinstance(settings, dict):
+        raise PackageError(f"{where}: {label}: expected a mapping with files and type")
+    check_keys(settings, BRIDGED, "checker bridged" if label == "checker" else label, where)
+    source, style = source_of(draft, settings, label, where), _style(settings, label, where)
+    if label == "checker":
+        testlib.put_checker(draft, source, style=style)
+    elif style is testlib.THEMIS:
         raise PackageError(f"{where}: interactive: type: themis is for checkers; expected lqdoj, default, or testlib")
-    draft.kind("interactive")
-    testlib.put_checker(draft, None, source, style)
-    draft.report.took(f"interactor {source.ref.path} ({interactor.get('type') or 'default'})")
+    else:
+        draft.kind("interactive")
+        testlib.put_checker(draft, None, source, style)
+    role = "checker" if label == "checker" else "interactor"
+    draft.report.took(f"{role} {source.ref.path} ({settings.get('type') or 'default'})")
     return style is not testlib.PLAIN and (
         style not in {testlib.TESTLIB, testlib.PERCENT} or testlib.gives_points(source.ref)
     )
@@ -204,17 +198,12 @@ def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) ->
         raise PackageError(f"{where}: checker {clean(name, 80)}: {msg}")
     ref = draft.ref(name.removeprefix("./"))
     text = draft.text(ref.path, limit=256 * 1024)
-    reason, reads_source = _why_not(text), _looks_at_source(text)
-    if reason:
+    if reason := _why_not(text):
         msg = f"checker: '{name[:80]}' is a program for DMOJ's own judge that {reason}"
         raise PackageError(f"{where}: {msg}; rewrite it in C++ (bridged), or make a package with an output validator")
-    draft.put("output_validator/__main__.py", resource("checker_main.py"))
-    draft.put("output_validator/said.py", resource("said.py"))
+    put_shims(draft, "checker_main", _SHIM)
     draft.put("output_validator/dmoj_checker.py", ref)
-    for module in _SHIM:
-        draft.put(f"output_validator/{module.replace('.', '/')}.py", resource(f"shim_{module.split('.')[-1]}.py"))
-    for folder in ("dmoj", "dmoj/utils"):
-        draft.put(f"output_validator/{folder}/__init__.py", b"")
+    reads_source = _looks_at_source(text)
     draft.put("output_validator/arguments.py", f"ARGUMENTS = {dict(args)!r}\nSOURCE = {reads_source!r}\n")
     if reads_source:
         draft.judge["show_source"] = True
@@ -223,8 +212,15 @@ def _put_python(draft: Draft, name: str, args: Mapping[str, Any], where: str) ->
     return "CheckerResult" in text
 
 
+def put_shims(draft: Draft, main: str, modules: Iterable[str]) -> None:
+    """The program of ours that asks the package's, with what stands for these modules of DMOJ's judge."""
+    for name, content in (("__main__", main), ("said", "said"), *((name, _SHIMS[name]) for name in modules)):
+        draft.put(f"output_validator/{name.replace('.', '/')}.py", resource(f"{content}.py"))
+    for folder in ("dmoj", "dmoj/utils"):
+        draft.put(f"output_validator/{folder}/__init__.py", b"")
+
+
 def _is_literal(value: Any, depth: int = 0) -> bool:
-    """Return whether Python can read a value from what it prints of it."""
     if isinstance(value, float):
         return math.isfinite(value)
     if value is None or isinstance(value, str | bool | int):
@@ -271,10 +267,21 @@ def _asks_for(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
 def _looks_at_source(text: str) -> bool:
     """Return whether a checker that can be asked looks at what was handed in."""
     tree = python.program(text)
-    if tree is None:
-        return False
-    checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
-    return bool(checks) and _SOURCE in _asks_for(checks[-1], tree)
+    return tree is not None and _SOURCE in _asks_for(_checks(tree)[-1], tree)
+
+
+def _checks(tree: ast.Module) -> list[ast.FunctionDef]:
+    """The functions that DMOJ's judge may call; the last of them is the one that it calls."""
+    return [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[str, list[str]]]:
+    """The modules that a program imports, each with the names that it takes out of it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module or ".", [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, []) for alias in node.names)
 
 
 def _why_not(text: str) -> str:
@@ -282,21 +289,12 @@ def _why_not(text: str) -> str:
     tree = python.program(text)
     if tree is None:
         return "is not written in Python 3"
-    nodes = list(ast.walk(tree))
-    checks = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "check"]
-    if not checks:
+    if not _checks(tree):
         return "has no function check"
-    for node in nodes:
-        modules = []
-        if isinstance(node, ast.ImportFrom):
-            modules = [node.module or "."]
-        elif isinstance(node, ast.Import):
-            modules = [alias.name for alias in node.names]
-        for module in modules:
-            top = module.split(".")[0]
-            if module not in _SHIM and (top == "dmoj" or top not in STANDARD):
-                return f"needs the module '{module[:40]}'"
-    unavailable = _asks_for(checks[-1], tree) - {_SOURCE}
+    for module, _ in imports(tree):
+        if module not in _SHIM and module.partition(".")[0] not in STANDARD:
+            return f"needs the module '{module[:40]}'"
+    unavailable = _asks_for(_checks(tree)[-1], tree) - {_SOURCE}
     return f"asks for {min(unavailable)}" if unavailable else ""
 
 

@@ -16,7 +16,7 @@ from judge.common.errors import PackageError
 from judge.common.text import decimal
 from judge.problems.importers import line_ends
 from judge.problems.importers.cases import ImportedCase, ImportedSubtask, Rule, points, write_plain, write_scored
-from judge.problems.importers.dmoj.generation import DmojGeneration
+from judge.problems.importers.dmoj.generation import FOLDER, DmojGeneration
 from judge.problems.importers.draft import Content, Draft, ImporterWords, Ref
 from judge.problems.importers.pairs import is_sample
 from judge.problems.tree import Tree, clean
@@ -89,24 +89,23 @@ def put(
     pretests = settings.get("pretest_test_cases") or []
     if not isinstance(pretests, list):
         raise PackageError(f"{where}: pretest_test_cases: expected a list of cases")
-    test_cases, pretests = _entries(draft, test_cases, pretests, source)
+    if test_cases is None and pretests and archive is None:
+        test_cases, pretests = pretests, []  # a problem with pretests alone is judged by them
+    listed = test_cases if isinstance(test_cases, list) else _matched(draft, test_cases, source)
     top = _inherited(settings)
     subtasks: list[ImportedSubtask] = []
     batches: list[str] = []
-    entries = [(entry, True) for entry in pretests] + [(entry, False) for entry in test_cases]
+    entries = [(entry, True) for entry in pretests] + [(entry, False) for entry in listed]
     for number, (entry, first) in enumerate(entries, 1):
         if not isinstance(entry, dict):
             raise PackageError(f"{where}: test_cases: {number}: expected a mapping with in, out and points")
         subtasks.append(_subtask(entry, top, number, source, batches, first=first, partial=partial))
     cases = [case for subtask in subtasks for case in subtask.cases]
-    if not cases:
-        raise PackageError(f"{where}: test_cases: has no cases")
-    if len(cases) > _MOST:
-        raise PackageError(f"{where}: test_cases: has more than {_MOST} cases")
+    if not 0 < len(cases) <= _MOST:
+        count = f"more than {_MOST}" if cases else "no"
+        raise PackageError(f"{where}: test_cases: has {count} cases")
     generation.check()
-    printed = [
-        case.input for case in source.texts if isinstance(case.input, Ref) and generation.is_generated(case.input)
-    ]
+    printed = {Ref(draft.tree, path) for path in draft.tree.below(FOLDER) if path.endswith(".in")}
     line_ends.change(draft, source.texts, line_ends.dmoj, "DMOJ's judge does it (LF, also at the end)", printed)
     spoken = "points" in settings or any("points" in entry for entry, _ in entries) or settings.get("case_points")
     scored = spoken and sum(subtask.points for subtask in subtasks)
@@ -120,13 +119,6 @@ def put(
     else:
         write_plain(draft, cases)
     draft.report.took(f"{len(cases)} cases, {len(batches)} batches, {len(pretests)} pretests")
-
-
-def _entries(draft: Draft, entries: Any, pretests: list[Any], source: _TestsSource) -> tuple[list[Any], list[Any]]:
-    """The cases and pretests, where they may be left out; a problem with pretests alone is judged by them."""
-    if entries is None and pretests and source.archive is None:
-        return pretests, []
-    return (entries if isinstance(entries, list) else _matched(draft, entries, source)), pretests
 
 
 def _subtask(
@@ -160,7 +152,6 @@ def _subtask(
 
 
 def refuse_links(settings: Mapping[str, Any], where: str) -> None:
-    """PackageError for files of the judge's machine that programs find beside them."""
     if settings.get("symlinks"):
         msg = "programs find files of DMOJ's own machine beside them, which no package has"
         raise PackageError(f"{where}: symlinks: {msg}; give such files with the tests (NAME.files/ in format 2025-09)")
@@ -193,7 +184,6 @@ def _dependencies(entry: Mapping[str, Any], number: int, source: _TestsSource, b
 
 
 def _inherited(settings: Mapping[str, Any]) -> yamltext.Fields:
-    """The keys that hold for each case below."""
     keys = yamltext.merged(settings)
     for key in [key for key in keys if key not in _INHERITED]:
         del keys[key]
@@ -298,7 +288,6 @@ _Files = dict[int | str, dict[int | str, dict[str, str]]]
 
 
 def _grouped(settings: Mapping[str, Any], names: Sequence[str], where: str) -> tuple[_Files, set[int | str]]:
-    """Files by batch (or case) and case, and which of the first are batches."""
     files: _Files = {}
     batched: set[int | str] = set()
     for half in ("in", "out"):

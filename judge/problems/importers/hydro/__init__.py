@@ -38,7 +38,6 @@ def lacks_tests(tree: Tree) -> bool:
 
 
 def convert(tree: Tree, options: ImporterWords) -> Draft:
-    """A package of the problem; PackageError."""
     if PROBLEM in tree.files:
         names = {path.lower(): path for path in sorted(tree.files, reverse=True)}
         path = next((names[f"{_DATA}/{name}"] for name in _CONFIGS if f"{_DATA}/{name}" in names), "")

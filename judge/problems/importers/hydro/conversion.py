@@ -15,7 +15,7 @@ from judge.common.text import decimal
 from judge.problems import metadata
 from judge.problems.importers import directory, ioi, testlib
 from judge.problems.importers.cases import ImportedCase, ImportedSubtask, Rule, points, write_scored
-from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number, slug, unique
+from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number, file_name, slug, unique
 from judge.problems.importers.pairs import find_pairs
 from judge.problems.tree import Tree, clean
 
@@ -122,7 +122,6 @@ class HydroConversion:
         self._samples: list[ImportedCase] | None = None
 
     def _settings(self) -> Mapping[str, Any]:
-        """The settings, in Hydro's words."""
         if posixpath.basename(self._path).lower() != INI:
             return self._yaml(self._path) if self._path else {}
         settings = read_ini(self._draft.text(self._path), self._where)
@@ -142,7 +141,6 @@ class HydroConversion:
         return fields
 
     def convert(self) -> Draft:
-        """All of it."""
         draft, kind = self._draft, str(self._conf.get("type") or "default")
         if kind not in _KINDS:
             kinds = ", ".join(_KINDS)
@@ -161,10 +159,8 @@ class HydroConversion:
         draft.report.took(f"{sum(len(subtask.cases) for subtask in subtasks)} tests in {len(subtasks)} subtasks")
         if kind == "submit_answer":
             draft.problem["type"] = ["scoring", "submit-answer"]
-        name = yamltext.optional_text(self._conf, "filename") or ""
-        if name and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,90}", name):
-            raise PackageError(f"{self._where}: filename: '{clean(name, 40)}' is not the name of a file")
-        if name:
+        if name := yamltext.optional_text(self._conf, "filename"):
+            file_name(name, f"{self._where}: filename")
             draft.judge |= {"input_file": f"{name}.in", "output_file": f"{name}.out"}
         self._put_limits()
         self._put_languages()
@@ -200,22 +196,20 @@ class HydroConversion:
     def _put_limits(self) -> None:
         for key, target, usual in (("time", "time_limit", 1.0), ("memory", "memory", 256.0)):
             values, override = self._limits[key], getattr(self._options, target)
+            option = f"--{target.replace('_', '-')}"
             if override is not None:
                 self._draft.limits[target] = as_number(override)
                 if len(values) > 1:
-                    self._draft.report.dropped(
-                        f"{key}: there are different ones; --{target.replace('_', '-')} is for all"
-                    )
+                    self._draft.report.dropped(f"{key}: there are different ones; {option} is for all")
                 continue
             if len(values) > 1:
                 reason = "there are different ones, and a test has no limit of its own here"
-                raise PackageError(f"{self._where}: {key}: {reason}; give one for all (--{target.replace('_', '-')})")
+                raise PackageError(f"{self._where}: {key}: {reason}; give one for all ({option})")
             self._draft.limits[target] = as_number(next(iter(values), usual))
             if not values:
                 self._draft.report.took(f"the {key} limit that Hydro has where nothing is said")
 
     def _put_languages(self) -> None:
-        """The only languages that submissions may be in, where some are named."""
         names = self._names("langs")
         if not names:
             return
@@ -336,16 +330,15 @@ class HydroConversion:
         interactor = self._source("interactor") if kind == "interactive" else None
         if kind == "interactive" and interactor is None:
             raise PackageError(f"{self._where}: interactor: is missing in a problem of type interactive")
-        if style not in {*_CHECKERS, "testlib"}:
-            styles = ", ".join([*_CHECKERS, "testlib"])
-            raise PackageError(
-                f"{self._where}: checker_type: '{clean(style, 40)}' is not one of {styles}, which are here"
-            )
-        sources = [source for source in (checker if style == "testlib" else None, interactor) if source is not None]
+        if style not in (styles := [*_CHECKERS, "testlib"]):
+            fault = f"'{clean(style, 40)}' is not one of {', '.join(styles)}, which are here"
+            raise PackageError(f"{self._where}: checker_type: {fault}")
         if style == "testlib" and not has_checker and interactor is None:
             raise PackageError(f"{self._where}: checker: is missing, and checker_type is testlib")
+        checker = checker if style == "testlib" else None
+        sources = [source for source in (checker, interactor) if source is not None]
         if sources:
-            testlib.put_checker(draft, checker if style == "testlib" else None, interactor, testlib.SHARE)
+            testlib.put_checker(draft, checker, interactor, testlib.SHARE)
         if interactor is not None:
             draft.kind("interactive")
         validator = self._source("validator")
@@ -358,11 +351,9 @@ class HydroConversion:
     def _collected(self, kind: str) -> list[str] | None:
         """The flags that do what a checker of testlib's collection does, which is called by its name there."""
         checker = self._conf.get("checker")
-        name = (
-            yamltext.optional_text(*((checker, "file") if isinstance(checker, dict) else (self._conf, "checker"))) or ""
-        )
+        name = yamltext.optional_text(*((checker, "file") if isinstance(checker, dict) else (self._conf, "checker")))
         collection = {**testlib.CHECKERS, **testlib.CLOSE_CHECKERS}
-        if name not in collection or self._base + name in self._tree.files or kind == "interactive":
+        if name is None or name not in collection or self._base + name in self._tree.files or kind == "interactive":
             return None
         if self._conf.get("checker_type") in _CHECKERS:  # the type decides then
             return []
@@ -393,9 +384,8 @@ class HydroConversion:
             if match is not None and not self._put_statement(path, (match[1] or "zh").replace("_", "-")):
                 draft.report.dropped(f"{path}: there is a statement in that language already")
         ioi.put_attachments(draft, _ADDED)
-        used_paths = {content.path for content in draft.files.values() if isinstance(content, Ref)}
-        used_paths |= {path for path in self._tree.files if STATEMENT.fullmatch(path)}
-        directory.put_beside(draft, {*used_paths, *self._put_in_others(), self._path, PROBLEM})
+        statements = {path for path in self._tree.files if STATEMENT.fullmatch(path)}
+        directory.put_beside(draft, {*draft.used(), *statements, *self._put_in_others(), self._path, PROBLEM})
 
     def _put_statement(self, path: str, language: str) -> bool:
         """A statement with its pictures: `file://one.png` is additional_file/one.png there."""
@@ -408,21 +398,12 @@ class HydroConversion:
         if target in draft.files:
             return False
 
-        def local(match: re.Match[str]) -> str:
-            name = unquote(match[1])
-            source = f"{_ADDED}/{name}"
-            if source not in self._tree.files or not name.lower().endswith(ioi.PICTURES):
-                return match[0]
-            return self._pictures[source]
-
-        pictures = [
-            picture_path for picture_path in self._tree.below(_ADDED) if picture_path.lower().endswith(ioi.PICTURES)
-        ]
-        self._pictures = unique(pictures, lambda picture_path: slug(posixpath.basename(picture_path), "picture"))
-        changed = _FILE.sub(local, text)
-        used_pictures = [picture for picture, name in self._pictures.items() if name in changed and changed != text]
+        paths = [picture for picture in self._tree.below(_ADDED) if picture.lower().endswith(ioi.PICTURES)]
+        pictures = unique(paths, lambda picture: slug(posixpath.basename(picture), "picture"))
+        changed = _FILE.sub(lambda match: pictures.get(f"{_ADDED}/{unquote(match[1])}", match[0]), text)
+        used_pictures = [picture for picture, name in pictures.items() if name in changed and changed != text]
         for picture in used_pictures:
-            if (place := f"statement/{self._pictures[picture]}") not in draft.files:
+            if (place := f"statement/{pictures[picture]}") not in draft.files:
                 draft.put(place, draft.ref(picture))
         draft.put(target, changed if changed != text else draft.ref(path))
         draft.report.took(f"statement ({language}): {self._tree.where(path)}")

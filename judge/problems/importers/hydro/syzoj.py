@@ -12,7 +12,7 @@ from judge.common.errors import PackageError
 from judge.problems import metadata
 from judge.problems.importers import directory, ioi
 from judge.problems.importers.cases import ImportedCase, points
-from judge.problems.importers.draft import Draft, ImporterWords, Ref, decode, read
+from judge.problems.importers.draft import Draft, ImporterWords, Ref, decode, file_name, read
 from judge.problems.importers.hydro import settings_at
 from judge.problems.importers.hydro.conversion import LANGUAGES
 from judge.problems.importers.making import MOST
@@ -36,7 +36,6 @@ def matches(tree: Tree) -> bool:
 
 
 def convert(tree: Tree, options: ImporterWords) -> Draft:
-    """A package of the problem; PackageError."""
     draft, path = Draft(tree, "syzoj"), settings_at(tree, _NAMES)
     base, where = posixpath.dirname(path), tree.where(path)
     conf: Mapping[str, Any] = metadata.read(tree.read(path, metadata.YAML_BYTES), where).value
@@ -56,12 +55,9 @@ def convert(tree: Tree, options: ImporterWords) -> Draft:
     ]
     if conf.get("userOutput"):
         draft.problem["type"] = ["scoring", "submit-answer"]
-    task = ioi.TaskKeys()
-    ioi.write_tests(draft, task, list(cases.values()), subtasks)
-    task.put(draft)
+    ioi.write_tests(draft, list(cases.values()), subtasks)
     draft.report.dropped("the time and memory limit: that system has them elsewhere; see --time-limit and --memory")
-    used_paths = {content.path for content in draft.files.values() if isinstance(content, Ref)}
-    directory.put_beside(draft, {*used_paths, path, posixpath.join(base, _file_name(conf.get("specialJudge")))})
+    directory.put_beside(draft, {*draft.used(), path, posixpath.join(base, _file_name(conf.get("specialJudge")))})
     return draft
 
 
@@ -134,9 +130,7 @@ def _put_sources(draft: Draft, settings: Any, base: str, where: str) -> None:
     for entry in _entries(settings, f"{where}: extraSourceFiles") if settings else ():
         language = next(_languages(str(entry.get("language"))), None)
         for file in _entries(entry.get("files"), f"{where}: extraSourceFiles: files") if language else ():
-            name = str(file.get("dest"))
-            if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,90}", name):
-                raise PackageError(f"{where}: extraSourceFiles: '{clean(name, 40)}' is not the name of a file")
+            name = file_name(str(file.get("dest")), f"{where}: extraSourceFiles")
             if (path := f"include/{language}/{name}") not in draft.files:
                 draft.put(path, _ref(draft, base, file.get("name"), f"{where}: extraSourceFiles"))
 

@@ -41,7 +41,6 @@ def matches(tree: Tree) -> bool:
 
 
 def convert(tree: Tree, options: ImporterWords) -> Draft:
-    """A package of the problem; PackageError."""
     path = settings_at(tree, _CONF)
     return _UojConversion(tree, options, path, posixpath.dirname(path)).convert()
 

@@ -13,7 +13,6 @@ def matches(tree: Tree) -> bool:
 
 
 def convert(tree: Tree, _options: ImporterWords) -> Draft:
-    """The package of one problem of Polygon; PackageError."""
     root = document.parse(tree)
     draft = Draft(tree, "polygon")
     draft.name = (root.get("short-name") or "").strip()

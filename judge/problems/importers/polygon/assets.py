@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -58,12 +59,11 @@ class Programs:
 def put_programs(draft: Draft, root: Element) -> Programs:
     """Checker, interactor and input validators; PackageError when one cannot be used."""
     count = runs(root, draft.tree.where(PROBLEM_XML))
+    twice = count > 1
     element = root.find("assets/checker")
     name = "" if element is None else (element.get("name") or "")
     standard = name.removeprefix("std::").partition(".")[0] if name.startswith("std::") else ""
-    interactor_element = root.find("assets/interactor")
-    interactor = _program(source(draft, interactor_element))
-    twice = count > 1
+    interactor = source(draft, root.find("assets/interactor"))
     for position, validator in enumerate(root.iterfind("assets/validators/validator"), 1):
         _put_validator(draft, validator, position)
     if interactor is None and not twice and standard in testlib.CHECKERS:
@@ -112,10 +112,6 @@ def _style(root: Element, count: int, interactive: bool, draft: Draft) -> testli
     return replace(testlib.TESTLIB, defines=tuple(defines))
 
 
-def _program(reference: tuple[Ref, str] | None) -> testlib.ProgramSource | None:
-    return None if reference is None else testlib.ProgramSource(*reference)
-
-
 def _checker(
     draft: Draft, element: Element | None, standard: str, *, only_checker: bool
 ) -> testlib.ProgramSource | None:
@@ -129,7 +125,7 @@ def _checker(
             f"{draft.tree.where(PROBLEM_XML)}: checker: type '{kind[:40]}' is not known; expected testlib"
         )
     try:
-        return _program(source(draft, element, "check.cpp"))
+        return source(draft, element, "check.cpp")
     except PackageError:
         if not only_checker or standard not in testlib.CLOSE_CHECKERS:
             raise
@@ -147,7 +143,7 @@ def _put_flags(draft: Draft, flags: list[str]) -> None:
 
 def _put_validator(draft: Draft, element: Element, position: int) -> None:
     try:
-        program = _program(source(draft, element))
+        program = source(draft, element)
         if program is not None:
             testlib.put_input_validator(draft, f"validator{position}" if position > 1 else "validator", program)
             draft.report.took(f"input validator {program.ref.path} (testlib)")
@@ -165,7 +161,7 @@ def put_solutions(draft: Draft, root: Element, *, partial: bool = False) -> None
     `partial`: every test of a solution can be right, and yet not have all of its points.
     """
     rules: dict[str, Any] = {"rejected": {"permitted": _ANY, "required": _ANY}} if partial else {}
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for element in root.iterfind("assets/solutions/solution"):
         path = path_of(element.find("source"))
         if path not in draft.tree.files:
@@ -178,7 +174,7 @@ def put_solutions(draft: Draft, root: Element, *, partial: bool = False) -> None
             continue
         name = _place(draft, folder, path, (element.find("source") or Element("x")).get("type") or "")
         draft.put(f"submissions/{folder}/{name}", Ref(draft.tree, path))
-        counts[tag] = counts.get(tag, 0) + 1
+        counts[tag] += 1
         if rule is not None:
             rules[folder] = rule
         extra = _extra(element)
@@ -217,9 +213,7 @@ def _extra(solution: Element) -> dict[str, Any]:
 
 def put_files(draft: Draft, root: Element) -> None:
     """Resources that are compiled with solutions, attachments, and the sources of generators."""
-    graders = 0
-    for file in root.iterfind("files/resources/file"):
-        graders += _put_grader(draft, file)
+    graders = sum(_put_grader(draft, file) for file in root.iterfind("files/resources/file"))
     if graders:
         draft.report.took(f"{graders} files that are compiled with submissions")
     for place in ("files/attachments/file", "attachments/attachment", "materials/material"):
@@ -229,7 +223,7 @@ def put_files(draft: Draft, root: Element) -> None:
             if path in draft.tree.files and is_public:
                 draft.put(f"attachments/{slug(posixpath.basename(path))}", Ref(draft.tree, path))
                 draft.report.took(f"attachment {path}")
-    programs = {content.path for content in draft.files.values() if isinstance(content, Ref)}
+    programs = draft.used()
     for executable in root.iterfind("files/executables/executable"):
         path = path_of(executable.find("source"))
         if path in draft.tree.files and path not in programs:

@@ -10,6 +10,7 @@ from defusedxml.ElementTree import fromstring
 
 from judge.common.errors import PackageError
 from judge.problems.importers.draft import Draft, Ref
+from judge.problems.importers.testlib import ProgramSource
 from judge.problems.tree import Tree
 
 PROBLEM_XML = "problem.xml"
@@ -56,8 +57,8 @@ def expand(pattern: str, index: int) -> str:
     return _PATTERN.sub(lambda match: f"{index:0{match[1] or 0}d}", path, count=1)
 
 
-def source(draft: Draft, element: Element | None, *alternatives: str) -> tuple[Ref, str] | None:
-    """The file of an element's <source> and its type; else the element's copy, else one of `alternatives`.
+def source(draft: Draft, element: Element | None, *alternatives: str) -> ProgramSource | None:
+    """The program of an element's <source>; else the element's copy, else one of `alternatives`.
 
     None when there is no such element; PackageError when none of the files is in the package.
     """
@@ -68,7 +69,7 @@ def source(draft: Draft, element: Element | None, *alternatives: str) -> tuple[R
     paths = [path_of(source_element), path_of(element.find("copy")), *alternatives]
     for path in paths:
         if path in draft.tree.files:
-            return Ref(draft.tree, path), kind
+            return ProgramSource(Ref(draft.tree, path), kind)
     where = draft.tree.where(PROBLEM_XML)
     raise PackageError(f"{where}: {element.tag}: its source '{paths[0][:80]}' is not in the package")
 

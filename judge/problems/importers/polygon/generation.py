@@ -11,11 +11,10 @@ from judge.common.errors import PackageError
 from judge.common.text import several
 from judge.problems.importers import testlib
 from judge.problems.importers.draft import Draft, Ref
-from judge.problems.importers.making import MakingStep, Plan, UnmadeError, arguments_of
+from judge.problems.importers.making import MakingStep, Plan, UnmadeError, answer_step, arguments_of
 from judge.problems.importers.polygon.document import PROBLEM_XML, path_of, runs, source
 from judge.problems.tree import clean
 
-_INTERACTOR = "interactor"
 _FULL = "take a full package from Polygon (Packages, linux)"
 
 
@@ -32,7 +31,6 @@ class PolygonTest:
 
     @property
     def sample(self) -> bool:
-        """Return whether it is shown in the statement."""
         return (self.element.get("sample") or "").lower() == "true"
 
 
@@ -67,16 +65,14 @@ class _PolygonPlanning:
             if test.answer not in files:
                 steps.append(self._answer(test))
             self._plan.add(*steps)
-        for half in ("input", "answer"):
-            missing_tests = [test for test in tests if getattr(test, half) not in files]
-            if missing_tests:
-                break
-        first = missing_tests[0]
-        command = (first.element.get("cmd") or "").strip()
-        maker = f", made by '{clean(command, 60)}'" if command and half == "input" else ""
+        missing = [(test.input, test.element.get("cmd") or "") for test in tests if test.input not in files]
+        half = "input" if missing else "answer"
+        missing = missing or [(test.answer, "") for test in tests if test.answer not in files]
+        path, command = missing[0]
+        maker = f", made by '{clean(command, 60)}'" if command.strip() else ""
         return self._plan.refuse(
-            f"{self._where}: {len(missing_tests)} of {several(len(tests), 'test')} have no {half} file (first: "
-            f"{getattr(first, half)[:60]}{maker}): this is a standard package"
+            f"{self._where}: {len(missing)} of {several(len(tests), 'test')} have no {half} file (first: "
+            f"{path[:60]}{maker}): this is a standard package"
         )
 
     def _input(self, test: PolygonTest) -> MakingStep:
@@ -105,29 +101,12 @@ class _PolygonPlanning:
         draft = self._draft
         if runs(self._root, self._where) > 1:
             raise PackageError(f"{self._where}: answers of a solution that runs twice are not made here; {_FULL}")
-        main = next(
-            (
-                solution
-                for solution in self._root.iterfind("assets/solutions/solution")
-                if solution.get("tag") == "main"
-            ),
-            None,
-        )
-        main_source = source(draft, main)
+        main_source = source(draft, self._root.find("assets/solutions/solution[@tag='main']"))
         if main_source is None:
             raise PackageError(f"{self._where}: has no answers, and no solution with tag main that makes them; {_FULL}")
-        key = self._plan.solution(draft, testlib.ProgramSource(*main_source))
+        key = self._plan.solution(draft, main_source)
         talks_to = ""
-        element = self._root.find("assets/interactor")
-        interactor = source(draft, element)
+        interactor = source(draft, self._root.find("assets/interactor"))
         if interactor is not None:
-            talks_to = self._plan.program(draft, _INTERACTOR, testlib.ProgramSource(*interactor))
-        task = draft.judge
-        return MakingStep(
-            key,
-            test.answer,
-            input=test.input,
-            input_name=task.get("input_file", ""),
-            output_name=task.get("output_file", ""),
-            talks_to=talks_to,
-        )
+            talks_to = self._plan.program(draft, "interactor", interactor)
+        return answer_step(draft, key, test.input, test.answer, talks_to=talks_to)

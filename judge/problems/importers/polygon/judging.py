@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from xml.etree.ElementTree import Element
 
@@ -42,15 +42,12 @@ def put_tests(draft: Draft, root: Element, programs: Programs) -> None:
         )
     if judging is None or not sets:
         raise PackageError(f"{where}: has no <testset>; expected one in <judging>")
-    main_testset = next((testset for testset in sets if testset.get("name") == _MAIN), None) or max(
-        sets, key=lambda testset: len(_test_elements(testset))
-    )
+    sizes = {testset: len(testset.findall("tests/test")) for testset in sets}
+    main_testset = max(sets, key=lambda testset: (testset.get("name") == _MAIN, sizes[testset]))
     for testset in sets:
         if testset is not main_testset:
             name = (testset.get("name") or "")[:40]
-            draft.report.dropped(
-                f"testset {name} of {len(_test_elements(testset))} tests: only {main_testset.get('name')} decides"
-            )
+            draft.report.dropped(f"testset {name} of {sizes[testset]} tests: only {main_testset.get('name')} decides")
     _limits(draft, judging, main_testset)
     tests = _tests(draft.tree, main_testset)
     # Before anything is made of them: the main solution and validators expect plain line ends, too.
@@ -61,10 +58,6 @@ def put_tests(draft: Draft, root: Element, programs: Programs) -> None:
     samples = sum(test.sample for test in tests)
     draft.report.took(f"{len(tests)} tests of testset {main_testset.get('name')}, {samples} of them samples")
     _shown_samples(draft, tests, interactive=programs.interactive)
-
-
-def _test_elements(testset: Element) -> list[Element]:
-    return testset.findall("tests/test")
 
 
 def _limits(draft: Draft, judging: Element, testset: Element) -> None:
@@ -87,7 +80,7 @@ def _limits(draft: Draft, judging: Element, testset: Element) -> None:
 
 def _tests(tree: Tree, testset: Element) -> list[PolygonTest]:
     where = tree.where(PROBLEM_XML)
-    elements = _test_elements(testset)
+    elements = testset.findall("tests/test")
     count = number(testset.findtext("test-count"), f"{where}: test-count", most=_MOST_TESTS)
     elements += [Element("test")] * max(0, (count or 0) - len(elements))
     input_pattern = (testset.findtext("input-path-pattern") or "tests/%02d").strip()
@@ -107,8 +100,8 @@ def _tests(tree: Tree, testset: Element) -> list[PolygonTest]:
 def _plain_line_ends(draft: Draft, tests: Sequence[PolygonTest]) -> None:
     """Packages for Windows have its line ends, in which validators find faults; those for Linux have plain ones."""
     files = [path for test in tests for path in (test.input, test.answer)]
-    example_paths = [path for test in tests if test.sample for path in _examples(draft.tree, test.index)]
-    draft.tree, mixed = line_ends.plain(draft.tree, [*files, *example_paths])
+    examples = [_example(draft.tree, test.index, ending) for test in tests if test.sample for ending in ("", ".a")]
+    draft.tree, mixed = line_ends.plain(draft.tree, [*files, *filter(None, examples)])
     if isinstance(draft.tree, line_ends.ChangedLines):
         changed = several(len(draft.tree.changed), "file")
         draft.report.dropped(
@@ -140,10 +133,9 @@ def _case(draft: Draft, test: PolygonTest) -> ImportedCase:
 def _write(
     draft: Draft, testset: Element, tests: Sequence[PolygonTest], cases: Mapping[int, ImportedCase], programs: Programs
 ) -> None:
-    """Plain tests, or scored ones where there are points."""
     where = draft.tree.where(PROBLEM_XML)
     described = {group.get("name") or "": group for group in testset.findall("groups/group")}
-    worth = sum((case.points or Fraction(0) for case in cases.values()), Fraction(0))
+    worth = _of_tests(cases.values())
     worth += sum((points(group.get("points") or 0, f"{where}: group") for group in described.values()), Fraction(0))
     if not worth:
         if programs.partial and any(case.points is not None for case in cases.values()):
@@ -161,30 +153,25 @@ def _write(
         members.setdefault(test.element.get("group") or "", []).append(cases[test.index])
     subtasks = [_subtask(draft, name, described.get(name), group_cases) for name, group_cases in members.items()]
     write_scored(draft, subtasks, partial=programs.partial, samples=list(cases.values()))
-    draft.report.took(f"{len(subtasks)} groups with {decimal(float(_total(subtasks)))} points")
+    totals = [
+        subtask.points if subtask.rule == "all" else _of_tests(subtask.cases) or subtask.points for subtask in subtasks
+    ]
+    draft.report.took(f"{len(subtasks)} groups with {decimal(float(sum(totals)))} points")
 
 
-def _total(subtasks: Sequence[ImportedSubtask]) -> Fraction:
-    test_points = {
-        subtask.name: sum((case.points or Fraction(0) for case in subtask.cases), Fraction(0)) for subtask in subtasks
-    }
-    return sum(
-        (
-            subtask.points if subtask.rule == "all" else test_points[subtask.name] or subtask.points
-            for subtask in subtasks
-        ),
-        Fraction(0),
-    )
+def _of_tests(cases: Iterable[ImportedCase]) -> Fraction:
+    return sum((case.points or Fraction(0) for case in cases), Fraction(0))
 
 
 def _subtask(draft: Draft, name: str, element: Element | None, cases: list[ImportedCase]) -> ImportedSubtask:
     """A group: without a word of its own, or with policy each-test, every test has its own points."""
+    element = Element("group") if element is None else element
     where = f"{draft.tree.where(PROBLEM_XML)}: group '{name[:40]}'"
-    policy = "each-test" if element is None else (element.get("points-policy") or "each-test").lower()
+    policy = (element.get("points-policy") or "each-test").lower()
     if policy not in {"each-test", "complete-group"}:
         raise PackageError(f"{where}: points-policy '{policy[:40]}' is not known; expected complete-group or each-test")
-    test_points = sum((case.points or Fraction(0) for case in cases), Fraction(0))
-    points_text = element.get("points") if element is not None else None
+    test_points = _of_tests(cases)
+    points_text = element.get("points")
     rule: Rule = "all" if policy == "complete-group" else "each"
     # A complete group's points stand at the group, else at its tests, which are then won or lost together.
     total = (
@@ -192,12 +179,8 @@ def _subtask(draft: Draft, name: str, element: Element | None, cases: list[Impor
         if points_text is not None and (rule == "all" or not test_points)
         else test_points
     )
-    requires = (
-        []
-        if element is None
-        else [dependency.get("group") or "" for dependency in element.iterfind("dependencies/dependency")]
-    )
-    feedback = "" if element is None else element.get("feedback-policy") or ""
+    requires = [dependency.get("group") or "" for dependency in element.iterfind("dependencies/dependency")]
+    feedback = element.get("feedback-policy") or ""
     if feedback and feedback != "complete":
         draft.report.dropped(f"feedback-policy {feedback[:20]}: what submitters see is the cluster's rule")
     if rule == "each" and test_points:
@@ -224,10 +207,6 @@ def _shown_samples(draft: Draft, tests: Sequence[PolygonTest], *, interactive: b
                     draft.put(f"{path.removesuffix('.in')}.{kind}.{use}", Ref(draft.tree, example))
     if interactive and samples:
         draft.report.dropped("interactive samples as dialogues: Polygon has their two sides apart")
-
-
-def _examples(tree: Tree, index: int) -> list[str]:
-    return [path for ending in ("", ".a") if (path := _example(tree, index, ending)) is not None]
 
 
 def _example(tree: Tree, index: int, ending: str) -> str | None:

@@ -12,13 +12,7 @@ from judge.problems.importers.spoken import code
 from judge.problems.tree import clean
 
 _SECTIONS = "statement-sections"
-_PARTS = (
-    ("input", "Input"),
-    ("output", "Output"),
-    ("interaction", "Interaction"),
-    ("scoring", "Scoring"),
-    ("notes", "Notes"),
-)
+_PARTS = ("input", "output", "interaction", "scoring", "notes")
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".pdf", ".eps")
 _KINDS = {"application/pdf": "pdf", "text/html": "html"}
 _LATEX = "application/x-tex"
@@ -36,7 +30,6 @@ _COMMANDS = (
 
 
 def titles(root: Element) -> dict[str, str]:
-    """The problem's name in each language."""
     names: dict[str, str] = {}
     for element in root.iterfind("names/name"):
         language, value = code(element.get("language") or ""), clean(element.get("value") or "")
@@ -86,10 +79,8 @@ def _put_others(draft: Draft, root: Element) -> None:
     available = [element for element in elements if path_of(element) in draft.tree.files]
     for element in available:
         path = path_of(element)
-        language, kind = (
-            clean(element.get("language") or "no language", 20),
-            clean(element.get("type") or "no type", 40),
-        )
+        language = clean(element.get("language") or "no language", 20)
+        kind = clean(element.get("type") or "no type", 40)
         draft.report.dropped(f"statement {path} ({language}, {kind}): is not shown; it is offered for download")
         target = f"attachments/{slug(posixpath.basename(path))}"
         if target not in draft.files:
@@ -99,7 +90,6 @@ def _put_others(draft: Draft, root: Element) -> None:
 
 
 def _put_page(draft: Draft, element: Element, kind: str, parts: dict[str, list[str]]) -> None:
-    """A statement of this kind as it is."""
     language, path, ending = code(element.get("language") or ""), path_of(element), _KINDS[kind]
     target = f"statement/problem.{language}.{ending}"
     if element.get("type") != kind or not language or path not in draft.tree.files or target in draft.files:
@@ -118,10 +108,10 @@ def _put_sections(draft: Draft, folder: str, language: str, title: str) -> None:
     base = f"{_SECTIONS}/{folder}"
     lines = [r"\problemname{" + (title or _section(draft, f"{base}/name.tex").strip()) + "}", ""]
     lines += [_section(draft, f"{base}/legend.tex"), ""]
-    for file, heading in _PARTS:
-        text = _section(draft, f"{base}/{file}.tex")
+    for part in _PARTS:
+        text = _section(draft, f"{base}/{part}.tex")
         if text.strip():
-            lines += [rf"\section*{{{heading}}}", text, ""]
+            lines += [rf"\section*{{{part.capitalize()}}}", text, ""]
     draft.put(f"statement/problem.{language}.tex", "\n".join(lines))
     _put_images(draft, base)
     _put_images(draft, f"statements/{folder}")
