@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 from judge.common.errors import PackageError
 from judge.model.problem import ProblemProgram, ProblemType
 from judge.problems import expectations
-from judge.problems.importers import open_package_tree
+from judge.problems.importers import draft, open_package_tree
 from judge.problems.importers.making import UnmadeError
 from judge.problems.package import Package, read_package
 from tests.support.packages import ByteFiles, archive, folder
@@ -122,6 +123,24 @@ def test_an_ordinary_package(tmp_path: Path) -> None:
         "ru": "Две суммы",
     }
     assert "carried over: time limit 1.5 s, meant for Some CPU" in package.notes
+
+
+def test_a_source_that_is_listed_thousands_of_times_is_imported_at_once(tmp_path: Path) -> None:
+    solutions = '<solution tag="main"><source path="solutions/main.cpp" type="cpp.g++17"/></solution>' * 8000
+    where = folder(tmp_path, polygon(solutions=solutions), "package")
+    begin = time.process_time()
+    files = open_package_tree(where).tree.files
+    assert time.process_time() - begin < 3
+    assert {"submissions/accepted/main.cpp", "submissions/accepted/main_2.cpp"} < files.keys()
+    assert "submissions/accepted/main_8000.cpp" in files and "submissions/accepted/main_8001.cpp" not in files
+
+
+def test_thousands_of_names_become_the_same_at_once() -> None:
+    begin = time.process_time()
+    slugs = draft.unique([*map(chr, range(0x4E00, 0x4E00 + 16000)), "X"])
+    assert time.process_time() - begin < 3
+    assert (slugs[chr(0x4E00)], slugs[chr(0x4E01)], slugs["X"]) == ("x", "x_2", "X_16001")
+    assert len(set(slugs.values())) == 16001
 
 
 def test_from_an_archive(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import posixpath
 import re
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,6 +124,7 @@ class Draft:
         self.groups: dict[str, dict[str, Any]] = {}
         # The content of judge.yaml, our own extension of the format.
         self.judge: dict[str, Any] = {}
+        self._counts: Counter[str] = Counter()
 
     def put(self, path: str, content: Content | str) -> None:
         """Have a file in the package; a path that is taken already is a fault of the input."""
@@ -132,6 +135,16 @@ class Draft:
     def below(self, *folders: str) -> list[str]:
         """All files of the input below these folders."""
         return [path for folder in folders for path in self.tree.below(folder)]
+
+    def free(self, path: str) -> str:
+        """The path, with a number before its ending where it is taken."""
+        stem, ending = posixpath.splitext(path)
+        candidate = path
+        while candidate in self.files:
+            # One source may be listed thousands of times: counting goes on where it ended.
+            self._counts[path] += 1
+            candidate = f"{stem}_{self._counts[path] + 1}{ending}"
+        return candidate
 
     def put_yaml(self, path: str, value: Mapping[str, Any]) -> None:
         self.put(path, dump(value))
@@ -355,13 +368,15 @@ def unique(names: Iterable[str], key: Callable[[str], str] = slug) -> dict[str, 
     """A slug for each name, no two alike whatever the case of their letters; the first keeps the plain one."""
     lowered: set[str] = set()
     keys: dict[str, str] = {}
+    counts: Counter[str] = Counter()
     for name in names:
         if name in keys:
             continue
         plain = candidate = key(name)
-        number = 2
         while candidate.lower() in lowered:
-            candidate, number = f"{plain}_{number}", number + 1
+            # Thousands may have the same slug: counting goes on where it ended.
+            counts[plain] += 1
+            candidate = f"{plain}_{counts[plain] + 1}"
         lowered.add(candidate.lower())
         keys[name] = candidate
     return keys

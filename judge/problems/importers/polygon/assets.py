@@ -172,14 +172,14 @@ def put_solutions(draft: Draft, root: Element, *, partial: bool = False) -> None
         if not folder:
             draft.report.dropped(f"solution {path}: nothing is known of its tag '{tag}'")
             continue
-        name = _place(draft, folder, path, (element.find("source") or Element("x")).get("type") or "")
-        draft.put(f"submissions/{folder}/{name}", Ref(draft.tree, path))
+        target = _place(draft, folder, path, (element.find("source") or Element("x")).get("type") or "")
+        draft.put(target, Ref(draft.tree, path))
         counts[tag] += 1
         if rule is not None:
             rules[folder] = rule
         extra = _extra(element)
         if extra:
-            rules[f"{folder}/{name}"] = {**(rule or {}), **extra}
+            rules[target.removeprefix("submissions/")] = {**(rule or {}), **extra}
     if rules:
         draft.put_yaml("submissions/submissions.yaml", rules)
     if counts:
@@ -189,10 +189,7 @@ def put_solutions(draft: Draft, root: Element, *, partial: bool = False) -> None
 def _place(draft: Draft, folder: str, path: str, kind: str) -> str:
     stem, ending = posixpath.splitext(posixpath.basename(path))
     ending = next((new for begin, new in _ENDINGS.items() if kind.startswith(begin)), ending.lower())
-    name, number_ = f"{slug(stem)}{ending}", 2
-    while f"submissions/{folder}/{name}" in draft.files:
-        name, number_ = f"{slug(stem)}_{number_}{ending}", number_ + 1
-    return name
+    return draft.free(f"submissions/{folder}/{slug(stem)}{ending}")
 
 
 def _extra(solution: Element) -> dict[str, Any]:
