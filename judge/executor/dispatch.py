@@ -9,7 +9,6 @@ import functools
 import logging
 import shutil
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from judge.common import clock
 from judge.common.errors import EXIT_FAILED, JudgeError, UnavailableError
@@ -169,8 +168,8 @@ class Dispatcher:
         entry = self._table.tasks.get(completed.claim)
         trace = "" if entry is None else entry.assignment.trace
         if not self._table.finished(completed, upload=output):
-            if output is not None:
-                Path(output).unlink(missing_ok=True)
+            if completed.claim not in self._table.completions:  # it was cancelled, perhaps after one of its tests
+                (self._parts.outputs / f"{completed.claim}.out").unlink(missing_ok=True)
             return
         if completed.retry:
             telemetry.GIVEN_BACK.inc()

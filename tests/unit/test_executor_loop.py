@@ -409,6 +409,19 @@ def finish_with_output(played: Played) -> None:
     played.slot.say(Finished(claim="c1", completed=completed(), output=str(output), seconds=0.1))
 
 
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_output_of_a_test_before_the_cancelling_is_removed(played, ends):
+    """A slot keeps the output of each test at once, and is cancelled during a later one."""
+    played.take(assignment())
+    output = played.outputs / "c1.out"
+    output.write_bytes(b"x")
+    played.judicators.drop(assignment())
+    assert isinstance(played.slot.told(), Cancel)
+    if ends:
+        played.slot.say(Finished(claim="c1", output=str(output)))
+    wait_for(lambda: not output.exists(), what="an end of the output")
+
+
 def test_uploads(played, monkeypatch):
     monkeypatch.setattr(uploads, "UPLOAD_REST", 0.05)
     judicators = played.judicators
