@@ -40,17 +40,6 @@ _TEMPLATE: Final = Path(__file__).with_name("nginx.conf.j2")
 _CONNECTIONS: Final = 16_384
 # Files that nginx has open beside two for each connection.
 _SPARE_FILES: Final = 512
-# At once: connections of one client, of these downloads; large bodies of one person, of all users and of all judges.
-_CONNECTIONS_EACH, _DOWNLOADS_EACH, _LARGE_EACH, _LARGE_USERS, _LARGE_JUDGES = 1_000, 40, 8, 32, 16
-# Requests of one client without a credential: at once, a second, and those that may wait.
-_STRANGERS_AT_ONCE, _STRANGERS_RATE, _STRANGERS_BURST = 16, 30, 500
-# Requests of one client: at once, a second, and those that may wait.
-_CLIENT_AT_ONCE, _CLIENT_RATE, _CLIENT_BURST = 300, 600, 2000
-# Requests of one credential: at once, a second, and those that may wait.
-_CREDENTIAL_AT_ONCE, _CREDENTIAL_RATE, _CREDENTIAL_BURST = 100, 300, 1000
-# Log-ins of one client: at once, a second, and those that may wait.
-_LOGINS_AT_ONCE, _LOGINS_RATE, _LOGINS_BURST = 12, 8, 200
-_ANSWER_BYTES: Final = 1024**3
 _LEVEL: Final = re.compile(r"\[(debug|info|notice|warn|error|crit|alert|emerg)\]")
 _LEVELS: Final = {
     "debug": logging.DEBUG, "info": logging.DEBUG, "notice": logging.INFO, "warn": logging.WARNING,
@@ -68,37 +57,19 @@ def render(config: GatewayConfig, spool: Path, connections: int, backlog: int) -
     source = _TEMPLATE.read_text(encoding="utf-8")
     template = jinja2.Template(source, undefined=jinja2.StrictUndefined, trim_blocks=True)
     text: str = template.render(
-        answer_bytes=_ANSWER_BYTES,
         answer_timeout=HARAKIRI + 30,
         backlog=backlog,
         blob_bytes=max(config.limits.blob_bytes, config.limits.body_bytes),
         body_bytes=config.limits.body_bytes,
-        client_at_once=_CLIENT_AT_ONCE,
-        client_burst=_CLIENT_BURST,
-        client_rate=_CLIENT_RATE,
         connections=connections,
-        connections_each=_CONNECTIONS_EACH,
-        credential_at_once=_CREDENTIAL_AT_ONCE,
-        credential_burst=_CREDENTIAL_BURST,
-        credential_rate=_CREDENTIAL_RATE,
-        downloads_each=_DOWNLOADS_EACH,
         events_socket=events_socket(config),
         judge0=judge0.prefix if judge0 else "",
         judge0_hosts=judge0.hosts if judge0 else [],
         judge0_origins=judge0.let_in if judge0 else [],
-        large_each=_LARGE_EACH,
-        large_judges=_LARGE_JUDGES,
-        large_users=_LARGE_USERS,
         listen=config.listen,
-        proxied=config.proxied,
-        logins_at_once=_LOGINS_AT_ONCE,
-        logins_burst=_LOGINS_BURST,
-        logins_rate=_LOGINS_RATE,
         name=config.name,
+        proxied=config.proxied,
         spool_dir=re.sub(r'(["\\])', r"\\\1", str(spool)),
-        strangers_at_once=_STRANGERS_AT_ONCE,
-        strangers_burst=_STRANGERS_BURST,
-        strangers_rate=_STRANGERS_RATE,
         uwsgi_socket=socket_name(config),
     )
     return text
