@@ -28,73 +28,56 @@ from judge.model.streaming import Change
 M = TypeVar("M", bound=BaseModel)
 
 
-def _fields(names: str) -> frozenset[str]:
-    return frozenset(names.split())
-
-
-# Fields that go out as they are. Of what a run of the program can choose, these say nothing that is not listed in
-# docs/judging.md, "What a submitter sees of secret tests".
-COPIED_FIELDS: Final[dict[type[BaseModel], frozenset[str]]] = {
-    m.Task: _fields(
-        "id submission problem status done verdict attempt executor judged_by created started finished "
-        "latency version trace waits"
+# Each field of a message: those that go out as they are; those that go out as something made of them, as fixed
+# sentences, rounded figures, messages that are disclosed in turn; and those that no submitter sees. Of a sample all
+# fields but `message` are shown. Of what a run of the program can choose, what goes out says nothing that is not listed
+# in docs/judging.md, "What a submitter sees of secret tests".
+_RULES: Final[dict[type[BaseModel], tuple[str, str, str]]] = {
+    m.Task: (
+        (
+            "id submission problem status done verdict attempt executor judged_by created started finished latency "
+            "version trace waits"
+        ),
+        "progress result history past",
+        "rejudging rerun_of",
     ),
-    m.Result: _fields(
-        "compile_log compile language_version judge_version sandbox limits weak_sandbox failed_test score groups"
+    m.Result: (
+        "compile_log compile language_version judge_version sandbox limits weak_sandbox failed_test score groups",
+        "tests cpu memory reason withheld",
+        "wall stdout stdout_blob stderr left",
     ),
-    m.TestResult: _fields("name verdict feedback"),
-    m.PastVerdict: _fields("rejudging why status verdict score failed_test judged_by problem finished trace"),
-    m.Attempt: _fields("attempt executor rejudging"),
-    ExecutorState: _fields("name alive drain drain_reason executing vacant reported"),
-    m.ExecutorInfo: _fields("slots slot_memory languages version abilities weak_sandbox"),
-    LimitOrigin: _fields("how slowest_cpu multiplier resolution"),
-    Change: _fields("id submission version user problem language status verdict done"),
-    FiguresReply: _fields("span seconds"),
-    Point: _fields("at waiting busy slots judged rejudged half most"),
-    HistoryReply: _fields("executor"),
-    Start: _fields("at version slots weak_sandbox"),
-    VersionChange: _fields("language before after"),
-    StatusReply: _fields("leader epoch queued running finished slots vacant versions waits"),
-}
-# Fields that go out as something made of them: fixed sentences, rounded figures, messages that are disclosed in turn.
-COMPUTED_FIELDS: Final[dict[type[BaseModel], frozenset[str]]] = {
-    m.Task: _fields("progress result history past"),
-    m.Result: _fields("tests cpu memory reason withheld"),
-    m.TestResult: _fields("cpu memory reason score withheld"),
-    m.PastVerdict: _fields("cpu memory reason"),
-    m.Attempt: _fields("reason"),
-    ExecutorState: _fields("info"),
-    m.ExecutorInfo: frozenset(),
-    LimitOrigin: frozenset(),
-    Change: frozenset(),
-    FiguresReply: _fields("points"),
-    Point: frozenset(),
-    HistoryReply: _fields("starts"),
-    Start: _fields("changes"),
-    VersionChange: frozenset(),
-    StatusReply: _fields("executors judicators etcd mongodb faults"),
-}
-# Fields that no submitter sees; of a sample all fields but `message` are shown.
-WITHHELD: Final[dict[type[BaseModel], frozenset[str]]] = {
-    m.Task: _fields("rejudging rerun_of"),
-    m.Result: _fields("wall stdout stdout_blob stderr left"),
-    m.TestResult: _fields("wall exit_code signal output_sha256 output_bytes output error message passes repeated"),
-    m.PastVerdict: _fields("wall"),
-    m.Attempt: frozenset(),
-    ExecutorState: _fields("incarnation"),
-    m.ExecutorInfo: _fields("checks calibration"),
-    FiguresReply: frozenset(),
-    # The verdicts of a minute are somebody's where few hand in.
-    Point: _fields("verdicts"),
-    HistoryReply: frozenset(),
-    # The speed of the machine, as its check has found it.
-    Start: _fields("calibration"),
-    VersionChange: frozenset(),
+    m.TestResult: (
+        "name verdict feedback",
+        "cpu memory reason score withheld",
+        "wall exit_code signal output_sha256 output_bytes output error message passes repeated",
+    ),
+    m.PastVerdict: (
+        "rejudging why status verdict score failed_test judged_by problem finished trace",
+        "cpu memory reason",
+        "wall",
+    ),
+    m.Attempt: ("attempt executor rejudging", "reason", ""),
+    ExecutorState: ("name alive drain drain_reason executing vacant reported", "info", "incarnation"),
+    m.ExecutorInfo: ("slots slot_memory languages version abilities weak_sandbox", "", "checks calibration"),
     # The names of the package's submissions say how the problem is solved.
-    LimitOrigin: _fields("slowest too_slow left_out"),
-    Change: frozenset(),
-    StatusReply: _fields("warnings"),
+    LimitOrigin: ("how slowest_cpu multiplier resolution", "", "slowest too_slow left_out"),
+    Change: ("id submission version user problem language status verdict done", "", ""),
+    FiguresReply: ("span seconds", "points", ""),
+    # The verdicts of a minute are somebody's where few hand in.
+    Point: ("at waiting busy slots judged rejudged half most", "", "verdicts"),
+    HistoryReply: ("executor", "starts", ""),
+    # The speed of the machine, as its check has found it.
+    Start: ("at version slots weak_sandbox", "changes", "calibration"),
+    VersionChange: ("language before after", "", ""),
+    StatusReply: (
+        "leader epoch queued running finished slots vacant versions waits",
+        "executors judicators etcd mongodb faults",
+        "warnings",
+    ),
 }
+COPIED_FIELDS, COMPUTED_FIELDS, WITHHELD = (
+    {model: frozenset(names[column].split()) for model, names in _RULES.items()} for column in range(3)
+)
 
 _CPU_TIME = "CPU time limit exceeded"
 _TOTAL = f"{TOTAL_TIME}: all runs of a submission together may take only so long; later tests are not run"
@@ -141,7 +124,7 @@ def status(reply: StatusReply, *, judges: bool) -> StatusReply:
     """The cluster at a glance, as people without role admin see it; those who do not judge without addresses."""
     return _listed(
         reply,
-        executors=[executor(executor_info) for executor_info in reply.executors],
+        executors=[executor(state) for state in reply.executors],
         judicators=reply.judicators if judges else [],
         etcd=reply.etcd if judges else [],
         mongodb=reply.mongodb if judges else [],
@@ -153,11 +136,7 @@ def faults(reply: StatusReply) -> list[str]:
     """The faults of the cluster as strangers are told of them: these sentences name hosts and addresses."""
     if not reply.faults:
         return []
-    judging = (
-        "submissions are judged"
-        if any(executor_info.alive for executor_info in reply.executors)
-        else "no submission is judged"
-    )
+    judging = "submissions are judged" if any(state.alive for state in reply.executors) else "no submission is judged"
     return [f"the cluster has faults, {judging}; judges and admins see which, as by `judgectl status`"]
 
 
