@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http
 import json
 import logging
 import tempfile
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TypeGuard, TypeVar
@@ -46,7 +47,7 @@ class Cluster:
         self._rpc: RpcClient | None = None
         self._asking = threading.Lock()
         self._health: tuple[float, list[str]] = (-_HEALTH_AGE, ["the state of the cluster is not known yet"])
-        self._samples: OrderedDict[str, frozenset[str]] = OrderedDict()
+        self._samples = functools.lru_cache(_MANIFESTS)(self._read_samples)
         # Long polls hold a thread each; some threads always stay free for everybody else, and some polls for others.
         self._waiters = max(1, config.threads * 3 // 4)
         self._waiters_each = max(1, self._waiters // 2)
@@ -54,7 +55,6 @@ class Cluster:
         self._adding = Adding(self)
 
     def close(self) -> None:
-        """Close the connections."""
         with self._lock:
             if self._rpc is not None:
                 self._rpc.close()
@@ -146,35 +146,26 @@ class Cluster:
 
     def samples(self, problem: m.ProblemRef) -> frozenset[str]:
         """The names of a problem's sample tests, which its contestants may see; empty when that cannot be known."""
-        with self._lock:
-            cached = self._samples.get(problem.hash)
-        if cached is not None:
-            return cached
         try:
-            with self.blob(problem.hash) as file:
-                manifest = ProblemManifest.model_validate(json.load(file))
+            return self._samples(problem.hash)
         except (JudgeError, ValueError) as exc:
             log.warning("the manifest of problem %s cannot be read: %s", problem.name, exc)
             return frozenset()
-        names = frozenset(test.name for test in manifest.tests if test.sample)
-        with self._lock:
-            self._samples[problem.hash] = names
-            while len(self._samples) > _MANIFESTS:
-                self._samples.popitem(last=False)
-        return names
+
+    def _read_samples(self, content: str) -> frozenset[str]:
+        with self.blob(content) as file:
+            manifest = ProblemManifest.model_validate(json.load(file))
+        return frozenset(test.name for test in manifest.tests if test.sample)
 
     def has_blob(self, sha: str) -> bool:
-        """Return whether the cluster stores this content."""
         with self._sentences():
             return self._client().has_blob(sha)
 
     def put_blob(self, file: IO[bytes], sha: str, length: int) -> None:
-        """Store a file's content, whose SHA-256 and length these are."""
         with self._sentences():
             self._client().put_file(file, sha, length)
 
     def put_pack(self, body: bytes) -> None:
-        """Store the blobs of a pack (judge.rpc.packs)."""
         with self._sentences():
             self._client().put_pack(body)
 
@@ -217,16 +208,13 @@ def _for_people(exc: JudgeError) -> JudgeError:
     What went wrong may name hosts and addresses: judges and admins are told it, others the number in the log.
     """
     by = asking.current()
-    number = trace.of_request()
+    number = trace.current()
     log.warning("trace %s: %s", number or "none", exc)
     detail = f"trace {number}" if number else ""
     if by is not None and by.role in {"judge", "admin"}:
         detail = str(exc)
-    return _kind(exc)(_sentence(exc) + (f" ({detail})" if detail else ""))
-
-
-def _kind(exc: JudgeError) -> type[JudgeError]:
-    return type(exc) if isinstance(exc, UnavailableError) else JudgeError
+    kind = type(exc) if isinstance(exc, UnavailableError) else JudgeError
+    return kind(_sentence(exc) + (f" ({detail})" if detail else ""))
 
 
 def _sentence(exc: JudgeError) -> str:

@@ -34,12 +34,7 @@ def begin(request: Request) -> None:
 
 
 def current() -> str:
-    """The id of the request that is being answered."""
-    return str(g.trace)
-
-
-def of_request() -> str:
-    """The same, and empty outside of any request."""
+    """The id of the request that is being answered; empty outside of any."""
     return str(g.get("trace", "")) if has_request_context() else ""
 
 

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 from xml.etree import ElementTree as ET
 
 from defusedxml import DefusedXmlException
@@ -53,7 +53,6 @@ _JPEG_HEAD: Final = 1024**2
 _FILL = re.compile(rb"\xff+")
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "{http://www.w3.org/1999/xlink}href"
-FILE: Final = "application/octet-stream"
 PDF: Final = "application/pdf"
 _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 # A picture loads nothing, also if somebody opens it as a page.
@@ -73,39 +72,36 @@ _ADDRESS = re.compile(r"(image-set|image|src)\s*\(|url\s*\(\s*(?![\"']?#)|javasc
 
 @dataclass(frozen=True)
 class Picture:
-    """A file for a browser: its media type, its bytes (an SVG's are not those it came with), whether it is shown."""
+    """A file that a browser shows: its media type and bytes, of an SVG not those it came with."""
 
     media: str
     data: bytes
-    shown: bool
 
 
-def look_at(name: str, data: bytes) -> Picture:
-    """A statement's file as a browser gets it; PackageError for an SVG that cannot be made harmless."""
+def look_at(name: str, data: bytes) -> Picture | None:
+    """A statement's file as a browser shows it, None for another; PackageError for an SVG that cannot be made harmless.
+
+    A PDF is one under any name.
+    """
     if data.startswith(b"%PDF-"):
-        return Picture(PDF, data, shown=True)
+        return Picture(PDF, data)
     if name.lower().endswith(".svg"):
-        return Picture("image/svg+xml", harmless_svg(data), shown=True)
-    size = None
-    media = FILE
+        return Picture("image/svg+xml", harmless_svg(data))
+    media, size = "", None
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         media, size = "image/png", _pair(data, 16, 4, "big")
     elif data.startswith((b"GIF87a", b"GIF89a")):
         media, size = "image/gif", _pair(data, 6, 2, "little")
     elif data.startswith(b"\xff\xd8\xff"):
         media, size = "image/jpeg", _jpeg_size(data)
-    if size is None or not 0 < size[0] * size[1] <= _MOST_PIXELS:
-        return Picture(FILE, data, shown=False)
-    return Picture(media, data, shown=True)
+    return Picture(media, data) if size is not None and 0 < size[0] * size[1] <= _MOST_PIXELS else None
 
 
-def _pair(data: bytes, at: int, width: int, order: str) -> tuple[int, int] | None:
-    if len(data) < at + 2 * width:
+def _pair(data: bytes, at: int, width: int, order: Literal["big", "little"]) -> tuple[int, int] | None:
+    middle, end = at + width, at + 2 * width
+    if len(data) < end:
         return None
-    end = at + width
-    if order == "big":
-        return int.from_bytes(data[at:end], "big"), int.from_bytes(data[end : end + width], "big")
-    return int.from_bytes(data[at:end], "little"), int.from_bytes(data[end : end + width], "little")
+    return int.from_bytes(data[at:middle], order), int.from_bytes(data[middle:end], order)
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
@@ -227,7 +223,6 @@ class _Dashes:
 
     @classmethod
     def of(cls, root: ET.Element) -> _Dashes:
-        """Those of a picture."""
         sheets = "".join(text for part in root.iter(f"{{{_SVG}}}style") for text in part.itertext())
         periods = [strokes.period(part.attrib) for part in root.iter() if len(part) or _name(part) == "use"]
         sheet = strokes.period_of_sheet(sheets)

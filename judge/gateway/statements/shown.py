@@ -6,6 +6,7 @@ a sample's cannot be asked for.
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import threading
@@ -13,8 +14,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, Literal
-
-from pydantic import ValidationError
 
 from judge.common.errors import NotFoundError, PackageError
 from judge.gateway.cluster import Cluster
@@ -88,7 +87,6 @@ class View:
 
     @property
     def languages(self) -> list[str]:
-        """The languages that the problem is told in."""
         return list(dict.fromkeys(statement.language for statement in self.statements))
 
     def statement(self, language: str | None, kind: str | None = None) -> Statement | None:
@@ -99,7 +97,6 @@ class View:
         return None
 
     def path(self, sha: str) -> str:
-        """The address of a file."""
         return address(self.name, sha)
 
 
@@ -178,30 +175,29 @@ class Statements:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._views = functools.lru_cache(_VIEWS)(self._read_view)
+        self.text = functools.lru_cache(_MEMORY // SAMPLE_BYTES)(self._read_text)
         self._lock = threading.Lock()
-        self._views: OrderedDict[str, View] = OrderedDict()
-        self._texts: OrderedDict[str, Text] = OrderedDict()
         self._pages: OrderedDict[str, dict[str, Page]] = OrderedDict()
         self._drawer = threading.Lock()
         self._drawings: OrderedDict[str, pictures.Picture | None] = OrderedDict()
 
     def view(self, problem: ProblemInfo) -> View:
         """The public part of a problem at its present content. Raises what the cluster answers, and PackageError."""
-        with self._lock:
-            view = self._views.get(problem.hash)
-        if view is None:
-            try:
-                with self._cluster.blob(problem.hash) as file:
-                    view = view_of(ProblemManifest.stored(json.load(file)), problem.hash)
-            except (ValidationError, ValueError):
-                raise PackageError(
-                    f"problem '{problem.name}' has a manifest of another release; import it again"
-                ) from None
-            with self._lock:
-                self._views[problem.hash] = view
-                while len(self._views) > _VIEWS:
-                    self._views.popitem(last=False)
-        return view
+        return self._views(problem.hash, problem.name)
+
+    def _read_view(self, content: str, name: str) -> View:
+        try:
+            with self._cluster.blob(content) as file:
+                return view_of(ProblemManifest.stored(json.load(file)), content)
+        except ValueError:
+            raise PackageError(f"problem '{name}' has a manifest of another release; import it again") from None
+
+    def _read_text(self, sha: str) -> Text:
+        """The beginning of a sample's file."""
+        with self._cluster.blob(sha) as file:
+            data = file.read(SAMPLE_BYTES + 1)
+        return Text(data[:SAMPLE_BYTES].decode("utf-8", "replace"), whole=len(data) <= SAMPLE_BYTES)
 
     def page(self, view: View, statement: Statement) -> Page | None:
         """A statement as harmless HTML, or why it is none; None while an executor makes it."""
@@ -224,20 +220,6 @@ class Statements:
                     self._pages.popitem(last=False)
         return pages.get(statement.main) or Page(why="the executor that rendered the problem has left it out")
 
-    def text(self, sha: str) -> Text:
-        """The beginning of a sample's file."""
-        with self._lock:
-            text = self._texts.get(sha)
-        if text is None:
-            with self._cluster.blob(sha) as file:
-                data = file.read(SAMPLE_BYTES + 1)
-            text = Text(data[:SAMPLE_BYTES].decode("utf-8", "replace"), whole=len(data) <= SAMPLE_BYTES)
-            with self._lock:
-                self._texts[sha] = text
-                while len(self._texts) * SAMPLE_BYTES > _MEMORY:
-                    self._texts.popitem(last=False)
-        return text
-
     def picture(self, file: PublicFile, sha: str, data: IO[bytes]) -> pictures.Picture | None:
         """A statement's file as a browser may show it, or None when it is handed out as it is, to keep."""
         name = file.name.lower()
@@ -246,15 +228,12 @@ class Statements:
         if name.endswith(".pdf"):
             begin = data.read(5)
             data.seek(0)
-            return pictures.Picture(pictures.PDF, b"", shown=True) if begin == b"%PDF-" else None
+            return pictures.Picture(pictures.PDF, b"") if begin == b"%PDF-" else None
         if name.endswith(".svg"):
             return self._drawing(name, sha, data)
         content = data.read(pictures.MOST_BYTES + 1)
         data.seek(0)
-        if len(content) > pictures.MOST_BYTES:
-            return None
-        looked = pictures.look_at(name, content)
-        return looked if looked.shown else None
+        return pictures.look_at(name, content) if len(content) <= pictures.MOST_BYTES else None
 
     def _drawing(self, name: str, sha: str, data: IO[bytes]) -> pictures.Picture | None:
         """An SVG made harmless, or None for one that cannot be; either is made once, and one at a time."""
