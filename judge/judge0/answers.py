@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from judge.common.errors import UsageError
-from judge.judge0 import base64s, languages
-from judge.judge0.fields import CONTENTS, NUMBERS, SHORT_TEXTS, SWITCHES
+from judge.judge0 import languages
+from judge.judge0.fields import CONTENTS, NUMBERS, SHORT_TEXTS, SWITCHES, encode_base64
 from judge.judge0.languages import Judge0Language
 from judge.judge0.tokens import token_of
 from judge.languages import handed
@@ -73,6 +73,16 @@ class SeenTask:
     read: Callable[[str], bytes]
 
     @property
+    def kind(self) -> str | None:
+        """The kind of its language."""
+        return self.row.kind if self.row is not None else None
+
+    @property
+    def status(self) -> int:
+        """The number of its status."""
+        return status(self.task, self.kind)
+
+    @property
     def deciding(self) -> m.TestResult | None:
         """The run that a caller hears of: the one that failed, else the last."""
         result = self.task.result
@@ -112,7 +122,7 @@ def of_run(verdict: Verdict, run: m.TestResult | None, kind: str | None = None) 
 
 def _message(view: SeenTask) -> str | None:
     task, run = view.task, view.deciding
-    number = status(task, view.row.kind if view.row else None)
+    number = view.status
     if not task.done or number in {3, 4, 6}:
         return None
     reason = task.result.reason if task.result is not None else ""
@@ -243,33 +253,24 @@ def _of_test(view: SeenTask, text: str, blob: str) -> bytes | None:
     return None if value is None else value.encode()
 
 
-def _status(view: SeenTask) -> dict[str, Any]:
-    status_id = status(view.task, view.row.kind if view.row else None)
-    return {"id": status_id, "description": STATUSES[status_id]}
-
-
-def _language(view: SeenTask) -> dict[str, Any] | None:
-    return None if view.row is None else {"id": view.row.id, "name": view.row.name}
+def _described(number: int) -> dict[str, Any]:
+    return {"id": number, "description": STATUSES[number]}
 
 
 def _tests(view: SeenTask) -> list[dict[str, Any]]:
-    result = view.task.result
-    rows = []
-    for test in result.tests if result is not None else []:
-        status_id = of_run(test.verdict, test, view.row.kind if view.row else None)
-        rows.append(
-            {
-                "name": test.name,
-                "verdict": test.verdict,
-                "status": {"id": status_id, "description": STATUSES[status_id]},
-                "time": number(test.cpu),
-                "memory": test.memory // 1024,
-                "stdout": test.output or None,
-                "stderr": test.error or None,
-                "score": test.score,
-            }
-        )
-    return rows
+    return [
+        {
+            "name": test.name,
+            "verdict": test.verdict,
+            "status": _described(of_run(test.verdict, test, view.kind)),
+            "time": number(test.cpu),
+            "memory": test.memory // 1024,
+            "stdout": test.output or None,
+            "stderr": test.error or None,
+            "score": test.score,
+        }
+        for test in (view.task.result.tests if view.task.result is not None else [])
+    ]
 
 
 def _memory(view: SeenTask) -> int | None:
@@ -287,7 +288,7 @@ def _value_of(view: SeenTask, name: str) -> str | int | float | bool | None:
 
 
 def _switch(view: SeenTask, name: str) -> bool:
-    return bool(view.told.get(name, False))
+    return bool(view.told.get(name))
 
 
 # The fields, and what makes each of them; bytes are Base64 or text, as the caller wants.
@@ -297,7 +298,7 @@ _FIELDS: Final[dict[str, Callable[[SeenTask], Any]]] = {
     "stdin": lambda view: _of_test(view, "input", "input_blob"),
     "expected_output": lambda view: _of_test(view, "answer", "answer_blob"),
     "stdout": _stdout,
-    "status_id": lambda view: _status(view)["id"],
+    "status_id": lambda view: view.status,
     "created_at": lambda view: view.task.created,
     "finished_at": lambda view: view.task.finished,
     "time": lambda view: _seconds(view, "cpu"),
@@ -314,8 +315,8 @@ _FIELDS: Final[dict[str, Callable[[SeenTask], Any]]] = {
     **{name: functools.partial(_value_of, name=name) for name in SHORT_TEXTS},
     "additional_files": _archive,
     "post_execution_filesystem": _files_after,
-    "status": _status,
-    "language": _language,
+    "status": lambda view: _described(view.status),
+    "language": lambda view: None if view.row is None else {"id": view.row.id, "name": view.row.name},
 }
 # Fields that Judge0's master has more, and fields that only we have: shown to those who name them, since clients that
 # ask for everything know the fields of the released Judge0 alone.
@@ -363,7 +364,7 @@ def _encoded(name: str, value: Any, *, base64: bool) -> Any:
     if not isinstance(value, bytes):
         return value
     if name in encoded(base64=base64):
-        return base64s.encode(value)
+        return encode_base64(value)
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:

@@ -6,14 +6,19 @@ its field, in the sentences of its framework, which its clients show.
 
 from __future__ import annotations
 
+import base64 as b64
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from judge.judge0 import base64s, languages
+from judge.judge0 import languages
 from judge.judge0.languages import Judge0Language
 
+# What is not of the alphabet of Base64.
+_FOREIGN = re.compile(rb"[^A-Za-z0-9+/]")
+_BASE64_LINE: Final = 45  # bytes, which make 60 characters
 Value = str | int | float | bool
 BLANK, NO_NUMBER = "can't be blank", "is not a number"
 
@@ -117,7 +122,6 @@ class Fields:
     faults: dict[str, list[str]] = field(default_factory=dict)
 
     def fault(self, name: str, text: str) -> None:
-        """Note what is wrong with a field."""
         self.faults.setdefault(name, []).append(text)
 
 
@@ -160,11 +164,24 @@ def read(
     return fields
 
 
+def encode_base64(data: bytes) -> str:
+    """Base64 as Ruby writes it: lines of 60 characters, each with its line feed; nothing for nothing."""
+    lines = (data[at : at + _BASE64_LINE] for at in range(0, len(data), _BASE64_LINE))
+    return "".join(b64.b64encode(line).decode() + "\n" for line in lines)
+
+
+def decode_base64(text: str) -> bytes:
+    """Whatever is Base64 in a text, as Ruby reads it: all else is passed over, and missing padding."""
+    data = _FOREIGN.sub(b"", text.encode("utf-8", "replace").partition(b"=")[0])
+    length = len(data) - (1 if len(data) % 4 == 1 else 0)
+    return b64.b64decode(data[:length] + b"=" * (-length % 4))
+
+
 def _content(value: Any, *, base64: bool) -> bytes | None:
     text = _text(value)
     if text is None:
         return None
-    return base64s.decode(text) if base64 else text.encode()
+    return decode_base64(text) if base64 else text.encode()
 
 
 def _contents(fields: Fields, raw: Mapping[str, Any], *, base64: bool) -> None:
@@ -174,7 +191,7 @@ def _contents(fields: Fields, raw: Mapping[str, Any], *, base64: bool) -> None:
             fields.contents[name] = data
     archive = _text(raw.get("additional_files"))
     if archive:
-        fields.archive = base64s.decode(archive) or None
+        fields.archive = decode_base64(archive) or None
 
 
 def _language(

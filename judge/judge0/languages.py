@@ -41,6 +41,11 @@ class Judge0Language(config.Model):
             raise config.fault("command: goes with a 'row', which says who can run it, and without 'kind'", "command")
         return self
 
+    @property
+    def language(self) -> Language | None:
+        """The row of ours that judges it."""
+        return load_table(None).get(self.row or "")
+
     def judged(self, names: Collection[str]) -> bool:
         """Return whether somebody can hand in for it, when the cluster's executors have these languages."""
         return self.kind is not None or self.row in names
@@ -62,7 +67,7 @@ def command(row: Judge0Language) -> tuple[str | None, str | None]:
     """(how it is compiled, how it is run) here, for people to read; the first is None where nothing is."""
     if row.command is not None:
         return None, row.command
-    language: Language | None = load_table(None).get(row.row or "")
+    language = row.language
     if language is None:
         return None, {"text": "/bin/cat text.txt", "executable": "./a.out"}.get(row.kind or "")
     plan = language.plan_files({row.file: b""}, 0, row.file)
@@ -74,8 +79,7 @@ def command(row: Judge0Language) -> tuple[str | None, str | None]:
 
 
 def options_allowed(row: Judge0Language) -> bool:
-    """Return whether the compiler of this language takes options of people."""
-    language = load_table(None).get(row.row or "")
+    language = row.language
     return language is not None and language.compiler_options and row.command is None
 
 
@@ -84,7 +88,7 @@ def without_output(row: Judge0Language, options: Sequence[str]) -> list[str]:
 
     A compiler takes the last one, so nothing would lie where a run looks for it.
     """
-    language = load_table(None).get(row.row or "")
+    language = row.language
     command = (language.compile if language is not None else None) or []
     apart = {flag for flag, place in pairwise(command) if flag[:1] == "-" and f"{place}/".startswith(f"{BOX}/")}
     joined = {word.partition(f"{BOX}/")[0] for word in command if word[:1] == "-" and f"{BOX}/" in word}
@@ -99,7 +103,7 @@ def without_output(row: Judge0Language, options: Sequence[str]) -> list[str]:
 
 def compiled(row: Judge0Language) -> bool:
     """Return whether anything is compiled before a run, at Judge0's as here."""
-    language = load_table(None).get(row.row or "")
+    language = row.language
     return language is not None and language.compile is not None and not language.compile_checks and row.command is None
 
 

@@ -27,7 +27,7 @@ from judge.executor.slot.program import plan
 from judge.gateway.api import handing
 from judge.gateway.judge0 import info, wire
 from judge.gateway.judge0.calls import Counted
-from judge.judge0 import answers, base64s, callbacks, fields, languages, program
+from judge.judge0 import answers, callbacks, fields, languages, program
 from judge.judge0.tokens import task_of, token_of
 from judge.judicator.tasks.intake import check
 from judge.languages import handed
@@ -108,15 +108,15 @@ def test_another_uuid_names_no_task(other: uuid.UUID) -> None:
 
 @given(st.binary(max_size=300))
 def test_base64_comes_back_however_it_is_written(data: bytes) -> None:
-    text = base64s.encode(data)
-    assert base64s.decode(text) == base64s.decode(base64.b64encode(data).decode()) == data
-    assert base64s.decode(base64.b64encode(data).decode().rstrip("=")) == data
-    assert base64s.decode(f" {text}\r\n") == data and all(len(line) <= 60 for line in text.split("\n"))
+    text = fields.encode_base64(data)
+    assert fields.decode_base64(text) == fields.decode_base64(base64.b64encode(data).decode()) == data
+    assert fields.decode_base64(base64.b64encode(data).decode().rstrip("=")) == data
+    assert fields.decode_base64(f" {text}\r\n") == data and all(len(line) <= 60 for line in text.split("\n"))
 
 
 @given(st.text())
 def test_base64_never_fails(text: str) -> None:
-    base64s.decode(text)
+    fields.decode_base64(text)
 
 
 JSON = st.recursive(
