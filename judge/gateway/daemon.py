@@ -42,7 +42,6 @@ class Checker:
     """The check thread: asks uWSGI, and kills it when it does not serve for `tries` times `interval`."""
 
     def __init__(self, child: ChildProcess, events: EventServer, config: GatewayConfig) -> None:
-        """Starts with `start()`."""
         self._child = child
         self._events = events
         self._socket = config.run_dir / uwsgi.check_socket_name(config)
@@ -52,11 +51,9 @@ class Checker:
         self._thread = threading.Thread(target=self._run, name="check", daemon=True)
 
     def start(self) -> None:
-        """Begin checking."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and join it."""
         self._stop.set()
         self._thread.join(_CHECK_TIMEOUT + 1)
 
@@ -154,19 +151,14 @@ def write_configs(settings: GatewayConfig) -> tuple[Path, Path]:
     return ini, app
 
 
-def _metrics_dir(settings: GatewayConfig) -> Path:
-    """An empty directory in which the workers keep their counters for this process to serve."""
-    directory = settings.run_dir / f"{settings.name}-metrics"
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir()
-    return directory
-
-
 def _start_uwsgi(config: GatewayConfig, stack: contextlib.ExitStack) -> ChildProcess:
     ini, app = write_configs(config)
     stack.callback(ini.unlink, missing_ok=True)
     stack.callback(app.unlink, missing_ok=True)
-    counters = _metrics_dir(config)
+    # In which the workers keep their counters for this process to serve.
+    counters = config.run_dir / f"{config.name}-metrics"
+    shutil.rmtree(counters, ignore_errors=True)
+    counters.mkdir()
     stack.callback(shutil.rmtree, counters, ignore_errors=True)
     for name in (uwsgi.socket_name(config), uwsgi.check_socket_name(config)):
         stack.callback((config.run_dir / name).unlink, missing_ok=True)

@@ -103,7 +103,6 @@ class _Listener:
         self.news.set()
 
     def add(self, change: Change, data: bytes) -> None:
-        """Have an event sent."""
         if self.wish.submission is not None and change.submission != self.wish.submission:
             return
         if len(self.waiting) >= _QUEUE:
@@ -118,7 +117,7 @@ class Streams:
 
     def __init__(self, ask: Ask, limit: int, check: Check) -> None:
         """Take at most `limit` listeners at once."""
-        self._ask, self._limit, self._identities = ask, limit, check
+        self._ask, self._limit, self._check = ask, limit, check
         self._checking: asyncio.Task[None] | None = None
         self._warning = ""
         self._all: set[_Listener] = set()
@@ -134,7 +133,6 @@ class Streams:
         self._history_of: dict[str, asyncio.Lock] = {}
 
     def close(self) -> None:
-        """Ask the cluster nothing more."""
         self._closed = True
 
     async def listen(self, send: Send, wish: Wish, current: Current) -> None:
@@ -290,7 +288,7 @@ class Streams:
         principals: Mapping[Credential, Principal | None] = {}
         warning = ""
         try:
-            principals = await asyncio.to_thread(self._identities, {listener.credential for listener in listeners})
+            principals = await asyncio.to_thread(self._check, {listener.credential for listener in listeners})
         except JudgeError as exc:
             warning = str(exc)
             if warning != self._warning:
@@ -323,7 +321,7 @@ class Streams:
         """Ask for changes while anybody listens. A thread runs it."""
         place: str | None = None
         warning = ""
-        with contextlib.suppress(RuntimeError), self._follower():  # the loop has ended
+        try:
             while self._goes_on():
                 try:
                     reply = self._ask(ChangesRequest(after=place, wait=_WAIT if place else 0.0))
@@ -336,14 +334,10 @@ class Streams:
                 warning = ""
                 place = reply.place
                 loop.call_soon_threadsafe(self._happened, reply)
-
-    @contextlib.contextmanager
-    def _follower(self) -> Iterator[None]:
-        """The next listener starts a thread again, however this one ends."""
-        try:
-            yield
+        except RuntimeError:
+            return  # the loop has ended
         finally:
-            with self._lock:
+            with self._lock:  # the next listener starts a thread again, however this one ends
                 self._following = False
 
     def _goes_on(self) -> bool:
