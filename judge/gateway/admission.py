@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 from urllib.parse import quote
@@ -32,7 +32,6 @@ from judge.gateway.auth import (
     token_with,
 )
 from judge.gateway.identity import Identities
-from judge.gateway.throttle import AddressThrottle
 
 PATH: Final = "/.judge/admission"
 # Bytes that a client may send who is not known (nginx.conf.j2 has the figure, too): a log-in with room to spare.
@@ -44,6 +43,7 @@ _API: Final = "/api"
 _LOGIN: Final = "/login"
 _BLOBS: Final = f"{_API}/v1/blobs/"
 _FREE_FAILURES, _SECONDS_EACH = 20, 3.0
+_MOST_ADDRESSES: Final = 10_000
 # Seconds for which a request waits while others of its client are served.
 _PATIENCE: Final = 5.0
 _LOGIN_PATIENCE: Final = 15.0
@@ -113,6 +113,49 @@ class Shares:
             self._waiting -= 1
 
 
+class AddressThrottle:
+    """Failed log-ins by address: some are free, then each costs time. Not thread-safe.
+
+    Who has come in from an address before is not shut out when neighbours fail.
+    """
+
+    def __init__(self, burst: int, seconds: float) -> None:
+        """`burst` failures at once are free; `seconds` pay for one."""
+        self._burst, self._seconds = burst, seconds
+        self._debts: OrderedDict[str, tuple[float, float]] = OrderedDict()  # address: failures, as of when
+        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    def wait(self, address: str, now: float) -> float:
+        """Seconds until this address may try again; 0 when it may now."""
+        return max(0.0, (self._debt(address, now) - self._burst + 1) * self._seconds)
+
+    def failed(self, address: str, now: float) -> None:
+        """Somebody there sent a token that is not known, or none."""
+        self._debts[address] = (min(self._debt(address, now) + 1, self._burst), now)
+        self._debts.move_to_end(address)
+        if len(self._debts) > _MOST_ADDRESSES:
+            self._debts.popitem(last=False)
+
+    def forgive(self, address: str, now: float) -> None:
+        """Take back a failure that was none."""
+        self._debts[address] = (max(0.0, self._debt(address, now) - 1), now)
+
+    def came_in(self, address: str, fingerprint: str) -> None:
+        """A token was right."""
+        self._known[address, fingerprint] = None
+        self._known.move_to_end((address, fingerprint))
+        if len(self._known) > _MOST_ADDRESSES:
+            self._known.popitem(last=False)
+
+    def knows(self, address: str, fingerprint: str) -> bool:
+        """Return whether this token has been right from this address before."""
+        return (address, fingerprint) in self._known
+
+    def _debt(self, address: str, now: float) -> float:
+        count, counted_at = self._debts.get(address, (0.0, now))
+        return max(0.0, count - (now - counted_at) / self._seconds)
+
+
 class Routing:
     """WSGI middleware that puts requests of an API at the path by which the application knows it.
 
@@ -126,7 +169,6 @@ class Routing:
         self._hosts = frozenset(config.judge0.hosts)
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        """Serve a request."""
         environ["JUDGE_LOCATION"] = environ.get("JUDGE_PATH", "/")
         for key in ("JUDGE_PATH",) if "JUDGE_PATH" in environ else ("PATH_INFO",):
             environ[key] = self.route(environ.get("HTTP_HOST", ""), environ.get(key) or "/")
@@ -146,8 +188,6 @@ class Routing:
 
 
 class Admission:
-    """The admission of one process."""
-
     def __init__(self, config: GatewayConfig, tokens: FileTokens, identities: Identities) -> None:
         self._config = config
         self._tokens = tokens
@@ -160,7 +200,6 @@ class Admission:
         self._throttle = AddressThrottle(_FREE_FAILURES, _SECONDS_EACH)
 
     def register(self, app: Flask) -> None:
-        """Admit every request of an application."""
         app.add_url_rule(PATH, "admission", self.large_body, methods=["GET"], provide_automatic_options=False)
         app.before_request(self._begin)
         app.after_request(self._answered)
@@ -223,7 +262,9 @@ class Admission:
 
     def _begin_login(self, address: str) -> None:
         """Count a log-in as failed until it is answered: else a hundred guesses at once would be as free as one."""
-        counted = self._device() or address
+        # A browser by which somebody has come in counts for itself: neighbours' wrong passwords do not hold it up.
+        device = devices.any_device_of(request)
+        counted = f"device {device}" if device else address
         with self._lock:
             wait = self._throttle.wait(counted, clock.monotonic())
             if not wait:
@@ -277,11 +318,6 @@ class Admission:
         if listed is not None:
             return listed.fingerprint
         return fingerprint(token_digest(token)) if of_account(token) else None
-
-    def _device(self) -> str:
-        """The browser of this request, if somebody has come in by it: neighbours' wrong passwords do not hold it up."""
-        device = devices.any_device_of(request)
-        return f"device {device}" if device else ""
 
     def _guests(self, path: str, method: str) -> bool:
         """Whether a request without a token is served as the guest of Judge0's API."""

@@ -21,16 +21,14 @@ from judge.gateway.api import handlers as api
 from judge.gateway.auth import FileTokens, below, cookie_name, read_session_key, sign_with
 from judge.gateway.cluster import Cluster
 from judge.gateway.identity import Identities
-from judge.gateway.judge0 import routes as judge0
+from judge.gateway.judge0 import calls as judge0
 from judge.gateway.judge0 import wire
 from judge.gateway.notes import Notes
-from judge.gateway.pacing import paced
 from judge.gateway.pages import people as pages
 from judge.gateway.pages import views
 from judge.gateway.policy import HEADERS, SECURE_HEADERS
 from judge.gateway.providers import Providers
 from judge.gateway.statements.shown import Statements
-from judge.model.rate import rate_of
 from judge.rpc.session import LIFETIME
 
 log = logging.getLogger(__name__)
@@ -67,7 +65,7 @@ def create_app(config: GatewayConfig) -> Flask:
     services = routes.Services(config, identities, cluster, Notes(cluster), Statements(cluster), Providers(config))
     app.extensions["judge"] = services
     routes.register(app, services, api.ROUTES)
-    pages.register(app, services)
+    pages.register(app)
     judge0.register(app, services)
     app.before_request(_begin)
     app.after_request(_finish)
@@ -123,19 +121,13 @@ def _answer(error: JudgeError) -> Response:
     if settings.enabled and below(request.path, settings.prefix):
         return wire.error_answer(error)
     title = {400: "That did not work", 403: "Not allowed", 404: "Not found", 503: "Please wait", 504: "Please wait"}
-    response = Response(
-        render_template(
-            "error.html",
-            title=title.get(error.http_status, "That did not work"),
-            error=error,
-            retry=error.http_status in {503, 504},
-        ),
-        error.http_status,
+    page = render_template(
+        "error.html",
+        title=title.get(error.http_status, "That did not work"),
+        error=error,
+        retry=error.http_status in {503, 504},
     )
-    if error.http_status in {429, 503, 504}:
-        response.headers["Retry-After"] = "10" if error.http_status == 429 else "5"
-    response.headers.update(paced(rate_of(error), refused=True))
-    return response
+    return Response(page, error.http_status, answers.retrying(error, pause=5))
 
 
 def _judge_error(error: Exception) -> Response:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from flask import Request, g, has_request_context
+from flask import g, has_request_context, request
 
 from judge.gateway import trace
 from judge.gateway.auth import Principal
 from judge.model.audit import By
 
 
-def begin(request: Request, principal: Principal) -> None:
-    """Keep who makes this request; called once that is known.
+def origin() -> str:
+    """The address of this request's client, as the front says of the connection; no header of a client's own counts."""
+    return (request.remote_addr or "")[:64]
 
-    The address is what the gateway's front says of the connection (`Gate.address`); no header of a client's own counts.
-    """
+
+def begin(principal: Principal) -> None:
+    """Keep who makes this request; called once that is known."""
     g.by = By(
         actor=principal.user,
         role=principal.role if principal.user else "",
-        origin=(request.remote_addr or "")[:64],
+        origin=origin(),
         trace=trace.current(),
     )
 

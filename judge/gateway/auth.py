@@ -27,6 +27,8 @@ from judge.model.people import SCOPES, Person, UserName, role_within
 
 log = logging.getLogger(__name__)
 
+# What a role includes of others; "none" is for everybody.
+RANK: Final = {"none": 0, "user": 1, "judge": 2, "admin": 3}
 EVERY_SCOPE: Final = frozenset(SCOPES)
 # Each includes what those before it allow; `account` stands for itself.
 _LADDER: Final = ("read", "submit", "judge", "admin")
@@ -70,7 +72,6 @@ class Principal:
 
     @property
     def admin(self) -> bool:
-        """Return whether this person may see and do everything."""
         return self.role == "admin"
 
     @property
@@ -105,11 +106,6 @@ class _TokenTable:
     by_fingerprint: dict[str, Principal]
 
 
-def _table(tokens: list[Token]) -> _TokenTable:
-    people = {entry.sha256: Principal(entry.user, entry.role, fingerprint(entry.sha256)) for entry in tokens}
-    return _TokenTable(people, {entry.fingerprint: entry for entry in people.values()})
-
-
 class FileTokens:
     """The tokens of tokens.yml, read again when the file changes; safe to use from many threads."""
 
@@ -131,7 +127,6 @@ class FileTokens:
         return self._current().by_fingerprint.get(fingerprint)
 
     def listed(self) -> list[Principal]:
-        """Everybody who has a token now."""
         return list(self._current().by_digest.values())
 
     def _current(self) -> _TokenTable:
@@ -165,7 +160,9 @@ class FileTokens:
             raise ConfigError(msg) from None
         except UnicodeDecodeError:
             raise ConfigError(f"{self._path}: is not UTF-8 text; expected a YAML file") from None
-        return _table(parse_text(TokenFile, text, str(self._path)).tokens)
+        tokens = parse_text(TokenFile, text, str(self._path)).tokens
+        people = {entry.sha256: Principal(entry.user, entry.role, fingerprint(entry.sha256)) for entry in tokens}
+        return _TokenTable(people, {person.fingerprint: person for person in people.values()})
 
 
 def read_session_key(path: Path) -> bytes:
@@ -197,7 +194,6 @@ class _CookieSessions(SecureCookieSessionInterface):
     """Flask's own, which spares requests without a cookie its look at the keys: a twentieth of a call of the API."""
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
-        """The session of a request."""
         if self.get_cookie_name(app) not in request.cookies:
             return self.session_class()
         return super().open_session(app, request)
@@ -206,13 +202,8 @@ class _CookieSessions(SecureCookieSessionInterface):
 # --- the API ---------------------------------------------------------------------------------------------------
 
 
-def bearer_of(request: Request) -> str | None:
-    """The token of an API call; None without one, UnauthorizedError for a header of another kind."""
-    return api_token(request.headers.get("Authorization"))
-
-
 def api_token(header: str | None) -> str | None:
-    """The token in a header Authorization of our own API; as `bearer_of`."""
+    """The token in a header Authorization of our own API; None without one, UnauthorizedError for another kind."""
     if not header:
         return None
     scheme, _, token = header.partition(" ")
@@ -225,7 +216,7 @@ def api_token(header: str | None) -> str | None:
 # The headers in which clients of Judge0 send a token, in the order in which they count. The last ones are those of
 # markets that sell access to it.
 JUDGE0_HEADERS = ("X-Auth-Token", "Authorization", "X-Auth-User", "X-RapidAPI-Key", "x-apihub-key")
-_JUDGE0_CHECKS: Final = ("authenticate", "authorize")
+JUDGE0_CHECKS: Final = ("authenticate", "authorize")
 # Of calls that Judge0 keeps for its second token, which comes beside the first: so it is the one that counts.
 _JUDGE0_SECOND: Final = "X-Auth-User"
 # Words that programs send that have no token, but a header for it.
@@ -267,9 +258,9 @@ def token_with(method: str, path: str, judge0: str | None, header: Get, query: G
     resource = path.removeprefix(judge0).removeprefix("/extra").strip("/").removesuffix(".json")
     listing = method in _READING and resource == "submissions"
     deleting = method == "DELETE" and resource.startswith("submissions/")
-    in_address = resource in _JUDGE0_CHECKS
+    in_address = resource in JUDGE0_CHECKS
     return judge0_token(
-        header, query if in_address else None, second=listing or deleting or resource == _JUDGE0_CHECKS[1]
+        header, query if in_address else None, second=listing or deleting or resource == JUDGE0_CHECKS[1]
     )
 
 
@@ -322,18 +313,6 @@ def csrf_valid(request: Request) -> bool:
     expected = session.get("csrf")
     token = request.form.get("csrf", "")
     return isinstance(expected, str) and hmac.compare_digest(expected.encode(), token.encode("utf-8", "replace"))
-
-
-def admins_only(principal: Principal, action: str) -> None:
-    """ForbiddenError for everybody else; `action` is what they asked for, in the words of the sentence."""
-    if not principal.admin:
-        raise ForbiddenError(f"{action} takes a token of role admin")
-
-
-def judges_only(principal: Principal, action: str) -> None:
-    """ForbiddenError for who is neither judge nor admin; `action` as for `admins_only`."""
-    if not principal.judges:
-        raise ForbiddenError(f"{action} takes a token of role judge")
 
 
 # --- accounts --------------------------------------------------------------------------------------------------

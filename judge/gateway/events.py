@@ -54,12 +54,10 @@ class EventServer:
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
     def start(self) -> None:
-        """Begin to serve."""
         self._thread.start()
         self._ready.wait(_START_WAIT)
 
     def stop(self) -> None:
-        """End all streams and the thread."""
         self._streams.close()
         if self._loop is not None and self._stop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)

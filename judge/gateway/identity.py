@@ -24,7 +24,7 @@ from judge.common.errors import JudgeError, UnauthorizedError, UnavailableError
 from judge.gateway.auth import (
     FileTokens,
     Principal,
-    bearer_of,
+    api_token,
     csrf_token,
     fingerprint,
     of_account,
@@ -94,7 +94,7 @@ class Identities:
         The bearer token counts; without one the session does, for reading only, so that no other site can make a
         browser change anything here.
         """
-        token = bearer_of(request)
+        token = api_token(request.headers.get("Authorization"))
         if token is not None:
             principal = self.by_token(token, request.remote_addr or "")
             if principal is None:
@@ -151,8 +151,7 @@ class Identities:
         return any(principal.user.lower() == name.lower() for principal in self._tokens.listed())
 
     def credential(self, request: Request) -> Credential:
-        """The credential of this request, for `check`."""
-        token = bearer_of(request)
+        token = api_token(request.headers.get("Authorization"))
         if token is None:
             return Credential("sessions", self.session_id or "", str(session.get("fp", "")))
         listed = self._tokens.find(token)
@@ -218,7 +217,6 @@ class Identities:
                     del self._entries[credential]
 
     def _cookie_user(self) -> str | None:
-        """The user that the cookie of this request names."""
         if "fp" in session:
             listed = self._tokens.by_fingerprint(str(session.get("fp")))
             return None if listed is None else listed.user

@@ -36,7 +36,6 @@ class NoteBudget:
     """Bounds how often things of a kind happen: a bucket for each kind; the oldest are forgotten. For all threads."""
 
     def __init__(self, *, monotonic: Callable[[], float] = clock.monotonic) -> None:
-        """`monotonic` is for tests."""
         self._monotonic = monotonic
         self._lock = threading.Lock()
         self._kinds: OrderedDict[str, _NoteKind] = OrderedDict()
@@ -60,8 +59,6 @@ class NoteBudget:
 
 
 class Notes:
-    """The notes of one worker process."""
-
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._throttle = NoteBudget()
@@ -104,7 +101,6 @@ class TokenWatch:
         self._thread = threading.Thread(target=self._run, name="tokens", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
         self._thread.start()
 
     def stop(self, seconds: float) -> None:

@@ -28,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 from judge.common import clock
 from judge.common.errors import ConfigError, ForbiddenError, NotFoundError, UnauthorizedError, UnavailableError
 from judge.config import GatewayConfig, OidcProvider
-from judge.config.allowance import Role
+from judge.gateway.auth import RANK
 from judge.model.people import GROUPS, GroupName, Identity, IdentityLogin, Subject, UserName
 
 with warnings.catch_warnings():
@@ -65,7 +65,6 @@ _FAULTS: Final[tuple[type[Exception], ...]] = (
 )
 _NAME, _GROUP, _SUBJECT = TypeAdapter(UserName), TypeAdapter(GroupName), TypeAdapter(Subject)
 _OBJECT: Final[TypeAdapter[dict[str, Any]]] = TypeAdapter(dict[str, Any])
-_RANK: Final[dict[Role, int]] = {"user": 0, "judge": 1, "admin": 2}
 
 
 class Providers:
@@ -79,7 +78,6 @@ class Providers:
         }
 
     def titles(self) -> dict[str, str]:
-        """The titles of the providers on the log-in page, by name."""
         return {name: provider.title for name, provider in self._all.items()}
 
     def get(self, name: str) -> Provider:
@@ -157,7 +155,8 @@ class Provider:
             except _FAULTS as exc:
                 raise self._silent(exc) from None
             claims = self._checked(tokens, nonce)
-            if self._wanting(claims) and "userinfo_endpoint" in metadata:
+            names = {name for name in (self._config.user_claim, self._config.groups_claim) if name}
+            if not names <= claims.keys() and "userinfo_endpoint" in metadata:
                 claims = {**self._userinfo(client, metadata["userinfo_endpoint"], claims["sub"]), **claims}
         return claims
 
@@ -201,10 +200,6 @@ class Provider:
 
     # --- who that is here --------------------------------------------------------------------------------------
 
-    def _wanting(self, claims: Mapping[str, Any]) -> bool:
-        config = self._config
-        return any(name not in claims for name in (config.user_claim, config.groups_claim) if name)
-
     def _login(self, claims: Mapping[str, Any]) -> IdentityLogin:
         config = self._config
         groups = _texts(claims.get(config.groups_claim)) if config.groups_claim else None
@@ -215,7 +210,7 @@ class Provider:
             identity=Identity(issuer=config.issuer, subject=claims["sub"]),
             name=_valid(_NAME, claims.get(config.user_claim)),
             create=config.create,
-            role=max(roles, key=lambda role: _RANK[role], default="user") if config.roles else None,
+            role=max(roles, key=lambda role: RANK[role], default="user") if config.roles else None,
             groups=None if groups is None else [group for group in groups if _valid(_GROUP, group)][:GROUPS],
         )
 

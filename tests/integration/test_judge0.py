@@ -37,8 +37,8 @@ from judge.common.errors import FieldError, LimitError
 from judge.config import MongodbClient
 from judge.config.allowance import Allowance
 from judge.ctl.context import from_file
+from judge.gateway.api.answers import paced
 from judge.gateway.auth import token_digest
-from judge.gateway.pacing import paced
 from judge.judge0 import languages
 from judge.judge0.answers import STATUSES
 from judge.judge0.tokens import token_of

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from judge.config import EtcdClient, GatewayConfig, Tls
 from judge.gateway import nginx
-from judge.gateway.admission import PATH, Admission, BusyError, Routing, Shares
+from judge.gateway.admission import PATH, AddressThrottle, Admission, BusyError, Routing, Shares
 from judge.gateway.auth import FileTokens, Principal
-from judge.gateway.throttle import AddressThrottle
 from tests.support.gateway import make_config
 
 

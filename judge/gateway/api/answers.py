@@ -15,9 +15,8 @@ from werkzeug.datastructures import MIMEAccept, MultiDict
 from werkzeug.http import http_date, parse_accept_header
 
 from judge.common.errors import JudgeError
-from judge.gateway.pacing import paced
 from judge.model import messages as m
-from judge.model.rate import Rate
+from judge.model.rate import Rate, rate_of
 
 PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
@@ -111,17 +110,38 @@ def error_response(error: JudgeError, accept: str) -> Response:
     text, media = problem_text(error, accept)
     response = Response(text, error.http_status, mimetype=media)
     response.headers["Vary"] = "Accept"
-    if error.http_status in {503, 504}:
-        response.headers["Retry-After"] = "2"
-    elif error.http_status == 429:  # some of the user's own work has to end first
-        response.headers["Retry-After"] = "10"
-    response.headers.update(paced(m.ErrorBody.of(error).rate, refused=True))
+    response.headers.update(retrying(error))
     if error.http_status == 401:
         response.headers["WWW-Authenticate"] = 'Bearer realm="judge"'
     return response
 
 
 # --- what is asked for again -----------------------------------------------------------------------------------
+
+
+def paced(rate: Rate | None, *, refused: bool = False) -> dict[str, str]:
+    """The headers that say how often something may still be done; none without a limit. `refused`: with Retry-After.
+
+    `RateLimit` and `RateLimit-Policy` are those of the draft of IETF's HTTPAPI group, the other three those of its
+    earlier versions, which more clients read. Pure.
+    """
+    if rate is None:
+        return {}
+    headers = {
+        "RateLimit-Policy": f'"submissions";q={rate.limit};w=60',
+        "RateLimit": f'"submissions";r={rate.left};t={rate.seconds}',
+        "RateLimit-Limit": str(rate.limit),
+        "RateLimit-Remaining": str(rate.left),
+        "RateLimit-Reset": str(rate.seconds),
+    }
+    return {**headers, "Retry-After": str(rate.seconds)} if refused else headers
+
+
+def retrying(error: JudgeError, pause: int = 2) -> dict[str, str]:
+    """The headers of a refusal that say when to try again; `pause`: seconds for servers that do not answer. Pure."""
+    # 429: some of the user's own work has to end first
+    seconds = {429: 10, 503: pause, 504: pause}.get(error.http_status)
+    return ({"Retry-After": str(seconds)} if seconds else {}) | paced(rate_of(error), refused=True)
 
 
 def tag(response: Response) -> None:

@@ -18,9 +18,9 @@ from judge.common import clock
 from judge.common.errors import DeadlineError, FieldError, JudgeError, OutcomeUnknownError, UnavailableError
 from judge.gateway import submit, trace
 from judge.gateway.adding import Again, Outcome, parts
+from judge.gateway.api.answers import paced
 from judge.gateway.api.routes import Call, Reply, Route, field_error, with_hint
 from judge.gateway.api.seen import is_id, may_see, show
-from judge.gateway.pacing import paced
 from judge.model import messages as m
 from judge.model.rate import Rate, rate_of
 from judge.model.several import MOST, ROOM, OneCall, TasksReply, TasksRequest
@@ -102,7 +102,6 @@ class _Handing:
         self.retry = 0
 
     def answers(self, items: Sequence[m.Submission | ValidationError]) -> list[BatchAnswer]:
-        """Hand them in, and answer the outcome of each."""
         answers: dict[int, BatchAnswer] = {}
         ready: dict[int, OneCall] = {}
         for place, item in enumerate(items):
@@ -127,7 +126,6 @@ class _Handing:
         )
 
     def _together(self, group: list[OneCall]) -> list[Outcome]:
-        """The outcomes of some that go together."""
         if len(group) == 1 or self._down is not None or clock.monotonic() > self._end:
             return [Again()] * len(group)
         outcomes = self._call.cluster.add_together(group)

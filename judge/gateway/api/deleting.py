@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
+import functools
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from judge.common.errors import ForbiddenError, NotFoundError
 from judge.gateway.api import models
@@ -14,21 +14,15 @@ from judge.gateway.cluster import Cluster
 from judge.model import messages as m
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 
-log = logging.getLogger(__name__)
-
-_KINDS = {"submission": m.TaskId, "problem": m.Identifier, "user": str}
-
-
 # --- what pages use as well ------------------------------------------------------------------------------------
 
 
 def deletion(kind: str, name: str) -> DeletionWanted:
     """The thing that an address names; NotFoundError also for one that cannot exist."""
     try:
-        TypeAdapter(_KINDS[kind]).validate_python(name)
         return DeletionWanted.model_validate({kind: name})
-    except (KeyError, ValidationError):
-        raise NotFoundError(f"there is no {kind[:20]} '{name[:60]}'") from None
+    except ValidationError:
+        raise NotFoundError(f"there is no {kind} '{name[:60]}'") from None
 
 
 def delete(cluster: Cluster, principal: Principal, target: DeletionWanted) -> Deleted | Purged:
@@ -50,12 +44,9 @@ def _purged(cluster: Cluster, principal: Principal, request: PurgeRequest) -> Pu
 # --- handlers --------------------------------------------------------------------------------------------------
 
 
-def _submission(call: Call) -> m.Message:
-    return delete(call.cluster, call.principal, deletion("submission", call.params["id"]))
-
-
-def _problem(call: Call) -> m.Message:
-    return delete(call.cluster, call.principal, deletion("problem", call.params["name"]))
+def _delete(kind: str, call: Call) -> m.Message:
+    (name,) = call.params.values()
+    return delete(call.cluster, call.principal, deletion(kind, name))
 
 
 def _purge(call: Call) -> m.Message:
@@ -66,10 +57,10 @@ def _purge(call: Call) -> m.Message:
 ROUTES: list[Route] = [
     Route("POST", "/deletions/preview", "delete_preview", "The effects of a deletion, none of it done", None,
           "admin", DeletionPreview, body=DeletionWanted, calls=("delete_preview",)),
-    Route("DELETE", "/submissions/<id>", "delete_submission", "Delete a finished submission", _submission, "admin",
-          Deleted, calls=("delete_submission",)),
-    Route("DELETE", "/problems/<name>", "delete_problem", "Delete a problem; submissions to it stay", _problem, "admin",
-          Deleted, calls=("delete_problem",)),
+    Route("DELETE", "/submissions/<id>", "delete_submission", "Delete a finished submission",
+          functools.partial(_delete, "submission"), "admin", Deleted, calls=("delete_submission",)),
+    Route("DELETE", "/problems/<name>", "delete_problem", "Delete a problem; submissions to it stay",
+          functools.partial(_delete, "problem"), "admin", Deleted, calls=("delete_problem",)),
     Route("DELETE", "/users/<name>/data", "purge", "Delete a person's data; repeated until nothing is left", _purge,
           "admin", Purged, query=models.PurgeQuery, calls=("purge",)),
 ]  # fmt: skip

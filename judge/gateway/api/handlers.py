@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import logging
 from urllib.parse import quote
 
@@ -14,36 +15,47 @@ from judge.common.errors import FieldError, ForbiddenError, NotFoundError
 from judge.gateway import disclosure, submit, trace
 from judge.gateway.api import (
     answers,
-    audit,
     batches,
     deleting,
-    figures,
     handing,
     models,
     openapi,
     people,
     rejudge,
     streaming,
-    webhooks,
 )
 from judge.gateway.api import problems as problem_routes
-from judge.gateway.api.routes import BINARY, BYTES, OBJECT, Call, Reply, Route, blob_body, small_body, streamed
+from judge.gateway.api.answers import JSON, paced
+from judge.gateway.api.routes import (
+    BINARY,
+    BYTES,
+    IDENTIFIER,
+    OBJECT,
+    Call,
+    Reply,
+    Route,
+    blob_body,
+    named,
+    small_body,
+    streamed,
+)
 from judge.gateway.api.seen import own_task, search, show
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
-from judge.gateway.pacing import paced
 from judge.languages import handed
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model import overview
+from judge.model import webhooks as w
+from judge.model.audit import AuditQuery, AuditReply, Note
 from judge.model.blobs import BlobsMissing, BlobsWanted
+from judge.model.figures import FiguresReply, FiguresRequest, HistoryReply, HistoryRequest
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc import packs
 
 log = logging.getLogger(__name__)
 
 _SHA = TypeAdapter(m.Sha256)
-_NAME = TypeAdapter(m.Identifier)
 
 
 # --- what pages use as well ------------------------------------------------------------------------------------
@@ -52,19 +64,28 @@ _NAME = TypeAdapter(m.Identifier)
 def executors(cluster: Cluster, principal: Principal) -> overview.ExecutorsReply:
     """The executors as this person may see them."""
     reply = cluster.call("executors", m.Empty(), overview.ExecutorsReply)
-    return (
-        reply
-        if principal.admin
-        else overview.ExecutorsReply(
-            executors=[disclosure.executor(executor_info) for executor_info in reply.executors]
-        )
-    )
+    if principal.admin:
+        return reply
+    return overview.ExecutorsReply(executors=[disclosure.executor(state) for state in reply.executors])
 
 
 def status(cluster: Cluster, principal: Principal) -> overview.StatusReply:
     """The cluster at a glance, as this person may see it."""
     reply = cluster.call("status", m.Empty(), overview.StatusReply)
     return reply if principal.admin else disclosure.status(reply, judges=principal.judges)
+
+
+def figures(cluster: Cluster, principal: Principal, query: FiguresRequest) -> FiguresReply:
+    """The cluster's work over time, as this person may see it."""
+    reply = cluster.call("figures", query, FiguresReply)
+    return reply if principal.judges else disclosure.figures(reply)
+
+
+def history(cluster: Cluster, principal: Principal, executor: str) -> HistoryReply:
+    """The starts of an executor, as this person may see them; NotFoundError."""
+    message = HistoryRequest(executor=named(IDENTIFIER, "executor", executor))
+    reply = cluster.call("executor_history", message, HistoryReply)
+    return reply if principal.admin else disclosure.history(reply)
 
 
 def problems(cluster: Cluster) -> ProblemsReply:
@@ -93,29 +114,25 @@ def languages(cluster: Cluster) -> list[models.LanguageInfo]:
     infos = []
     for name, names in sorted(versions.items()):
         row = table.get(name)
-        infos.append(
-            models.LanguageInfo(
-                name=name,
-                title=row.title if row else name,
-                suffixes=list(row.suffixes) if row else [],
-                version=" / ".join(sorted(set(names))),
-                executors=len(names),
-            )
-        )
+        title, suffixes = (row.title, list(row.suffixes)) if row else (name, [])
+        version = " / ".join(sorted(set(names)))
+        info = models.LanguageInfo(name=name, title=title, suffixes=suffixes, version=version, executors=len(names))
+        infos.append(info)
     return infos
 
 
 def drain(cluster: Cluster, principal: Principal, executor: str, *, on: bool, reason: str) -> overview.ExecutorState:
     """Drain or resume an executor; the caller has checked the role."""
-    try:
-        _NAME.validate_python(executor)
-    except ValidationError:
-        raise NotFoundError(f"there is no executor '{executor[:60]}'") from None
-    state = cluster.call(
-        "drain", overview.DrainRequest(executor=executor, drain=on, reason=reason), overview.ExecutorState
-    )
+    message = overview.DrainRequest(executor=named(IDENTIFIER, "executor", executor), drain=on, reason=reason)
+    state = cluster.call("drain", message, overview.ExecutorState)
     log.info("%s %s executor %s (%s)", principal.user, "drains" if on else "resumes", executor, reason or "no reason")
     return state
+
+
+def whoami(cluster: Cluster, principal: Principal) -> overview.Whoami:
+    """A person with their role, what they may take and what they take now."""
+    used = cluster.call("usage", overview.UsageRequest(user=principal.user, role=principal.role), overview.UsageReply)
+    return overview.Whoami(user=principal.user, role=principal.role, **dict(used))
 
 
 # --- handlers --------------------------------------------------------------------------------------------------
@@ -172,26 +189,6 @@ def _attachment(name: str) -> str:
     return f"attachment; filename={plain}; filename*=UTF-8''{quote(last, safe='')}"
 
 
-def _search(call: Call) -> m.Message:
-    return search(call.cluster, call.principal, call.query)
-
-
-def _cancel(call: Call) -> m.Message:
-    return cancel(call.cluster, call.principal, call.params["id"])
-
-
-def _executors(call: Call) -> m.Message:
-    return executors(call.cluster, call.principal)
-
-
-def _drain(call: Call) -> m.Message:
-    return drain(call.cluster, call.principal, call.params["name"], on=True, reason=call.body.reason)
-
-
-def _resume(call: Call) -> m.Message:
-    return drain(call.cluster, call.principal, call.params["name"], on=False, reason="")
-
-
 def _judicators(call: Call) -> m.Message:
     reply = status(call.cluster, call.principal)
     return models.JudicatorsReply(
@@ -199,17 +196,9 @@ def _judicators(call: Call) -> m.Message:
     )
 
 
-def _status(call: Call) -> m.Message:
-    return status(call.cluster, call.principal)
-
-
 def _health(call: Call) -> Reply:
     faults = call.cluster.faults()
     return Reply(models.Health(healthy=not faults, faults=faults), 503 if faults else 200)
-
-
-def _alive(_: Call) -> m.Message:
-    return models.Alive(version=judge.__version__)
 
 
 def _import(call: Call) -> m.Message:
@@ -218,27 +207,9 @@ def _import(call: Call) -> m.Message:
     return info
 
 
-def _languages(call: Call) -> m.Message:
-    return models.LanguagesReply(languages=languages(call.cluster))
-
-
-def whoami(cluster: Cluster, principal: Principal) -> overview.Whoami:
-    """A person with their role, what they may take and what they take now."""
-    used = cluster.call("usage", overview.UsageRequest(user=principal.user, role=principal.role), overview.UsageReply)
-    return overview.Whoami(user=principal.user, role=principal.role, **dict(used))
-
-
-def _whoami(call: Call) -> m.Message:
-    return whoami(call.cluster, call.principal)
-
-
 @functools.cache
 def _document() -> str:
-    return openapi.text(ROUTES)
-
-
-def _openapi(_: Call) -> Reply:
-    return Reply(Response(_document(), mimetype="application/json"))
+    return json.dumps(openapi.document(ROUTES), indent=1)
 
 
 _DOWNLOAD = {"Content-Disposition": "attachment; filename=output"}
@@ -281,10 +252,6 @@ def _head_blob(call: Call) -> Reply:
     return Reply(Response(mimetype=BINARY))
 
 
-def _get_blob(call: Call) -> Reply:
-    return _send_blob(call, _sha(call))
-
-
 def _send_blob(call: Call, sha: str) -> Reply:
     tagged = {"ETag": f'"{sha}"'}
     if request.if_none_match.contains_weak(sha) and call.cluster.has_blob(sha):
@@ -292,7 +259,31 @@ def _send_blob(call: Call, sha: str) -> Reply:
     return Reply(streamed(call.cluster.blob(sha), BINARY), headers={**_DOWNLOAD, **tagged})
 
 
-_RETRY = {"Retry-After": "1 when too many others wait: the answer came at once, pause for a second before the next"}
+def _hold(call: Call) -> Reply:
+    body: models.HoldNote = call.body
+    details: dict[str, str | int] = {"reason": body.reason, "seconds": body.seconds, "told by": "judgectl"}
+    note = Note(action=body.action, object=f"{body.host}/{body.service}", details=details)
+    call.cluster.call("audit_note", note, m.Empty)
+    return Reply(body, 201)
+
+
+def _add_webhook(call: Call) -> Reply:
+    added = call.cluster.call("webhook_add", call.body, w.WebhookAdded)
+    log.info("%s set webhook '%s'", call.principal.user, added.webhook.name)
+    return Reply(added, 201)
+
+
+def _webhook(call: Call) -> w.WebhookRef:
+    return w.WebhookRef(name=named(IDENTIFIER, "webhook", call.params["name"]))
+
+
+def _remove_webhook(call: Call) -> m.Message:
+    ref = _webhook(call)
+    call.cluster.call("webhook_remove", ref, m.Empty)
+    log.info("%s removed webhook '%s'", call.principal.user, ref.name)
+    return m.Empty()
+
+
 _IDEMPOTENCY = {"Idempotency-Key": "1 to 128 characters; the same key with the same submission gives the same task"}
 
 ROUTES: list[Route] = [
@@ -300,29 +291,35 @@ ROUTES: list[Route] = [
           also={200: "The Idempotency-Key was used before, here is its task"}, body=m.Submission, media=handing.MEDIA,
           read=handing.submission, headers=_IDEMPOTENCY,
           calls=("add",)),
-    Route("GET", "/submissions", "search", "Find submissions, newest first", _search, "user", m.SearchReply,
-          query=m.SearchRequest, calls=("search",)),
+    Route("GET", "/submissions", "search", "Find submissions, newest first",
+          lambda call: search(call.cluster, call.principal, call.query), "user", m.SearchReply, query=m.SearchRequest,
+          calls=("search",)),
     Route("GET", "/submissions/<id>", "get", "One submission; with wait, once it has changed", _get, "user", m.Task,
           query=models.TaskQuery, calls=("get",)),
     Route("GET", "/submissions/<id>/output", "output", "All that a task without tests printed", _output, "user", BYTES,
           calls=("get",)),
     Route("GET", "/submissions/<id>/source", "source", "The files handed in; several as a ZIP archive", _source,
           "user", BYTES, query=models.SourceQuery, calls=("get",)),
-    Route("POST", "/submissions/<id>/cancel", "cancel", "Cancel a submission", _cancel, "user", m.Task,
+    Route("POST", "/submissions/<id>/cancel", "cancel", "Cancel a submission",
+          lambda call: cancel(call.cluster, call.principal, call.params["id"]), "user", m.Task,
           calls=("get", "cancel")),
-    Route("GET", "/executors", "executors", "The executors, their slots and languages", _executors, "user",
+    Route("GET", "/executors", "executors", "The executors, their slots and languages",
+          lambda call: executors(call.cluster, call.principal), "user",
           overview.ExecutorsReply, calls=("executors",)),
-    Route("POST", "/executors/<name>/drain", "drain", "Let an executor take no more work", _drain, "admin",
-          overview.ExecutorState, body=models.DrainBody, calls=("drain",)),
-    Route("POST", "/executors/<name>/resume", "resume", "Let an executor take work again", _resume, "admin",
-          overview.ExecutorState, calls=("drain",)),
+    Route("POST", "/executors/<name>/drain", "drain", "Let an executor take no more work",
+          lambda call: drain(call.cluster, call.principal, call.params["name"], on=True, reason=call.body.reason),
+          "admin", overview.ExecutorState, body=models.DrainBody, calls=("drain",)),
+    Route("POST", "/executors/<name>/resume", "resume", "Let an executor take work again",
+          lambda call: drain(call.cluster, call.principal, call.params["name"], on=False, reason=""),
+          "admin", overview.ExecutorState, calls=("drain",)),
     Route("GET", "/judicators", "judicators", "The judicators, and the members of etcd and MongoDB", _judicators,
           "judge", models.JudicatorsReply, calls=("status",)),
-    Route("GET", "/status", "status", "The cluster at a glance", _status, "user", overview.StatusReply,
-          calls=("status",)),
+    Route("GET", "/status", "status", "The cluster at a glance", lambda call: status(call.cluster, call.principal),
+          "user", overview.StatusReply, calls=("status",)),
     Route("GET", "/health", "health", "The health of the cluster", _health, "none", models.Health,
           also={503: "The cluster does not judge; faults says why"}, calls=("status",)),
-    Route("GET", "/alive", "alive", "A gateway's sign of life", _alive, "none", models.Alive),
+    Route("GET", "/alive", "alive", "A gateway's sign of life",
+          lambda _: models.Alive(version=judge.__version__), "none", models.Alive),
     Route("GET", "/problems", "problems", "All problems that you see", None, "user", ProblemsReply,
           calls=("problems",)),
     Route("POST", "/problems", "import_problem", "Register a problem whose blobs have been uploaded", _import, "judge",
@@ -334,21 +331,43 @@ ROUTES: list[Route] = [
     Route("POST", "/blobs/missing", "missing_blobs", "The blobs of a list that it lacks", None, "judge", BlobsMissing,
           body=BlobsWanted, calls=("blobs_missing",)),
     Route("HEAD", "/blobs/<sha>", "head_blob", "Ask if a blob is stored", _head_blob, "judge", BYTES, errors=(400,)),
-    Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", _get_blob, "judge", BYTES, errors=(400,)),
+    Route("GET", "/blobs/<sha>", "get_blob", "A stored blob", lambda call: _send_blob(call, _sha(call)), "judge",
+          BYTES, errors=(400,)),
     *batches.ROUTES,
-    *figures.ROUTES,
+    Route("GET", "/figures", "figures", "The cluster's work in the last hour or day, step by step",
+          lambda call: figures(call.cluster, call.principal, call.query), "user", FiguresReply, query=FiguresRequest,
+          calls=("figures",)),
+    Route("GET", "/executors/<name>/history", "executor_history", "The last starts of an executor: versions, speed",
+          lambda call: history(call.cluster, call.principal, call.params["name"]), "user", HistoryReply,
+          calls=("executor_history",)),
     *problem_routes.ROUTES,
     *rejudge.ROUTES,
     *deleting.ROUTES,
-    *audit.ROUTES,
-    *webhooks.ROUTES,
+    Route("GET", "/audit", "audit", "The trail of acts, newest first", None, "admin", AuditReply, query=AuditQuery,
+          calls=("audit",)),
+    Route("POST", "/audit/holds", "audit_hold", "Note that boot was told to leave a service alone", _hold, "admin",
+          models.HoldNote, 201, body=models.HoldNote, calls=("audit_note",)),
+    Route("GET", "/webhooks", "webhooks", "All webhooks", None, "admin", w.WebhooksReply, calls=("webhooks",)),
+    Route("POST", "/webhooks", "add_webhook", "Add a webhook, or change it; the secret is shown this once",
+          _add_webhook, "admin", w.WebhookAdded, 201, body=w.WebhookAdd, calls=("webhook_add",)),
+    Route("DELETE", "/webhooks/<name>", "remove_webhook", "Remove a webhook and what waits for it", _remove_webhook,
+          "admin", m.Empty, calls=("webhook_remove",)),
+    Route("POST", "/webhooks/<name>/ping", "ping_webhook", "Send a call that is about nothing",
+          lambda call: call.cluster.call("webhook_ping", _webhook(call), w.Delivery), "admin", w.Delivery, 201,
+          calls=("webhook_ping",)),
+    Route("GET", "/deliveries", "deliveries", "Calls to receivers, newest first", None, "admin", w.DeliveriesReply,
+          query=w.DeliveriesRequest, calls=("deliveries",)),
+    Route("POST", "/deliveries/resend", "resend", "Send one delivery again, or all of a webhook that were given up",
+          None, "admin", w.Resent, body=w.Resend, calls=("webhook_resend",)),
     *streaming.ROUTES,
     *people.ROUTES,
-    Route("GET", "/languages", "languages", "The languages that live executors judge", _languages, "user",
-          models.LanguagesReply, calls=("executors",)),
-    Route("GET", "/whoami", "whoami", "The token's owner, and what they may take", _whoami, "user", overview.Whoami,
-          calls=("usage",)),
+    Route("GET", "/languages", "languages", "The languages that live executors judge",
+          lambda call: models.LanguagesReply(languages=languages(call.cluster)), "user", models.LanguagesReply,
+          calls=("executors",)),
+    Route("GET", "/whoami", "whoami", "The token's owner, and what they may take",
+          lambda call: whoami(call.cluster, call.principal), "user", overview.Whoami, calls=("usage",)),
     Route("GET", "/errors/<code>", "error_kind", "The meaning of an error's code", _error_kind, "none",
           answers.ErrorKind),
-    Route("GET", "/openapi.json", "openapi", "This description", _openapi, "none", OBJECT),
+    Route("GET", "/openapi.json", "openapi", "This description",
+          lambda _: Reply(Response(_document(), mimetype=JSON)), "none", OBJECT),
 ]  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -130,7 +129,6 @@ def _operation(route: Route, refs: dict[tuple[Any, JsonSchemaMode], Any], schema
 
 
 def document(routes: list[Route]) -> dict[str, Any]:
-    """The whole document as data."""
     models: list[tuple[type[BaseModel], Literal["validation", "serialization"]]] = [
         (m.ErrorBody, "serialization"),
         (Problem, "serialization"),
@@ -162,8 +160,3 @@ def document(routes: list[Route]) -> dict[str, Any]:
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
-
-
-def text(routes: list[Route]) -> str:
-    """The document as it is served."""
-    return json.dumps(document(routes), indent=1)

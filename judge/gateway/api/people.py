@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from judge.common import clock
-from judge.common.errors import FieldError, ForbiddenError, NotFoundError
-from judge.gateway import auth
+from judge.common.errors import FieldError, ForbiddenError
+from judge.gateway import asking, auth
 from judge.gateway.api import models
-from judge.gateway.api.routes import Call, Reply, Route
+from judge.gateway.api.routes import Call, Reply, Route, named
 from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
@@ -28,10 +28,7 @@ _NO_SESSION = "0" * 64
 
 def user_name(text: str) -> str:
     """The name of an account in an address; NotFoundError when none can be called so."""
-    try:
-        return _NAME.validate_python(text)
-    except ValidationError:
-        raise NotFoundError(f"there is no user '{text[:60]}'") from None
+    return named(_NAME, "user", text)
 
 
 def change(cluster: Cluster, principal: Principal, name: str, fields: p.UserFields) -> p.User:
@@ -87,12 +84,8 @@ def tokens(cluster: Cluster, principal: Principal, query: p.TokensQuery) -> p.To
 
 def revoke(cluster: Cluster, principal: Principal, token: str) -> m.Empty:
     """Revoke one's own token, or as an admin any. Another's is answered like one that does not exist."""
-    try:
-        _TOKEN.validate_python(token)
-    except ValidationError:
-        raise NotFoundError(f"there is no token '{token[:60]}'") from None
     owner = None if principal.admin else principal.user
-    return cluster.call("token_revoke", p.TokenEnd(id=token, user=owner), m.Empty)
+    return cluster.call("token_revoke", p.TokenEnd(id=named(_TOKEN, "token", token), user=owner), m.Empty)
 
 
 def own_password(
@@ -104,14 +97,6 @@ def own_password(
 
 
 # --- handlers --------------------------------------------------------------------------------------------------
-
-
-def _user(call: Call) -> m.Message:
-    return call.cluster.call("user", p.UserRef(name=user_name(call.params["name"])), p.User)
-
-
-def _change(call: Call) -> m.Message:
-    return change(call.cluster, call.principal, user_name(call.params["name"]), call.body)
 
 
 def _password(call: Call) -> m.Message:
@@ -126,24 +111,15 @@ def _delete(call: Call) -> m.Message:
     return call.cluster.call("user_delete", p.UserRef(name=name), m.Empty)
 
 
-def _tokens(call: Call) -> m.Message:
-    return tokens(call.cluster, call.principal, call.query)
-
-
 def _make_token(call: Call) -> m.Message:
     token = make_token(call.cluster, call.principal, call.body)
     log.info("%s made token %s of %s", call.principal.user, token.id, token.user)
     return token
 
 
-def _revoke(call: Call) -> m.Message:
-    return revoke(call.cluster, call.principal, call.params["id"])
-
-
 def _own_password(call: Call) -> m.Message:
-    return own_password(
-        call.cluster, call.principal, old=call.body.old, password=call.body.password, origin=call.origin
-    )
+    body: models.OwnPasswordBody = call.body
+    return own_password(call.cluster, call.principal, old=body.old, password=body.password, origin=asking.origin())
 
 
 def _end_sessions(call: Call) -> Reply:
@@ -156,18 +132,23 @@ ROUTES: list[Route] = [
           calls=("users",)),
     Route("POST", "/users", "add_user", "Make an account", None, "admin", p.User, 201, body=p.UserAdd,
           calls=("user_add",)),
-    Route("GET", "/users/<name>", "user", "One account", _user, "admin", p.User, calls=("user",)),
-    Route("PUT", "/users/<name>", "change_user", "Change an account, or disable it; what is left out stays", _change,
-          "admin", p.User, body=p.UserFields, calls=("user_change",)),
+    Route("GET", "/users/<name>", "user", "One account",
+          lambda call: call.cluster.call("user", p.UserRef(name=user_name(call.params["name"])), p.User), "admin",
+          p.User, calls=("user",)),
+    Route("PUT", "/users/<name>", "change_user", "Change an account, or disable it; what is left out stays",
+          lambda call: change(call.cluster, call.principal, user_name(call.params["name"]), call.body), "admin",
+          p.User, body=p.UserFields, calls=("user_change",)),
     Route("PUT", "/users/<name>/password", "set_password", "Set a password; sessions of the user end", _password,
           "admin", m.Empty, body=models.PasswordBody, calls=("user_password",)),
     Route("DELETE", "/users/<name>", "delete_user", "Forget an account whose data is gone", _delete, "admin", m.Empty,
           calls=("user_delete",)),
-    Route("GET", "/tokens", "tokens", "One's own tokens, newest first; as an admin anybody's", _tokens, "user",
-          p.TokensReply, query=p.TokensQuery, calls=("tokens",), scope="account"),
+    Route("GET", "/tokens", "tokens", "One's own tokens, newest first; as an admin anybody's",
+          lambda call: tokens(call.cluster, call.principal, call.query), "user", p.TokensReply, query=p.TokensQuery,
+          calls=("tokens",), scope="account"),
     Route("POST", "/tokens", "make_token", "Make a token, which is shown this once", _make_token, "user", p.TokenMade,
           201, body=p.TokenWanted, calls=("token_create",), scope="account"),
-    Route("DELETE", "/tokens/<id>", "revoke_token", "Revoke a token", _revoke, "user", m.Empty,
+    Route("DELETE", "/tokens/<id>", "revoke_token", "Revoke a token",
+          lambda call: revoke(call.cluster, call.principal, call.params["id"]), "user", m.Empty,
           calls=("token_revoke",), scope="account"),
     Route("PUT", "/password", "own_password", "Change one's own password; other sessions end", _own_password, "user",
           m.Empty, body=models.OwnPasswordBody, calls=("user_password",), scope="account"),

@@ -8,11 +8,11 @@ from typing import Literal
 from urllib.parse import quote
 
 from flask import Response, request
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from judge.common.errors import FieldError, NotFoundError
 from judge.gateway import disclosure
-from judge.gateway.api.routes import BINARY, BYTES, Call, Reply, Route, Services, streamed
+from judge.gateway.api.routes import BINARY, BYTES, IDENTIFIER, Call, Reply, Route, Services, named, streamed
 from judge.gateway.cluster import Cluster
 from judge.gateway.statements import pictures
 from judge.gateway.statements.shown import Sample, Statements, View, file_of
@@ -131,6 +131,17 @@ def samples(files: Statements, several: Sequence[Sample]) -> list[SampleInfo]:
     return infos
 
 
+def change(cluster: Cluster, name: str, fields: ProblemFields) -> ProblemInfo:
+    """Change who sees a problem, and its owners; NotFoundError, ForbiddenError."""
+    change_request = ProblemChange(name=named(IDENTIFIER, "problem", name), **dict(fields))
+    return cluster.call("problem_change", change_request, ProblemInfo)
+
+
+def verification(cluster: Cluster, name: str) -> VerificationReply:
+    """The outcome of a problem's latest verification; for admins. NotFoundError."""
+    return cluster.call("problem_verification", ProblemName(name=named(IDENTIFIER, "problem", name)), VerificationReply)
+
+
 # --- handlers --------------------------------------------------------------------------------------------------
 
 
@@ -207,16 +218,6 @@ def _file(call: Call) -> Reply:
     return Reply(streamed(data, picture.media if picture is not None else BINARY), headers=headers)
 
 
-def change(cluster: Cluster, name: str, fields: ProblemFields) -> ProblemInfo:
-    """Change who sees a problem, and its owners; NotFoundError, ForbiddenError."""
-    change_request = ProblemChange(name=_name(name), **dict(fields))
-    return cluster.call("problem_change", change_request, ProblemInfo)
-
-
-def _change(call: Call) -> m.Message:
-    return change(call.cluster, call.params["name"], call.body)
-
-
 def _verified(call: Call) -> m.Message:
     verification: Verification = call.body
     if verification.problem != call.params["name"]:
@@ -224,34 +225,19 @@ def _verified(call: Call) -> m.Message:
     return call.cluster.call("problem_verified", verification, m.Empty)
 
 
-def verification(cluster: Cluster, name: str) -> VerificationReply:
-    """The outcome of a problem's latest verification; for admins. NotFoundError."""
-    return cluster.call("problem_verification", ProblemName(name=_name(name)), VerificationReply)
-
-
-def _name(name: str) -> str:
-    """The name of a problem in an address; NotFoundError for one that no problem can have."""
-    try:
-        return ProblemName(name=name).name
-    except ValidationError:
-        raise NotFoundError(f"there is no problem '{name[:60]}'") from None
-
-
-def _verification(call: Call) -> m.Message:
-    return verification(call.cluster, call.params["name"])
-
-
 ROUTES: list[Route] = [
     Route("GET", "/problems/<name>", "problem", "One problem, with its statements, samples and attachments", _problem,
           "user", ProblemDetails, calls=("problems",)),
-    Route("PUT", "/problems/<name>", "change_problem", "Change who sees a problem; what is left out stays", _change,
-          "user", ProblemInfo, body=ProblemFields, calls=("problem_change",)),
+    Route("PUT", "/problems/<name>", "change_problem", "Change who sees a problem; what is left out stays",
+          lambda call: change(call.cluster, call.params["name"], call.body), "user",
+          ProblemInfo, body=ProblemFields, calls=("problem_change",)),
     Route("GET", "/problems/<name>/statement", "statement", "A problem's statement as HTML", _statement, "user",
           StatementReply, query=StatementQuery, calls=("problems", "problem_statements")),
     Route("GET", "/problems/<name>/files/<sha>", "problem_file", "A file of a statement, a sample or an attachment",
           _file, "user", BYTES, also={304: "If-None-Match names this content"}, calls=("problems",)),
-    Route("GET", "/problems/<name>/verification", "verification", "The outcome of verifying a problem", _verification,
-          "judge", VerificationReply, calls=("problem_verification",)),
+    Route("GET", "/problems/<name>/verification", "verification", "The outcome of verifying a problem",
+          lambda call: verification(call.cluster, call.params["name"]), "judge",
+          VerificationReply, calls=("problem_verification",)),
     Route("POST", "/problems/<name>/verification", "verified", "Keep what came of verifying a problem", _verified,
           "judge", m.Empty, 201, body=Verification, calls=("problem_verified",)),
 ]  # fmt: skip

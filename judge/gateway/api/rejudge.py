@@ -70,23 +70,13 @@ def _start(call: Call) -> Reply:
     return Reply(rejudging, 201, {"Location": f"/api/v1/rejudgings/{rejudging.id}"})
 
 
-def _rejudging(call: Call) -> m.Message:
-    return call.cluster.call("rejudging", r.RejudgingRef(id=number_of(call.params["id"])), r.Rejudging)
-
-
 def _diff(call: Call) -> m.Message:
-    query = call.query
-    number = number_of(call.params["id"])
-    message = r.RejudgeDiffRequest(id=number, all=query.all, limit=query.limit, after=query.after)
+    message = r.RejudgeDiffRequest(id=number_of(call.params["id"]), **dict(call.query))
     return call.cluster.call("rejudge_diff", message, r.RejudgeDiff)
 
 
-def _apply(call: Call) -> m.Message:
-    return act(call.cluster, call.principal, number_of(call.params["id"]), apply=True, key=_key())
-
-
-def _cancel(call: Call) -> m.Message:
-    return act(call.cluster, call.principal, number_of(call.params["id"]), apply=False, key=_key())
+def _act(call: Call, *, apply: bool) -> m.Message:
+    return act(call.cluster, call.principal, number_of(call.params["id"]), apply=apply, key=_key())
 
 
 _HEADERS = {"Idempotency-Key": "1 to 128 characters; the same key again is the same call again"}
@@ -98,12 +88,13 @@ ROUTES: list[Route] = [
           r.Rejudging, 201, body=models.RejudgeBody, headers=_HEADERS, calls=("rejudge_start",)),
     Route("GET", "/rejudgings", "rejudgings", "The rejudgings, newest first", None, "judge", r.RejudgingsReply,
           query=r.RejudgingsRequest, calls=("rejudgings",)),
-    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is", _rejudging, "judge", r.Rejudging,
-          calls=("rejudging",)),
+    Route("GET", "/rejudgings/<id>", "rejudging", "One rejudging and how far it is",
+          lambda call: call.cluster.call("rejudging", r.RejudgingRef(id=number_of(call.params["id"])), r.Rejudging),
+          "judge", r.Rejudging, calls=("rejudging",)),
     Route("GET", "/rejudgings/<id>/diff", "rejudge_diff", "Old verdicts against new ones", _diff, "judge",
           r.RejudgeDiff, query=models.RejudgeDiffQuery, calls=("rejudge_diff",)),
-    Route("POST", "/rejudgings/<id>/apply", "rejudge_apply", "Let all new verdicts count, at once", _apply, "judge",
-          r.Rejudging, headers=_HEADERS, calls=("rejudge_apply",)),
-    Route("POST", "/rejudgings/<id>/cancel", "rejudge_cancel", "Drop it as a whole; no verdict changes", _cancel,
-          "judge", r.Rejudging, headers=_HEADERS, calls=("rejudge_cancel",)),
+    Route("POST", "/rejudgings/<id>/apply", "rejudge_apply", "Let all new verdicts count, at once",
+          lambda call: _act(call, apply=True), "judge", r.Rejudging, headers=_HEADERS, calls=("rejudge_apply",)),
+    Route("POST", "/rejudgings/<id>/cancel", "rejudge_cancel", "Drop it as a whole; no verdict changes",
+          lambda call: _act(call, apply=False), "judge", r.Rejudging, headers=_HEADERS, calls=("rejudge_cancel",)),
 ]  # fmt: skip

@@ -14,14 +14,21 @@ from pathlib import Path
 from typing import IO, Any, Literal, TypeVar
 
 from flask import Flask, Response, g, request
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from judge.common.errors import FieldError, ForbiddenError, TooLargeError, UnauthorizedError, UsageError
+from judge.common.errors import (
+    FieldError,
+    ForbiddenError,
+    NotFoundError,
+    TooLargeError,
+    UnauthorizedError,
+    UsageError,
+)
 from judge.config import GatewayConfig, SubmissionLimits
 from judge.gateway import asking
 from judge.gateway.api import answers
 from judge.gateway.api.answers import JSON, PREFIX, Deprecation
-from judge.gateway.auth import NOBODY, Principal
+from judge.gateway.auth import NOBODY, RANK, Principal
 from judge.gateway.cluster import Cluster
 from judge.gateway.identity import Identities
 from judge.gateway.notes import Notes
@@ -35,11 +42,11 @@ from judge.rpc.methods import METHODS
 log = logging.getLogger(__name__)
 
 BINARY = "application/octet-stream"
+IDENTIFIER = TypeAdapter(m.Identifier)
 _PIECE = 256 * 1024
 _SECRET = frozenset({"password", "old"})  # never quoted
 _VALUES = 300_000  # of the JSON of a body: ten thousand tests have up to 60000
 Role = Literal["none", "user", "judge", "admin"]
-_RANK: Mapping[str, int] = {"none": 0, "user": 1, "judge": 2, "admin": 3}
 B = TypeVar("B", bound=BaseModel)
 
 
@@ -88,13 +95,7 @@ class Call:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster behind the gateway."""
         return self.services.cluster
-
-    @property
-    def origin(self) -> str:
-        """The address that it came from."""
-        return (request.remote_addr or "")[:64]
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,22 @@ def field_error(exc: ValidationError, subject: str) -> UsageError:
     return FieldError(fault.field, f"{text}, not {value}")
 
 
+def validated(model: type[B], values: Mapping[str, Any], subject: str) -> B:
+    """These fields as a model; the error says what is wrong with them, as `field_error`."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as exc:
+        raise field_error(exc, subject) from None
+
+
+def named(kind: TypeAdapter[str], thing: str, name: str) -> str:
+    """The name of a thing in an address; NotFoundError for a name that no such thing can have."""
+    try:
+        return kind.validate_python(name)
+    except ValidationError:
+        raise NotFoundError(f"there is no {thing} '{name[:60]}'") from None
+
+
 def with_hint(error: UsageError, model: type[BaseModel]) -> UsageError:
     """The same fault; of a field that is not known, with the one of this model that may be meant."""
     if isinstance(error, FieldError) and error.message == "is not a known field":
@@ -261,9 +278,9 @@ def parse_query(model: type[B]) -> B:
         if texts[0] != "":
             values[key] = texts[0]
     try:
-        return model.model_validate(values)
-    except ValidationError as exc:
-        raise with_hint(field_error(exc, "the query"), model) from None
+        return validated(model, values, "the query")
+    except UsageError as exc:
+        raise with_hint(exc, model) from None
 
 
 def streamed(data: IO[bytes], media: str) -> Response:
@@ -301,15 +318,15 @@ def _respond(route: Route, reply: m.Message | Reply) -> Response:
 
 
 def _dispatch(services: Services, route: Route, params: Mapping[str, str]) -> Response:
-    asking.begin(request, NOBODY)
+    asking.begin(NOBODY)
     try:
         principal = NOBODY if route.role == "none" else services.identities.caller(request)
     except UnauthorizedError:
         if "Authorization" in request.headers:
             services.notes.refused("api")
         raise
-    asking.begin(request, principal)
-    if route.role != "none" and _RANK[principal.role] < _RANK[route.role]:
+    asking.begin(principal)
+    if route.role != "none" and RANK[principal.role] < RANK[route.role]:
         raise ForbiddenError(f"user '{principal.user}' may not do this; it takes a token of role {route.role}")
     if route.needs:
         principal.may(route.needs)
@@ -364,7 +381,6 @@ def blob_body(limit: int, directory: Path) -> Iterator[Body]:
 
 
 def register(app: Flask, services: Services, routes: list[Route]) -> None:
-    """Serve every row of the table."""
     # HEAD first: Werkzeug answers HEAD with a GET route unless an earlier one takes it.
     for route in sorted(routes, key=lambda route: route.method != "HEAD"):
 

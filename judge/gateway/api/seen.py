@@ -18,7 +18,6 @@ _TASK_ID = TypeAdapter(m.TaskId)
 
 
 def is_id(text: str) -> bool:
-    """Return whether a submission's id can look like this."""
     try:
         _TASK_ID.validate_python(text)
     except ValidationError:

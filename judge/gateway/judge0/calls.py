@@ -1,9 +1,10 @@
-"""The calls of Judge0's API: who may make them, what they do, what they answer."""
+"""The calls of Judge0's API: who may make them, what they do, what they answer; and their table."""
 
 from __future__ import annotations
 
 import functools
 import logging
+import re
 import threading
 from base64 import b64encode
 from collections import Counter
@@ -13,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from flask import g, request
+from flask import Flask, Response, g, request
 from pydantic import ValidationError
 
 from judge.common import clock
@@ -26,24 +27,27 @@ from judge.common.errors import (
     TooLargeError,
     UnauthorizedError,
 )
+from judge.config.services import Judge0
 from judge.gateway import asking, submit, trace
 from judge.gateway.api import deleting, handlers, seen
+from judge.gateway.api.answers import paced
 from judge.gateway.api.routes import Services, field_error
-from judge.gateway.auth import Principal, token_with
+from judge.gateway.auth import JUDGE0_CHECKS, NOBODY, Principal, below, token_with
 from judge.gateway.judge0 import info, wire
-from judge.gateway.judge0.contents import contents
-from judge.gateway.pacing import paced
 from judge.judge0 import answers, fields, languages, program
 from judge.judge0.answers import SeenTask
 from judge.judge0.languages import Flavour, Judge0Language
 from judge.judge0.tokens import task_of, token_of
 from judge.languages import handed, rules
 from judge.model import messages as m
-from judge.model.overview import StatusReply, UsageReply, UsageRequest
+from judge.model.overview import UsageReply, UsageRequest
 from judge.model.rate import Rate, rate_of
 
 log = logging.getLogger(__name__)
 
+# Pages send headers of their own with a call; none means anything here but those of a token.
+_HEADERS: Final = "Content-Type, Authorization, X-Auth-Token, X-Auth-User, X-RapidAPI-Key, X-RapidAPI-Host"
+_HEADER_NAMES: Final = re.compile(r"[A-Za-z0-9, _-]{1,1000}")
 _POLL: Final = 30.0
 _OFFERED_AGE: Final = 5.0
 _COUNTED_AGE: Final = 5.0
@@ -87,7 +91,6 @@ class Offered:
         self._names: frozenset[str] = frozenset()
 
     def names(self, services: Services) -> frozenset[str]:
-        """Their names."""
         with self._lock:
             if clock.monotonic() - self._when < _OFFERED_AGE and self._names:
                 return self._names
@@ -125,7 +128,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Judge0Api:
-    """Judge0's API of one flavour, for one worker process."""
+    """Judge0's API of one flavour, for one worker process. Its calls get who makes them."""
 
     services: Services
     flavour: Flavour
@@ -134,59 +137,52 @@ class Judge0Api:
 
     @functools.cached_property
     def rows(self) -> dict[int, Judge0Language]:
-        """Its languages."""
         return languages.table(self.flavour)
 
     def judged(self, row: Judge0Language) -> bool:
-        """Return whether somebody can hand in for a language now."""
         return row.judged(self.offered.names(self.services))
-
-    # --- who -------------------------------------------------------------------------------------------------------
 
     def caller(self, *, in_address: bool = False) -> Principal:
         """The person who makes this call; UnauthorizedError for nobody. `in_address`: it only checks a token."""
-        settings = self.services.config.judge0
+        settings, identities = self.services.config.judge0, self.services.identities
         token = token_with(request.method, request.path, settings.prefix, request.headers.get, request.args.get)
-        guest = settings.guest
-        if token is None and guest:
-            visitor = Principal(guest, "user", "")
-            if not self.services.identities.allows(visitor):
+        if token is None and settings.guest:
+            visitor = Principal(settings.guest, "user", "")
+            if not identities.allows(visitor):
                 raise UnauthorizedError("guests are not let in now; send a token in the header X-Auth-Token")
-            asking.begin(request, visitor)
+            asking.begin(visitor)
             return visitor
         if token is None:
             raise UnauthorizedError("no token; send it in the header X-Auth-Token")
-        principal = self.services.identities.by_token(token, request.remote_addr or "")
+        principal = identities.by_token(token, request.remote_addr or "")
         if principal is None:
             self.services.notes.refused("judge0")
             raise UnauthorizedError("this token is not known here; ask the operator of the cluster for a new one")
-        asking.begin(request, principal)
+        asking.begin(principal)
         principal.may("read" if in_address or request.method in {"GET", "HEAD"} else "submit")
         return principal
 
     # --- submissions -----------------------------------------------------------------------------------------------
 
-    def create(self) -> tuple[Any, int]:
-        """One submission."""
-        principal = self.caller()
+    def create(self, principal: Principal) -> Response:
         sent = wire.request_fields()
         names = wire.fields(sent)
         base64 = wire.base64(sent)
         added = self._add(principal, sent, base64=base64, key=request.headers.get("Idempotency-Key"))
         task, headers = added.task, paced(added.rate)
         if not wire.waits(sent):
-            return wire.answer({"token": token_of(task.id)}, headers), 201
+            return wire.answer({"token": token_of(task.id)}, 201, headers)
         task = self._waited(principal, task)
         g.pop("identified", None)
         self.caller()  # a person who was shut out while this was held sees no more of it
         try:
-            return wire.answer(self._document(principal, task, names, base64=base64), headers), 201
+            document = self._document(principal, task, names, base64=base64)
         except (answers.NotTextError, TooLargeError) as exc:  # it is handed in all the same
-            return wire.answer({"error": str(exc), "token": token_of(task.id)}, headers), 201
+            document = {"error": str(exc), "token": token_of(task.id)}
+        return wire.answer(document, 201, headers)
 
-    def create_batch(self) -> tuple[Any, int]:
+    def create_batch(self, principal: Principal) -> Response:
         """Several submissions; each is taken or refused by itself, but none when not all of them may wait."""
-        principal = self.caller()
         sent = wire.request_fields()
         base64 = wire.base64(sent)
         batch = sent.get("submissions")
@@ -208,28 +204,23 @@ class Judge0Api:
                     raise
                 replies.append({"error": [str(exc)]})
                 rate = rate_of(exc) or rate
-        return wire.answer(replies, paced(rate)), 201 if accepted else 422
+        return wire.answer(replies, 201 if accepted else 422, paced(rate))
 
-    def show(self, token: str) -> tuple[Any, int]:
-        """One submission."""
-        principal = self.caller()
+    def show(self, principal: Principal, token: str) -> Any:
         names = wire.fields()
-        task = self._own_task(principal, token)
-        return self._document(principal, task, names, base64=wire.base64()), 200
+        return self._document(principal, self._own_task(principal, token), names, base64=wire.base64())
 
-    def show_batch(self) -> tuple[Any, int]:
+    def show_batch(self, principal: Principal) -> Any:
         """Several; null for one that there is not."""
-        principal = self.caller()
         names = wire.fields()
-        tokens = (request.headers.get("tokens") or wire.query_fields().get("tokens", "")).strip().split(",")
+        tokens = (request.headers.get("tokens") or wire.query_fields().get("tokens", "")).split(",")
         tokens = [name.strip() for name in tokens if name.strip()]
         wire.check_batch(len(tokens))
         ids = [task_of(token.removesuffix(".json")) or "" for token in tokens]
-        return {"submissions": self._documents(principal, ids, names)}, 200
+        return {"submissions": self._documents(principal, ids, names)}
 
-    def index(self) -> tuple[Any, int]:
+    def index(self, principal: Principal) -> Any:
         """The caller's submissions, an admin's are all, newest first, by pages."""
-        principal = self.caller()
         if not principal.fingerprint:
             raise ForbiddenError("a list of submissions takes a token; send it in the header X-Auth-Token")
         names = wire.fields()
@@ -245,12 +236,7 @@ class Judge0Api:
         reply = seen.search(self.services.cluster, principal, query)
         total = reply.total or 0
         pages = -(-total // page_size) if page_size else 0
-        # Without those that went meanwhile.
-        submissions = [
-            item
-            for item in self._documents(principal, [item.id for item in reply.tasks[:room]], names)
-            if item is not None
-        ]
+        documents = self._documents(principal, [item.id for item in reply.tasks[:room]], names)
         meta = {
             "current_page": page,
             "next_page": page + 1 if page < pages else None,
@@ -258,16 +244,16 @@ class Judge0Api:
             "total_pages": pages,
             "total_count": total,
         }
-        return {"submissions": submissions, "meta": meta}, 200
+        # Without those that went meanwhile.
+        return {"submissions": [document for document in documents if document is not None], "meta": meta}
 
-    def destroy(self, token: str) -> tuple[Any, int]:
+    def destroy(self, principal: Principal, token: str) -> Any:
         """Delete a finished submission; one that is not finished is cancelled when the caller says so."""
-        principal = self.caller()
         names = wire.fields()
         task = self._own_task(principal, token)
         if wire.query_fields().get("cancel") == "true":
             handlers.cancel(self.services.cluster, principal, task.id)
-            return self._document(principal, self._own_task(principal, token), names, base64=True), 200
+            return self._document(principal, self._own_task(principal, token), names, base64=True)
         if not principal.admin:
             raise ForbiddenError("deleting takes a token of role admin")
         if not self.services.config.judge0.delete:
@@ -278,7 +264,7 @@ class Judge0Api:
             raise wire.Judge0RefusalError(400, text)
         document = self._document(principal, task, names, base64=True)
         deleting.delete(self.services.cluster, principal, deleting.deletion("submission", task.id))
-        return document, 200
+        return document
 
     def _add(self, principal: Principal, sent: Mapping[str, Any], *, base64: bool, key: str | None) -> m.AddReply:
         """Hand in one submission; wire.InvalidError says what is wrong with it, under Judge0's names."""
@@ -350,7 +336,7 @@ class Judge0Api:
         return task
 
     def _documents(self, principal: Principal, ids: Sequence[str], names: Sequence[str]) -> list[dict[str, Any] | None]:
-        """Several submissions as they are shown, null for one that there is not; RefusedCallError."""
+        """Several submissions as they are shown, null for one that there is not; Judge0RefusalError."""
         tasks, base64 = seen.own_tasks(self.services.cluster, principal, ids), wire.base64()
         try:
             return [None if task is None else self._document(principal, task, names, base64=base64) for task in tasks]
@@ -358,7 +344,7 @@ class Judge0Api:
             raise wire.Judge0RefusalError(400, str(exc).replace("this submission", "one or more submissions")) from None
 
     def _document(self, principal: Principal, task: m.Task, names: Sequence[str], *, base64: bool) -> dict[str, Any]:
-        room, cluster = contents(), self.services.cluster
+        room, cluster = g.judge0_contents, self.services.cluster
         task = seen.show(cluster, principal, task)
         row = answers.row_of(task, self.rows, self.flavour)
         document = answers.shown(SeenTask(task, row, functools.partial(room.read, cluster)), names, base64=base64)
@@ -367,53 +353,38 @@ class Judge0Api:
 
     # --- what there is ---------------------------------------------------------------------------------------------
 
-    def languages(self) -> tuple[Any, int]:
-        """The languages that can be used now."""
-        self.caller()
-        rows = sorted(self.rows.values(), key=lambda row: row.name)
-        return [info.language(row, judged=True) for row in rows if self.judged(row)], 200
+    def languages(self, _: Principal) -> Any:
+        return [info.language(row) for row in self._by_name() if self.judged(row)]
 
-    def languages_all(self) -> tuple[Any, int]:
+    def languages_all(self, _: Principal) -> Any:
         """All, the others as archived."""
-        self.caller()
-        rows = sorted(self.rows.values(), key=lambda row: row.name)
-        return [{**info.language(row, judged=True), "is_archived": not self.judged(row)} for row in rows], 200
+        return [{**info.language(row), "is_archived": not self.judged(row)} for row in self._by_name()]
 
-    def language(self, number: str) -> tuple[Any, int]:
-        """One language, with its commands."""
-        self.caller()
+    def _by_name(self) -> list[Judge0Language]:
+        return sorted(self.rows.values(), key=lambda row: row.name)
+
+    def language(self, _: Principal, number: str) -> Any:
         number = number.removesuffix(".json")
         row = self.rows.get(int(number)) if number.isdecimal() and len(number) < 9 else None
         if row is None:
             raise NotFoundError(f"there is no language '{number[:20]}'")
-        return info.language(row, judged=self.judged(row), commands=True), 200
+        return info.language_with_commands(row, judged=self.judged(row))
 
-    def statuses(self) -> tuple[Any, int]:
-        """The statuses."""
-        self.caller()
-        return info.statuses(), 200
+    def config_info(self, principal: Principal) -> Any:
+        return info.config_info(self.services.config, self._usage(principal).allowance.waiting)
 
-    def config_info(self) -> tuple[Any, int]:
-        """The settings."""
-        principal = self.caller()
-        return info.config_info(self.services.config, self._usage(principal).allowance.waiting), 200
-
-    def system_info(self) -> tuple[Any, int]:
-        """The machine."""
-        principal = self.caller()
+    def system_info(self, principal: Principal) -> Any:
         meminfo = Path("/proc/meminfo").read_text(encoding="ascii", errors="replace")
-        return info.system_info(self._status(principal), meminfo), 200
+        return info.system_info(handlers.status(self.services.cluster, principal), meminfo)
 
-    def workers(self) -> tuple[Any, int]:
-        """The slots."""
-        return info.workers(self._status(self.caller())), 200
+    def workers(self, principal: Principal) -> Any:
+        return info.workers(handlers.status(self.services.cluster, principal))
 
-    def statistics(self) -> tuple[Any, int]:
+    def statistics(self, principal: Principal) -> Any:
         """The numbers of submissions, as far as the caller may know them."""
-        principal = self.caller()
         return self.counted.of(
             f"{principal.role} {principal.user}", lambda: info.statistics(self._counts(principal), clock.wall())
-        ), 200
+        )
 
     def _counts(self, principal: Principal) -> info.SubmissionCounts:
         cluster = self.services.cluster
@@ -430,36 +401,89 @@ class Judge0Api:
             stored_bytes=self._usage(principal).stored_bytes,
         )
 
-    def about(self) -> tuple[Any, int]:
-        """The version of Judge0 and the maintainer."""
-        self.caller()
-        return info.about(self.flavour), 200
-
-    def version(self) -> tuple[Any, int]:
-        """The version of Judge0 that this is taken for."""
-        self.caller()
-        return wire.plain(info.VERSIONS[self.flavour]), 200
-
-    def isolate(self) -> tuple[Any, int]:
-        """The sandbox."""
-        self.caller()
-        return wire.plain("The sandbox of this cluster; it is not isolate\n"), 200
-
-    def license(self) -> tuple[Any, int]:
-        """The licence."""
-        self.caller()
-        return wire.plain(info.license_text()), 200
-
-    def authenticate(self) -> tuple[Any, int]:
-        """The check of a token: an empty answer when it is known."""
-        self.caller(in_address=True)
-        return wire.plain(""), 200
-
-    def authorize(self) -> tuple[Any, int]:
+    def authorize(self, principal: Principal) -> Response:
         """The check of an operator's token: an empty answer when the caller may do what operators may."""
-        if not self.caller(in_address=True).admin:
+        if not principal.admin:
             raise ForbiddenError("this takes a token of role admin")
-        return wire.plain(""), 200
+        return wire.plain("")
 
-    def _status(self, principal: Principal) -> StatusReply:
-        return handlers.status(self.services.cluster, principal)
+
+_Call = Callable[..., Any]
+# A row: the methods, the path under the prefix, its name, and the call, which gets who makes it.
+_ROUTES: Final[list[tuple[str, str, str, _Call]]] = [
+    ("POST", "/submissions", "create", Judge0Api.create),
+    ("GET", "/submissions", "index", Judge0Api.index),
+    ("POST", "/submissions/batch", "create_batch", Judge0Api.create_batch),
+    ("GET", "/submissions/batch", "show_batch", Judge0Api.show_batch),
+    ("GET", "/submissions/<token>", "show", Judge0Api.show),
+    ("DELETE", "/submissions/<token>", "destroy", Judge0Api.destroy),
+    ("GET", "/languages", "languages", Judge0Api.languages),
+    ("GET", "/languages/all", "languages_all", Judge0Api.languages_all),
+    ("GET", "/languages/<number>", "language", Judge0Api.language),
+    ("GET", "/statuses", "statuses", lambda *_: info.statuses()),
+    ("GET", "/config_info", "config_info", Judge0Api.config_info),
+    ("GET", "/system_info", "system_info", Judge0Api.system_info),
+    ("GET", "/workers", "workers", Judge0Api.workers),
+    ("GET", "/statistics", "statistics", Judge0Api.statistics),
+    ("GET", "/about", "about", lambda api, _: info.about(api.flavour)),
+    ("GET", "/version", "version", lambda api, _: wire.plain(info.VERSIONS[api.flavour])),
+    ("GET", "/isolate", "isolate", lambda *_: wire.plain("The sandbox of this cluster; it is not isolate\n")),
+    ("GET", "/license", "license", lambda *_: wire.plain(info.license_text())),
+    ("POST", "/authenticate", "authenticate", lambda *_: wire.plain("")),
+    ("POST", "/authorize", "authorize", Judge0Api.authorize),
+]
+
+
+def register(app: Flask, services: Services) -> None:
+    """Serve the API of both flavours, where the config says."""
+    settings = services.config.judge0
+    if not settings.enabled:
+        return
+    app.after_request(functools.partial(_for_scripts, settings))
+    offered = Offered()
+    flavours: dict[Flavour, str] = {"ce": settings.prefix, "extra": f"{settings.prefix}/extra"}
+    for flavour, prefix in flavours.items():
+        api = Judge0Api(services, flavour, offered, Counted())
+        for method, path, name, call in _ROUTES:
+            view = functools.partial(_answer, api, call, checks=path[1:] in JUDGE0_CHECKS)
+            # Rails takes the name of the format behind a path, too; where an id ends the path, the calls do.
+            for end in ("",) if path.endswith(">") else ("", ".json"):
+                app.add_url_rule(
+                    prefix + path + end,
+                    endpoint=f"judge0.{flavour}.{name}",
+                    view_func=view,
+                    methods=[method, "OPTIONS"],
+                    provide_automatic_options=False,
+                    strict_slashes=False,
+                )
+
+
+def _answer(api: Judge0Api, call: _Call, *, checks: bool, **params: str) -> Response:
+    """The answer to a call; one that only `checks` a token takes it in the address as well."""
+    asking.begin(NOBODY)
+    if request.method == "OPTIONS":
+        return Response(status=204)
+    with wire.Contents() as g.judge0_contents:
+        try:
+            body = call(api, api.caller(in_address=checks), **params)
+        except JudgeError as exc:
+            return wire.error_answer(exc)
+        return body if isinstance(body, Response) else wire.answer(body)
+
+
+def _for_scripts(settings: Judge0, response: Response) -> Response:
+    """Let scripts of other sites read any answer below the prefix, where the config names these sites.
+
+    No cookie counts here.
+    """
+    headers = settings.for_scripts(request.headers.get("Origin", ""))
+    if headers and below(request.path, settings.prefix):
+        response.headers.update(headers)
+        if request.method == "OPTIONS":
+            response.headers["Access-Control-Allow-Methods"] = "GET, POST, DELETE, OPTIONS"
+            requested = request.headers.get("Access-Control-Request-Headers", "")
+            response.headers["Access-Control-Allow-Headers"] = (
+                requested if _HEADER_NAMES.fullmatch(requested) else _HEADERS
+            )
+            response.headers["Access-Control-Max-Age"] = "600"
+    return response

@@ -26,22 +26,23 @@ _DAYS: Final = 30
 _CACHE_TIME: Final = datetime.timedelta(seconds=1)
 
 
-def language(row: Judge0Language, *, judged: bool, commands: bool = False) -> dict[str, Any]:
-    """One language as the lists show it, or with its commands."""
-    document: dict[str, Any] = {"id": row.id, "name": row.name}
-    if commands:
-        compiled, run = languages.command(row)
-        document |= {
-            "is_archived": not judged,
-            "source_file": row.file or None,
-            "compile_cmd": compiled,
-            "run_cmd": run,
-        }
-    return document
+def language(row: Judge0Language) -> dict[str, Any]:
+    return {"id": row.id, "name": row.name}
+
+
+def language_with_commands(row: Judge0Language, *, judged: bool) -> dict[str, Any]:
+    """One language as it is shown alone; `judged`: somebody can hand in for it now."""
+    compiled, run = languages.command(row)
+    return {
+        **language(row),
+        "is_archived": not judged,
+        "source_file": row.file or None,
+        "compile_cmd": compiled,
+        "run_cmd": run,
+    }
 
 
 def statuses() -> list[dict[str, Any]]:
-    """All statuses that a submission may have."""
     return [{"id": number, "description": name} for number, name in STATUSES.items()]
 
 
@@ -89,7 +90,6 @@ def about(flavour: Flavour) -> dict[str, str]:
 
 
 def license_text() -> str:
-    """The licence of this software."""
     distribution = importlib.metadata.distribution("judge")
     for name in ("licenses/LICENSE", "LICENSE"):
         text = distribution.read_text(name)
@@ -146,7 +146,6 @@ class SubmissionCounts:
 
 
 def statistics(counts: SubmissionCounts, now: datetime.datetime) -> dict[str, Any]:
-    """The counts as Judge0 shows them."""
     total, by_status, days = counts.total, counts.statuses, counts.days
     today = now.date()
     last = [str(today - datetime.timedelta(days=back)) for back in range(1, _DAYS + 1)]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import json
 import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -12,17 +14,22 @@ from urllib.parse import parse_qsl
 from flask import Response, request
 from werkzeug.datastructures import MultiDict
 
-from judge.common.errors import JudgeError
+from judge.common.errors import JudgeError, TooLargeError
+from judge.common.text import size
+from judge.gateway.api.answers import retrying
 from judge.gateway.api.routes import LengthError
+from judge.gateway.cluster import Cluster
 from judge.gateway.judge0 import info
-from judge.gateway.pacing import paced
 from judge.judge0 import answers
-from judge.model.rate import rate_of
 from judge.rpc.faults import check_values
 
 _VALUES: Final = 300_000
 # Fields of a form or address: twenty submissions with all that there is are some hundred.
 _FIELDS: Final = 5_000
+# Characters of all texts of one answer, as they are sent. Twenty outputs of Judge0's usual limit, a MiB, in Base64.
+CONTENTS: Final = 32 * 1024**2
+# Blobs beyond so many bytes are read by one answer at a time.
+_SMALL_BLOB: Final = 1024**2
 _NESTED: Final = re.compile(r"([a-z_]+)\[([0-9]{0,4})\]\[([a-z_]+)\]")
 
 
@@ -30,7 +37,6 @@ class Judge0RefusalError(JudgeError):
     """A call that Judge0 refuses, in its own words."""
 
     def __init__(self, status: int, text: str) -> None:
-        """`status` is the HTTP status."""
         super().__init__(text)
         self.http_status = status
 
@@ -41,7 +47,6 @@ class InvalidError(JudgeError):
     http_status = 422
 
     def __init__(self, faults: Mapping[str, list[str]]) -> None:
-        """`faults` is what is answered."""
         super().__init__("; ".join(f"{name} {text}" for name, texts in faults.items() for text in texts))
         self.faults = dict(faults)
 
@@ -61,7 +66,6 @@ def request_fields() -> dict[str, Any]:
 
 
 def _body() -> dict[str, Any]:
-    """The fields of the body, JSON or a form."""
     if "chunked" in request.headers.get("Transfer-Encoding", "").lower():
         raise LengthError("the body has no Content-Length; send it whole instead of in chunks")
     if request.mimetype == "multipart/form-data":
@@ -174,13 +178,11 @@ def whole_number(name: str, default: int) -> int:
 
 
 def plain(text: str) -> Response:
-    """A text as the answer."""
     return Response(text, mimetype="text/plain")
 
 
-def answer(body: Any, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer to a call, in JSON."""
-    return Response(json.dumps(body, ensure_ascii=False), headers=headers, content_type=answers.MEDIA)
+def answer(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(json.dumps(body, ensure_ascii=False), status, headers, content_type=answers.MEDIA)
 
 
 def error_answer(error: JudgeError) -> Response:
@@ -188,8 +190,46 @@ def error_answer(error: JudgeError) -> Response:
     body: dict[str, Any] = error.faults if isinstance(error, InvalidError) else {"error": str(error)}
     if isinstance(error, FullError):
         body = {"error": "queue is full", "reason": str(error)}
-    response = Response(json.dumps(body), error.http_status, content_type=answers.MEDIA)
-    if error.http_status in {429, 503, 504}:
-        response.headers["Retry-After"] = "10" if error.http_status == 429 else "2"
-    response.headers.update(paced(rate_of(error), refused=True))
-    return response
+    return Response(json.dumps(body), error.http_status, retrying(error), content_type=answers.MEDIA)
+
+
+class Contents(contextlib.ExitStack):
+    """The contents that one answer may have: an answer stands in memory whole, several times over.
+
+    Leave it once the answer is made.
+    """
+
+    _turn = threading.Lock()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = CONTENTS
+        self._mine = False
+
+    def read(self, cluster: Cluster, name: str) -> bytes:
+        """A blob; TooLargeError, before it is in memory, for one that has no room."""
+        with cluster.blob(name) as file:
+            length = file.seek(0, 2)
+            if length > self._left:
+                raise _too_large()
+            if length > _SMALL_BLOB and not self._mine:
+                self.enter_context(self._turn)
+                self._mine = True
+            file.seek(0)
+            return file.read()
+
+    def take(self, document: Mapping[str, Any], encoded: Iterable[str]) -> None:
+        """Count the texts of one submission; those in `encoded` grow no more. TooLargeError when that is too much."""
+        encoded_names = frozenset(encoded)
+        for name, value in document.items():
+            if isinstance(value, str | list):
+                self._left -= len(value) if name in encoded_names else len(json.dumps(value, ensure_ascii=False))
+        if self._left < 0:
+            raise _too_large()
+
+
+def _too_large() -> TooLargeError:
+    return TooLargeError(
+        f"these submissions have more than {size(CONTENTS)} of contents; ask for fewer at once, or name the fields "
+        "without stdout: GET /api/v1/submissions/ID/output has an output of any length"
+    )

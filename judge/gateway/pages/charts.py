@@ -98,7 +98,6 @@ def _x(at: float, count: int) -> float:
 
 
 def integer(value: float) -> str:
-    """A number of things."""
     return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.1f}"
 
 
@@ -110,7 +109,6 @@ def brief(seconds: float) -> str:
 
 
 def share(value: float) -> str:
-    """A part as a percentage."""
     return f"{value * 100:.3g} %"
 
 
@@ -164,7 +162,6 @@ def _plural(count: int, word: str) -> str:
 
 
 def waiting(reply: FiguresReply) -> Chart:
-    """The chart of submissions that waited."""
     values = [point.waiting for point in reply.points]
     top = top_of(_most(values))
     most = int(_most(values))
@@ -178,7 +175,6 @@ def waiting(reply: FiguresReply) -> Chart:
 
 
 def judged(reply: FiguresReply) -> Chart:
-    """The chart of verdicts, in each step."""
     top = top_of(max((point.judged + point.rejudged for point in reply.points), default=0))
     rows = [
         [
@@ -198,7 +194,6 @@ def judged(reply: FiguresReply) -> Chart:
 
 
 def slots(reply: FiguresReply) -> Chart:
-    """The chart of slots that judged, of those that there were."""
     busy, total = [point.busy for point in reply.points], [point.slots for point in reply.points]
     top = top_of(_most(busy, total))
     pairs = [(point.busy, point.slots) for point in reply.points if point.busy is not None and point.slots]
@@ -214,7 +209,6 @@ def slots(reply: FiguresReply) -> Chart:
 
 
 def times(reply: FiguresReply) -> Chart:
-    """The chart of the time from handing in to the verdict."""
     half, most = [point.half for point in reply.points], [point.most for point in reply.points]
     top = top_of(_most(half, most))
     summary = (
@@ -229,7 +223,6 @@ def times(reply: FiguresReply) -> Chart:
 
 
 def verdicts(reply: FiguresReply) -> Chart:
-    """The chart of verdicts by kind."""
     shown_verdicts = [verdict for verdict in Verdict if any(verdict in point.verdicts for point in reply.points)]
     top = top_of(max((sum(point.verdicts.values()) for point in reply.points), default=0))
     rows = [
@@ -289,10 +282,8 @@ def drift(starts: Iterable[Start]) -> Chart | None:
     )  # fmt: skip
 
 
-def all_of(reply: FiguresReply, *, judges: bool) -> list[Chart]:
-    """The charts of a span; which verdicts others got is for judges."""
-    charts = [waiting(reply), judged(reply), slots(reply), times(reply)]
-    return [*charts, verdicts(reply)] if judges else charts
+def all_of(reply: FiguresReply) -> list[Chart]:
+    return [waiting(reply), judged(reply), slots(reply), times(reply), verdicts(reply)]
 
 
 def rows(reply: FiguresReply) -> list[Point]:

@@ -44,11 +44,6 @@ class Comparison:
     rows: list[ComparedLine]
     whole: bool
 
-    @property
-    def same(self) -> bool:
-        """Return whether every shown line is equal, so that what differs is where nothing is shown, or is space."""
-        return not any(row.differs for row in self.rows)
-
 
 def compare(printed: str, answer: str, *, whole: bool = True) -> Comparison:
     """Output and answer side by side. At most 200 lines of each and 500 characters of a line are compared.

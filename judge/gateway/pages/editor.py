@@ -92,5 +92,4 @@ def bundle(kind: str) -> bytes:
 
 
 def available() -> bool:
-    """Whether the package is installed on this gateway."""
     return (HOME / "lib/codemirror.js").is_file()

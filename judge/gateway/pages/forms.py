@@ -84,7 +84,6 @@ class SubmitForm:
         return self._of_files(uploads, limits)
 
     def _outputs(self) -> bool:
-        """Return whether files may be outputs of a problem, and no program."""
         return bool(self.values.get("problem")) and not self.values.get("language")
 
     def _of_files(self, uploads: Sequence[Upload], limits: SubmissionLimits) -> m.Submission | None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from flask import Flask, Response, flash, g, redirect, render_template, request, url_for
+from flask import Flask, flash, g, redirect, render_template, request, url_for
 from markupsafe import Markup, escape
-from pydantic import ValidationError
 
 import judge
 from judge.common import clock
@@ -18,16 +17,22 @@ from judge.common.errors import ForbiddenError, JudgeError, UsageError
 from judge.gateway import asking, assets, auth
 from judge.gateway.api import handlers as api
 from judge.gateway.api import seen
-from judge.gateway.api.routes import Services, field_error
-from judge.gateway.auth import Principal
-from judge.gateway.pages import account, editor, forms, submitting, views
-from judge.gateway.pages import figures as figure_pages
-from judge.gateway.pages import problem as problem_page
-from judge.gateway.pages import rejudge as rejudge_pages
-from judge.gateway.pages import submission as submission_page
-from judge.gateway.pages import trail as trail_pages
-from judge.gateway.pages import users as users_pages
-from judge.gateway.pages import webhooks as webhook_pages
+from judge.gateway.api.routes import validated
+from judge.gateway.pages import (  # noqa: F401 - each enters its views in the table
+    account,
+    editor,
+    figures,
+    forms,
+    problem,
+    rejudge,
+    submission,
+    submitting,
+    trail,
+    users,
+    views,
+    webhooks,
+)
+from judge.gateway.pages.table import PAGES, Listing, Page, View, page, services
 from judge.model import messages as m
 from judge.model.overview import MarksReply, MarksRequest
 
@@ -39,105 +44,110 @@ _OPEN = {"GET", "HEAD"}
 _MACHINES = "what is said of the cluster's machines"
 # Forms with what somebody typed: it comes back whatever is wrong with the request.
 _SUBMITTING = {"submit", "problem_submit"}
-# Forms that take another scope than `submit`; what is for judges and admins follows from the role.
-_SCOPES = {"password": "account", "token_make": "account", "token_revoke": "account"}
 
 
-class Pages:
-    """The views of one app."""
+@page("/cluster", role="judge", subject=_MACHINES)
+def overview() -> Any:
+    status = api.status(services.cluster, g.principal)
+    latest = seen.search(services.cluster, g.principal, m.SearchRequest(limit=_LATEST))
+    return render_template("overview.html", status=status, tasks=latest.tasks, charts=figures.lately())
 
-    def __init__(self, services: Services) -> None:
-        self._cluster = services.cluster
-        self._submitting = submitting.Submitting(services)
 
-    # --- looking -----------------------------------------------------------------------------------------------
+@page("/submissions")
+def submissions() -> Any:
+    conditions = {key: value for key, value in request.args.items() if value}
+    error, reply = "", m.SearchReply(tasks=[], next=None)
+    try:
+        query = validated(m.SearchRequest, {"limit": _PER_PAGE, **conditions}, "the search")
+        reply = seen.search(services.cluster, g.principal, query)
+    except UsageError as exc:
+        error = str(exc)
+    older = urlencode({**conditions, "before": reply.next}) if reply.next else ""
+    newest = urlencode({key: value for key, value in conditions.items() if key != "before"})
+    text = render_template(
+        "submissions.html",
+        listing=Listing(conditions, reply, error, older, newest),
+        choices=_choices(conditions),
+        filtered=bool(set(conditions) - {"before", "limit"}),
+    )
+    return text, 400 if error else 200
 
-    def overview(self) -> Any:
-        """GET /cluster: for judges and admins."""
-        auth.judges_only(g.principal, _MACHINES)
-        status = api.status(self._cluster, g.principal)
-        latest = seen.search(self._cluster, g.principal, m.SearchRequest(limit=_LATEST))
-        lately = figure_pages.lately(self._cluster, g.principal)
-        return render_template("overview.html", status=status, tasks=latest.tasks, charts=lately)
 
-    def submissions(self) -> Any:
-        """GET /submissions: search and paging."""
-        conditions = {key: value for key, value in request.args.items() if value}
-        error = ""
-        reply = m.SearchReply(tasks=[], next=None)
-        try:
-            query = m.SearchRequest.model_validate({"limit": _PER_PAGE, **conditions})
-            reply = seen.search(self._cluster, g.principal, query)
-        except ValidationError as exc:
-            error = str(field_error(exc, "the search"))
-        except (ForbiddenError, UsageError) as exc:
-            error = str(exc)
-        older = urlencode({**conditions, "before": reply.next}) if reply.next else ""
-        newest = urlencode({key: value for key, value in conditions.items() if key != "before"})
-        page = render_template(
-            "submissions.html",
-            tasks=reply.tasks,
-            given=conditions,
-            error=error,
-            older=older,
-            newest=newest,
-            languages=api.languages(self._cluster),
-            filtered=bool(set(conditions) - {"before", "limit"}),
-        )
-        return page, 400 if error else 200
+def _choices(conditions: Mapping[str, str]) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """The fields of the search that have options: name, text, and the values with their words."""
+    languages = {language.name: language.title for language in api.languages(services.cluster)}
+    if language := conditions.get("language"):
+        languages.setdefault(language, language)
+    verdicts = [(verdict.value, f"{verdict.value} \N{EN DASH} {verdict.about.title}") for verdict in m.Verdict]
+    statuses = [(status.value, status.value.replace("_", " ")) for status in m.Status]
+    options = {"language": list(languages.items()), "verdict": verdicts, "status": statuses}
+    return [(name, name.capitalize(), [("", "any"), *rows]) for name, rows in options.items()]
 
-    def cancel(self, task_id: str) -> Any:
-        """POST /submissions/ID/cancel."""
-        before = seen.own_task(self._cluster, g.principal, task_id)
-        task = api.cancel(self._cluster, g.principal, task_id)
-        if before.done:
-            flash("It was finished already; its verdict stays.", "warn")
-        elif task.status is m.Status.CANCELLED:
-            flash("Cancelled.", "good")
-        return redirect(url_for("submission", task_id=task_id), 303)
 
-    def executors(self) -> Any:
-        """GET /executors."""
-        auth.judges_only(g.principal, _MACHINES)
-        return render_template("executors.html", executors=api.executors(self._cluster, g.principal).executors)
+@page("/submissions/<task_id>/cancel", "POST")
+def cancel(task_id: str) -> Any:
+    before = seen.own_task(services.cluster, g.principal, task_id)
+    task = api.cancel(services.cluster, g.principal, task_id)
+    if before.done:
+        flash("It was finished already; its verdict stays.", "warn")
+    elif task.status is m.Status.CANCELLED:
+        flash("Cancelled.", "good")
+    return redirect(url_for("submission", task_id=task_id), 303)
 
-    def drain(self, name: str, *, on: bool) -> Any:
-        """POST /executors/NAME/drain, /executors/NAME/resume."""
-        auth.admins_only(g.principal, "draining and resuming executors")
-        reason = request.form.get("reason", "").strip()[:500]
-        api.drain(self._cluster, g.principal, name, on=on, reason=reason)
-        flash(f"{name} takes no more work." if on else f"{name} takes work again.", "good")
-        return redirect(url_for("executors"), 303)
 
-    def judicators(self) -> Any:
-        """GET /judicators."""
-        auth.judges_only(g.principal, _MACHINES)
-        return render_template("judicators.html", status=api.status(self._cluster, g.principal))
+@page("/executors", role="judge", subject=_MACHINES)
+def executors() -> Any:
+    return render_template("executors.html", executors=api.executors(services.cluster, g.principal).executors)
 
-    def problems(self) -> Any:
-        """GET / and /problems: all of them, with marks at those that one has solved or tried."""
-        problems = api.problems(self._cluster).problems
-        return render_template("problems.html", problems=problems, marks=self._marks())
 
-    def _marks(self) -> MarksReply:
-        """The problems that are marked; none while that cannot be told, since the list can be shown without them."""
-        try:
-            return self._cluster.call("marks", MarksRequest(user=g.principal.user), MarksReply)
-        except JudgeError as exc:
-            log.warning("the list of problems has no marks: %s", exc)
-            return MarksReply()
+@page("/executors/<name>/drain", "POST", role="admin", subject="draining and resuming executors")
+def drain(name: str) -> Any:
+    reason = request.form.get("reason", "").strip()[:500]
+    api.drain(services.cluster, g.principal, name, on=True, reason=reason)
+    flash(f"{name} takes no more work.", "good")
+    return redirect(url_for("executors"), 303)
 
-    # --- handing in --------------------------------------------------------------------------------------------
 
-    def submit(self) -> Any:
-        """GET and POST /submit."""
-        if request.method in _OPEN:
-            return self._submitting.page(self._submitting.prefilled()), 200
-        form = submitting.posted()
-        outcome = self._submitting.submit(form)
-        if outcome.task is None:
-            return self._submitting.page(form), outcome.status, outcome.headers
-        return redirect(url_for("submission", task_id=outcome.task.id), 303)
+@page("/executors/<name>/resume", "POST", role="admin", subject="draining and resuming executors")
+def resume(name: str) -> Any:
+    api.drain(services.cluster, g.principal, name, on=False, reason="")
+    flash(f"{name} takes work again.", "good")
+    return redirect(url_for("executors"), 303)
+
+
+@page("/judicators", role="judge", subject=_MACHINES)
+def judicators() -> Any:
+    return render_template("judicators.html", status=api.status(services.cluster, g.principal))
+
+
+@page("/", name="home")
+@page("/problems")
+def problems() -> Any:
+    """All of them, with marks at those that one has solved or tried."""
+    rows = api.problems(services.cluster).problems
+    marks = MarksReply()
+    try:
+        marks = services.cluster.call("marks", MarksRequest(user=g.principal.user), MarksReply)
+    except JudgeError as exc:  # the list can be shown without them
+        log.warning("the list of problems has no marks: %s", exc)
+    return render_template("problems.html", problems=rows, marks=marks)
+
+
+@page("/submit", "GET", "POST")
+def submit() -> Any:
+    if request.method in _OPEN:
+        return submitting.page(submitting.prefilled())
+    form = submitting.posted()
+    outcome = submitting.submit(form)
+    if outcome.task is None:
+        return submitting.page(form), outcome.status, outcome.headers
+    return redirect(url_for("submission", task_id=outcome.task.id), 303)
+
+
+@page("/favicon.ico", role="none")
+def favicon() -> Any:
+    """As browsers ask for it that have not read a page yet."""
+    return redirect(assets.address("icon.svg"), 301)
 
 
 def _editor() -> dict[str, str]:
@@ -154,23 +164,38 @@ def _time_tag(text: str | None) -> Markup:
     return Markup(html).format(escape(text), views.utc(text), views.ago(text, clock.wall()))  # noqa: S704 - a constant; format() escapes
 
 
-def _check_scope(principal: Principal) -> None:
-    """As for the API: what a session by token must be for. Who may not even read may log out."""
-    if request.endpoint != "logout":
-        principal.may("read" if request.method in _OPEN else _SCOPES.get(request.endpoint or "", "submit"))
+def _guarded(row: Page) -> View:
+    """A view behind the log-in, the role of its row, and for every POST the CSRF token of the session."""
+
+    @functools.wraps(row.view)
+    def inner(**params: str) -> Any:
+        reads = request.method in _OPEN
+        try:
+            principal = services.identities.by_session()
+        except JudgeError as exc:
+            if row.name not in _SUBMITTING or reads:
+                raise
+            return submitting.later(exc), exc.http_status
+        if principal is None:
+            address = request.full_path.rstrip("?") if reads else "/"
+            return redirect(f"{url_for('login')}?next={quote(address, safe='')}", 303)
+        g.principal = principal
+        asking.begin(principal)
+        scope = row.scope or ("read" if reads else "submit")
+        if scope != "none":
+            principal.may(scope)
+        g.csrf_valid = reads or auth.csrf_valid(request)
+        if not g.csrf_valid and row.name not in _SUBMITTING:
+            raise UsageError("this form is too old; go back, load the page again and repeat")
+        if auth.RANK[principal.role] < auth.RANK[row.role]:
+            raise ForbiddenError(f"{row.subject} takes a token of role {row.role}")
+        return row.view(**params)
+
+    return inner
 
 
-def _check_form() -> None:
-    g.csrf_valid = auth.csrf_valid(request)
-    if not g.csrf_valid and request.endpoint not in _SUBMITTING:
-        raise UsageError("this form is too old; go back, load the page again and repeat")
-
-
-# Long, since the table of all pages stands in it.
-def register(app: Flask, services: Services) -> None:
-    """Serve the pages; every one but the login takes a session, every POST its CSRF token."""
-    pages = Pages(services)
-    app.jinja_env.filters.update(views.FILTERS | problem_page.FILTERS)
+def register(app: Flask) -> None:
+    app.jinja_env.filters.update(views.FILTERS | problem.FILTERS)
     app.jinja_env.filters["when"] = _time_tag
     app.jinja_env.globals.update(
         asset=assets.address,
@@ -180,63 +205,10 @@ def register(app: Flask, services: Services) -> None:
         csrf_token=auth.csrf_token,
         fresh_key=forms.new_key,
         version=judge.__version__,
-        statuses=list(m.Status),
-        verdicts=list(m.Verdict),
     )
     app.jinja_env.trim_blocks = True
     app.jinja_env.lstrip_blocks = True
-
-    def guarded(view: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(view)
-        def inner(**params: str) -> Any:
-            try:
-                principal = services.identities.by_session()
-            except JudgeError as exc:
-                if request.endpoint not in _SUBMITTING or request.method in _OPEN:
-                    raise
-                return submitting.Submitting(services).later(exc), exc.http_status
-            if principal is None:
-                address = request.full_path.rstrip("?") if request.method in _OPEN else "/"
-                return redirect(f"{url_for('login')}?next={quote(address, safe='')}", 303)
-            g.principal = principal
-            asking.begin(request, principal)
-            _check_scope(principal)
-            if request.method not in _OPEN:
-                _check_form()
-            return view(**params)
-
-        return inner
-
-    table: list[tuple[str, str, Callable[..., Any], list[str]]] = [
-        ("/", "home", pages.problems, ["GET"]),
-        ("/cluster", "overview", pages.overview, ["GET"]),
-        ("/submit", "submit", pages.submit, ["GET", "POST"]),
-        ("/submissions", "submissions", pages.submissions, ["GET"]),
-        ("/submissions/<task_id>/cancel", "cancel", pages.cancel, ["POST"]),
-        ("/executors", "executors", pages.executors, ["GET"]),
-        ("/executors/<name>/drain", "drain", functools.partial(pages.drain, on=True), ["POST"]),
-        ("/executors/<name>/resume", "resume", functools.partial(pages.drain, on=False), ["POST"]),
-        ("/judicators", "judicators", pages.judicators, ["GET"]),
-        ("/problems", "problems", pages.problems, ["GET"]),
-        *submission_page.table(services),
-        *figure_pages.table(services),
-        *account.table(services),
-        *users_pages.table(services),
-        *problem_page.table(services),
-        *rejudge_pages.table(services),
-        *trail_pages.table(services),
-        *webhook_pages.table(services),
-    ]
-    for path, name, view, methods in table:
-        app.add_url_rule(path, name, guarded(view), methods=methods, provide_automatic_options=False)
-    for path, name, view, methods in account.doors(services):
-        app.add_url_rule(path, name, view, methods=methods, provide_automatic_options=False)
-    app.add_url_rule("/favicon.ico", "favicon", _favicon, provide_automatic_options=False)
-
-    @app.context_processor
-    def _principal_context() -> dict[str, Principal | None]:
-        return {"me": g.get("principal")}
-
-
-def _favicon() -> Response:
-    return redirect(assets.address("icon.svg"), 301)  # type: ignore[return-value]
+    for row in PAGES:
+        view = row.view if row.role == "none" else _guarded(row)
+        app.add_url_rule(row.path, row.name, view, methods=row.methods, provide_automatic_options=False)
+    app.context_processor(lambda: {"me": g.get("principal")})

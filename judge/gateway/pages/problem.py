@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from flask import Response, flash, g, redirect, render_template, request, url_for
 from markupsafe import Markup
-from pydantic import ValidationError
 
 from judge.common import clock
-from judge.common.errors import FieldError, JudgeError
+from judge.common.errors import FieldError, JudgeError, UsageError
 from judge.common.text import decimal
 from judge.gateway.api import handlers as api
 from judge.gateway.api import problems as details
 from judge.gateway.api import seen
-from judge.gateway.api.routes import Services, field_error
+from judge.gateway.api.models import LanguageInfo
+from judge.gateway.api.routes import validated
 from judge.gateway.pages import forms, submitting, views
+from judge.gateway.pages.table import page, services
 from judge.gateway.policy import content_policy
 from judge.gateway.statements.pictures import interaction
 from judge.gateway.statements.shown import View
@@ -74,12 +75,11 @@ def limit_words(origin: LimitOrigin | None) -> str:
     )
 
 
-def parts(page: Page, samples: list[details.SampleInfo]) -> list[Piece]:
+def parts(statement: Page, samples: list[details.SampleInfo]) -> list[Piece]:
     """The statement's text and the samples in their places; what the statement does not place comes after it."""
     unplaced = list(enumerate(samples, 1))
     pieces = []
-    wants = [*page.samples, "rest"]
-    for text, amount in zip(page.pieces, wants, strict=True):
+    for text, amount in zip(statement.pieces, [*statement.samples, "rest"], strict=True):
         count = 1 if amount == "next" else len(unplaced)
         # The sanitizer made it (judge.problems.rendering).
         pieces.append(Piece(Markup(text), unplaced[:count]))  # noqa: S704
@@ -87,138 +87,137 @@ def parts(page: Page, samples: list[details.SampleInfo]) -> list[Piece]:
     return pieces
 
 
-class ProblemPages:
-    """The views of one app."""
+@page("/problems/<name>")
+def problem(name: str) -> Any:
+    """Also with `language` and `kind` of the statement in the query, and `from` for an earlier program."""
+    form = submitting.prefilled()
+    form.values["problem"] = name
+    if not form.earlier:
+        form.values["language"] = ""  # that of the query is the statement's
+    return _page(name, form)
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._submitting = submitting.Submitting(services)
 
-    def page(self, name: str) -> Any:
-        """GET /problems/NAME: also with `language` and `kind` of the statement, and `from` for an earlier program."""
-        form = self._submitting.prefilled()
-        form.values["problem"] = name
-        if not form.earlier:
-            form.values["language"] = ""  # that of the query is the statement's
-        return self._page(name, form)
+@page("/problems/<name>", "POST", name="problem_submit")
+def submit(name: str) -> Any:
+    """To the new submission, or back to the problem with all that was typed."""
+    form = submitting.posted()
+    form.values["problem"] = name
+    outcome = submitting.submit(form)
+    if outcome.task is not None:
+        return redirect(url_for("submission", task_id=outcome.task.id), 303)
+    try:
+        response = _page(name, form)
+    except JudgeError:  # the statement cannot be had now; what was typed can
+        response = Response(submitting.page(form))
+    response.status_code = outcome.status
+    response.headers.update(outcome.headers)
+    return response
 
-    def submit(self, name: str) -> Any:
-        """POST /problems/NAME: to the new submission, or back to the problem with all that was typed."""
-        form = submitting.posted()
-        form.values["problem"] = name
-        outcome = self._submitting.submit(form)
-        if outcome.task is not None:
-            return redirect(url_for("submission", task_id=outcome.task.id), 303)
-        try:
-            page = self._page(name, form)
-        except JudgeError:  # the statement cannot be had now; what was typed can
-            page = Response(self._submitting.page(form))
-        page.status_code = outcome.status
-        page.headers.update(outcome.headers)
-        return page
 
-    def change(self, name: str) -> Any:
-        """POST /problems/NAME/visibility: who sees it; for judges and its owners."""
-        typed = {field: request.form.get(field, "").strip() for field in _ACCESS}
-        try:
-            details.change(self._services.cluster, name, _fields(typed, judges=g.principal.judges))
-        except (FieldError, ValidationError) as exc:
-            typed["error"] = str(field_error(exc, "the form") if isinstance(exc, ValidationError) else exc)
-            page = self._page(name, forms.SubmitForm({"problem": name}), typed)
-            page.status_code = 400
-            return page
-        flash("Saved. It takes effect within two seconds.", "good")
-        return redirect(url_for("problem", name=name), 303)
+@page("/problems/<name>/visibility", "POST", name="problem_change")
+def change(name: str) -> Any:
+    """Who sees it; for judges and its owners."""
+    typed = {field: request.form.get(field, "").strip() for field in _ACCESS}
+    try:
+        details.change(services.cluster, name, _fields(typed, judges=g.principal.judges))
+    except UsageError as exc:
+        if exc.http_status != 400:
+            raise
+        typed["error"] = str(exc)
+        response = _page(name, forms.SubmitForm({"problem": name}), typed)
+        response.status_code = 400
+        return response
+    flash("Saved. It takes effect within two seconds.", "good")
+    return redirect(url_for("problem", name=name), 303)
 
-    def _page(self, name: str, form: forms.SubmitForm, typed: dict[str, str] | None = None) -> Response:
-        info = details.find(self._services, name)
-        view = self._services.shown.view(info)
-        statement = details.choose(view, request.args.get("language"), request.args.get("kind"))
-        statement = statement or details.choose(view, None)
-        pieces, missing, reason = self._statement_parts(view, statement)
-        languages = self._languages(info.languages, form)
-        page = render_template(
-            "problem.html",
-            problem=info,
-            view=view,
-            title=(statement.title if statement is not None else "") or view.title,
-            statement=statement,
-            kind=kind_of(statement.main) if statement is not None else "",
-            others=_statement_rows(view, statement),
-            pieces=pieces,
-            missing=missing,
-            why=reason,
-            preparing=reason == PREPARING,
-            form=form,
-            languages=languages,
-            more=more_than(info.limits, [language.name for language in languages], load_table()),
-            limits=self._services.config.limits,
-            limit_words=limit_words(view.limit_origin),
-            tasks=self._own_tasks(name),
-            verification=self._verification(name),
-            access=typed or access_of(info),
-        )
-        return Response(page, headers={"Content-Security-Policy": _POLICY})
 
-    def _statement_parts(self, view: View, statement: Statement | None) -> tuple[list[Piece], list[str], str]:
-        """The parts of the statement, pictures that it lacks, and why it cannot be shown as text."""
-        samples = details.samples(self._services.shown, view.samples)
-        blank = [Piece(Markup(""), list(enumerate(samples, 1)))]
-        if statement is None:
-            return blank, [], "This problem came without a statement."
-        if kind_of(statement.main) == "pdf":
-            return blank, [], ""
-        try:
-            page = self._services.shown.page(view, statement)
-        except JudgeError as exc:
-            return blank, [], f"The statement cannot be shown here: {exc}."
-        if page is None:
-            return blank, [], PREPARING
-        if page.why:
-            return blank, [], f"The statement cannot be shown here: {page.why}."
-        return parts(page, samples), page.missing, ""
+def _page(name: str, form: forms.SubmitForm, typed: dict[str, str] | None = None) -> Response:
+    info = details.find(services, name)
+    view = services.shown.view(info)
+    statement = details.choose(view, request.args.get("language"), request.args.get("kind"))
+    statement = statement or details.choose(view, None)
+    pieces, missing, why = _statement_parts(view, statement)
+    languages = _languages(info.languages, form)
+    text = render_template(
+        "problem.html",
+        problem=info,
+        view=view,
+        title=(statement.title if statement is not None else "") or view.title,
+        statement=statement,
+        kind=kind_of(statement.main) if statement is not None else "",
+        others=_statement_rows(view, statement),
+        pieces=pieces,
+        missing=missing,
+        why=why,
+        preparing=why == PREPARING,
+        form=form,
+        languages=languages,
+        more=more_than(info.limits, [language.name for language in languages], load_table()),
+        limits=services.config.limits,
+        limit_words=limit_words(view.limit_origin),
+        tasks=_own_tasks(name),
+        verification=_verification(name),
+        access=typed or access_of(info),
+    )
+    return Response(text, headers={"Content-Security-Policy": _POLICY})
 
-    def _languages(self, allowed: list[str], form: forms.SubmitForm) -> list[Any]:
-        """The programming languages that one may hand in; a cluster that is away for a moment hides no statement."""
-        try:
-            return [
-                language
-                for language in api.languages(self._services.cluster)
-                if not allowed or language.name in allowed
-            ]
-        except JudgeError as exc:
-            form.errors.setdefault("", str(exc))
-            return []
 
-    def _verification(self, name: str) -> Verification | None:
-        """For judges: what came of the package's own submissions."""
-        if not g.principal.judges:
-            return None
-        try:
-            return details.verification(self._services.cluster, name).verification
-        except JudgeError:
-            return None
+def _statement_parts(view: View, statement: Statement | None) -> tuple[list[Piece], list[str], str]:
+    """The parts of the statement, pictures that it lacks, and why it cannot be shown as text."""
+    samples = details.samples(services.shown, view.samples)
+    blank = [Piece(Markup(""), list(enumerate(samples, 1)))]
+    if statement is None:
+        return blank, [], "This problem came without a statement."
+    if kind_of(statement.main) == "pdf":
+        return blank, [], ""
+    try:
+        rendered = services.shown.page(view, statement)
+    except JudgeError as exc:
+        return blank, [], f"The statement cannot be shown here: {exc}."
+    if rendered is None:
+        return blank, [], PREPARING
+    if rendered.why:
+        return blank, [], f"The statement cannot be shown here: {rendered.why}."
+    return parts(rendered, samples), rendered.missing, ""
 
-    def _own_tasks(self, name: str) -> list[m.Task]:
-        try:
-            query = m.SearchRequest(user=g.principal.user, problem=name, limit=_LATEST)
-            return seen.search(self._services.cluster, g.principal, query).tasks
-        except JudgeError:
-            return []
+
+def _languages(allowed: list[str], form: forms.SubmitForm) -> list[LanguageInfo]:
+    """The programming languages that one may hand in; a cluster that is away for a moment hides no statement."""
+    try:
+        languages = api.languages(services.cluster)
+    except JudgeError as exc:
+        form.errors.setdefault("", str(exc))
+        return []
+    return [language for language in languages if not allowed or language.name in allowed]
+
+
+def _verification(name: str) -> Verification | None:
+    """For judges: what came of the package's own submissions."""
+    if not g.principal.judges:
+        return None
+    try:
+        return details.verification(services.cluster, name).verification
+    except JudgeError:
+        return None
+
+
+def _own_tasks(name: str) -> list[m.Task]:
+    query = m.SearchRequest(user=g.principal.user, problem=name, limit=_LATEST)
+    try:
+        return seen.search(services.cluster, g.principal, query).tasks
+    except JudgeError:
+        return []
 
 
 def _statement_rows(view: View, statement: Statement | None) -> list[tuple[str, str, str, bool]]:
     """The statements to choose from: language, kind, words, and whether it is the one that is shown."""
-    several = len(view.languages) > 1
+    counts = Counter(entry.language for entry in view.statements)
     rows = []
-    for statement_info in view.statements:
-        kind = kind_of(statement_info.main)
-        alone = sum(another.language == statement_info.language for another in view.statements) == 1
-        labels = [
-            language_name(statement_info.language) if several or alone else "",
-            "" if alone else _KINDS.get(kind, kind),
-        ]
-        rows.append((statement_info.language, kind, ", ".join(filter(None, labels)), statement_info is statement))
+    for entry in view.statements:
+        kind, alone = kind_of(entry.main), counts[entry.language] == 1
+        name = language_name(entry.language) if len(counts) > 1 or alone else ""
+        words = ", ".join(filter(None, (name, "" if alone else _KINDS.get(kind, kind))))
+        rows.append((entry.language, kind, words, entry is statement))
     return rows
 
 
@@ -236,7 +235,7 @@ def access_of(problem: ProblemInfo) -> dict[str, str]:
 
 
 def _fields(typed: dict[str, str], *, judges: bool) -> ProblemFields:
-    """The changes that the form asks for; FieldError, ValidationError."""
+    """The changes that the form asks for; FieldError."""
     to, groups = typed["to"], typed["groups"].replace(",", " ").split()
     if to not in {"everyone", "groups", "nobody"}:
         raise FieldError("to", "is not chosen; choose who sees the problem")
@@ -245,22 +244,12 @@ def _fields(typed: dict[str, str], *, judges: bool) -> ProblemFields:
     since = views.utc_time(typed["since"]) or None
     visibility = {"everyone": to == "everyone", "groups": groups if to == "groups" else [], "since": since}
     owners = typed["owners"].replace(",", " ").split() if judges else None
-    return ProblemFields.model_validate({"visibility": visibility, "owners": owners})
+    return validated(ProblemFields, {"visibility": visibility, "owners": owners}, "the form")
 
 
 def visibility_words(problem: ProblemInfo) -> str:
     """The mark of a problem that not everyone sees; empty for others, and for who may not know."""
     return "" if problem.visibility is None else problem.visibility.words(clock.wall())
-
-
-def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
-    """The rows of this page in the table of pages."""
-    pages = ProblemPages(services)
-    return [
-        ("/problems/<name>", "problem", pages.page, ["GET"]),
-        ("/problems/<name>", "problem_submit", pages.submit, ["POST"]),
-        ("/problems/<name>/visibility", "problem_change", pages.change, ["POST"]),
-    ]
 
 
 FILTERS = {"interaction": interaction, "visibility": visibility_words, "language_name": language_name}

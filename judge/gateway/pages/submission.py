@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from flask import g, render_template, url_for
-from markupsafe import Markup
-from pydantic import ValidationError
+from markupsafe import Markup, escape
 
 from judge.common.errors import JudgeError
+from judge.common.text import lines
 from judge.gateway.api import problems as details
 from judge.gateway.api import seen
-from judge.gateway.api.routes import Services
-from judge.gateway.pages import compare, places, submitting, views
+from judge.gateway.pages import compare, submitting, views
+from judge.gateway.pages.table import page, services
+from judge.gateway.statements.shown import Text
 from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.problem import ProblemManifest
@@ -24,76 +28,71 @@ log = logging.getLogger(__name__)
 
 # Of a submission that fails a thousand tests the first few are looked at.
 _COMPARED: Final = 5
+# Places as compilers and interpreters name them: `a.c:3`, `a.pas(3`, `File "a.py", line 3`, `in a.php on line 3`,
+# `a.pl line 3`.
+# A name is looked for from its beginning alone, else a long one would be tried from each of its characters.
+_PLACE: Final = re.compile(
+    r"(?<![\w./+-])(?P<name>[\w./+-]{1,200}\.\w{1,8})\"?(?::|\(|,? (?:on )?line |:line )(?P<line>[0-9]{1,6})(?![0-9])"
+)
 
 
-class SubmissionPage:
-    """The view of one app."""
+@page("/submissions/<task_id>")
+def submission(task_id: str) -> Any:
+    stored_task = seen.own_task(services.cluster, g.principal, task_id)
+    task = seen.show(services.cluster, g.principal, stored_task)
+    return render_template(
+        "submission.html",
+        task=task,
+        title=_title(task),
+        again=_edited_at(task),
+        compile_log=linked(task.result.compile_log, sources(task.submission)) if task.result else "",
+        compared=_compared(task) if task.done and task.result is not None else {},
+    )
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
 
-    def page(self, task_id: str) -> Any:
-        """GET /submissions/ID."""
-        stored_task = seen.own_task(self._services.cluster, g.principal, task_id)
-        task = seen.show(self._services.cluster, g.principal, stored_task)
-        log_shown = places.linked(task.result.compile_log, sources(task.submission)) if task.result else Markup("")
-        return render_template(
-            "submission.html",
-            task=task,
-            title=self._title(task),
-            again=_edited_at(task),
-            compile_log=log_shown,
-            compared=self._compared(task) if task.done else {},
-        )
+def _title(task: m.Task) -> str:
+    """The title of the problem that a submission is for; empty when it cannot be had."""
+    if task.submission.problem is None:
+        return ""
+    try:
+        return details.find(services, task.submission.problem).title
+    except JudgeError:
+        return ""
 
-    def _title(self, task: m.Task) -> str:
-        """The title of the problem that a submission is for; empty when it cannot be had."""
-        if task.submission.problem is None:
-            return ""
+
+def _compared(task: m.Task) -> dict[str, compare.Comparison]:
+    """Output beside answer by the test's name: of failed tests whose output this person sees, and whose answer."""
+    results = task.result.tests if task.result is not None else []
+    tests = [test for test in results if test.verdict is m.Verdict.WA and test.output and not test.withheld]
+    comparisons = {}
+    try:
+        answers = _answers(task) if tests else {}
+        for test in [test for test in tests if test.name in answers][:_COMPARED]:
+            text, blob = answers[test.name]
+            answer = Text(text or "", whole=True) if blob is None else services.shown.text(blob)
+            whole = answer.whole and test.output_bytes <= len(test.output.encode())
+            comparisons[test.name] = compare.compare(test.output, answer.text, whole=whole)
+    except JudgeError as exc:
+        # The verdict is what people came for; answers that cannot be had now hide none of it.
+        log.warning("submission %s is shown without answers: %s", task.id, exc)
+        return {}
+    return comparisons
+
+
+def _answers(task: m.Task) -> Mapping[str, tuple[str | None, str | None]]:
+    """(text, blob) of the answers that this person may see: their own tests', samples', for judges all."""
+    if task.problem is None:
+        return {
+            test.name: (test.answer, test.answer_blob)
+            for test in task.submission.tests
+            if test.answer is not None or test.answer_blob is not None
+        }
+    with services.cluster.blob(task.problem.hash) as file:
         try:
-            return details.find(self._services, task.submission.problem).title
-        except JudgeError:
-            return ""
-
-    def _compared(self, task: m.Task) -> dict[str, compare.Comparison]:
-        """Output beside answer by the test's name: of failed tests whose output this person sees, and whose answer."""
-        if task.result is None:
+            manifest = ProblemManifest.stored(json.load(file))
+        except ValueError:
             return {}
-        tests = [
-            test for test in task.result.tests if test.verdict is m.Verdict.WA and test.output and not test.withheld
-        ]
-        try:
-            answers = self._answers(task) if tests else {}
-            comparisons = {}
-            for test in [test for test in tests if test.name in answers][:_COMPARED]:
-                answer = answers[test.name]
-                text, all_of_it = (answer[0] or "", True) if answer[1] is None else self._text(answer[1])
-                complete = all_of_it and test.output_bytes <= len(test.output.encode())
-                comparisons[test.name] = compare.compare(test.output, text, whole=complete)
-        except JudgeError as exc:
-            # The verdict is what people came for; answers that cannot be had now hide none of it.
-            log.warning("submission %s is shown without answers: %s", task.id, exc)
-            return {}
-        return comparisons
-
-    def _text(self, sha: str) -> tuple[str, bool]:
-        text = self._services.shown.text(sha)
-        return text.text, text.whole
-
-    def _answers(self, task: m.Task) -> Mapping[str, tuple[str | None, str | None]]:
-        """(text, blob) of the answers that this person may see: their own tests', samples', for judges all."""
-        if task.problem is None:
-            return {
-                test.name: (test.answer, test.answer_blob)
-                for test in task.submission.tests
-                if test.answer is not None or test.answer_blob is not None
-            }
-        with self._services.cluster.blob(task.problem.hash) as file:
-            try:
-                manifest = ProblemManifest.stored(json.load(file))
-            except (ValidationError, ValueError):
-                return {}
-        return {test.name: (None, test.answer) for test in manifest.tests if test.sample or g.principal.judges}
+    return {test.name: (None, test.answer) for test in manifest.tests if test.sample or g.principal.judges}
 
 
 def _edited_at(task: m.Task) -> str:
@@ -105,19 +104,72 @@ def _edited_at(task: m.Task) -> str:
     return f"{url_for('problem', name=task.submission.problem)}?from={task.id}#submit"
 
 
-def sources(sub: m.Submission) -> list[places.ShownSource]:
+def sources(sub: m.Submission) -> list[ShownSource]:
     """The sources that the page shows with numbered lines, as `submission.html` names them. Pure."""
     if sub.source:
         row = load_table(None).get(sub.language or "")
         name = sub.filename or (row.source_name if row else "")
-        return [places.ShownSource(name, "src", len(views.beginning(sub.source)[0]))]
+        return [ShownSource(name, "src", len(views.beginning(sub.source)[0]))]
     return [
-        places.ShownSource(file.name, f"src-{number}", len(views.beginning(file.text)[0]))
+        ShownSource(file.name, f"src-{number}", len(views.beginning(file.text)[0]))
         for number, file in enumerate(sub.files, 1)
         if file.text
     ]
 
 
-def table(services: Services) -> list[tuple[str, str, Callable[..., Any], list[str]]]:
-    """The row of this page in the table of pages."""
-    return [("/submissions/<task_id>", "submission", SubmissionPage(services).page, ["GET"])]
+@dataclass(frozen=True)
+class ShownSource:
+    """A source that the page shows: its name, the id that its lines' ids begin with, and how many lines it has."""
+
+    name: str
+    anchor: str
+    lines: int
+
+
+def linked(text: str, sources: Sequence[ShownSource]) -> Markup:
+    """The text, escaped, with a link at each place in a source that is shown; others stay text.
+
+    One source alone is meant by every name with its suffix: compilers see it under a name of their own, and the page
+    names it as the person does. Of several, the one whose path, or else whose last part alone, is named.
+    """
+    pieces, at = [], 0
+    named = _SourceNames(sources)
+    for match in _PLACE.finditer(text):
+        source = named[match["name"]]
+        if source is None or not 1 <= int(match["line"]) <= source.lines:
+            continue
+        pieces.append(escape(lines(text[at : match.start()])))
+        link = Markup('<a href="#{}-{}">{}</a>')
+        place = match[0].replace(match["name"], source.name, 1) if len(sources) == 1 and source.name else match[0]
+        pieces.append(link.format(source.anchor, int(match["line"]), lines(place)))
+        at = match.end()
+    return Markup("").join([*pieces, escape(lines(text[at:]))])
+
+
+class _SourceNames(dict[str, ShownSource | None]):
+    """The source that a place with a name is in; None for another file, or when that cannot be told.
+
+    A log may name thousands of places, so each of its names is looked up once.
+    """
+
+    def __init__(self, sources: Sequence[ShownSource]) -> None:
+        super().__init__()
+        self._only = sources[0] if len(sources) == 1 else None
+        # By the last part of the name, with all its parts.
+        self._alike: dict[str, list[tuple[tuple[str, ...], ShownSource]]] = {}
+        for source in sources:
+            path = PurePosixPath(source.name)
+            self._alike.setdefault(path.name, []).append((path.parts, source))
+
+    def __missing__(self, name: str) -> ShownSource | None:
+        self[name] = self._match(PurePosixPath(name))
+        return self[name]
+
+    def _match(self, path: PurePosixPath) -> ShownSource | None:
+        if (only := self._only) is not None:
+            return only if not only.name or path.suffix == PurePosixPath(only.name).suffix else None
+        alike = self._alike.get(path.name, [])
+        exact = [(len(parts), source) for parts, source in alike if path.parts[-len(parts) :] == parts]
+        if exact:
+            return max(exact, key=lambda pair: pair[0])[1]
+        return alike[0][1] if len(alike) == 1 else None

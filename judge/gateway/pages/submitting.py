@@ -12,10 +12,10 @@ from judge.config import SubmissionLimits
 from judge.gateway import trace
 from judge.gateway.api import handlers as api
 from judge.gateway.api import seen
+from judge.gateway.api.answers import paced
 from judge.gateway.api.models import LanguageInfo
-from judge.gateway.api.routes import Services
-from judge.gateway.pacing import paced
 from judge.gateway.pages import forms, views
+from judge.gateway.pages.table import services
 from judge.gateway.submit import Upload, admit
 from judge.languages import handed
 from judge.model import messages as m
@@ -36,88 +36,87 @@ class Outcome:
     headers: dict[str, str] = field(default_factory=dict)
 
 
-class Submitting:
-    """Reads forms of the request that is being answered, and hands in what they ask for."""
+def prefilled() -> forms.SubmitForm:
+    """The form as the query asks for it: a problem and a language, or all of an earlier submission (`from`)."""
+    earlier = request.args.get("from", "")
+    if not earlier:
+        return forms.SubmitForm({name: request.args.get(name, "") for name in ("problem", "language")})
+    return filled(_earlier(earlier))
 
-    def __init__(self, services: Services) -> None:
-        self._cluster = services.cluster
-        self._limits = services.config.limits
 
-    def prefilled(self) -> forms.SubmitForm:
-        """The form as the query asks for it: a problem and a language, or all of an earlier submission (`from`)."""
-        earlier = request.args.get("from", "")
-        if not earlier:
-            return forms.SubmitForm({name: request.args.get(name, "") for name in ("problem", "language")})
-        return filled(self._earlier(earlier))
+def submit(form: forms.SubmitForm) -> Outcome:
+    """Hand in what a form asks for; what is wrong with it stands in `form.errors`."""
+    if not g.csrf_valid:
+        form.errors[""] = "This page was open for too long. Everything is still here: please hand in again."
+        return Outcome()
+    try:
+        submission = form.submission(_files(form), services.config.limits)
+        return Outcome(_add(form, submission)) if submission is not None else Outcome()
+    except OutcomeUnknownError as exc:
+        # The form still has its key, so a second try finds what the first one made.
+        form.errors[""] = "The judge's servers did not answer in time. Everything is still here: please submit again."
+        return Outcome(status=exc.http_status)
+    except JudgeError as exc:
+        form.fail(exc)
+        retry = {"Retry-After": "10"} if exc.http_status == 429 else {}  # as the API says it
+        return Outcome(status=exc.http_status, headers=retry | paced(rate_of(exc), refused=True))
 
-    def submit(self, form: forms.SubmitForm) -> Outcome:
-        """Hand in what a form asks for; what is wrong with it stands in `form.errors`."""
-        if not g.csrf_valid:
-            form.errors[""] = "This page was open for too long. Everything is still here: please hand in again."
-            return Outcome()
-        try:
-            submission = form.submission(self._files(form), self._limits)
-            return Outcome(self._add(form, submission)) if submission is not None else Outcome()
-        except OutcomeUnknownError as exc:
-            # The form still has its key, so a second try finds what the first one made.
-            form.errors[""] = (
-                "The judge's servers did not answer in time. Everything is still here: please submit again."
-            )
-            return Outcome(status=exc.http_status)
-        except JudgeError as exc:
-            form.fail(exc)
-            retry = {"Retry-After": "10"} if exc.http_status == 429 else {}  # as the API says it
-            return Outcome(status=exc.http_status, headers=retry | paced(rate_of(exc), refused=True))
 
-    def page(self, form: forms.SubmitForm) -> str:
-        """The submit page with a form; what was typed survives a cluster that is away for a moment."""
-        problems: list[ProblemInfo] = []
-        languages: list[LanguageInfo] = []
-        try:
-            problems = api.problems(self._cluster).problems
-            languages = api.languages(self._cluster)
-        except JudgeError as exc:
-            form.errors.setdefault("", str(exc))
-        return render_template("submit.html", form=form, problems=problems, languages=languages, limits=self._limits)
+def page(form: forms.SubmitForm) -> str:
+    """The submit page with a form; what was typed survives a cluster that is away for a moment."""
+    problems: list[ProblemInfo] = []
+    languages: list[LanguageInfo] = []
+    try:
+        problems = api.problems(services.cluster).problems
+        languages = api.languages(services.cluster)
+    except JudgeError as exc:
+        form.errors.setdefault("", str(exc))
+    return _rendered(form, problems, languages)
 
-    def later(self, error: JudgeError) -> str:
-        """The submit page if no judicator can confirm the session. It keeps what the person typed."""
-        form = posted()
-        form.errors[""] = f"Everything is still here: please submit again. {views.capitalize_first(str(error))}"
-        return render_template("submit.html", form=form, problems=[], languages=[], limits=self._limits)
 
-    def _add(self, form: forms.SubmitForm, submission: m.Submission) -> m.Task:
-        admitted = admit(submission, g.principal, self._limits, None, trace.current())
-        try:
-            reply = self._cluster.add(admitted)
-        except ConflictError:
-            # The person went back, changed the text and pressed the button again: a new submission under an old key.
-            form.key = forms.new_key()
-            admitted = admitted.model_copy(update={"idempotency_key": form.key})
-            reply = self._cluster.add(admitted)
-        log.info("%s handed in %s through the form, trace %s", g.principal.user, reply.task.id, reply.task.trace)
-        return reply.task
+def later(error: JudgeError) -> str:
+    """The submit page if no judicator can confirm the session. It keeps what the person typed."""
+    form = posted()
+    form.errors[""] = f"Everything is still here: please submit again. {views.capitalize_first(str(error))}"
+    return _rendered(form, [], [])
 
-    def _files(self, form: forms.SubmitForm) -> list[Upload]:
-        """The chosen files, and those of the earlier submission that are kept; a chosen file replaces its namesake."""
-        uploads = _uploads(self._limits)
-        if not form.earlier:
-            return uploads
-        submission = self._earlier(form.earlier).submission
-        files = {file.name: file.data for file in submission.files}
-        form.files = list(files)
-        names = {file.name for file in uploads}
-        if any(handed.is_archive(file.name, file.data) for file in uploads):
-            return uploads  # an archive is all of a program
-        earlier_names = [name for name in form.kept if name in files and name not in names]
-        return [Upload(name, len(files[name]), files[name]) for name in earlier_names] + uploads
 
-    def _earlier(self, task_id: str) -> m.Task:
-        return seen.show(self._cluster, g.principal, seen.own_task(self._cluster, g.principal, task_id))
+def _rendered(form: forms.SubmitForm, problems: list[ProblemInfo], languages: list[LanguageInfo]) -> str:
+    limits = services.config.limits
+    return render_template("submit.html", form=form, problems=problems, languages=languages, limits=limits)
+
+
+def _add(form: forms.SubmitForm, submission: m.Submission) -> m.Task:
+    admitted = admit(submission, g.principal, services.config.limits, None, trace.current())
+    try:
+        reply = services.cluster.add(admitted)
+    except ConflictError:
+        # The person went back, changed the text and pressed the button again: a new submission under an old key.
+        form.key = forms.new_key()
+        reply = services.cluster.add(admitted.model_copy(update={"idempotency_key": form.key}))
+    log.info("%s handed in %s through the form, trace %s", g.principal.user, reply.task.id, reply.task.trace)
+    return reply.task
+
+
+def _files(form: forms.SubmitForm) -> list[Upload]:
+    """The chosen files, and those of the earlier submission that are kept; a chosen file replaces its namesake."""
+    uploads = _uploads(services.config.limits)
+    if not form.earlier:
+        return uploads
+    files = {file.name: file.data for file in _earlier(form.earlier).submission.files}
+    form.files = list(files)
+    if any(handed.is_archive(file.name, file.data) for file in uploads):
+        return uploads  # an archive is all of a program
+    names = {file.name for file in uploads}
+    earlier_names = [name for name in form.kept if name in files and name not in names]
+    return [Upload(name, len(files[name]), files[name]) for name in earlier_names] + uploads
+
+
+def _earlier(task_id: str) -> m.Task:
+    return seen.show(services.cluster, g.principal, seen.own_task(services.cluster, g.principal, task_id))
 
 
 def posted() -> forms.SubmitForm:
-    """The form as the browser sent it."""
     return forms.from_mapping(request.form, request.form.getlist("keep"))
 
 

@@ -36,24 +36,24 @@
     editor.on("blur", () => { Object.assign(keys, inside); });
 
     // A language is guessed only while nobody has chosen one.
-    const told = document.createElement("small");
-    told.setAttribute("role", "status");
-    told.className = "muted guessed";
-    editor.getWrapperElement().after(told);
+    const hint = document.createElement("small");
+    hint.setAttribute("role", "status");
+    hint.className = "muted guessed";
+    editor.getWrapperElement().after(hint);
     let chosen = Boolean(languages?.value);
     languages?.addEventListener("change", () => {
       chosen = Boolean(languages.value);
-      told.textContent = "";
+      hint.textContent = "";
       editor.setOption("mode", mode());
     });
     editor.on("change", () => {
       if (chosen || !languages) return;
       const begin = editor.getValue().slice(0, 20000);
-      const found = guesses.find(([pattern, name]) => pattern.test(begin) && [...languages.options].some((one) => one.value === name))?.[1] || "";
-      if (languages.value === found) return;
-      languages.value = found;
+      const guess = guesses.find(([pattern, name]) => pattern.test(begin) && [...languages.options].some((option) => option.value === name))?.[1] || "";
+      if (languages.value === guess) return;
+      languages.value = guess;
       editor.setOption("mode", mode());
-      told.textContent = found ? `It looks like ${languages.selectedOptions[0].textContent.trim()}; choose another language if it is not.` : "";
+      hint.textContent = guess ? `It looks like ${languages.selectedOptions[0].textContent.trim()}; choose another language if it is not.` : "";
     });
   }
 })();
