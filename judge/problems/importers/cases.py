@@ -137,7 +137,6 @@ def write_unbounded(draft: Draft, cases: Sequence[ImportedCase]) -> None:
 
 
 def _flags(draft: Draft, folder: str) -> list[str]:
-    """The flags that a validator has anyway."""
     return list(draft.groups.get(folder, {}).get("output_validator_args", []))
 
 

@@ -207,7 +207,6 @@ class _CmsConversion:
         return ioi.kind_of_task(task_type or shown, f"{self._where}: task_type")
 
     def _check_unknown(self) -> None:
-        """PackageError for what decides verdicts and is not known here."""
         for key in ("output_only_testcases", "output_optional_testcases"):
             if self._conf.get(key) not in (None, ""):
                 msg = "a task is judged either by programs or by their outputs here, not test by test; remove it"
@@ -267,7 +266,6 @@ class _CmsConversion:
         return value if isinstance(value, list) else []
 
     def _communication(self, *, single: bool) -> None:
-        """The manager, and how many processes talk to it by which means."""
         parameters, folders = self._parameters(), ("check", "cor", "managers")
         count = self._get("num_processes") or (parameters[0] if parameters else 1)
         way = str(self._get("user_io") or (parameters[2] if len(parameters) > 2 else "std_io" if single else "fifo_io"))

@@ -136,7 +136,6 @@ class _Sio2Conversion:
         return title[1] if title is not None else ""
 
     def _refuse(self) -> None:
-        """PackageError for what decides verdicts there, and is not done here."""
         spoken = [path for path in self._tree.below("prog") if f"{self._name}soc".lower() in path.lower()]
         if spoken:
             raise PackageError(
@@ -216,7 +215,6 @@ class _Sio2Conversion:
         return {name: points(value, f"{self._where}: scores: {clean(name, 40)}") for name, value in values.items()}
 
     def _requires(self, groups: Any) -> dict[str, list[str]]:
-        """The groups whose tests count in each as well."""
         dependencies = self._conf.get("subtask_dependencies") or {}
         where = f"{self._where}: subtask_dependencies"
         if not isinstance(dependencies, dict) or not all(isinstance(names, list) for names in dependencies.values()):

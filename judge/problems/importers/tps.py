@@ -324,10 +324,8 @@ class _TpsConversion:
                 if re.fullmatch(rf"{folder}/[A-Za-z_-]{{2,12}}\.pdf", path):
                     ioi.put_statement(self._draft, path, posixpath.basename(path)[:-4].replace("_", "-"))
         written = [path for path in self._tree.below("statement") if re.fullmatch(r"statement/[^/]+\.md", path)]
-        statements = written[:1] if len(written) == 1 else [path for path in written if path == "statement/index.md"]
-        for path in statements:
-            ioi.put_statement(self._draft, path, "en")
-        if statements:
+        if len(written) == 1 or "statement/index.md" in written:
+            ioi.put_statement(self._draft, written[0] if len(written) == 1 else "statement/index.md", "en")
             ioi.put_pictures(self._draft, "statement")
         if not any(path.startswith("statement/") for path in self._draft.files):
             self._draft.report.dropped("a statement: there is no statement/index.md, and no statements/LANGUAGE.pdf")

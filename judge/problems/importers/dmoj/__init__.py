@@ -120,14 +120,16 @@ def _archive(draft: Draft, settings: dict[str, Any]) -> Tree | None:
 
 def _limits(draft: Draft, settings: dict[str, Any], options: ImporterWords, where: str) -> None:
     """Limits are in the site's database; some people write them into init.yml as well, memory in KiB."""
-    for key, target, factor in (("time_limit", "time_limit", 1.0), ("memory_limit", "memory", 1 / 1024)):
+    for key, most, unit in (("time_limit", _MOST_SECONDS, "seconds"), ("memory_limit", _MOST_KIB, "KiB")):
         value = settings.get(key)
         if value is None:
             continue
-        most, unit = (_MOST_SECONDS, "seconds") if key == "time_limit" else (_MOST_KIB, "KiB")
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
             raise PackageError(f"{where}: {key}: '{str(value)[:40]}' is not a number of {unit} above 0, up to {most}")
-        draft.limits[target] = as_number(value) if target == "time_limit" else max(4, math.ceil(value * factor))
+        if key == "time_limit":
+            draft.limits["time_limit"] = as_number(value)
+        else:
+            draft.limits["memory"] = max(4, math.ceil(value / 1024))
     if options.memory is not None:
         draft.limits["memory"] = options.memory
     missing_limits = [name for key, name in (("time_limit", "time"), ("memory", "memory")) if key not in draft.limits]

@@ -126,7 +126,6 @@ def _put_checker(draft: Draft, settings: Any, base: str, where: str) -> None:
 
 
 def _put_sources(draft: Draft, settings: Any, base: str, where: str) -> None:
-    """Files that are there where submissions are compiled, by languages."""
     for entry in _entries(settings, f"{where}: extraSourceFiles") if settings else ():
         language = next(_languages(str(entry.get("language"))), None)
         for file in _entries(entry.get("files"), f"{where}: extraSourceFiles: files") if language else ():

@@ -166,7 +166,6 @@ class _UojConversion(HydroConversion):
         super()._drop_unused()
 
     def _put_implementers(self) -> list[str]:
-        """The programs that are compiled with submissions; returns the languages that there are some for."""
         draft, implementers = self._draft, {}
         for language, name in _IMPLEMENTERS.items():
             paths = (f"{self._base}{folder}{name}" for folder in ("", "require/"))
