@@ -30,7 +30,7 @@ from judge.ctl import context as contexts
 from judge.ctl.context import Context
 from judge.model import messages as m
 from judge.model.base import first_fault
-from judge.model.blobs import BLOBS, BlobsMissing, BlobsWanted
+from judge.model.messages import BLOBS, BlobsMissing, BlobsWanted
 from judge.model.overview import ExecutorsReply, ExecutorState
 
 M = TypeVar("M", bound=m.Message)

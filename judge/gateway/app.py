@@ -29,7 +29,7 @@ from judge.gateway.pages import views
 from judge.gateway.policy import HEADERS, SECURE_HEADERS
 from judge.gateway.providers import Providers
 from judge.gateway.statements.shown import Statements
-from judge.rpc.session import LIFETIME
+from judge.model.people import SESSION_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ SECONDS = Histogram("judge_gateway_request_seconds", "Time to answer an HTTP req
 
 _FORM = 1024**2  # the parser's own buffer counts as well
 _PLAIN_FORM, _FIELDS = "application/x-www-form-urlencoded", 1000
-_SESSION = datetime.timedelta(seconds=LIFETIME)
+_SESSION = datetime.timedelta(seconds=SESSION_SECONDS)
 
 
 def create_app(config: GatewayConfig) -> Flask:

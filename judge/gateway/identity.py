@@ -33,8 +33,16 @@ from judge.gateway.auth import (
 )
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
-from judge.model.people import CREDENTIALS, Credential, Credentials, CredentialState, CredentialStates, TokenUsed
-from judge.rpc.session import SessionBegin, SessionEnd
+from judge.model.people import (
+    CREDENTIALS,
+    Credential,
+    Credentials,
+    CredentialState,
+    CredentialStates,
+    SessionBegin,
+    SessionEnd,
+    TokenUsed,
+)
 
 log = logging.getLogger(__name__)
 

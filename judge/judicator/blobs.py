@@ -21,7 +21,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from judge.common.errors import FieldError, NotFoundError, UnavailableError
 from judge.judicator.database import Database
 from judge.judicator.documents import ChunkDocument
-from judge.model.blobs import BlobsMissing, BlobsWanted
+from judge.model.messages import BlobsMissing, BlobsWanted
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from pymongo.errors import OperationFailure
 from judge.judicator.database import Database
 from judge.judicator.replica import WAITING_INDEX, WAITING_KEYS
 from judge.judicator.usage import STORED
+from judge.model.people import SESSION_SECONDS
 from judge.mongodb.store import Bson
-from judge.rpc.session import LIFETIME
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ _REJUDGING_INDEXES: Final = [
     IndexModel([("settled", ASCENDING)], name="settled"),
 ]
 _SESSION_INDEXES: Final = [
-    IndexModel([("begun", ASCENDING)], name="lifetime", expireAfterSeconds=LIFETIME),
+    IndexModel([("begun", ASCENDING)], name="lifetime", expireAfterSeconds=SESSION_SECONDS),
     IndexModel([("user", ASCENDING)], name="by_user"),
 ]
 _USER_INDEXES: Final = [

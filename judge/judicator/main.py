@@ -14,22 +14,26 @@ from prometheus_client import Gauge
 from pymongo.errors import PyMongoError
 
 from judge.common.errors import JudgeError, UsageError
+from judge.common.webhooks.addresses import networks
+from judge.common.webhooks.sender import Sender
 from judge.config import JudicatorConfig
 from judge.daemon import metrics, tracing
 from judge.daemon.notify import notify
 from judge.etcd.client import Etcd
-from judge.judicator import audit, indexes, sessions
+from judge.judicator import audit, indexes
 from judge.judicator.blobs import Blobs
 from judge.judicator.changes import Follower
 from judge.judicator.database import BATCH, Database
 from judge.judicator.deleting import Deleting
-from judge.judicator.dispatch import Dispatcher, Entry
+from judge.judicator.dispatch import Dispatcher, Entry, Forward
 from judge.judicator.events import calls
-from judge.judicator.events.parts import Events
+from judge.judicator.events.callbacks import Callbacks
+from judge.judicator.events.deliveries import DeliverySender
+from judge.judicator.events.outbox import Outbox
+from judge.judicator.events.streaming import ChangeLog
 from judge.judicator.executors import Executors
 from judge.judicator.figures.machines import Machines
 from judge.judicator.figures.minutes import Figures
-from judge.judicator.forward import Forward
 from judge.judicator.hosts import Hosts, forget_old_notes
 from judge.judicator.hub import Hub
 from judge.judicator.leader.leading import Leader
@@ -43,7 +47,7 @@ from judge.judicator.rejudging.calls import RejudgingCalls
 from judge.judicator.rejudging.progress import Rejudgings
 from judge.judicator.rejudging.reruns import Reruns
 from judge.judicator.replica import Replica
-from judge.judicator.service import Parts, Service
+from judge.judicator.service import Service
 from judge.judicator.statements import Statements
 from judge.judicator.status import StatusReader
 from judge.judicator.tasks.lifecycle import Tasks
@@ -105,8 +109,14 @@ class Judicator:
         reruns = Reruns(self.database, self.tasks)
         self.rejudgings = Rejudgings(self.database, reruns, self.loops)
         self.rejudging_calls = RejudgingCalls(self.database, reruns, self.rejudgings)
-        self.sessions = sessions.Sessions(self.database)
-        self.events = Events(config, self.database, self.tasks.reader, self.blobs)
+        webhook_networks = networks(config.webhooks.networks)
+        self.deliveries = DeliverySender(self.database, Sender(webhook_networks))
+        self.outbox = Outbox(self.database, self.tasks.reader, self.deliveries.wake)
+        self.webhook_calls = calls.WebhookCalls(self.database, webhook_networks, self.deliveries.wake)
+        callback_networks = networks(config.webhooks.callback_networks)
+        sender = Sender(callback_networks, setting="webhooks.callback_networks")
+        self.callbacks = Callbacks(self.database, self.blobs, sender)
+        self.changes = ChangeLog(self.database)
         self.register = Registrar(config, self._etcd)
         self.refused = Refused(self.database)
         self.work = WorkCounter(self.database, self.replica)
@@ -124,9 +134,21 @@ class Judicator:
             following=lambda: self.follower.alive,
             building=lambda: self.building,
         )
-        self.service = self._service()
+        problems = Problems(self.database, self.blobs, self.people.users.groups)
+        self.service = Service(
+            config=config,
+            hub=self.hub,
+            tasks=self.tasks,
+            executors=self.executors,
+            blobs=self.blobs,
+            problems=problems,
+            leader=self.lead,
+            status=self._status,
+            people=self.people,
+            machines=self.machines,
+        )
         self.statements = Statements(self.database, self.service.add, self.deleting.remove)
-        self.service.problems.render = self.statements.pages
+        problems.render = self.statements.pages
         self.dispatcher = Dispatcher(
             self._table(), self.audit, self.forward, leads=lambda: self.tasks.assigner.epoch is not None
         )
@@ -141,23 +163,10 @@ class Judicator:
         self._loops: list[asyncio.Task[None]] = []
         self._whole = asyncio.Event()
 
-    def _service(self) -> Service:
-        parts = Parts(
-            tasks=self.tasks,
-            executors=self.executors,
-            blobs=self.blobs,
-            problems=Problems(self.database, self.blobs, self.people.users.groups),
-            lead=self.lead,
-            status=self._status,
-            people=self.people,
-            machines=self.machines,
-        )
-        return Service(self.config, self.hub, parts)
-
     def _table(self) -> dict[str, Entry]:
         """What answers each method, and what a call is for the audit trail."""
         service, people, users, tokens = self.service, self.people, self.people.users, self.people.tokens
-        rejudgings, deleting, webhooks = self.rejudging_calls, self.deleting, self.events.calls
+        rejudgings, deleting, webhooks = self.rejudging_calls, self.deleting, self.webhook_calls
         return {
             "ping": Entry(service.ping, early=True),
             "report": Entry(service.report),
@@ -169,7 +178,7 @@ class Judicator:
             "search": Entry(service.search),
             "marks": Entry(service.marks),
             "usage": Entry(service.usage),
-            "changes": Entry(self.events.changes.changes),
+            "changes": Entry(self.changes.read),
             # the cluster
             "status": Entry(self._status.read),
             "figures": Entry(self.figures.read),
@@ -213,8 +222,8 @@ class Judicator:
             "token_create": Entry(tokens.create, entry.created),
             "token_revoke": Entry(tokens.revoke, audit.of("token.revoke", "id"), peer=True),
             "token_used": Entry(tokens.used),
-            "session_begin": Entry(self.sessions.begin),
-            "session_end": Entry(self.sessions.end, sessions.ended),
+            "session_begin": Entry(people.session_begin),
+            "session_end": Entry(people.session_end, entry.session_ended),
             # webhooks; a ping has the cluster call out, as a resend does
             "webhooks": Entry(webhooks.all),
             "deliveries": Entry(webhooks.deliveries),
@@ -267,15 +276,20 @@ class Judicator:
         self.dispatcher.ready = True
         log.info("the database is ready: this judicator serves")
         leading = lambda: self.lead.leading  # noqa: E731
-        self._loop("the rejudgings", functools.partial(self.rejudgings.run, leading))
-        self._loop("retention", functools.partial(self.retention.run, leading))
-        self._loop("the queue", self.replica.run)
-        self._loop("the figures", functools.partial(self.figures.run, leading))
-        for name, run in self.events.loops(leading).items():
+        for name, run in {
+            "the rejudgings": functools.partial(self.rejudgings.run, leading),
+            "retention": functools.partial(self.retention.run, leading),
+            "the queue": self.replica.run,
+            "the figures": functools.partial(self.figures.run, leading),
+            "the webhooks": functools.partial(self.outbox.run, leading),
+            "the calls of webhooks": functools.partial(self.deliveries.run, leading),
+            "the callbacks": functools.partial(self.callbacks.run, leading),
+            "the changes": self.changes.run,
+            "the registration": self.register.run,
+            "the removed hosts": self.refused.run,
+            "the state of this host": self.hosts.run,
+        }.items():
             self._loop(name, run)
-        self._loop("the registration", self.register.run)
-        self._loop("the removed hosts", self.refused.run)
-        self._loop("the state of this host", self.hosts.run)
 
     async def _make_rest(self) -> None:
         """Build the indexes that serving does not need."""

@@ -23,9 +23,16 @@ from judge.judicator.gathering import Gathering
 from judge.model.base import first_fault
 from judge.model.deleting import ProblemName
 from judge.model.messages import Empty, Limits
-from judge.model.problem import FileIndex, ProblemImport, ProblemInfo, ProblemManifest, ProblemsReply
+from judge.model.problem import (
+    FileIndex,
+    ProblemImport,
+    ProblemInfo,
+    ProblemManifest,
+    ProblemsReply,
+    Verification,
+    VerificationReply,
+)
 from judge.model.statements import PagesRequest
-from judge.model.verification import Verification, VerificationReply
 from judge.model.visibility import EVERYONE, ProblemChange, Visibility
 from judge.mongodb.store import Bson
 from judge.problems.statements import text_of

@@ -17,8 +17,8 @@ from judge.common import clock, failpoint
 from judge.common.errors import FieldError, JudgeError, UnavailableError
 from judge.common.webhooks.addresses import networks
 from judge.config import JudicatorConfig
-from judge.judicator.aside import aside
 from judge.judicator.blobs import Blobs
+from judge.judicator.coroutines import in_thread_if_large, to_completion
 from judge.judicator.documents import ProblemDocument, TaskDocument, waiting_seconds, wants_of
 from judge.judicator.executors import Executors, languages, to_state
 from judge.judicator.figures.machines import Machines
@@ -45,61 +45,45 @@ from judge.judicator.usage import output_of
 from judge.languages.handed import contents
 from judge.languages.table import load_table, row_of
 from judge.model import messages as m
+from judge.model.base import Rate
 from judge.model.overview import DrainRequest, ExecutorState, MarksReply, MarksRequest, UsageReply, UsageRequest
 from judge.model.problem import ProblemManifest, together
-from judge.model.rate import Rate
 from judge.problems.answers import refusal
-from judge.rpc.unhurried import unhurried
 
 log = logging.getLogger(__name__)
 R = TypeVar("R", bound=m.Message)
 
 _NO_SOURCE_LIMIT = 2**63
+_LANGUAGES = frozenset(load_table(None))
 # While the change stream is away a waiting Get looks by itself this often; else this rarely. Seconds.
 _LOOK_OFTEN, _LOOK = 1.0, 5.0
 
 
-@dataclasses.dataclass(frozen=True)
-class Parts:
-    """The parts of the judicator that the methods use."""
+@dataclasses.dataclass
+class Service:
+    """The methods about submissions, problems and executors. The parts are shared with the leader's loops."""
 
+    config: JudicatorConfig
+    hub: Hub
     tasks: Tasks
     executors: Executors
     blobs: Blobs
     problems: Problems
-    lead: Leader
+    leader: Leader
     status: StatusReader
     people: People
     machines: Machines
 
-
-class Service:
-    """The methods about submissions, problems and executors."""
-
-    def __init__(self, config: JudicatorConfig, hub: Hub, parts: Parts) -> None:
-        """The parts are shared with the leader's loops."""
-        self._config = config
-        self._hub = hub
-        self._lead = parts.lead
-        self._status = parts.status
-        self._people = parts.people
-        self._machines = parts.machines
-        self.blobs = parts.blobs
-        self.tasks = parts.tasks
-        self.executors = parts.executors
-        self.problems = parts.problems
-        self._languages = frozenset(load_table(None))
-
     async def ping(self, _: m.Empty) -> m.Pong:
         """Answer, whatever the state of the databases."""
-        return m.Pong(name=self._config.name, version=judge.__version__, leader=self._lead.leading)
+        return m.Pong(name=self.config.name, version=judge.__version__, leader=self.leader.leading)
 
     # --- people ------------------------------------------------------------------------------------------------
 
     async def add(self, submission: m.Submission) -> m.AddReply:
         """Check and queue a submission (rule 1)."""
         # The key's digest is over what was handed in: two tries may differ in what is stored as blobs.
-        digest = await aside(len(submission.tests), lambda: forms.digest(submission))
+        digest = await in_thread_if_large(len(submission.tests), lambda: forms.digest(submission))
         try:
             return await self._add(submission, digest)
         except JudgeError:
@@ -129,7 +113,7 @@ class Service:
 
     async def _in_table(self, submission: m.Submission) -> tuple[m.Submission, frozenset[str]]:
         """(the submission with its language's name as rows have it, the languages there are)."""
-        table = self._languages
+        table = _LANGUAGES
         if submission.language is None or submission.language in table:
             return submission, table
         # A site's executors may have a language of their own.
@@ -147,13 +131,13 @@ class Service:
             allowed = document.get("languages", [])
             answers = not together(document["kind"].split(", ")).has_program
             include = included_names(document)
-        quota = await self._people.users.quota(submission.user)
-        allowance = self._config.allowances.of(submission.role, quota)
+        quota = await self.people.users.quota(submission.user)
+        allowance = self.config.allowances.of(submission.role, quota)
         submission, table = await self._in_table(submission)
         checked = functools.partial(
             intake.check,
             submission,
-            self._config.limits,
+            self.config.limits,
             languages=table,
             source_bytes=source_bytes,
             allowed=allowed,
@@ -161,11 +145,11 @@ class Service:
             answers=answers,
             include=include,
         )
-        await aside(len(submission.tests), checked)
+        await in_thread_if_large(len(submission.tests), checked)
         if problem is not None and answers and submission.check is None:
             await self._check_outputs(submission, problem)
-        intake.check_callback(submission, networks(self._config.webhooks.callback_networks))
-        stored, texts = await aside(len(submission.tests), lambda: intake.name_texts(submission))
+        intake.check_callback(submission, networks(self.config.webhooks.callback_networks))
+        stored, texts = await in_thread_if_large(len(submission.tests), lambda: intake.name_texts(submission))
         blob_names = set(forms.blobs_of(stored)) - set(texts)
         cap = allowance.waiting
         # A submission that will be refused stores no texts; `tasks.add` looks again.
@@ -205,7 +189,7 @@ class Service:
                 raise
             reservation.kept = created
         if count is not None and not created:
-            await self._people.rates.give_back(handing_in(stored.user), count.limit)
+            await self.people.rates.give_back(handing_in(stored.user), count.limit)
             count = dataclasses.replace(count, left=count.left + 1)
         return m.AddReply(task=forms.to_task(doc), created=created, rate=_rate(count))
 
@@ -215,7 +199,7 @@ class Service:
         if most is None:
             yield None
             return
-        count = await self._people.rates.take(handing_in(user), most)
+        count = await self.people.rates.take(handing_in(user), most)
         if count.beyond:
             raise count.refusal(
                 f"user '{user}' has handed in {most} submissions within a minute, and no more are taken; "
@@ -224,7 +208,7 @@ class Service:
         try:
             yield count
         except JudgeError:
-            await self._people.rates.give_back(handing_in(user), most)
+            await self.people.rates.give_back(handing_in(user), most)
             raise
 
     async def cancel(self, request: m.TaskRef) -> m.Task:
@@ -236,7 +220,7 @@ class Service:
         task = ObjectId(request.id)
         deadline = clock.Deadline(request.wait)
         least = request.version or 0
-        with self._hub.watching(task, end=request.version is None) as watch:
+        with self.hub.watching(task, end=request.version is None) as watch:
             while request.wait:
                 watch.changed.clear()
                 if watch.done is not None:  # it need not be read twice
@@ -244,10 +228,10 @@ class Service:
                     break
                 watch.version, done = await self.tasks.reader.version(task, least)
                 passed = request.version is not None and watch.version > request.version
-                if done or passed or deadline.over or self._hub.closed:
+                if done or passed or deadline.over or self.hub.closed:
                     least = watch.version
                     break
-                look = _LOOK if self._status.following() else _LOOK_OFTEN
+                look = _LOOK if self.status.following() else _LOOK_OFTEN
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(deadline.left(), look)):
                         await watch.changed.wait()
@@ -284,10 +268,10 @@ class Service:
 
     async def usage(self, request: UsageRequest) -> UsageReply:
         """The allowance of one person, and what the person takes of it now."""
-        allowance = self._config.allowances.of(request.role, await self._people.users.quota(request.user))
+        allowance = self.config.allowances.of(request.role, await self.people.users.quota(request.user))
         queue = self.tasks.replica.queue
         most = allowance.per_minute
-        count = None if most is None else await self._people.rates.look(handing_in(request.user), most)
+        count = None if most is None else await self.people.rates.look(handing_in(request.user), most)
         return UsageReply(
             allowance=allowance,
             waiting=queue.waiting_of(request.user),
@@ -303,11 +287,11 @@ class Service:
         epoch = self.tasks.assigner.epoch
         if epoch is None:
             return await self._report_without_leader(request)
-        reply = await unhurried(self._take_report(request))
+        reply = await to_completion(self._take_report(request))
         news = reply.drop or reply.settled or reply.add or reply.drain
         if request.hold and not news:
             await self._hold(request, reply)
-        reply.epoch, reply.leader = epoch, self._config.address
+        reply.epoch, reply.leader = epoch, self.config.address
         return reply
 
     async def _report_without_leader(self, request: m.ReportRequest) -> m.ReportReply:
@@ -317,7 +301,9 @@ class Service:
             self.tasks.hand_outs_of(request.executor, _claims(request)), self.executors.capacities()
         )
         reply = m.ReportReply(drain=request.executor in capacities and capacities[request.executor].drained)
-        await asyncio.gather(*(unhurried(self._complete(request, done, hand_outs, reply)) for done in request.complete))
+        await asyncio.gather(
+            *(to_completion(self._complete(request, done, hand_outs, reply)) for done in request.complete)
+        )
         return reply
 
     async def _take_report(self, request: m.ReportRequest) -> m.ReportReply:
@@ -330,7 +316,7 @@ class Service:
             hand_outs = await self.tasks.hand_outs_of(request.executor, missing) | hand_outs
         assigner.reported(request.executor)
         if request.info is not None:
-            await self._machines.note(request.executor, request.incarnation, request.info)
+            await self.machines.note(request.executor, request.incarnation, request.info)
         capacity = (await self.executors.capacities()).get(request.executor)
         reply = m.ReportReply(drain=capacity is not None and capacity.drained)
         await asyncio.gather(*(self._complete(request, done, hand_outs, reply) for done in request.complete))
@@ -345,13 +331,13 @@ class Service:
     async def _hold(self, request: m.ReportRequest, reply: m.ReportReply) -> None:
         """Hold a report until there is work for the executor, or another reason to answer."""
         capacity = (await self.executors.capacities()).get(request.executor)
-        if capacity is None or self._hub.closed:
+        if capacity is None or self.hub.closed:
             return
         assigner, executor = self.tasks.assigner, _asking(request, capacity)
-        tasks = await assigner.park(executor, request.vacant, min(request.hold, self._config.wait_timeout))
+        tasks = await assigner.park(executor, request.vacant, min(request.hold, self.config.wait_timeout))
         starting = request.vacant - min(request.ahead, request.vacant)
         if tasks:
-            reply.add += await unhurried(assigner.claim(executor, tasks, first=0, starting=starting))
+            reply.add += await to_completion(assigner.claim(executor, tasks, first=0, starting=starting))
         hand_outs = assigner.hand_outs(request.executor)
         for executing in request.executing:
             if executing.id not in hand_outs or hand_outs[executing.id].claim != executing.claim:

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from judge.common.errors import JudgeError, LimitError
+
 # More than anybody makes by mistake. A list of all faults takes a thousand times the memory of what was sent.
 _MANY: Final = 1000
 _NAME: Final = 100
@@ -79,3 +81,17 @@ class CoreSpeed(Message):
     def drift(self) -> float:
         """By what part it is slower than at first: 0.1 is a tenth."""
         return self.seconds / self.first - 1
+
+
+class Rate(Message):
+    """A limit and what is left of it: `left` times in the next `seconds`, then `limit` times again."""
+
+    limit: int = Field(description="times in one minute")
+    left: int
+    seconds: int = Field(description="until it starts again")
+
+
+def rate_of(error: JudgeError) -> Rate | None:
+    """The rate that a refusal tells of, for its message."""
+    rate = error.rate if isinstance(error, LimitError) else None
+    return None if rate is None else Rate(limit=rate[0], left=rate[1], seconds=rate[2])

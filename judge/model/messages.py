@@ -13,12 +13,11 @@ from pydantic import Field, StringConstraints
 
 from judge.common.errors import JudgeError
 from judge.config.allowance import Allowance, Role
-from judge.model.base import CoreSpeed
+from judge.model.base import CoreSpeed, Rate, rate_of
 from judge.model.base import Message as Message  # noqa: PLC0414 - the base of all here
 from judge.model.base import SearchTime as SearchTime  # noqa: PLC0414
 from judge.model.names import FileName as FileName  # noqa: PLC0414 - problems and submissions have files
 from judge.model.names import SourceName
-from judge.model.rate import Rate, rate_of
 from judge.model.verdicts import Status as Status  # noqa: PLC0414 - messages have both, and so may who reads them
 from judge.model.verdicts import Verdict as Verdict  # noqa: PLC0414
 
@@ -39,6 +38,8 @@ Integer = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 # Bounds nobody exceeds by mistake. Without a bound a few megabytes of JSON become gigabytes of objects, or of faults.
 TESTS: Final = 10_000
 RESULTS: Final = 100_000
+# Names in one question: those of all files of a package, and of all its tests.
+BLOBS: Final = 30_000
 # Of one submission. A cluster's own limit (`limits.files`) is lower.
 FILES: Final = 1000
 # Of one executor, by its own word: shares are parts of all slots, and a report gets as many tasks as it asks for.
@@ -523,6 +524,18 @@ class SearchReply(Message):
     tasks: list[Task]
     next: TaskId | None = None
     total: int | None = Field(default=None, description="how many there are, counted up to 10000; when asked for")
+
+
+class BlobsWanted(Message):
+    """A question for blobs that are not stored. Those that are stay for a while, as if each had been asked for."""
+
+    blobs: list[Sha256] = Field(max_length=BLOBS)
+
+
+class BlobsMissing(Message):
+    """Those to be uploaded. Right after a change of the database's primary one may be among them that is stored."""
+
+    missing: list[Sha256] = Field(max_length=BLOBS)
 
 
 class ErrorBody(Message):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from judge.config.allowance import Allowance, Role
+from judge.model.base import Rate
 from judge.model.messages import ExecutorInfo, Identifier, Message
-from judge.model.rate import Rate
 
 
 class ExecutorState(Message):

@@ -28,6 +28,8 @@ USUAL: Final[tuple[Scope, ...]] = ("read", "submit")
 GROUPS: Final = 50
 # Of each kind in one question.
 CREDENTIALS: Final = 1000
+# A session that nobody ends is over after so many seconds, on the cookie and in the database.
+SESSION_SECONDS: Final = 7 * 86400
 PASSWORD_LEAST, PASSWORD_MOST = 10, 200
 Password = Annotated[str, Field(max_length=PASSWORD_MOST)]
 
@@ -273,3 +275,21 @@ class TokenEnd(Message):
 
     id: TokenId
     user: UserName | None = None
+
+
+class SessionBegin(Message):
+    """A person has logged in. `account`: into one of the database's; `token`: with this token of it."""
+
+    id: Sha256
+    user: str = Field(min_length=1, max_length=64)
+    account: bool = False
+    token: TokenId | None = None
+    arrival: str = Field(default="", max_length=64, description="of the account, as the log-in was answered")
+
+
+class SessionEnd(Message):
+    """A person logs out of one session, or with `everywhere` of all that they have."""
+
+    id: Sha256
+    user: str = Field(min_length=1, max_length=64)
+    everywhere: bool = False

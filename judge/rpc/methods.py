@@ -20,9 +20,9 @@ from judge.common.errors import (
 from judge.model import messages as m
 from judge.model import people, rejudging, webhooks
 from judge.model.audit import AuditQuery, AuditReply, Note, TokensSeen
-from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
 from judge.model.figures import FiguresReply, FiguresRequest, HistoryReply, HistoryRequest
+from judge.model.messages import BlobsMissing, BlobsWanted
 from judge.model.overview import (
     DrainRequest,
     ExecutorsReply,
@@ -33,13 +33,12 @@ from judge.model.overview import (
     UsageReply,
     UsageRequest,
 )
-from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
+from judge.model.people import SessionBegin, SessionEnd
+from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, Verification, VerificationReply
 from judge.model.several import Outcomes, SeveralAdds, TasksReply, TasksRequest
 from judge.model.statements import PagesReply, PagesRequest
 from judge.model.streaming import ChangesReply, ChangesRequest
-from judge.model.verification import Verification, VerificationReply
 from judge.model.visibility import ProblemChange
-from judge.rpc.session import SessionBegin, SessionEnd
 
 EXECUTOR = "executor"
 GATEWAY = "gateway"

@@ -10,8 +10,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from judge.model import messages as m
-from judge.model.problem import ProblemImport, ProblemInfo
-from judge.model.verification import Verification, VerifiedRow
+from judge.model.problem import ProblemImport, ProblemInfo, Verification, VerifiedRow
 from judge.problems.package import manifest_bytes
 from tests.support.gateway import ADMIN, USER
 from tests.support.judicators import accepted

@@ -21,8 +21,8 @@ from judge.config import dump
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, By
 from judge.model.deleting import Deleted, DeletionPreview, DeletionWanted, ProblemName, Purged, PurgeRequest
+from judge.model.people import SessionBegin
 from judge.rpc.client import RpcClient
-from judge.rpc.session import SessionBegin
 from tests.support.judicators import World, accepted, act, imported, rejudge, settled, source, sources, start
 from tests.support.servers import wait_for
 

@@ -12,9 +12,9 @@ from judge.model import messages as m
 from judge.model import people as p
 from judge.model.audit import AuditQuery, AuditReply, By
 from judge.model.deleting import DeletionPreview, DeletionWanted, Purged, PurgeRequest
+from judge.model.people import SessionBegin
 from judge.model.webhooks import Delivery, WebhookAdd, WebhookAdded, WebhookRef, WebhooksReply
 from judge.rpc.client import RpcClient
-from judge.rpc.session import SessionBegin
 from tests.support.judicators import World, act, judge, rejudge, settled, show, source, sources, start
 from tests.support.receivers import HOOKS, Receiver
 from tests.support.servers import wait_for

@@ -9,9 +9,8 @@ import pytest
 
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply
-from judge.model.problem import ProblemInfo, ProblemsReply
+from judge.model.problem import ProblemInfo, ProblemsReply, Verification, VerificationReply, VerifiedRow
 from judge.model.statements import PagesReply
-from judge.model.verification import Verification, VerificationReply, VerifiedRow
 from judge.problems.package import manifest_bytes
 from tests.support.gateway import (
     ADMIN,

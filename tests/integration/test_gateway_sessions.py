@@ -9,8 +9,8 @@ import pytest
 
 from judge.gateway.auth import FileTokens
 from judge.gateway.identity import LIFETIME
-from judge.judicator import sessions as judicator_sessions
-from judge.rpc import session as rpc_session
+from judge.judicator.people import entry
+from judge.model import people as people_model
 from tests.support.gateway import ADMIN, USER, Browser, Person
 from tests.support.judicators import patient_world
 from tests.support.servers import wait_for
@@ -111,7 +111,7 @@ def test_who_logs_out_sees_no_more_of_a_held_call(gateways):
 
 
 def test_a_person_has_a_number_of_sessions_and_the_oldest_end(gateways, world, monkeypatch):
-    monkeypatch.setattr(judicator_sessions, "MOST", 3)
+    monkeypatch.setattr(entry, "MOST_SESSIONS", 3)
     others = Browser(gateways[0].test_client(), ADMIN)
     browsers = [Browser(gateways[0].test_client(), USER) for _ in range(5)]
     wait_for(lambda: not known(browsers[1]), LIFETIME + 1, what="the end of the second-oldest")
@@ -121,4 +121,4 @@ def test_a_person_has_a_number_of_sessions_and_the_oldest_end(gateways, world, m
 
 def test_the_database_ends_what_nobody_ends(world):
     index = world.judicators[0].do(world.judicators[0].judicator.database.sessions.index_information())
-    assert index["lifetime"]["expireAfterSeconds"] == rpc_session.LIFETIME
+    assert index["lifetime"]["expireAfterSeconds"] == people_model.SESSION_SECONDS

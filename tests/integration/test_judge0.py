@@ -43,9 +43,9 @@ from judge.judge0 import languages
 from judge.judge0.answers import STATUSES
 from judge.judge0.tokens import token_of
 from judge.model import messages as m
+from judge.model.base import Rate
 from judge.model.deleting import Deleted
 from judge.model.overview import ExecutorsReply, UsageReply
-from judge.model.rate import Rate
 from judge.model.several import TasksReply, TasksRequest
 from judge.mongodb.store import connect
 from tests.support.cluster import Cluster, judgectl, processes_of, running

@@ -13,8 +13,15 @@ from judge.common.errors import ConflictError, FieldError, JudgeError, NotFoundE
 from judge.model import messages as m
 from judge.model.deleting import ProblemName
 from judge.model.overview import ExecutorsReply, MarksReply, MarksRequest, StatusReply
-from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply, ProblemType
-from judge.model.verification import Verification, VerificationReply, VerifiedRow
+from judge.model.problem import (
+    ProblemImport,
+    ProblemInfo,
+    ProblemsReply,
+    ProblemType,
+    Verification,
+    VerificationReply,
+    VerifiedRow,
+)
 from judge.rpc.client import RpcClient
 from tests.support.judicators import World, accepted, imported, judge, manifest, source, upload
 from tests.support.servers import wait_for

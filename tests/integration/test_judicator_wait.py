@@ -149,7 +149,7 @@ def test_a_report_that_is_overtaken_before_it_is_held_is_answered(world: World) 
     executor = world.executor()
     executor.report()
     first, second = executor.request(hold=3.0), executor.request(hold=3.0)
-    machines, note = judicator.service._machines, judicator.service._machines.note
+    machines, note = judicator.service.machines, judicator.service.machines.note
     overtaken = asyncio.Event()
 
     async def slow(name: str, incarnation: str, info: m.ExecutorInfo) -> None:

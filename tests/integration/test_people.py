@@ -24,15 +24,15 @@ from judge.common.errors import (
     UnavailableError,
 )
 from judge.config.allowance import Allowance, Allowances, Quota
-from judge.judicator import audit, sessions
-from judge.judicator.people import rates, throttle, tokens
+from judge.judicator import audit
+from judge.judicator.people import entry, rates, throttle, tokens
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.audit import AuditQuery, AuditReply, By
 from judge.model.overview import UsageReply, UsageRequest
+from judge.model.people import SessionBegin, SessionEnd
 from judge.rpc.client import RpcClient
 from judge.rpc.methods import METHODS
-from judge.rpc.session import SessionBegin, SessionEnd
 from tests.support.judicators import World, accepted, source
 from tests.support.servers import wait_for
 
@@ -534,8 +534,8 @@ def test_an_account_that_is_disabled_shuts_its_name_out_of_sessions_by_tokens_ym
 def test_sessions_of_one_token_end_no_other_session(
     people: RpcClient, monkeypatch: pytest.MonkeyPatch, own: bool
 ) -> None:
-    monkeypatch.setattr(sessions, "MOST", 3)
-    monkeypatch.setattr(sessions, "MOST_OF_TOKEN", 2)
+    monkeypatch.setattr(entry, "MOST_SESSIONS", 3)
+    monkeypatch.setattr(entry, "MOST_SESSIONS_OF_TOKEN", 2)
     name = f"crowd{own:d}"
     call(people, "user_add", name=name)
     weak, strong = token(people, name, f"{name} weak", scopes=["submit"]), token(people, name, f"{name} strong")
@@ -722,8 +722,8 @@ def test_each_change_is_in_the_trail_with_who_did_it(people: RpcClient) -> None:
     done = ["user.add", "user.change", "user.disable", "user.enable", "user.password", "user.delete"]
     assert told("trail") == done
     assert told(made.id) == ["token.create", "token.revoke"]
-    entry = people.call("audit", AuditQuery(object=made.id, action="token.create"), AuditReply).entries[0]
-    assert (entry.details["user"], entry.details["scopes"], entry.details["label"]) == ("trail", ["read"], "ci")
+    noted = people.call("audit", AuditQuery(object=made.id, action="token.create"), AuditReply).entries[0]
+    assert (noted.details["user"], noted.details["scopes"], noted.details["label"]) == ("trail", ["read"], "ci")
     changed = people.call("audit", AuditQuery(object="trail", action="user.change"), AuditReply).entries[0]
     assert changed.details["role"] == "admin"
 

@@ -22,10 +22,12 @@ from judge.judicator.figures.series import minute
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.audit import AuditQuery, By, Note, TokensSeen
-from judge.model.blobs import BlobsWanted
 from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
 from judge.model.figures import FiguresRequest, HistoryRequest
+from judge.model.messages import BlobsWanted
 from judge.model.overview import DrainRequest, ExecutorsReply, MarksRequest, StatusReply, UsageRequest
+from judge.model.people import SessionBegin, SessionEnd
+from judge.model.problem import Verification
 from judge.model.rejudging import (
     RejudgeAct,
     RejudgeDiffRequest,
@@ -39,12 +41,10 @@ from judge.model.rejudging import (
 from judge.model.several import TasksRequest
 from judge.model.statements import PagesRequest
 from judge.model.streaming import ChangesRequest
-from judge.model.verification import Verification
 from judge.model.visibility import ProblemChange
 from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
 from judge.rpc.client import RpcClient
 from judge.rpc.methods import METHODS
-from judge.rpc.session import SessionBegin, SessionEnd
 from tests.support.judicators import World, accepted, finished, imported, runs, source, waiting, write
 from tests.support.servers import wait_for
 

@@ -14,10 +14,12 @@ from pymongo.monitoring import CommandFailedEvent, CommandStartedEvent, CommandS
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.audit import AuditQuery, By, Note, TokenSeen, TokensSeen
-from judge.model.blobs import BlobsWanted
 from judge.model.deleting import DeletionWanted, ProblemName, PurgeRequest
 from judge.model.figures import FiguresRequest, HistoryRequest
+from judge.model.messages import BlobsWanted
 from judge.model.overview import DrainRequest, MarksRequest, UsageRequest
+from judge.model.people import SessionBegin, SessionEnd
+from judge.model.problem import Verification
 from judge.model.rejudging import (
     RejudgeAct,
     RejudgeDiffRequest,
@@ -29,12 +31,10 @@ from judge.model.rejudging import (
 from judge.model.several import TasksRequest
 from judge.model.statements import PagesRequest
 from judge.model.streaming import ChangesRequest
-from judge.model.verification import Verification
 from judge.model.visibility import ProblemChange, Visibility
 from judge.model.webhooks import DeliveriesRequest, Resend, WebhookAdd, WebhookRef
 from judge.rpc.methods import EXECUTOR, GATEWAY, METHODS
 from judge.rpc.server import Peer
-from judge.rpc.session import SessionBegin, SessionEnd
 from tests.support.judicators import (
     World,
     imported,

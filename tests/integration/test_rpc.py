@@ -32,17 +32,17 @@ from judge.common.errors import (
 )
 from judge.common.pki.refused import DOCUMENT
 from judge.config import SubmissionLimits
+from judge.judicator.coroutines import to_completion
 from judge.judicator.dispatch import Entry
 from judge.model import messages as m
 from judge.model.audit import AuditQuery, AuditReply, By
-from judge.model.blobs import BlobsMissing, BlobsWanted
+from judge.model.messages import BlobsMissing, BlobsWanted
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.model.several import OneCall, Outcomes, SeveralAdds
 from judge.rpc import packs, pki
 from judge.rpc.client import RpcClient, error_from
 from judge.rpc.methods import BLOB_ROLES, METHODS
 from judge.rpc.server import Server
-from judge.rpc.unhurried import unhurried
 from tests.support.etcd import ROLES
 from tests.support.judicators import World, accepted, source, waiters
 from tests.support.servers import Acceptor, wait_for
@@ -527,7 +527,7 @@ async def test_a_write_whose_caller_hung_up_ends_in_one_line(
             raise failure
         return m.Empty()
 
-    caller = asyncio.ensure_future(unhurried(work()))
+    caller = asyncio.ensure_future(to_completion(work()))
     await asyncio.sleep(0)
     caller.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -19,7 +19,7 @@ import httpx
 import pytest
 from bson import ObjectId, Timestamp
 
-from judge.judicator.events.streaming import Changes, Numbering, after_all, place, position, too_old
+from judge.judicator.events.streaming import ChangeLog, Numbering, after_all, place, position, too_old
 from judge.model import messages as m
 from judge.model import streaming as m_streaming
 from tests.support.gateway import ADMIN, OTHER, PEOPLE, USER, connect, make_config, running_gateway, write_tokens
@@ -412,11 +412,11 @@ def test_changes_of_one_time_are_never_cut_apart(world, people, executor, user):
     """A transaction gives all of its changes one time, as MongoDB 8 does for each insert of several documents."""
     (task,) = judge(people, executor, "AC")
     first, second = world.judicators[:2]
-    changes, other = first.judicator.events.changes, second.judicator.events.changes
+    changes, other = first.judicator.changes, second.judicator.changes
 
     def ask(which, **wanted):
         running = first if which is changes else second
-        return running.do(which.changes(m_streaming.ChangesRequest(user=user, **wanted)))
+        return running.do(which.read(m_streaming.ChangesRequest(user=user, **wanted)))
 
     begin = ask(changes).place
     doc = world.db.tasks.find_one({"_id": ObjectId(task)})
@@ -425,7 +425,7 @@ def test_changes_of_one_time_are_never_cut_apart(world, people, executor, user):
     wanted = [str(one["_id"]) for one in docs if user in {None, one["user"]}]
     with world.db.client.start_session() as session, session.start_transaction():
         world.db.tasks.insert_many(docs, session=session)
-    fresh = Changes(other._db)  # it reads them from the database's log
+    fresh = ChangeLog(other._db)  # it reads them from the database's log
     following = second.do(_start(fresh))
     time.sleep(1)
     for which in (changes, fresh):

@@ -16,8 +16,8 @@ from pymongo.errors import BulkWriteError, NotPrimaryError
 from judge.common import clock
 from judge.common.errors import FieldError, NotFoundError, OutcomeUnknownError
 from judge.judicator.database import Database
+from judge.judicator.events.deliveries import MOST_WAITING
 from judge.judicator.events.outbox import POSITION, Outbox, delivery
-from judge.judicator.events.post import MOST_WAITING
 from judge.model import messages as m
 from judge.model.deleting import Deleted
 from judge.model.webhooks import (
@@ -206,7 +206,7 @@ def test_deliveries_that_a_receiver_never_takes_hold_up_no_others(shared, people
     try:
         refused = {f"msg_{one}" for one in waiting_deliveries(shared, "some", 10)}
         receiver.answer = lambda number, got: 500 if got.headers["webhook-id"] in refused else 204
-        post = shared.judicators[0].judicator.events.post
+        post = shared.judicators[0].judicator.deliveries
 
         def failed_often():
             hurry(shared, hook="some")
@@ -224,7 +224,7 @@ def test_deliveries_that_a_receiver_never_takes_hold_up_no_others(shared, people
 def test_what_waits_for_a_webhook_is_bounded_and_what_is_dropped_is_counted(shared, people, receiver):
     receiver.answer = lambda number, got: 503
     people.call("webhook_add", WebhookAdd(name="full", url=receiver.url), WebhookAdded)
-    post = shared.judicators[0].judicator.events.post
+    post = shared.judicators[0].judicator.deliveries
     try:
         wait_for(lambda: "full" in post._hooks, what="that the leader knows it")
         old = waiting_deliveries(shared, "full", 30, at=clock.wall() - datetime.timedelta(hours=1))
@@ -251,7 +251,7 @@ def test_deliveries_of_a_removed_webhook_go(shared, people):
     (doc,) = shared.db.deliveries.find({"hook": "gone"}).limit(1)
     past = ObjectId.from_datetime(clock.wall() - datetime.timedelta(minutes=5))
     shared.db.deliveries.insert_one({**doc, "_id": past, "key": "gone/past"})
-    shared.judicators[0].do(shared.judicators[0].judicator.events.post._tidy())
+    shared.judicators[0].do(shared.judicators[0].judicator.deliveries._tidy())
     assert shared.db.deliveries.count_documents({"hook": "gone"}) == 3, "a webhook may have been added just now"
     assert shared.db.deliveries.find_one({"_id": past}) is None
     shared.db.deliveries.delete_many({"hook": "gone"})
@@ -370,7 +370,7 @@ def test_a_log_that_does_not_reach_back(tmp_path, etcd_endpoint, mongod_address,
         later = {"_id": "later", "since": Timestamp(int(time.time()) + 3600, 1)}
         world.db.webhooks.insert_one({**world.db.webhooks.find_one({"_id": "h"}), **later})
         world.db.deliveries.delete_many({})
-        second.do(second.judicator.events.outbox.catch_up())
+        second.do(second.judicator.outbox.catch_up())
         assert Counter(one["hook"] for one in world.db.deliveries.find()) == {"h": 3}
     finally:
         world.close()
@@ -413,12 +413,12 @@ def test_a_catch_up_that_is_cut_off_is_begun_again(tmp_path, etcd_endpoint, mong
         world.db.meta.update_one({"_id": POSITION}, {"$set": lost})
         was = world.db.meta.find_one({"_id": POSITION})
         idle = world.judicator("j2", **HOOKS)
-        outbox = Outbox(idle.judicator.database, CutReader(idle.judicator.events.outbox._reader, 4), lambda: None)
+        outbox = Outbox(idle.judicator.database, CutReader(idle.judicator.outbox._reader, 4), lambda: None)
         with pytest.raises(NotPrimaryError):
             idle.do(outbox.catch_up())
         place = world.db.meta.find_one({"_id": POSITION})
         assert place == was or place["at"] > was["at"], "this one's catch-up has not moved it"
-        idle.do(idle.judicator.events.outbox.catch_up())
+        idle.do(idle.judicator.outbox.catch_up())
         told = {(str(doc["task"]), doc["event"]) for doc in world.db.deliveries.find()}
         assert told == {(task, "submission.finished") for task in done[:-1]} | {(done[-1], "submission.rejudged")}
     finally:
@@ -432,7 +432,7 @@ def test_a_delivery_that_no_majority_has_is_not_taken_as_written(shared, people,
     strict = WriteConcern(w=2, wtimeout=200)
     database = Database(judicator.database.client, judicator.database.raw.name)
     database.deliveries = database.deliveries.with_options(write_concern=strict)
-    outbox = Outbox(database, judicator.events.outbox._reader, lambda: None)
+    outbox = Outbox(database, judicator.outbox._reader, lambda: None)
     event = {
         "done": True,
         "clusterTime": Timestamp(2**31, 1),
@@ -483,7 +483,7 @@ def test_a_new_primary_that_shows_no_webhooks_yet_loses_no_delivery(shared, peop
     def outbox():
         database = Database(judicator.database.client, judicator.database.raw.name)
         LaggingHooks(database)
-        return Outbox(database, judicator.events.outbox._reader, lambda: None)
+        return Outbox(database, judicator.outbox._reader, lambda: None)
 
     try:
         assert shared.judicators[0].do(outbox().pass_by()) is False

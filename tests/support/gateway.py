@@ -40,13 +40,12 @@ from judge.gateway.app import create_app
 from judge.gateway.auth import token_digest
 from judge.model import messages as m
 from judge.model.overview import ExecutorState, JudicatorState, MemberState, StatusReply
-from judge.model.people import Credentials, CredentialState, CredentialStates, UserRef
+from judge.model.people import Credentials, CredentialState, CredentialStates, SessionBegin, SessionEnd, UserRef
 from judge.model.problem import ProblemManifest
 from judge.model.several import TasksReply, TasksRequest
 from judge.model.statements import PagesReply, PagesRequest
 from judge.rpc import pki
 from judge.rpc.server import Server
-from judge.rpc.session import SessionBegin, SessionEnd
 from tests.support.ansible import GROUPS, render, variables
 from tests.support.servers import free_port, program, wait_for
 from tests.support.statements import pages_of

@@ -47,8 +47,9 @@ from judge.model.problem import (
     ProblemTest,
     ProblemType,
     Statement,
+    Verification,
+    VerifiedRow,
 )
-from judge.model.verification import Verification, VerifiedRow
 from judge.model.visibility import ProblemChange
 from judge.model.webhooks import DeliveriesReply, DeliveriesRequest, WebhookAdd, WebhookAdded
 from judge.problems.package import manifest_bytes

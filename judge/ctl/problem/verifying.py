@@ -17,8 +17,7 @@ from judge.ctl.problem.rows import SubmissionRow, left_out, table_of
 from judge.ctl.problem.trial import Present, Trial, memory_warnings, present
 from judge.languages.table import load_table
 from judge.model import messages as m
-from judge.model.problem import ProblemInfo
-from judge.model.verification import Verification, VerifiedRow
+from judge.model.problem import ProblemInfo, Verification, VerifiedRow
 from judge.problems import timing
 from judge.problems.expectations import LOWER, UPPER, Candidate, candidates
 from judge.problems.folders import folder_of

@@ -16,7 +16,7 @@ from werkzeug.http import http_date, parse_accept_header
 
 from judge.common.errors import JudgeError
 from judge.model import messages as m
-from judge.model.rate import Rate, rate_of
+from judge.model.base import Rate, rate_of
 
 PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"

@@ -22,7 +22,7 @@ from judge.gateway.api.answers import paced
 from judge.gateway.api.routes import Call, Reply, Route, field_error, with_hint
 from judge.gateway.api.seen import is_id, may_see, show
 from judge.model import messages as m
-from judge.model.rate import Rate, rate_of
+from judge.model.base import Rate, rate_of
 from judge.model.several import MOST, ROOM, OneCall, TasksReply, TasksRequest
 
 log = logging.getLogger(__name__)

@@ -48,8 +48,8 @@ from judge.model import messages as m
 from judge.model import overview
 from judge.model import webhooks as w
 from judge.model.audit import AuditQuery, AuditReply, Note
-from judge.model.blobs import BlobsMissing, BlobsWanted
 from judge.model.figures import FiguresReply, FiguresRequest, HistoryReply, HistoryRequest
+from judge.model.messages import BlobsMissing, BlobsWanted
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemsReply
 from judge.rpc import packs
 

@@ -15,7 +15,7 @@ from judge.gateway.auth import Principal
 from judge.gateway.cluster import Cluster
 from judge.model import messages as m
 from judge.model import people as p
-from judge.rpc.session import SessionEnd
+from judge.model.people import SessionEnd
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,7 @@ from judge.gateway.statements import pictures
 from judge.gateway.statements.shown import Sample, Statements, View, file_of
 from judge.model import messages as m
 from judge.model.deleting import ProblemName
-from judge.model.problem import LimitOrigin, ProblemInfo, ProblemsReply, Statement
-from judge.model.verification import Verification, VerificationReply
+from judge.model.problem import LimitOrigin, ProblemInfo, ProblemsReply, Statement, Verification, VerificationReply
 from judge.model.visibility import ProblemChange, ProblemFields
 from judge.problems.statements import kind_of, text_of
 

@@ -40,8 +40,8 @@ from judge.judge0.languages import Flavour, Judge0Language
 from judge.judge0.tokens import task_of, token_of
 from judge.languages import handed, rules
 from judge.model import messages as m
+from judge.model.base import Rate, rate_of
 from judge.model.overview import UsageReply, UsageRequest
-from judge.model.rate import Rate, rate_of
 
 log = logging.getLogger(__name__)
 

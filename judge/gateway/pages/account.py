@@ -18,7 +18,7 @@ from judge.gateway.auth import Principal
 from judge.gateway.pages import views
 from judge.gateway.pages.table import page, reason, services
 from judge.model import people as p
-from judge.model.rate import rate_of
+from judge.model.base import rate_of
 
 log = logging.getLogger(__name__)
 

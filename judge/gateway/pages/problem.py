@@ -25,9 +25,8 @@ from judge.gateway.statements.pictures import interaction
 from judge.gateway.statements.shown import View
 from judge.languages.table import load_table, more_than
 from judge.model import messages as m
-from judge.model.problem import LimitOrigin, ProblemInfo, Statement
+from judge.model.problem import LimitOrigin, ProblemInfo, Statement, Verification
 from judge.model.statements import Page
-from judge.model.verification import Verification
 from judge.model.visibility import ProblemFields
 from judge.problems.statements import kind_of
 

@@ -19,8 +19,8 @@ from judge.gateway.pages.table import services
 from judge.gateway.submit import Upload, admit
 from judge.languages import handed
 from judge.model import messages as m
+from judge.model.base import rate_of
 from judge.model.problem import ProblemInfo
-from judge.model.rate import rate_of
 
 log = logging.getLogger(__name__)
 

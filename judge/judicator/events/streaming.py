@@ -110,7 +110,7 @@ def change(event: Bson, at: Position) -> Change | None:
     )
 
 
-class Changes:
+class ChangeLog:
     """The log of one judicator."""
 
     def __init__(self, database: Database) -> None:
@@ -122,7 +122,7 @@ class Changes:
         self._asked = 0.0
         self._wanted = asyncio.Event()
 
-    async def changes(self, request: ChangesRequest) -> ChangesReply:
+    async def read(self, request: ChangesRequest) -> ChangesReply:
         """Changes after a place, from all or one user; UnavailableError while the database is away."""
         self._asked = clock.monotonic()
         self._wanted.set()

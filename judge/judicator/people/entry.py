@@ -1,10 +1,11 @@
-"""The ways in: by password, or by an OpenID Connect provider that vouches."""
+"""The ways in: by password, or by an OpenID Connect provider that vouches; and the sessions of the pages."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, Final
 
+from judge.common import clock
 from judge.common.errors import ConflictError, ForbiddenError, UnauthorizedError
 from judge.judicator.audit import Act
 from judge.judicator.database import Database
@@ -16,11 +17,16 @@ from judge.judicator.people.rates import Rates
 from judge.judicator.people.throttle import Throttle
 from judge.judicator.people.tokens import Tokens
 from judge.judicator.people.users import Users, new_user
-from judge.model.people import IdentityLogin, Login, Person, UserAdd, UserRef
+from judge.model.messages import Empty
+from judge.model.people import IdentityLogin, Login, Person, SessionBegin, SessionEnd, UserAdd, UserRef
 from judge.mongodb.store import Bson
 from judge.rpc.server import Peer
 
 log = logging.getLogger(__name__)
+
+# Sessions of one person, and of one of their tokens: more than the browsers in use, and few for the database.
+MOST_SESSIONS: Final = 50
+MOST_SESSIONS_OF_TOKEN: Final = 10
 
 
 class People:
@@ -112,6 +118,38 @@ class People:
                 return again
             raise
 
+    # --- sessions of the pages; credentials.py tells gateways which are valid ------------------------------------
+
+    async def session_begin(self, request: SessionBegin) -> Empty:
+        """Note a log-in; a majority has it on return. Repeating it changes nothing.
+
+        A person has so many sessions at most, and each token so many: the oldest of the same way in end, so that a
+        token that may do little ends no session that may do more.
+        """
+        fields: Bson = {"user": request.user, "begun": clock.wall()}
+        if request.account:
+            fields |= {"account": True, "token": request.token, "arrival": request.arrival}
+        await self._db.sessions.update_one({"_id": request.id}, {"$setOnInsert": fields}, upsert=True)
+        most = MOST_SESSIONS if request.token is None else MOST_SESSIONS_OF_TOKEN
+        same = {"user": request.user, "account": request.account or None, "token": request.token}
+        cursor = self._db.sessions.find(same, {"_id": 1}, sort=[("begun", -1), ("_id", 1)], skip=most)
+        if old := [session["_id"] async for session in cursor]:
+            await self._db.sessions.delete_many({"_id": {"$in": old}})
+            way = f"token {request.token}" if request.token else "password, provider or tokens.yml"
+            log.info(
+                "user '%s' has more than %d sessions by %s, the oldest ended: %d", request.user, most, way, len(old)
+            )
+        return Empty()
+
+    async def session_end(self, request: SessionEnd) -> Empty:
+        """Forget one session, or all of its user; from now on no gateway takes it."""
+        query = {"user": request.user} if request.everywhere else {"_id": request.id, "user": request.user}
+        done = await self._db.sessions.delete_many(query)
+        log.info("user '%s' logged out, %d sessions ended", request.user, done.deleted_count)
+        return Empty()
+
+    # --- what they are for the trail -----------------------------------------------------------------------------
+
     async def vouched_for(self, request: IdentityLogin, _: Peer) -> Act | None:
         """For the trail only where it makes an account, or changes one."""
         doc = await self._known(request)
@@ -152,3 +190,8 @@ async def created(request: Any, _: Peer) -> Act:
     """Making a token."""
     details = {"scopes": request.scopes, "label": request.label, "user": request.user}
     return Act("token.create", request.digest[:16], {**details, "expires": str(request.expires or "never")})
+
+
+async def session_ended(request: SessionEnd, _: Peer) -> Act | None:
+    """For the trail where it ends all that a person has; of a single log-out the gateway tells, as of log-ins."""
+    return Act("logout", request.user, {"everywhere": True}) if request.everywhere else None

@@ -21,7 +21,7 @@ from judge.common import clock, failpoint
 from judge.common.errors import ConflictError, LimitError, NotFoundError
 from judge.config.allowance import Allowances, Quota
 from judge.daemon import tracing
-from judge.judicator.aside import aside
+from judge.judicator.coroutines import in_thread_if_large
 from judge.judicator.database import Database, one_by_one
 from judge.judicator.documents import HistoryEntry, TaskDocument
 from judge.judicator.figures.counts import Counts
@@ -256,7 +256,7 @@ class Tasks:
     async def complete(self, hand_out: HandOut, completed: Completed) -> bool:
         """Commit a verdict; True when it is committed now, False when nothing matched (ask `settled` then)."""
         verdict = completed.verdict.value if completed.verdict is not None else None
-        result = await aside(len(completed.result.tests), lambda: results.fit(completed.result))
+        result = await in_thread_if_large(len(completed.result.tests), lambda: results.fit(completed.result))
         blob = completed.result.stdout_blob
         # Runs of rejudgings are the judges' own.
         stored_bytes = (

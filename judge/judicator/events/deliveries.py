@@ -59,7 +59,7 @@ class _Noted:
     at: float
 
 
-class Post:
+class DeliverySender:
     """Makes the calls of one cluster."""
 
     def __init__(self, database: Database, sender: Sender, most_waiting: int = MOST_WAITING) -> None:
