@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeVar
 
+from bson import Timestamp
 from bson.codec_options import CodecOptions
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
@@ -152,6 +154,18 @@ class Database:
             # A linearizable read waits until a majority has all that the primary has.
             await self.latest(self.meta, {"_id": "catch_up"})
             self._caught_up = election
+
+    async def logical_time(self) -> Timestamp:
+        """The newest change's time in the database's log; what is written from here on has a later one."""
+        hello: dict[str, Any] = await self.client.admin.command("hello")
+        moment: Timestamp = hello["operationTime"]
+        return moment
+
+    async def wall_time(self) -> datetime.datetime:
+        """The time by the clock of the database's primary."""
+        hello: dict[str, Any] = await self.client.admin.command("hello")
+        moment: datetime.datetime = hello["localTime"]
+        return moment.replace(tzinfo=datetime.UTC)
 
     async def latest(self, collection: AsyncCollection[D], query: Bson, projection: Bson | None = None) -> D | None:
         """One document as the newest acknowledged write left it (linearizable; `query` must name it uniquely).

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import Any, Final
+from typing import Final
 
 from bson import ObjectId, Timestamp
 from prometheus_client import Counter
@@ -242,7 +242,9 @@ class Deleting:
         ConflictError: some of it is part of an open rejudging.
         """
         user = request.user
-        until = _moment(request.until) or await self._now()
+        until = (
+            _moment(request.until) or await self._db.logical_time()
+        )  # later than the `arrival` of every task that is stored
         old: Bson = {"user": user, "arrival": {"$lte": until}}
         refusal = await self._rejudged(old)
         if refusal is not None:
@@ -268,12 +270,6 @@ class Deleting:
                 await self._users.forget(user, until)
         log.info("user '%s': %d submissions deleted, %s left", user, deleted, _many(left))
         return Purged(deleted=deleted, bytes=size, left=left, until=f"{until.time}.{until.inc}")
-
-    async def _now(self) -> Timestamp:
-        """The database's logical time: later than the `arrival` of every task that is stored."""
-        hello: dict[str, Any] = await self._db.client.admin.command("hello")
-        moment: Timestamp = hello["operationTime"]
-        return moment
 
     async def _cancel(self, query: Bson) -> None:
         """Cancel what waits or runs, some of it; the index has what waits by its user, and little runs."""

@@ -77,8 +77,8 @@ class Hosts:
     async def _own(self) -> tuple[HostNote, datetime.datetime]:
         """The state of this host, and the database's time."""
         before = clock.wall()
-        hello = await self._db.client.admin.command("hello")
-        after, now = clock.wall(), hello["localTime"].replace(tzinfo=datetime.UTC)
+        now = await self._db.wall_time()
+        after = clock.wall()
         config = self._config
         texts = [
             *off_clock(config.name, before, now, after),

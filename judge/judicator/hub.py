@@ -32,7 +32,7 @@ class Hub:
     def __init__(self) -> None:
         """An empty hub; used from one event loop only."""
         self._watched: dict[ObjectId, set[TaskWatch]] = {}
-        self._closed = False
+        self.closed = False  # nobody may wait any more
 
     def changed(self, task: ObjectId, version: int | None = None, *, done: bool = False) -> None:
         """A task changed visibly, or is `done`: wake those who wait for that and have not read this version yet.
@@ -53,7 +53,7 @@ class Hub:
 
     def close(self) -> None:
         """Let everyone go, and nobody wait any more."""
-        self._closed = True
+        self.closed = True
         self.everyone()
 
     @contextlib.contextmanager
@@ -68,8 +68,3 @@ class Hub:
             self._watched[task].discard(watch)
             if not self._watched[task]:
                 del self._watched[task]
-
-    @property
-    def closed(self) -> bool:
-        """Return whether nobody may wait any more."""
-        return self._closed

@@ -12,7 +12,6 @@ import contextlib
 import datetime
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from prometheus_client import Counter
@@ -58,10 +57,15 @@ def put_off(what: str) -> Iterator[None]:
         log.warning("put off: %s; the database does not answer: %s", what, str(exc)[:200])
 
 
-@dataclass
-class _LoopFault:
-    tries: int
-    until: float
+async def every(
+    seconds: float, what: str, work: Callable[[], Awaitable[object]], when: Callable[[], bool] = lambda: True
+) -> None:
+    """Do the work again and again while `when` says so, until cancelled. `what` says to people what is put off."""
+    while True:
+        await asyncio.sleep(seconds)
+        if when():
+            with put_off(what):
+                await work()
 
 
 class Loops:
@@ -71,7 +75,8 @@ class Loops:
         """`judicator` is its name, for people."""
         self._db = database
         self._judicator = judicator
-        self._faults: dict[tuple[str, str], _LoopFault] = {}
+        # By loop and item: the failures in a row, and until when no further try is made.
+        self._faults: dict[tuple[str, str], tuple[int, float]] = {}
 
     async def forever(self, loop: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run an endless loop, begun again after every unforeseen error; ends when `run` returns."""
@@ -94,7 +99,7 @@ class Loops:
         """
         name = str(item)
         fault = self._faults.get((loop, name))
-        if fault is not None and clock.monotonic() < fault.until:
+        if fault is not None and clock.monotonic() < fault[1]:
             return False
         try:
             await work()
@@ -112,11 +117,11 @@ class Loops:
 
     async def _failed(self, loop: str, item: str, exc: Exception) -> float:
         """Log, count and tell; the seconds until the next try."""
-        tries = self._faults[loop, item].tries + 1 if (loop, item) in self._faults else 1
+        tries = self._faults.get((loop, item), (0, 0.0))[0] + 1
         wait = pause(tries)
         now = clock.monotonic()
-        self._faults = {key: fault for key, fault in self._faults.items() if now - fault.until < 10 * _MOST}
-        self._faults[loop, item] = _LoopFault(tries, now + wait)
+        self._faults = {key: fault for key, fault in self._faults.items() if now - fault[1] < 10 * _MOST}
+        self._faults[loop, item] = tries, now + wait
         FAULTS.labels(loop).inc()
         what = f"{loop} of {item}" if item else loop
         log.error(

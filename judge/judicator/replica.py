@@ -7,6 +7,7 @@ the event of the same change comes later and changes nothing. A slow comparison 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -38,6 +39,9 @@ WAITING_KEYS: Final = (
 WAITING: Final[Bson] = {"waits": {"$gt": ""}}
 RUNNING: Final[Bson] = {"executor": {"$gt": ""}, "done": False}
 _ROW: Final[Bson] = dict.fromkeys(WAITING_KEYS, 1)
+_STATE: Final[Bson] = {**_ROW, "done": 1, "executor": 1, "version": 1}
+# What reading a document raises that makes no sense.
+UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError)
 # Rows of one batch: each is taken in without a pause.
 _BATCH: Final = 2000
 # Tasks that are over are remembered so long: events of their beginning may still come.
@@ -142,11 +146,8 @@ class Replica:
 
     async def refresh(self, task: ObjectId) -> None:
         """Read a task's newest document, and agree with it."""
-        doc = await self._db.latest(self._tasks, {"_id": task}, {**_ROW, "done": 1, "executor": 1, "version": 1})
-        try:
-            self.observe(task, doc)
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
-            await self._cannot_read(task, exc)
+        doc = await self._db.latest(self._tasks, {"_id": task}, _STATE)
+        await self._take_in(task, functools.partial(self.observe, task, doc))
 
     # --- the change stream -------------------------------------------------------------------------------------
 
@@ -159,10 +160,7 @@ class Replica:
         elif kind == "insert":
             doc = event["fullDocument"]
             if doc.get("waits") and not doc.get("done"):
-                try:
-                    self.added({**doc, "_id": task})
-                except (ValueError, KeyError, TypeError, AttributeError) as exc:
-                    await self._cannot_read(task, exc)
+                await self._take_in(task, functools.partial(self.added, {**doc, "_id": task}))
         else:
             fields = event.get("updateDescription", {}).get("updatedFields", {})
             if fields.get("done") is True:
@@ -182,10 +180,14 @@ class Replica:
         waited = state.waited if isinstance(state, RunningTask) else state
         return [] if waited is None else list(waited.lane.key.failed)
 
-    async def _cannot_read(self, task: ObjectId, exc: Exception) -> None:
-        log.error("task %s cannot be read: %s: %s", task, type(exc).__name__, exc)
-        if self.unreadable is not None:
-            await self.unreadable(task, exc)
+    async def _take_in(self, task: ObjectId, work: Callable[[], object]) -> None:
+        """Do what a document of a task calls for; a document that makes no sense holds up no other."""
+        try:
+            work()
+        except UNREADABLE as exc:
+            log.error("task %s cannot be read: %s: %s", task, type(exc).__name__, exc)  # noqa: TRY400 - the document is at fault
+            if self.unreadable is not None:
+                await self.unreadable(task, exc)
 
     # --- the database ------------------------------------------------------------------------------------------
 
@@ -195,11 +197,8 @@ class Replica:
         The change stream must be open, so that nothing happens unseen meanwhile.
         """
         if not self.loaded:
-            for row in await self._tasks.find(RUNNING, {**_ROW, "executor": 1, "done": 1, "version": 1}).to_list():
-                try:
-                    self.observe(row["_id"], row)
-                except (ValueError, KeyError, TypeError, AttributeError) as exc:
-                    await self._cannot_read(row["_id"], exc)
+            for row in await self._tasks.find(RUNNING, _STATE).to_list():
+                await self._take_in(row["_id"], functools.partial(self.observe, row["_id"], row))
             await self._read_waiting(self.added)
             self.ready.set()
             log.info("the queue is loaded: %d tasks wait, %d run", len(self.queue), len(self.queue.running()))
@@ -214,10 +213,7 @@ class Replica:
         async with cursor:
             while rows := await cursor.to_list(_BATCH):
                 for row in rows:
-                    try:
-                        take(row)
-                    except (ValueError, KeyError, TypeError, AttributeError) as exc:
-                        await self._cannot_read(row["_id"], exc)
+                    await self._take_in(row["_id"], functools.partial(take, row))
                 await asyncio.sleep(0)
 
     async def differences(self) -> set[bytes]:
@@ -261,9 +257,7 @@ class Replica:
         for task, state in suspects.items():
             if self.queue.state(task) is not state:
                 continue  # something has happened to it since
-            doc = await self._db.latest(
-                self._tasks, {"_id": ObjectId(task)}, {**_ROW, "done": 1, "executor": 1, "version": 1}
-            )
+            doc = await self._db.latest(self._tasks, {"_id": ObjectId(task)}, _STATE)
             if self.queue.state(task) is state and self.observe(ObjectId(task), doc):
                 log.warning("the queue and the database differed about task %s; it is repaired", ObjectId(task))
                 REPAIRS.inc()

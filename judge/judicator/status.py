@@ -53,7 +53,7 @@ _WAITS: Final = {
     "done": 1,
     "executor": 1,
 }
-_MEMBER_STATES: Final = {1: "primary", 2: "secondary", 7: "arbiter"}
+_MEMBER_STATES: Final = frozenset({1, 2, 7})  # primary, secondary, arbiter
 # The alerts JudgeReplicationLag, JudgeOplogShort and JudgeEtcdFull have the same bounds.
 _LAG_SECONDS, _OPLOG_SECONDS, _OPLOG_FILLED, _ETCD_FILLED = 30.0, 3600.0, 0.9, 0.8
 

@@ -13,7 +13,7 @@ import logging
 import re
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -146,28 +146,24 @@ def _too_slow(request: web.Request) -> UsageError:
     return UsageError("the body came too slowly; send it faster")
 
 
-@contextlib.contextmanager
-def _patience(request: web.Request, length: int) -> Iterator[None]:
-    """Hang up on a caller who does not read the answer that they asked for."""
-    try:
-        yield
-    except TimeoutError:
-        log.warning("%s did not read its answer of %d bytes in time, hanging up", request.remote, length)
-        hang_up(request.transport)
-
-
-class _App:
-    """The routes."""
+class Server:
+    """One listening RPC server. `dispatch` answers the methods."""
 
     def __init__(
         self,
         dispatch: Dispatch,
         blobs: BlobStore,
+        *,
         body_bytes: int,
         blob_bytes: int,
-        translate: Translate,
-        welcome: Welcome,
+        translate: Translate = lambda _: None,
+        welcome: Welcome = lambda _: None,
     ) -> None:
+        """Nothing is opened yet; sizes are in bytes.
+
+        `translate` turns a foreign exception of the handlers (a database's) into one of ours, if it knows it. `welcome`
+        is asked at every request, before anything else is done.
+        """
         self.dispatch = dispatch
         self.welcome = welcome
         self.blobs = blobs
@@ -176,8 +172,10 @@ class _App:
         self.translate = translate
         self.stopping = False
         self.quotas = Quotas()
+        self._runner: web.AppRunner | None = None
+        self._listener: TlsListener | None = None
 
-    def build(self) -> web.Application:
+    def _application(self) -> web.Application:
         app = web.Application(
             middlewares=[self.deliver, self.errors], client_max_size=max(self.body_bytes, REPORT_BYTES) + 1
         )
@@ -186,11 +184,6 @@ class _App:
         app.router.add_put("/blobs/{sha}", self.put_blob)
         app.router.add_put("/blobs", self.put_pack)
         return app
-
-    def connected(self, transport: asyncio.Transport) -> None:
-        """Count a connection whose handshake is over, whatever it asks for."""
-        cert = transport.get_extra_info("peercert")
-        self.quotas.connected(peer_identity(cert)[0] if cert else "", transport)
 
     def admit(self, request: web.Request) -> None:
         """Refuse a caller whatever they ask for.
@@ -212,10 +205,13 @@ class _App:
         response = await handler(request)
         if isinstance(response, web.Response):
             length = len(response.body) if isinstance(response.body, bytes) else 0
-            with _patience(request, length):
+            try:
                 async with asyncio.timeout(_SLOW + length / _RATE):
                     await response.prepare(request)
                     await response.write_eof()
+            except TimeoutError:
+                log.warning("%s did not read its answer of %d bytes in time, hanging up", request.remote, length)
+                hang_up(request.transport)
         return response
 
     @web.middleware
@@ -242,11 +238,11 @@ class _App:
             ERRORS.labels(label, error.code).inc()
             return error_response(error)
         except Exception as exc:  # noqa: BLE001 - the caller is told of each, and the log of those that are a fault
-            return error_response(self._told(exc, label, f"{request.method} {request.path}"))
+            return error_response(self._error(exc, label, f"{request.method} {request.path}"))
         finally:
             SECONDS.labels(label).observe(clock.monotonic() - started)
 
-    def _told(self, exc: Exception, label: str, what: str) -> JudgeError:
+    def _error(self, exc: Exception, label: str, what: str) -> JudgeError:
         """The error that a caller is told of, counted; what it is not made for is logged."""
         error = exc if isinstance(exc, JudgeError) else self.translate(exc)
         if error is None:
@@ -306,7 +302,7 @@ class _App:
         try:
             return await self.dispatch(name, call.request, dataclasses.replace(peer, by=call.by)), None
         except Exception as exc:  # noqa: BLE001 - as for one alone
-            return None, self._told(exc, name, f"one of several calls of '{name}'")
+            return None, self._error(exc, name, f"one of several calls of '{name}'")
         finally:
             SECONDS.labels(name).observe(clock.monotonic() - started)
 
@@ -406,34 +402,13 @@ class _App:
                 raise TooLargeError(f"the blob is larger than the limit of {self.blob_bytes} bytes")
             yield piece
 
-
-class Server:
-    """One listening RPC server. `dispatch` answers the methods."""
-
-    def __init__(
-        self,
-        dispatch: Dispatch,
-        blobs: BlobStore,
-        *,
-        body_bytes: int,
-        blob_bytes: int,
-        translate: Translate = lambda _: None,
-        welcome: Welcome = lambda _: None,
-    ) -> None:
-        """Nothing is opened yet; sizes are in bytes.
-
-        `translate` turns a foreign exception of the handlers (a database's) into one of ours, if it knows it. `welcome`
-        is asked at every request, before anything else is done.
-        """
-        self._app = _App(dispatch, blobs, body_bytes, blob_bytes, translate, welcome)
-        self._runner: web.AppRunner | None = None
-        self._listener: TlsListener | None = None
+    # --- start and stop ----------------------------------------------------------------------------------------
 
     async def start(self, listen: str, context: ssl.SSLContext, grace: float) -> None:
         """Listen on `host:port`; `grace` seconds is what requests in flight get at stop. RefusedError: port in use."""
         # A caller that hangs up cancels its handler, so that nobody is woken for an executor that is gone.
         self._runner = web.AppRunner(
-            self._app.build(),
+            self._application(),
             handler_cancellation=True,
             access_log=None,
             shutdown_timeout=grace,
@@ -441,8 +416,18 @@ class Server:
             logger=http_log,
         )
         await self._runner.setup()
-        self._count_connections()
-        self._listener = TlsListener(self._runner.server, context)  # type: ignore[arg-type]
+        server = self._runner.server
+        assert server is not None  # noqa: S101 - of a runner that is set up
+        connection_made = server.connection_made
+
+        def counted(handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+            """Count each connection as soon as its handshake is over, and not only with its first request."""
+            connection_made(handler, transport)
+            cert = transport.get_extra_info("peercert")
+            self.quotas.connected(peer_identity(cert)[0] if cert else "", transport)
+
+        server.connection_made = counted  # type: ignore[method-assign]
+        self._listener = TlsListener(server, context)
         try:
             await self._listener.start(*endpoint.split(listen))
         except OSError as exc:
@@ -450,22 +435,9 @@ class Server:
             reason = exc.strerror or str(exc)
             raise RefusedError(f"cannot listen on {listen}: {reason}; choose a free address under 'listen'") from None
 
-    def _count_connections(self) -> None:
-        """Tell the app of each connection as soon as its handshake is over, and not only of its first request."""
-        server = self._runner.server if self._runner is not None else None
-        if server is None:
-            return
-        connection_made = server.connection_made
-
-        def counted(handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-            connection_made(handler, transport)
-            self._app.connected(transport)
-
-        server.connection_made = counted  # type: ignore[method-assign]
-
     def refuse(self) -> None:
         """From now on answer every new request with 503, which sends clients to another judicator."""
-        self._app.stopping = True
+        self.stopping = True
 
     async def stop(self) -> None:
         """Stop taking, finish what is in flight within the grace, close."""

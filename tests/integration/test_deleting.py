@@ -264,7 +264,7 @@ def test_what_is_handed_in_meanwhile_is_new_data(world: World) -> None:
     people, executor = world.client(timeout=30.0), world.executor(slots=8)
     old = add(people, user="eve")
     judged(people, executor, old)
-    first = running.do(running.judicator.deleting._now())
+    first = running.do(running.judicator.database.logical_time())
     until = f"{first.time}.{first.inc}"
     new = add(people, user="eve")
     long_ago = datetime.datetime(2001, 1, 1, tzinfo=datetime.UTC)

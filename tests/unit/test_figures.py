@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from judge.common import clock
 from judge.gateway.pages import charts
 from judge.judicator.documents import MinuteDocument
-from judge.judicator.figures.counts import Counts
 from judge.judicator.figures.machines import changes
+from judge.judicator.figures.minutes import Counts
 from judge.judicator.figures.series import bounds, class_of, minute, oldest, series, within
 from judge.model.base import CoreSpeed
 from judge.model.figures import STEPS, FiguresReply, Span, Start

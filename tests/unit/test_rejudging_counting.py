@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from judge.common import clock
-from judge.judicator.rejudging.counting import Counting
+from judge.judicator.rejudging.calls import RunCounts
 
 
 def test_many_looks_at_once_and_soon_after_are_one_count(monkeypatch):
@@ -19,7 +19,7 @@ def test_many_looks_at_once_and_soon_after_are_one_count(monkeypatch):
         return [{"n": len(counts)}]
 
     async def look() -> None:
-        counting = Counting(count)
+        counting = RunCounts(count)
         first = await asyncio.gather(*(counting.cells(7, "running") for _ in range(50)))
         assert first == [[{"n": 1}]] * 50
         await counting.cells(8, "running")
@@ -42,7 +42,7 @@ def test_a_small_rejudging_is_counted_at_each_look():
         return []
 
     async def look() -> None:
-        counting = Counting(count)
+        counting = RunCounts(count)
         for _ in range(3):
             await counting.cells(1, "running")
             await asyncio.sleep(0.05)

@@ -16,7 +16,7 @@ from judge.judicator.audit import Act
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import DeliveryDocument, WebhookDocument, iso, iso_or_none
 from judge.judicator.events import removal
-from judge.judicator.events.outbox import begin, database_time, delivery
+from judge.judicator.events.outbox import begin, delivery
 from judge.model import webhooks
 from judge.model.messages import Empty
 from judge.mongodb.store import Bson
@@ -43,7 +43,7 @@ class WebhookCalls:
         if existing is None and await self._db.webhooks.count_documents({}) >= _MOST:
             raise LimitError(f"there are {_MOST} webhooks; remove one first")
         await begin(self._db)
-        now = await database_time(self._db)
+        now = await self._db.logical_time()
         if existing is None:
             # Deliveries that were being written for an earlier one of this name at its removal are not for this one.
             before = ObjectId.from_datetime(now.as_datetime())

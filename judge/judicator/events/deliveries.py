@@ -11,9 +11,9 @@ import asyncio
 import datetime
 import functools
 import logging
+import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from bson import ObjectId
@@ -51,14 +51,6 @@ _TIDY: Final = 30.0
 _BATCH: Final = 1000
 
 
-@dataclass(frozen=True)
-class _Noted:
-    """What was last written about a webhook's calls."""
-
-    status: int
-    at: float
-
-
 class DeliverySender:
     """Makes the calls of one cluster."""
 
@@ -72,7 +64,8 @@ class DeliverySender:
         self._receivers = Receivers[str](_EACH)
         self._hooks: dict[str, WebhookDocument] = {}
         self._read = self._tidied = -_TIDY
-        self._noted: dict[str, _Noted] = {}
+        # The status that was last written about a webhook's calls, and when.
+        self._noted: dict[str, tuple[int, float]] = {}
 
     def wake(self) -> None:
         """Look for deliveries now: there is something to send, or webhooks have changed."""
@@ -194,10 +187,10 @@ class DeliverySender:
 
     async def _note(self, hook: str, outcome: CallOutcome, now: datetime.datetime) -> None:
         """Show the last outcome at its webhook: each that has another status, else one a second."""
-        note = self._noted.get(hook)
-        if note is not None and note.status == outcome.status and clock.monotonic() - note.at < 1:
+        status, at = self._noted.get(hook, (0, -math.inf))
+        if status == outcome.status and clock.monotonic() - at < 1:
             return
-        self._noted[hook] = _Noted(outcome.status, clock.monotonic())
+        self._noted[hook] = outcome.status, clock.monotonic()
         last = f"{now.isoformat(timespec='seconds')[:19]}Z {_words(outcome)}"[:300]
         await self._db.webhooks.update_one({"_id": hook}, {"$set": {"last": last}})
 

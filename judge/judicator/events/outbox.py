@@ -6,20 +6,19 @@ read twice makes nothing twice, since a delivery's key says which webhook, submi
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import logging
 from collections.abc import AsyncIterable, Callable, Iterable
 from typing import Any, Final
 
-from bson import ObjectId, Timestamp
+from bson import ObjectId
 from pymongo.errors import BulkWriteError, OperationFailure
 
 from judge.common import clock
 from judge.common.errors import NotFoundError
 from judge.judicator.database import Database
 from judge.judicator.documents import DeliveryDocument, MetaDocument, TaskDocument, WebhookDocument, iso, iso_or_none
-from judge.judicator.loops import put_off
+from judge.judicator.loops import every
 from judge.judicator.tasks.reading import TaskReader
 from judge.model.webhooks import Event, Payload, Told
 from judge.mongodb.store import Bson, only_duplicates
@@ -66,25 +65,24 @@ class Outbox:
 
     async def run(self, leading: Callable[[], bool]) -> None:
         """While leading, follow the stream; never returns."""
-        while True:
-            await asyncio.sleep(_RETRY)
-            if not leading():
-                continue
-            with put_off("webhooks"):
-                try:
-                    if not await self.pass_by():
-                        await self.follow(leading)
-                except OperationFailure as exc:
-                    if exc.code not in _LOST:
-                        raise
-                    log.warning("the database's log does not reach back to the last event; ended submissions are read")
-                    await self.catch_up()
+
+        async def go_on() -> None:
+            try:
+                if not await self.pass_by():
+                    await self.follow(leading)
+            except OperationFailure as exc:
+                if exc.code not in _LOST:
+                    raise
+                log.warning("the database's log does not reach back to the last event; ended submissions are read")
+                await self.catch_up()
+
+        await every(_RETRY, "webhooks", go_on, leading)
 
     async def pass_by(self) -> bool:
         """Move the place on without reading while there is no webhook; False when there is one."""
         due = clock.monotonic() - self._moved > _SAVE
         if due:
-            position, now = await begin(self._db), await database_time(self._db)
+            position, now = await begin(self._db), await self._db.logical_time()
             await self._db.catch_up()
         # After that: a webhook that is not seen here is told of what ends after its adding, which is later than `now`.
         if await self._db.webhooks.find_one({}, {"_id": 1}) is not None:
@@ -131,7 +129,7 @@ class Outbox:
         """
         position = await begin(self._db)
         # The log is read from this moment on; what changed before is searched for. Some of it is met twice.
-        fields = {"token": None, "since": await database_time(self._db), "at": clock.wall()}
+        fields = {"token": None, "since": await self._db.logical_time(), "at": clock.wall()}
         await self._db.catch_up()
         hooks = await self._db.webhooks.find({}).to_list()
         if hooks:
@@ -200,16 +198,9 @@ async def begin(database: Database) -> MetaDocument:
     position = await database.find(database.meta, {"_id": POSITION})
     if position is not None:
         return position
-    first: Bson = {"token": None, "since": await database_time(database), "at": clock.wall()}
+    first: Bson = {"token": None, "since": await database.logical_time(), "at": clock.wall()}
     await database.meta.update_one({"_id": POSITION}, {"$setOnInsert": first}, upsert=True)
     return await begin(database)
-
-
-async def database_time(database: Database) -> Timestamp:
-    """The newest change's time in the database's log; what is written from here on has a later one."""
-    hello: dict[str, Any] = await database.client.admin.command("hello")
-    moment: Timestamp = hello["operationTime"]
-    return moment
 
 
 def _was_there(hook: WebhookDocument, moment: datetime.datetime | None) -> bool:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import OrderedDict, deque
-from typing import Any, Final
+from typing import Final
 
 from bson import Timestamp
 from pymongo.errors import OperationFailure, PyMongoError
@@ -216,8 +216,7 @@ class ChangeLog:
             self._news.notify_all()
 
     async def _follow(self) -> None:
-        hello: dict[str, Any] = await self._db.client.admin.command("hello")
-        start: Timestamp = hello["operationTime"]
+        start = await self._db.logical_time()
         begin = after_all(start)
         numbering = Numbering()
         async with await self._db.raw.tasks.watch(

@@ -7,18 +7,17 @@ seconds with it, nothing else. Wall time says which minute is meant: these are f
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import logging
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 from judge.common import clock
 from judge.judicator.database import Database
 from judge.judicator.executors import Executors
-from judge.judicator.figures.counts import Counts
-from judge.judicator.figures.series import minute, oldest, series
-from judge.judicator.loops import put_off
+from judge.judicator.figures.series import class_of, minute, oldest, series
+from judge.judicator.loops import every
 from judge.judicator.work import WorkCounter
 from judge.model.figures import FiguresReply, FiguresRequest, Span
 from judge.mongodb.store import Bson
@@ -28,6 +27,34 @@ log = logging.getLogger(__name__)
 _PERIOD: Final = 10.0
 # Seconds for which all who ask are shown what one look has found.
 _SHOWN: Final = 5.0
+# Of minutes whose counts could not be written so many are kept.
+_KEPT: Final = 60
+
+
+class Counts:
+    """The counts that are not written yet, by minute."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[datetime.datetime, Counter[str]] = {}
+
+    def ended(self, verdict: str, seconds: float, *, rerun: bool) -> None:
+        """A task has come to its verdict, `seconds` after it was handed in; a run of a rejudging only adds to those."""
+        now = clock.wall()
+        if rerun:
+            self.add(minute(now), {"rejudged": 1})
+        else:
+            self.add(minute(now), {f"verdicts.{verdict}": 1, f"times.{class_of(seconds)}": 1})
+
+    def add(self, when: datetime.datetime, counts: dict[str, int]) -> None:
+        """Count more in a minute."""
+        self._waiting.setdefault(when, Counter()).update(counts)
+        while len(self._waiting) > _KEPT:
+            del self._waiting[min(self._waiting)]
+
+    def take(self) -> dict[datetime.datetime, Counter[str]]:
+        """All that is not written yet; the caller writes it, or adds it again."""
+        counts, self._waiting = self._waiting, {}
+        return counts
 
 
 class Figures:
@@ -43,12 +70,13 @@ class Figures:
 
     async def run(self, leading: Callable[[], bool]) -> None:
         """Write what was counted, and while leading look how much there is; until cancelled."""
-        while True:
-            await asyncio.sleep(_PERIOD)
-            with put_off("figures"):
-                if leading():
-                    await self.look()
-                await self.write()
+
+        async def note() -> None:
+            if leading():
+                await self.look()
+            await self.write()
+
+        await every(_PERIOD, "figures", note)
 
     async def look(self) -> None:
         """Note how much waits now, and how many of the slots judge."""

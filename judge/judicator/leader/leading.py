@@ -26,7 +26,7 @@ from judge.judicator.database import Database
 from judge.judicator.documents import ExecutorDocument
 from judge.judicator.executors import Executors
 from judge.judicator.leader.sweep import ExecutorMark, Notes, SilenceLimits, SweepDecision, decide, observed
-from judge.judicator.loops import Loops, away, put_off
+from judge.judicator.loops import Loops, away, every
 from judge.judicator.queue.order import FULL_PENALTY, attempt_penalty
 from judge.judicator.tasks.forms import HandOut
 from judge.judicator.tasks.lifecycle import Tasks, Why
@@ -127,10 +127,7 @@ class Leader:
 
     async def sweep(self) -> None:
         """Sweep until cancelled, while leading."""
-        while True:
-            await asyncio.sleep(self._config.sweep_interval)
-            with put_off("the sweep"):
-                await self.sweep_once()
+        await every(self._config.sweep_interval, "the sweep", self.sweep_once)
 
     async def sweep_once(self) -> SweepDecision | None:
         """One pass; None when this judicator does not lead (any more)."""

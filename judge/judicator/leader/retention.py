@@ -13,7 +13,6 @@ import asyncio
 import datetime
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from prometheus_client import Counter
@@ -23,7 +22,7 @@ from judge.common import clock, failpoint
 from judge.judicator.blobs import SOON, due, mark, unmark
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import FileDocument
-from judge.judicator.loops import put_off
+from judge.judicator.loops import every
 from judge.judicator.tasks.lifecycle import Tasks
 from judge.mongodb.store import Bson
 
@@ -44,16 +43,10 @@ _AGREE: Final = datetime.timedelta(minutes=5)
 Step = Callable[[Any], Awaitable[tuple[Any, int]]]
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A collection whose documents keep others from being removed, and the indexed field that names these."""
-
-    collection: str
-    field: str
-
-
-_MANIFESTS: Final = (Reference("problems", "hash"), Reference("tasks", "problem.hash"))
-_BLOBS: Final = (Reference("tasks", "blobs"), Reference("manifests", "blobs"))
+# Collections whose documents keep others from being removed, and the indexed fields that name these.
+Reference = tuple[str, str]
+_MANIFESTS: Final[tuple[Reference, ...]] = (("problems", "hash"), ("tasks", "problem.hash"))
+_BLOBS: Final[tuple[Reference, ...]] = (("tasks", "blobs"), ("manifests", "blobs"))
 
 
 def walk(key: str, references: Sequence[Reference], after: Any, limit: int) -> list[Bson]:
@@ -62,14 +55,14 @@ def walk(key: str, references: Sequence[Reference], after: Any, limit: int) -> l
     lookups = [
         {
             "$lookup": {
-                "from": reference.collection,
+                "from": collection,
                 "localField": key,
-                "foreignField": reference.field,
+                "foreignField": field,
                 "pipeline": [{"$limit": 1}, {"$project": {"_id": 1}}],
                 "as": name,
             }
         }
-        for reference, name in zip(references, names, strict=True)
+        for (collection, field), name in zip(references, names, strict=True)
     ]
     return [
         *([] if after is None else [{"$match": {"_id": {"$gt": after}}}]),
@@ -118,12 +111,13 @@ class Retention:
 
     async def run(self, leading: Callable[[], bool]) -> None:
         """While leading, make a pass when it is time for one, or go on with one that was begun."""
-        while True:
-            await asyncio.sleep(_WAKE)
-            with put_off("retention"):
-                now = clock.monotonic()
-                if leading() and now >= self._barred and (now >= self._next or await self.position() is not None):
-                    await self.once(leading)
+
+        async def continue_if_due() -> None:
+            now = clock.monotonic()
+            if now >= self._barred and (now >= self._next or await self.position() is not None):
+                await self.once(leading)
+
+        await every(_WAKE, "retention", continue_if_due, leading)
 
     async def position(self) -> tuple[str, Any] | None:
         """The phase and place that an unfinished pass has come to; None when there is none."""
@@ -164,9 +158,7 @@ class Retention:
         return True
 
     async def _clocks_agree(self) -> bool:
-        now = clock.wall()
-        hello = await self._db.client.admin.command("hello")
-        database_time = hello["localTime"].replace(tzinfo=datetime.UTC)
+        now, database_time = clock.wall(), await self._db.wall_time()
         if abs(now - database_time) <= _AGREE:
             return True
         log.error(

@@ -1,8 +1,4 @@
-"""The rule of the queue: which waiting task an executor gets next (docs/protocol.md has the formula). Pure functions.
-
-The rule stands here alone. The query of a hand-out is sorted by ORDER; its index is READY; `eligible` decides about
-tasks that came back; what several queries find is put in order by `precedence`.
-"""
+"""The rule of the queue: which waiting task an executor gets next (docs/judging.md has the rules). Pure functions."""
 
 from __future__ import annotations
 
@@ -16,9 +12,6 @@ GIVEN_BACK: Final = 0
 RANKS: Final[dict[str, int]] = {"high": 1, "normal": 2, "low": 3, "rejudge": 5}
 # A run of a rejudging that was given back goes before the other runs, and after everything that people wait for.
 RERUN_GIVEN_BACK: Final = 4
-
-# The ranks of the tasks that people have handed in.
-LIVE: Final = [GIVEN_BACK, *(rank for rank in RANKS.values() if rank < RERUN_GIVEN_BACK)]
 
 # The penalty of a hand-out without a verdict, against the cap of attempts, in tenths of an attempt: a full attempt; one
 # that is neither the task's nor the machine's fault (only a task that never finds its data ends by these); a lost one.
@@ -119,7 +112,7 @@ def is_rejudge(rank: int) -> bool:
 def waiting_reason(
     needs: str, wants: Collection[str], failed: Collection[str], executors: Mapping[str, ExecutorCapacity]
 ) -> str:
-    """The reason why a task waits, in words; `executors` are all known ones, the arguments are those of `eligible`."""
+    """The reason why a task waits, in words; `executors` are all known ones, `failed` those that failed it."""
     speaker = f"executor with language '{needs}'" if needs else "executor"
     steps: list[tuple[Callable[[ExecutorCapacity], bool], str]] = [
         (lambda executor: executor.alive, "no executor is alive"),

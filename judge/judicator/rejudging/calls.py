@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from bson import ObjectId
@@ -15,7 +17,6 @@ from judge.common.errors import ConflictError, EmptyError, NotFoundError
 from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import MetaDocument, RejudgingDocument
 from judge.judicator.rejudging import views
-from judge.judicator.rejudging.counting import Counting
 from judge.judicator.rejudging.progress import ENDED, Rejudgings
 from judge.judicator.rejudging.reruns import Cell, Reruns
 from judge.judicator.tasks import forms
@@ -30,6 +31,31 @@ MOST: Final = 100_000
 PREVIEW: Final = 25
 _NUMBER: Final = "rejudgings"
 _BRIEF: Final = {"members": 0}
+# Counting takes at most one part of so many of the database's time.
+_PARTS: Final = 20
+
+
+class RunCounts:
+    """Counts of open rejudgings for people to look at, which are old by at most 20 times what counting takes."""
+
+    def __init__(self, count: Callable[[int], Awaitable[list[Cell]]]) -> None:
+        """`count` reads all runs of a rejudging (`Reruns.cells`)."""
+        self._count = count
+        # By number and state: the cells, and until when they are fresh.
+        self._cache: dict[tuple[int, str], tuple[list[Cell], float]] = {}
+        self._turn = asyncio.Lock()
+
+    async def cells(self, number: int, state: str) -> list[Cell]:
+        """The number of runs of each kind in this state of the rejudging."""
+        async with self._turn:
+            begin = clock.monotonic()
+            self._cache = {key: entry for key, entry in self._cache.items() if entry[1] > begin}
+            if (number, state) not in self._cache:
+                cells = await self._count(number)
+                end = clock.monotonic()
+                self._cache[number, state] = cells, end + _PARTS * (end - begin)
+                return cells
+            return self._cache[number, state][0]
 
 
 class RejudgingCalls:
@@ -40,7 +66,7 @@ class RejudgingCalls:
         self._col = database.rejudgings
         self._tasks = database.tasks
         self._reruns = reruns
-        self._counting = Counting(reruns.cells)
+        self._run_counts = RunCounts(reruns.cells)
         self._rejudgings = rejudgings
 
     async def preview(self, selection: r.RejudgeFilter) -> r.RejudgePreview:
@@ -163,7 +189,7 @@ class RejudgingCalls:
     async def _seen(self, doc: RejudgingDocument) -> r.Rejudging:
         counted = None
         if doc["counts"] is None:
-            counted = views.counts(await self._counting.cells(doc["_id"], doc["state"]))
+            counted = views.counts(await self._run_counts.cells(doc["_id"], doc["state"]))
         return views.to_rejudging(doc, counted)
 
     async def get(self, number: int) -> r.Rejudging:
@@ -198,7 +224,7 @@ class RejudgingCalls:
         last = changes[-1].id if more else None
         cells = rejudging["matrix"]
         if cells is None:
-            cells = views.matrix(await self._counting.cells(number, rejudging["state"]))
+            cells = views.matrix(await self._run_counts.cells(number, rejudging["state"]))
         listed = [change for change in changes if request.all or views.differs(change)]
         return r.RejudgeDiff(rejudging=state, matrix=cells, changes=listed, next=last)
 

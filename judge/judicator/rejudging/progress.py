@@ -19,7 +19,7 @@ from pymongo.errors import PyMongoError
 from judge.common import clock, failpoint
 from judge.judicator.database import Database
 from judge.judicator.documents import RejudgingDocument
-from judge.judicator.loops import Loops, put_off
+from judge.judicator.loops import Loops, every
 from judge.judicator.rejudging import verdicts
 from judge.judicator.rejudging.reruns import Reruns
 from judge.model.rejudging import RejudgeState as State
@@ -165,11 +165,7 @@ class Rejudgings:
 
     async def run(self, leading: Callable[[], bool]) -> None:
         """While leading, take care of every open rejudging, also of those whose judicator has died."""
-        while True:
-            await asyncio.sleep(_PERIOD)
-            if leading():
-                with put_off("rejudgings"):
-                    await self.sweep()
+        await every(_PERIOD, "rejudgings", self.sweep, leading)
 
     async def sweep(self) -> None:
         """One pass over the open rejudgings; now and then over what a slow judicator may have left behind."""

@@ -24,7 +24,7 @@ from judge.judicator.documents import TaskDocument
 from judge.judicator.hub import PARKED
 from judge.judicator.queue.fair import WaitingTask
 from judge.judicator.queue.order import Capacity, ExecutorCapacity
-from judge.judicator.replica import Replica
+from judge.judicator.replica import UNREADABLE, Replica
 from judge.judicator.tasks import forms
 from judge.judicator.tasks.forms import HandOut
 from judge.judicator.tasks.writing import BulkWriter
@@ -303,7 +303,7 @@ class Assigner:
         self._replica.started(task, executor.name, doc["attempt"], doc["version"])
         try:
             hand_out, assignment = forms.hand_out(doc), forms.to_assignment(doc, self._allowances)
-        except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        except UNREADABLE as exc:
             if self._replica.unreadable is not None:
                 await self._replica.unreadable(task, exc)
             return None

@@ -24,12 +24,12 @@ from judge.daemon import tracing
 from judge.judicator.coroutines import in_thread_if_large
 from judge.judicator.database import Database, one_by_one
 from judge.judicator.documents import HistoryEntry, TaskDocument
-from judge.judicator.figures.counts import Counts
+from judge.judicator.figures.minutes import Counts
 from judge.judicator.gathering import Gathering
 from judge.judicator.hub import Hub
 from judge.judicator.queue.order import FULL_PENALTY, RANKS, back_rank, is_rejudge
 from judge.judicator.replica import WAITS, Replica
-from judge.judicator.tasks import forms, results, spans
+from judge.judicator.tasks import forms, results
 from judge.judicator.tasks.assigning import Assigner, Working
 from judge.judicator.tasks.forms import HAND_OUT_FIELDS, HandOut
 from judge.judicator.tasks.reading import TaskReader
@@ -158,7 +158,7 @@ class Tasks:
             "task %s added: user '%s', %s, %s priority, trace %s",
             *(doc["_id"], doc["user"], _what(doc), doc["priority"], doc["trace"]),
         )
-        spans.queued(doc, begin)
+        _queue_span(doc, begin)
         return doc, True
 
     def full(self, user: str, cap: int | None) -> bool:
@@ -432,7 +432,7 @@ class Tasks:
                 self.counts.ended(
                     str(end["verdict"]), fields["latency"] or 0.0, rerun=is_rejudge(RANKS[hand_out.priority])
                 )
-            spans.ended(hand_out, end)
+            _judge_span(hand_out, end)
             failpoint.hit("task-ended")
             if counted:
                 self.usage.later(hand_out.user, added)
@@ -483,3 +483,42 @@ def _what(task: TaskDocument) -> str:
     """The kind of a task, for the log."""
     problem = task["problem"]
     return (task["language"] or "command") + (f", problem {problem['name']}" if problem else "")
+
+
+def _queue_span(doc: TaskDocument, begin: int) -> None:
+    """A task was stored, from `begin` on (tracing.now)."""
+    if not tracing.enabled():
+        return
+    trace, task = doc["trace"], str(doc["_id"])
+    tracing.emit(
+        "queue",
+        trace,
+        tracing.span_number(trace, task, "queue"),
+        begin,
+        parent=tracing.span_number(trace, task, "add"),
+        kind="SERVER",
+        submission=task,
+        language=doc["language"] or "",
+        priority=doc["priority"],
+    )
+
+
+def _judge_span(hand_out: HandOut, end: TaskDocument) -> None:
+    """A task has come to its end: the time from when it was handed in. A run of a rejudging nobody has handed in."""
+    if not tracing.enabled():
+        return
+    task = str(hand_out.id)
+    rerun = is_rejudge(RANKS[hand_out.priority])
+    tracing.emit(
+        "judge",
+        hand_out.trace,
+        tracing.span_number(hand_out.trace, task, "judge"),
+        int(hand_out.created.timestamp() * 1e9),
+        parent=None if rerun else tracing.span_number(hand_out.trace, task, "add"),
+        submission=task,
+        executor=hand_out.executor or None,
+        attempt=hand_out.attempt,
+        status=end["status"],
+        verdict=end.get("verdict"),
+        failed=end["status"] == "internal_error",
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from bson import ObjectId
 from pymongo import ReturnDocument, UpdateOne
@@ -20,15 +20,10 @@ from judge.judicator.documents import TaskDocument
 from judge.judicator.gathering import Gathering
 from judge.mongodb.store import Bson
 
+# A match, which names a task by its id, and the change of that task if it matches.
+CompareAndSet = tuple[Bson, Bson]
 # Compare-and-sets of one bulk: all of them wait for the slowest one.
 _MOST: Final = 100
-
-
-class CompareAndSet(NamedTuple):
-    """A change of the task that `match` names by its id, if it is as `match` says."""
-
-    match: Bson
-    update: Bson
 
 
 class BulkWriter:
@@ -43,12 +38,12 @@ class BulkWriter:
 
     async def write(self, match: Bson, update: Bson) -> TaskDocument | None:
         """The task after the change, None if it did not match. PyMongoError: the change may be in force."""
-        return await self._changes.ask(CompareAndSet(match, update))
+        return await self._changes.ask((match, update))
 
     async def _write(self, changes: Sequence[CompareAndSet]) -> Sequence[TaskDocument | Exception | None]:
         if len(changes) <= (2 if self._documents else 1):  # a bulk whose documents are read is two commands
             return await asyncio.gather(*(self._write_alone(change) for change in changes))
-        ids = [change.match["_id"] for change in changes]
+        ids = [match["_id"] for match, _ in changes]
         writes = [ObjectId() for _ in changes]
         operations = [
             UpdateOne(match, {**update, "$set": {**update["$set"], "write": write}})
@@ -78,6 +73,6 @@ class BulkWriter:
                 return await self._tasks.find_one_and_update(*change, return_document=ReturnDocument.AFTER)
             # Not find_one_and_update: mongod keeps a copy of the document that it returns.
             result = await self._tasks.update_one(*change)
-            return {"_id": change.match["_id"]} if result.matched_count else None
+            return {"_id": change[0]["_id"]} if result.matched_count else None
         except PyMongoError as exc:
             return exc
