@@ -74,8 +74,6 @@ def bounded(value: Any) -> Any:
 
 
 class Audit:
-    """The trail of one cluster."""
-
     def __init__(self, database: Database) -> None:
         self._col = database.audit
         self._rates = Rates(database)
@@ -271,7 +269,6 @@ def details_of(reply: m.Message) -> dict[str, Any]:
 
 
 def query(request: AuditQuery) -> Bson:
-    """The query of a search; pure."""
     conditions: Bson = {
         name: value for name in ("actor", "object", "origin") if (value := getattr(request, name)) is not None
     }
@@ -291,7 +288,6 @@ def query(request: AuditQuery) -> Bson:
 
 
 def to_entry(doc: AuditDocument) -> AuditEntry:
-    """The message for people."""
     fields = {name: value for name, value in doc.items() if name in AuditEntry.model_fields}
     return AuditEntry.stored({**fields, "id": str(doc["_id"]), "at": iso(doc["at"])})
 
@@ -325,12 +321,10 @@ async def problem_import(request: Any, _: Peer) -> Act:
 
 
 async def problem_change(request: ProblemChange, _: Peer) -> Act:
-    """Who sees a problem, and its owners."""
     return Act("problem.change", request.name, request.model_dump(mode="json", exclude_defaults=True, exclude={"name"}))
 
 
 async def drain(request: Any, _: Peer) -> Act:
-    """Drain or resume."""
     return Act("executor.drain" if request.drain else "executor.resume", request.executor, {"reason": request.reason})
 
 

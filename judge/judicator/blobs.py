@@ -52,7 +52,6 @@ def due() -> Bson:
 
 
 async def unmark(collection: AsyncCollection[Any], query: Bson) -> None:
-    """Take the marks away from what a query finds."""
     await collection.update_many({**query, "unused": {"$exists": True}}, {"$unset": {"unused": ""}})
 
 
@@ -81,7 +80,6 @@ class Blobs:
         return await self.absent(unseen)
 
     async def wanted(self, request: BlobsWanted) -> BlobsMissing:
-        """Those of many blobs that have to be uploaded."""
         return BlobsMissing(missing=await self.absent(request.blobs))
 
     async def absent(self, shas: Iterable[str]) -> list[str]:

@@ -68,7 +68,6 @@ class Follower:
         self.alive = False
 
     async def run(self) -> None:
-        """Follow until cancelled."""
         while True:
             try:
                 await self._follow()
@@ -98,7 +97,6 @@ class Follower:
                         paused = clock.monotonic()
 
     async def apply(self, event: Bson) -> None:
-        """Take in one event."""
         await self._replica.apply(event)
         fields = event.get("updateDescription", {}).get("updatedFields", {})
         if fields.get("freed"):

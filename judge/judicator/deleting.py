@@ -62,7 +62,6 @@ class Deleting:
         self._usage = tasks.usage
 
     async def about(self, request: TaskRef, _: Peer) -> Act:
-        """Deleting a submission, for the trail."""
         doc = await self._db.tasks.find_one({"_id": ObjectId(request.id)}, {"user": 1, "problem": 1})
         about = {} if doc is None else {"user": doc["user"]}
         if doc is not None and (problem := doc.get("problem")) is not None:
@@ -70,7 +69,6 @@ class Deleting:
         return Act("submission.delete", request.id, about)
 
     async def about_user(self, request: PurgeRequest, _: Peer) -> Act:
-        """Deleting all data of a user, for the trail."""
         hooks = await removal.of_user(self._db, request.user, _moment(request.until))
         return Act("user.purge", request.user, {"until": request.until, "webhooks": hooks or None})
 

@@ -28,8 +28,6 @@ _THREADS: Final = 128
 
 
 class Forward:
-    """The way to the leader."""
-
     def __init__(self, tls: Tls, leader: Callable[[], str | None]) -> None:
         """`leader` is the leader's address; None while nobody else leads."""
         self._leader = leader
@@ -48,7 +46,6 @@ class Forward:
             return None
 
     def close(self) -> None:
-        """Close the connections."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._rpc.close()
 
@@ -67,7 +64,6 @@ class Entry:
     early: bool = False
 
     def call(self, request: Any, peer: Peer) -> Awaitable[Message]:
-        """Answer a request."""
         return self.handler(request, peer) if self.peer else self.handler(request)
 
 

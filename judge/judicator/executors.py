@@ -60,8 +60,6 @@ class _LastReport:
 
 
 class Executors:
-    """All executors that the cluster knows."""
-
     def __init__(self, database: Database) -> None:
         self._last_reports: dict[str, _LastReport] = {}
         # Called with what the executors can do, each time that it is read.
@@ -192,7 +190,6 @@ class Executors:
         return doc
 
     async def all(self) -> list[ExecutorDocument]:
-        """Every known executor, by name."""
         return await self._executors.find(sort=[("_id", 1)]).to_list()
 
     async def capacities(self) -> Mapping[str, ExecutorCapacity]:

@@ -28,7 +28,6 @@ class Gathering(Generic[Q, A]):
         self._working: asyncio.Task[None] | None = None
 
     async def ask(self, question: Q) -> A:
-        """The answer to one."""
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting.append((question, answer))
         if self._working is None:

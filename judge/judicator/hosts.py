@@ -45,15 +45,11 @@ class HostNote:
 
 
 class Hosts:
-    """The notes of all judicators about their hosts."""
-
     def __init__(self, config: JudicatorConfig, database: Database) -> None:
-        """Nothing is looked at yet."""
         self._config = config
         self._db = database
 
     async def run(self) -> None:
-        """Note how it is with this host, again and again."""
         while True:
             with put_off("noting the state of this host"):
                 note, _ = await self._own()

@@ -30,7 +30,6 @@ class Hub:
     """Wakes the callers that watch a task when it changes."""
 
     def __init__(self) -> None:
-        """An empty hub; used from one event loop only."""
         self._watched: dict[ObjectId, set[TaskWatch]] = {}
         self.closed = False  # nobody may wait any more
 

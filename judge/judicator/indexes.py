@@ -163,7 +163,6 @@ def obsolete(models: Iterable[IndexModel], present: Iterable[Mapping[str, Any]],
 
 
 def unknown(models: Iterable[IndexModel], present: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The names of present indexes that this version does not use."""
     return sorted({index["name"] for index in present} - {index.document["name"] for index in models} - {"_id_"})
 
 

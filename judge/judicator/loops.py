@@ -37,7 +37,6 @@ _OLD: Final = datetime.timedelta(days=1)
 
 
 def pause(tries: int) -> float:
-    """Seconds to wait after so many failures in a row (from 1)."""
     return min(_MOST, _LEAST * 2.0 ** min(tries - 1, 10))
 
 

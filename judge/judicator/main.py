@@ -292,7 +292,6 @@ class Judicator:
             self._loop(name, run)
 
     async def _make_rest(self) -> None:
-        """Build the indexes that serving does not need."""
         while True:
             with put_off("building indexes"):
                 return await indexes.make_rest(self.database, self._builds)

@@ -55,8 +55,6 @@ _READS = 100
 
 
 class Problems:
-    """The problems that submissions are judged against."""
-
     def __init__(self, database: Database, blobs: Blobs, groups: Callable[[str], Awaitable[frozenset[str]]]) -> None:
         """`groups` has those that a user is in."""
         self.render: Callable[[PagesRequest], Awaitable[object]]
@@ -88,7 +86,6 @@ class Problems:
         return await self._db.find_all(self._db.problems, names)
 
     async def all(self, _: Empty, peer: Peer) -> ProblemsReply:
-        """Every problem that the caller sees, by name."""
         caller, now = await self._caller(peer.by.actor, peer.by.role), clock.wall()
         docs = self._db.problems.find({}, {"verification": 0, "include": 0}, sort=[("_id", 1)])
         return ProblemsReply(problems=[_info(doc, caller) async for doc in docs if visible_to(doc, caller, now)])
@@ -295,13 +292,11 @@ class Caller:
 
 
 def visibility_of(doc: ProblemDocument) -> Visibility:
-    """The visibility of a stored problem; pure."""
     stored = doc.get("visibility")
     return EVERYONE if stored is None else Visibility.stored(stored)
 
 
 def may_change(doc: ProblemDocument, caller: Caller) -> bool:
-    """Return whether a caller may change who sees a problem; pure."""
     return caller.judges or caller.user in doc.get("owners", [])
 
 
@@ -319,7 +314,6 @@ def _unknown(name: str) -> NotFoundError:
 
 
 def _info(doc: ProblemDocument, caller: Caller) -> ProblemInfo:
-    """A problem as a caller sees it."""
     changes = may_change(doc, caller)
     return ProblemInfo(
         visibility=visibility_of(doc) if changes else None,

@@ -75,7 +75,6 @@ class Replica:
 
     @property
     def loaded(self) -> bool:
-        """Return whether the queue has been loaded."""
         return self.ready.is_set()
 
     # --- what happens to a task --------------------------------------------------------------------------------
@@ -145,7 +144,6 @@ class Replica:
         return not agrees
 
     async def refresh(self, task: ObjectId) -> None:
-        """Read a task's newest document, and agree with it."""
         doc = await self._db.latest(self._tasks, {"_id": task}, _STATE)
         await self._take_in(task, functools.partial(self.observe, task, doc))
 

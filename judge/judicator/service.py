@@ -212,7 +212,6 @@ class Service:
             raise
 
     async def cancel(self, request: m.TaskRef) -> m.Task:
-        """End a task that is not done."""
         return forms.to_task(await self.tasks.cancel(ObjectId(request.id)))
 
     async def get(self, request: m.GetRequest) -> m.Task:
@@ -247,7 +246,6 @@ class Service:
         return task
 
     async def search(self, request: m.SearchRequest) -> m.SearchReply:
-        """Tasks, newest first."""
         # One more than asked for tells whether there is a next page.
         docs = await self.tasks.reader.search(request.model_copy(update={"limit": request.limit + 1}))
         more = len(docs) > request.limit
@@ -262,7 +260,6 @@ class Service:
         return to_state(doc)
 
     async def marks(self, request: MarksRequest) -> MarksReply:
-        """The problems that a person has solved, and tried."""
         solved, tried = await self.tasks.reader.marks(request.user)
         return MarksReply(solved=sorted(solved), tried=sorted(tried - solved))
 

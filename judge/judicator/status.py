@@ -80,8 +80,6 @@ class _MongodbState:
 
 
 class StatusReader:
-    """Reads everything that StatusReply shows."""
-
     def __init__(
         self,
         config: JudicatorConfig,
@@ -107,7 +105,6 @@ class StatusReader:
         self._looked: tuple[float, _EtcdState] | None = None
 
     async def executors(self, _: Empty) -> ExecutorsReply:
-        """Every known executor."""
         docs, holding = await self._executors.all(), self._work.work().holding
         return ExecutorsReply(executors=[to_state(doc, holding.get(doc["_id"], 0)) for doc in docs])
 

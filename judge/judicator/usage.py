@@ -78,8 +78,6 @@ class Taken:
 
 
 class Usage:
-    """The counters."""
-
     def __init__(self, database: Database) -> None:
         self._tasks = database.tasks
         self._files = database.files
@@ -110,7 +108,6 @@ class Usage:
         return _FIXED + await self.weigh(submission, blobs)
 
     async def stored(self, user: str) -> int:
-        """Bytes that a user's submissions and results take now."""
         await self.paid()
         doc = await self._col.find_one({"_id": user})
         return max(0, int(doc["bytes"])) if doc is not None else 0

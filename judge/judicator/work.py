@@ -30,20 +30,16 @@ class Work:
 
     @property
     def running(self) -> int:
-        """The number of tasks that executors have in hand."""
         return sum(self.holding.values())
 
 
 class WorkCounter:
-    """Counts, for status and metrics."""
-
     def __init__(self, database: Database, replica: Replica) -> None:
         self._tasks = database.tasks
         self._queue = replica.queue
         self._reruns: tuple[float, int] | None = None
 
     def work(self) -> Work:
-        """The tasks that wait and run now."""
         work = Work(holding=collections.Counter(task.executor for task in self._queue.running().values()))
         for (priority, needs), count in self._queue.counts().items():
             work.queued[priority] += count

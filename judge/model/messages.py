@@ -62,7 +62,6 @@ class Limits(Message):
 
     @property
     def wall_seconds(self) -> float:
-        """The wall limit in force."""
         return self.wall if self.wall is not None else 2 * self.cpu + 1
 
 
@@ -548,5 +547,4 @@ class ErrorBody(Message):
 
     @classmethod
     def of(cls, error: JudgeError) -> Self:
-        """The body that tells a client of an error."""
         return cls(code=error.code, error=str(error), field=getattr(error, "field", None), rate=rate_of(error))

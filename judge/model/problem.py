@@ -49,7 +49,6 @@ class ProblemType(enum.StrEnum):
     traits: Traits
 
     def __new__(cls, word: str, traits: Traits) -> Self:
-        """A row of the table."""
         member = str.__new__(cls, word)
         member._value_, member.traits = word, traits
         return member
@@ -62,7 +61,6 @@ class ProblemType(enum.StrEnum):
 
 
 def together(types: Iterable[str]) -> Traits:
-    """The traits of a problem of all of these types."""
     rows = [problem_type.traits for problem_type in ProblemType if problem_type in types]
     return Traits(
         apart=tuple(word for problem_type in rows for word in problem_type.apart),
@@ -301,7 +299,6 @@ class ProblemManifest(Message):
 
     @property
     def traits(self) -> Traits:
-        """The traits of its types together."""
         return together(self.type)
 
     def programs(self, check: Literal["inputs", "answers", "statements"] | None = None) -> list[ProblemProgram]:

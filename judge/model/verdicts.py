@@ -26,7 +26,6 @@ class Status(enum.StrEnum):
 
     @property
     def done(self) -> bool:
-        """Return whether this is final."""
         return self in FINAL
 
 

@@ -117,7 +117,6 @@ class _CallEndpoints:
         log.debug("%s at %s failed: %r", self.what, endpoint, exc)
 
     def over(self) -> UnavailableError:
-        """The exception to raise when no endpoint answered in time."""
         text = f"no judicator answered '{self.what}' within {self.deadline.seconds:g} s (last: {self.reason})"
         if not self.sent:
             return UnavailableError(text)
@@ -147,7 +146,6 @@ class RpcClient:
         self._connections = Connections(client_context(tls))
 
     def close(self) -> None:
-        """Close all connections."""
         self._connections.close()
 
     def __enter__(self) -> RpcClient:
@@ -208,7 +206,6 @@ class RpcClient:
         raise tries.over()
 
     def has_blob(self, sha: str) -> bool:
-        """Return whether the cluster has this blob."""
         tries = _CallEndpoints(self, "blob", self._timeout, reads=True)
         for endpoint, seconds in tries:
             try:

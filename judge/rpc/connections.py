@@ -135,11 +135,9 @@ class HttpAnswer:
 
     @property
     def success(self) -> bool:
-        """Return whether the server did what it was asked for."""
         return 200 <= self.status < 300
 
     def read(self) -> bytes:
-        """The rest of the body."""
         return b"".join(self._body)
 
     def pieces(self, seconds: float) -> Iterator[bytes]:
@@ -149,7 +147,6 @@ class HttpAnswer:
         return self._body
 
     def exchange(self, verb: str, head: bytes, content: bytes | Iterator[bytes], length: int) -> None:
-        """Send a request and read the head of its answer."""
         complete = self._send(head, content, length)
         while self.status < 200:  # those below are news, and the answer follows
             answer_head = read_head(self._until(b"\r\n\r\n"))
@@ -160,7 +157,6 @@ class HttpAnswer:
         )
 
     def _left(self) -> float:
-        """Seconds for the next step."""
         remaining = min(self._deadline.left(), self._silence)
         if remaining <= 0:
             raise TransportError("timed out")
@@ -306,7 +302,6 @@ class Connections:
                 connection.close()
 
     def _take(self, address: str) -> _RpcConnection | None:
-        """A kept connection to this address."""
         while True:
             now, old = clock.monotonic(), []
             with self._lock:

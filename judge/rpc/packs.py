@@ -21,7 +21,6 @@ _HEX: Final = frozenset(b"0123456789abcdef")
 
 
 def pack(contents: Sequence[tuple[str, bytes]]) -> bytes:
-    """A pack of blobs, each given with its name."""
     return b"".join([head([(sha, len(data)) for sha, data in contents]), *(data for _, data in contents)])
 
 

@@ -100,13 +100,9 @@ Welcome = Callable[[Peer], None]
 
 
 class BlobStore(Protocol):
-    """The store of blobs, as far as the server needs it."""
+    async def size(self, sha: str) -> int | None: ...
 
-    async def size(self, sha: str) -> int | None:
-        """Bytes of the blob, None when it is not there."""
-
-    def read(self, sha: str) -> AsyncIterator[bytes]:
-        """The content in pieces."""
+    def read(self, sha: str) -> AsyncIterator[bytes]: ...
 
     async def take(self, sha: str, pieces: AsyncIterator[bytes], *, output: bool = False) -> None:
         """Store the pieces, unless they are there, if they are what the hash says; FieldError when not.
@@ -314,7 +310,6 @@ class Server:
         return request.content_length if request.content_length is not None else limit
 
     async def _body(self, request: web.Request, name: str, limit: int) -> bytes:
-        """The whole body, in bounded time."""
         try:
             async with asyncio.timeout(_SLOW + self._expected(request, name, limit) / _RATE):
                 body = await request.read()

@@ -50,8 +50,6 @@ _OVER: Final[Bson] = {"$unset": {"callback": "", "callback_host": "", "callback_
 
 
 class Callbacks:
-    """Makes the callbacks of one cluster."""
-
     def __init__(self, database: Database, blobs: Blobs, sender: Sender) -> None:
         """`sender` is opened by `run`."""
         self._db = database

@@ -69,7 +69,6 @@ class WebhookCalls:
         return Empty()
 
     async def all(self, _: Empty) -> webhooks.WebhooksReply:
-        """All webhooks."""
         counts: dict[str, dict[str, int]] = {}
         pipeline: list[Bson] = [
             {"$match": {"state": {"$in": ["waiting", "failed"]}}},
@@ -81,7 +80,6 @@ class WebhookCalls:
         return webhooks.WebhooksReply(webhooks=[_shown(doc, counts.get(doc["_id"], {})) async for doc in docs])
 
     async def ping(self, request: webhooks.WebhookRef) -> webhooks.Delivery:
-        """Send a call that is about nothing, as a test."""
         if await self._db.find(self._db.webhooks, {"_id": request.name}, {"_id": 1}) is None:
             raise _missing(request.name)
         now = clock.wall()
@@ -92,7 +90,6 @@ class WebhookCalls:
         return _listed(doc)
 
     async def deliveries(self, request: webhooks.DeliveriesRequest) -> webhooks.DeliveriesReply:
-        """Deliveries, newest first."""
         conditions: Bson = {"hook": request.webhook, "state": request.state}
         query: Bson = {name: value for name, value in conditions.items() if value is not None}
         if request.submission is not None:
@@ -127,7 +124,6 @@ class WebhookCalls:
 
 
 async def resent(request: webhooks.Resend, _: Peer) -> Act:
-    """About a webhook, or one delivery."""
     return Act("webhook.resend", request.webhook or str(request.delivery), {"delivery": request.delivery})
 
 

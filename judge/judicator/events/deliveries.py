@@ -52,8 +52,6 @@ _BATCH: Final = 1000
 
 
 class DeliverySender:
-    """Makes the calls of one cluster."""
-
     def __init__(self, database: Database, sender: Sender, most_waiting: int = MOST_WAITING) -> None:
         """`sender` is opened by `run`."""
         self._db = database

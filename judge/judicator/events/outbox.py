@@ -53,8 +53,6 @@ _PIPELINE: Final[list[Bson]] = [
 
 
 class Outbox:
-    """Writes the deliveries of one cluster."""
-
     def __init__(self, database: Database, reader: TaskReader, wake: Callable[[], None]) -> None:
         """`wake` is called when there is something to send."""
         self._db = database
@@ -110,7 +108,6 @@ class Outbox:
                     await self._save(stream.resume_token)
 
     async def happened(self, event: Bson) -> None:
-        """Write the deliveries of one change."""
         kind: Event = "submission.finished" if event.get("done") is True else "submission.rejudged"
         await self._db.catch_up()
         hooks = [
@@ -210,7 +207,6 @@ def _was_there(hook: WebhookDocument, moment: datetime.datetime | None) -> bool:
 
 
 def concerns(hook: WebhookDocument, doc: TaskDocument) -> bool:
-    """Return whether a webhook is told of this submission."""
     problem = doc.get("problem")
     return hook.get("user") in {None, doc["user"]} and hook.get("problem") in {None, problem and problem["name"]}
 
@@ -239,7 +235,6 @@ def payload_data(doc: TaskDocument) -> Told:
 def delivery(
     hook: str, key: str, kind: Event, body: str, now: datetime.datetime, *, doc: TaskDocument | None = None
 ) -> DeliveryDocument:
-    """The document of a new delivery. Pure but for its id."""
     return {
         "_id": ObjectId(),
         "key": key,

@@ -46,11 +46,9 @@ class Receivers(Generic[K]):
         return int(receiver.under_way == 0 and self._now() >= receiver.until)
 
     def closed(self) -> list[K]:
-        """The receivers to which no call may be made now."""
         return [key for key in self._all if self.room(key) <= 0]
 
     def failing(self, key: K) -> bool:
-        """Say whether the last call to this receiver failed."""
         receiver = self._all.get(key)
         return receiver is not None and receiver.failures > 0
 

@@ -68,7 +68,6 @@ def position(place: str) -> Position:
 
 
 def after_all(moment: Timestamp) -> Position:
-    """The position after all events of this time."""
     return moment.time, moment.inc, _LAST
 
 
@@ -111,8 +110,6 @@ def change(event: Bson, at: Position) -> Change | None:
 
 
 class ChangeLog:
-    """The log of one judicator."""
-
     def __init__(self, database: Database) -> None:
         self._db = database
         self._log: deque[tuple[Position, Change]] = deque(maxlen=_KEPT)

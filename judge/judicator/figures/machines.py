@@ -27,8 +27,6 @@ _DAY: Final = 86400.0
 
 
 class Machines:
-    """The history of each executor."""
-
     def __init__(self, database: Database) -> None:
         self._machines = database.machines
         # This judicator's last note of each executor, and its time: a report that says the same costs nothing.

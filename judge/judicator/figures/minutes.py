@@ -32,8 +32,6 @@ _KEPT: Final = 60
 
 
 class Counts:
-    """The counts that are not written yet, by minute."""
-
     def __init__(self) -> None:
         self._waiting: dict[datetime.datetime, Counter[str]] = {}
 
@@ -46,7 +44,6 @@ class Counts:
             self.add(minute(now), {f"verdicts.{verdict}": 1, f"times.{class_of(seconds)}": 1})
 
     def add(self, when: datetime.datetime, counts: dict[str, int]) -> None:
-        """Count more in a minute."""
         self._waiting.setdefault(when, Counter()).update(counts)
         while len(self._waiting) > _KEPT:
             del self._waiting[min(self._waiting)]

@@ -18,7 +18,6 @@ _MOST: Final = 4 * _CLASSES
 
 
 def minute(moment: datetime.datetime) -> datetime.datetime:
-    """The beginning of the minute that a moment lies in."""
     return moment.replace(second=0, microsecond=0)
 
 
@@ -30,7 +29,6 @@ def class_of(seconds: float) -> int:
 
 
 def bounds(number: int) -> tuple[float, float]:
-    """The seconds between which the times of a class lie."""
     return 10 ** (number / _CLASSES), 10 ** ((number + 1) / _CLASSES)
 
 

@@ -73,7 +73,6 @@ class Leader:
 
     @property
     def leading(self) -> bool:
-        """Return whether this judicator may act as leader at this moment."""
         return self.epoch is not None and self._election.held
 
     @property
@@ -126,7 +125,6 @@ class Leader:
         log.info("leading with epoch %d", epoch)
 
     async def sweep(self) -> None:
-        """Sweep until cancelled, while leading."""
         await every(self._config.sweep_interval, "the sweep", self.sweep_once)
 
     async def sweep_once(self) -> SweepDecision | None:

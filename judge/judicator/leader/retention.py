@@ -167,7 +167,6 @@ class Retention:
         return False
 
     async def _old_tasks(self, _: Any) -> tuple[Any, int]:
-        """Finished tasks of `days`."""
         if not self._days:
             return None, 0
         count = await self._tasks.remove_finished(clock.wall() - datetime.timedelta(days=self._days), self._batch)
@@ -247,7 +246,6 @@ class Retention:
         return (max(copies) if len(docs) == self._batch else None), count
 
     async def _whole(self, file: FileDocument) -> bool:
-        """Return whether all pieces of a blob are there."""
         pieces = -(-int(file["length"]) // file["chunkSize"]) if file["length"] else 0
         return await self._chunks.count_documents({"files_id": file["_id"]}) == pieces
 

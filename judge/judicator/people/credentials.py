@@ -17,8 +17,6 @@ _INVALID = CredentialState()
 
 
 class CredentialReader:
-    """The credentials of one cluster."""
-
     def __init__(self, database: Database) -> None:
         self._db = database
 
@@ -33,7 +31,6 @@ class CredentialReader:
         )
 
     async def token_valid(self, doc: TokenDocument) -> bool:
-        """Return whether a token is valid now."""
         states = await self.states(Credentials(tokens=[doc["digest"]]))
         return states.tokens[0].user != ""
 
@@ -67,7 +64,6 @@ class StoredCredentials:
     present: frozenset[str] = frozenset()
 
     def disabled(self, name: str) -> bool:
-        """Return whether there is an account of this name, and it is disabled."""
         user = self.users.get(name)
         return user is not None and user["disabled"]
 

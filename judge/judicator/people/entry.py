@@ -42,7 +42,6 @@ class People:
         self.tokens = Tokens(database, self.credentials)
 
     def close(self) -> None:
-        """Let the threads end."""
         self._passwords.close()
 
     async def login(self, request: Login) -> Person:
@@ -160,12 +159,10 @@ class People:
         return Act("user.change", doc["_id"], {**changes, "issuer": request.identity.issuer}) if changes else None
 
     async def deleted(self, request: UserRef, _: Peer) -> Act:
-        """Deleting an account."""
         return Act("user.delete", request.name, {"webhooks": await removal.of_user(self._db, request.name) or None})
 
 
 def to_person(doc: UserDocument) -> Person:
-    """A person who has come in, as gateways are told."""
     return Person(user=doc["_id"], role=doc["role"], groups=doc["groups"], arrival=arrival_of(doc))
 
 
@@ -173,13 +170,11 @@ def to_person(doc: UserDocument) -> Person:
 
 
 async def added(request: UserAdd, _: Peer) -> Act:
-    """Adding an account."""
     details = request.model_dump(mode="json", exclude_defaults=True, exclude={"name", "password"})
     return Act("user.add", request.name, {"role": request.role, **details})
 
 
 async def changed(request: Any, _: Peer) -> Act:
-    """Changing an account, or who may use it."""
     details = request.model_dump(mode="json", exclude_none=True, exclude={"name", "disabled"})
     if request.disabled is None:
         return Act("user.change", request.name, details)
@@ -187,7 +182,6 @@ async def changed(request: Any, _: Peer) -> Act:
 
 
 async def created(request: Any, _: Peer) -> Act:
-    """Making a token."""
     details = {"scopes": request.scopes, "label": request.label, "user": request.user}
     return Act("token.create", request.digest[:16], {**details, "expires": str(request.expires or "never")})
 

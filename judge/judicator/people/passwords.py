@@ -42,7 +42,6 @@ class Passwords:
         self._nobody: str | None = None
 
     def close(self) -> None:
-        """Let the threads end."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def digest(self, password: str) -> str:
@@ -61,7 +60,6 @@ class Passwords:
 
     @staticmethod
     def outdated(digest: str) -> bool:
-        """Return whether a new digest would have other parameters than this one."""
         return _HASHER.check_needs_rehash(digest)
 
     async def _run(self, work: functools.partial[R]) -> R:

@@ -42,7 +42,6 @@ class Count:
 
     @property
     def beyond(self) -> bool:
-        """Return whether it was once too often."""
         return self.left < 0
 
     def refusal(self, sentence: str) -> LimitError:
@@ -68,8 +67,6 @@ def acts(person: str) -> list[str]:
 
 
 class Rates:
-    """The counts."""
-
     def __init__(self, database: Database) -> None:
         self._col = database.rates
         # Those that come while others are counted go together, in the order in which they have come.

@@ -32,7 +32,6 @@ class Throttle:
     """The throttle of all judicators together."""
 
     def __init__(self, rates: Rates) -> None:
-        """`rates` has the counts."""
         self._rates = rates
 
     @contextlib.asynccontextmanager

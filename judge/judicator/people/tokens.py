@@ -27,8 +27,6 @@ _ID: Final = 16
 
 
 class Tokens:
-    """The tokens."""
-
     def __init__(self, database: Database, credentials: CredentialReader) -> None:
         self._db = database
         self._col = database.tokens
@@ -88,7 +86,6 @@ class Tokens:
             raise ConflictError(f"user '{user}' has {MOST} tokens, and no more are given; revoke some")
 
     async def all(self, request: p.TokensQuery) -> p.TokensReply:
-        """Tokens, newest first."""
         query: Bson = {} if request.user is None else {"user": request.user}
         if request.after is not None:
             created, token = await self._place(request.after)
@@ -141,7 +138,6 @@ class Tokens:
 
 
 def to_info(doc: TokenDocument) -> p.TokenInfo:
-    """The message for people."""
     return p.TokenInfo(
         id=doc["_id"],
         user=doc["user"],

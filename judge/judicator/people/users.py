@@ -50,8 +50,6 @@ class _Own:
 
 
 class Users:
-    """The accounts."""
-
     def __init__(self, database: Database, passwords: Passwords, throttle: Throttle) -> None:
         self._db = database
         self._col = database.users
@@ -299,7 +297,6 @@ def new_user(request: p.UserAdd, peer: Peer) -> UserDocument:
 
 
 def to_user(doc: UserDocument, tokens: int = 0) -> p.User:
-    """The message for people."""
     identity: dict[str, Any] | None = doc.get("identity")
     return p.User(
         name=doc["_id"],

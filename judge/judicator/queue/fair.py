@@ -63,7 +63,6 @@ class LaneKey(NamedTuple):
 
     @property
     def bucket(self) -> tuple[int, str, frozenset[str], tuple[str, ...]]:
-        """The bucket of the lane."""
         return self[:4]
 
 
@@ -78,7 +77,6 @@ class WaitingTask(NamedTuple):
 
     @property
     def order(self) -> int:
-        """Its round."""
         return self.key >> _ARRIVAL
 
 
@@ -100,11 +98,9 @@ class _Lanes:
         self.count = 0
 
     def push(self, lane: _Lane) -> None:
-        """Enter a lane by its first task."""
         heapq.heappush(self.heap, (lane.tasks[0].key, lane.number, lane))
 
     def first(self) -> _Lane | None:
-        """The lane with the smallest first task."""
         while self.heap:
             key, _, lane = self.heap[0]
             if lane.first == key:
@@ -140,7 +136,6 @@ class _Lane:
 
     @property
     def first(self) -> int | None:
-        """The key of the first task."""
         return self.tasks[0].key if self.tasks else None
 
     def enter(self) -> None:
@@ -153,7 +148,6 @@ class FairQueue:
     """The waiting and running tasks of one cluster."""
 
     def __init__(self) -> None:
-        """Empty, without executors."""
         self._tasks: dict[bytes, WaitingTask | RunningTask] = {}
         self._lanes: dict[LaneKey, _Lane] = {}
         self._users: dict[str, _User] = {}
@@ -173,7 +167,6 @@ class FairQueue:
         self._languages: frozenset[str] = frozenset({""})
 
     def __len__(self) -> int:
-        """The number of waiting tasks."""
         return len(self._tasks) - len(self._running)
 
     # --- changes -----------------------------------------------------------------------------------------------
@@ -279,7 +272,6 @@ class FairQueue:
     # --- queries -----------------------------------------------------------------------------------------------
 
     def state(self, task: bytes) -> WaitingTask | RunningTask | None:
-        """A task that waits or runs."""
         return self._tasks.get(task)
 
     def waiting_of(self, user: str) -> int:
@@ -293,7 +285,6 @@ class FairQueue:
         return 0 if counts is None else counts.running
 
     def counts(self) -> dict[tuple[str, str], int]:
-        """The number of waiting tasks by priority and language."""
         return {key: total[0] for key, total in self._totals.items() if total[0]}
 
     def running(self) -> Mapping[bytes, RunningTask]:
@@ -301,7 +292,6 @@ class FairQueue:
         return self._running
 
     def waiting(self) -> Iterator[WaitingTask]:
-        """The waiting tasks, in no order."""
         return (task for task in self._tasks.values() if isinstance(task, WaitingTask))
 
     def nexts(self, most: int) -> list[WaitingTask]:

@@ -58,11 +58,9 @@ class Capacity:
 
     @property
     def languages(self) -> frozenset[str]:
-        """All languages that somebody has."""
         return frozenset[str]().union(*(executor.languages for executor in self.executors.values()))
 
     def others(self, executor: str) -> Mapping[str, ExecutorCapacity]:
-        """All but this executor."""
         return {name: capacity for name, capacity in self.executors.items() if name != executor}
 
 

@@ -177,7 +177,6 @@ class RejudgingCalls:
         return cast("MetaDocument", doc)["last"]
 
     async def one(self, request: r.RejudgingRef) -> r.Rejudging:
-        """One rejudging; NotFoundError."""
         return await self.get(request.id)
 
     async def _read(self, number: int) -> RejudgingDocument:
@@ -200,7 +199,6 @@ class RejudgingCalls:
         return await self._seen(doc)
 
     async def all(self, request: r.RejudgingsRequest) -> r.RejudgingsReply:
-        """The newest rejudgings, newest first."""
         query = {} if request.before is None else {"_id": {"$lt": request.before}}
         docs = await self._col.find(query, _BRIEF, sort=[("_id", -1)], limit=request.limit + 1).to_list()
         more = len(docs) > request.limit
@@ -277,7 +275,6 @@ def _ended(request: r.RejudgeAct, cells: list[Cell]) -> RejudgingDocument:
 
 
 def _why_not_apply(rejudging: r.Rejudging) -> str:
-    """One sentence for a rejudging that cannot be applied as it is."""
     if rejudging.state in {State.STARTING, State.RUNNING}:
         return (
             f"rejudging {rejudging.id} is not finished: {rejudging.done} of {rejudging.total} are judged; "

@@ -74,8 +74,6 @@ class Cell(TypedDict):
 
 
 class Reruns:
-    """Makes, counts, stages, folds and removes runs."""
-
     def __init__(self, database: Database, tasks: Tasks) -> None:
         """`tasks` cancels what executors have in hand."""
         self._db = database
@@ -118,7 +116,6 @@ class Reruns:
         await aggregate(self._col, pipeline, hint=_BY_ID)
 
     async def unfinished(self, number: int) -> bool:
-        """Return whether a run has no verdict yet."""
         return await self._col.find_one({**runs(number), "done": False}, {"_id": 1}) is not None
 
     async def cells(self, number: int) -> list[Cell]:

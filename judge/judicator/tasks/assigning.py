@@ -51,7 +51,6 @@ class RequestingExecutor:
 
     @property
     def capacity(self) -> ExecutorCapacity:
-        """What it can judge."""
         return ExecutorCapacity(self.languages, self.abilities)
 
 
@@ -125,11 +124,9 @@ class Assigner:
     # --- assignments in force ----------------------------------------------------------------------------------
 
     def note(self, hand_out: HandOut) -> None:
-        """An assignment is in force."""
         self._hand_outs.setdefault(hand_out.executor, {})[str(hand_out.id)] = hand_out
 
     def forget(self, hand_out: HandOut) -> None:
-        """An assignment is over."""
         of_executor = self._hand_outs.get(hand_out.executor, {})
         current = of_executor.get(str(hand_out.id))
         if current is not None and current.claim == hand_out.claim:

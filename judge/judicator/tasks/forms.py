@@ -78,7 +78,6 @@ def hand_out(doc: TaskDocument) -> HandOut:
 
 
 def to_task(doc: TaskDocument) -> Task:
-    """The message that Get and Search answer."""
     return Task.stored(
         {
             "id": str(doc["_id"]),
@@ -150,7 +149,6 @@ def wants_of(submission: Submission) -> list[str]:
 
 
 def blobs_of(submission: Submission) -> list[str]:
-    """The blobs that a submission needs to be kept."""
     return sorted({blob for test in submission.tests for blob in (test.input_blob, test.answer_blob) if blob})
 
 

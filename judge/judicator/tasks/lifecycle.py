@@ -63,8 +63,6 @@ FRESH: Final = 0.5
 
 
 class Tasks:
-    """The task documents of one cluster."""
-
     def __init__(
         self,
         database: Database,
@@ -166,7 +164,6 @@ class Tasks:
         return cap is not None and self.replica.queue.waiting_of(user) + self._adding[user] >= cap
 
     async def _insert(self, docs: Sequence[TaskDocument]) -> list[Exception | None]:
-        """Store new tasks by one command; what came of each."""
         try:
             await self._tasks.insert_many(docs, ordered=False)
         except BulkWriteError as exc:
@@ -308,7 +305,6 @@ class Tasks:
         return changed
 
     async def _give_up(self, match: Bson, hand_out: HandOut, entry: HistoryEntry, penalty: int) -> bool:
-        """End a task that no executor could finish."""
         result = results.gave_up([*hand_out.history, entry])
         end: TaskDocument = {
             "status": Verdict.JE.about.status.value,
@@ -453,7 +449,6 @@ class Tasks:
 
 
 def too_many(user: str, cap: int) -> LimitError:
-    """The refusal of a user who has as many tasks waiting as may wait."""
     return LimitError(
         f"{cap} submissions of user '{user}' wait to be judged, and no more may wait at once; "
         "hand in again when some of them are judged, or cancel some"

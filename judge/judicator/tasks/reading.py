@@ -34,8 +34,6 @@ _SEVERAL: Final = 2.0
 
 
 class TaskReader:
-    """Reads the tasks of one cluster."""
-
     def __init__(self, database: Database) -> None:
         self._db = database
         self._tasks = database.tasks
