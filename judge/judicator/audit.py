@@ -27,7 +27,7 @@ from judge.judicator.database import Database, aggregate
 from judge.judicator.documents import AuditDocument, TaskDocument, first_id, iso
 from judge.judicator.people.rates import TAKING, Rates, noting, taking
 from judge.model import messages as m
-from judge.model.audit import Action, AuditEntry, AuditQuery, AuditReply, Note, TokensSeen
+from judge.model.audit import Action, AuditEntry, AuditQuery, AuditReply, By, Note, TokensSeen
 from judge.model.visibility import ProblemChange
 from judge.mongodb.store import Bson
 from judge.rpc.server import Peer
@@ -80,23 +80,14 @@ class Audit:
 
     async def write(self, peer: Peer, act: Act, outcome: str, details: Mapping[str, Any] | None = None) -> bool:
         """Add one entry; False when an earlier try of this call has added it. Raises PyMongoError."""
-        by = peer.by
         details_of_act = {**act.details, **(details or {})}
-        entry: AuditDocument = {
-            "_id": ObjectId(),
-            "key": f"{by.call or uuid.uuid4().hex}/{act.action}/{bounded(act.object)}/{act.content}/{outcome}",
-            "at": clock.wall(),
-            "actor": bounded(by.actor),
-            "role": by.role,
-            "action": act.action,
-            "object": bounded(act.object),
-            "origin": bounded(by.origin),
-            "gateway": peer.name,
-            "trace": by.trace,
-            "call": by.call,
-            "outcome": outcome,
-            "details": bounded({key: value for key, value in details_of_act.items() if value is not None}),
-        }
+        act = dataclasses.replace(
+            act, details={key: value for key, value in details_of_act.items() if value is not None}
+        )
+        key = f"{peer.by.call or uuid.uuid4().hex}/{act.action}/{bounded(act.object)}/{act.content}/{outcome}"
+        return await self._insert(_entry(peer.name, peer.by, act, outcome, key))
+
+    async def _insert(self, entry: AuditDocument) -> bool:
         try:
             await self._col.insert_one(entry)
         except DuplicateKeyError:
@@ -202,30 +193,12 @@ class Audit:
             if before == set(now) and last is not None:
                 return m.Empty()
             changes = {"tokens": len(now), "appeared": sorted(set(now) - before), "vanished": sorted(before - set(now))}
-            entry: AuditDocument = {
-                "_id": ObjectId(),
-                "key": f"tokens/{peer.name}/{number}",
-                "at": clock.wall(),
-                "actor": "",
-                "role": "",
-                "origin": "",
-                "trace": "",
-                "call": "",
-                "action": "tokens.change",
-                "object": peer.name,
-                "gateway": peer.name,
-                "outcome": "done",
-                "number": number,
-                "tokens": now,
-                "details": bounded(changes),
-            }
-            try:
-                await self._col.insert_one(entry)
-            except DuplicateKeyError:
-                await asyncio.sleep(0)
-                continue
-            log.info("tokens of gateway '%s': %d, %s", peer.name, len(now), _counted(changes))
-            return m.Empty()
+            act = Act("tokens.change", peer.name, changes)
+            entry = _entry(peer.name, By(), act, "done", f"tokens/{peer.name}/{number}")
+            if await self._insert({**entry, "number": number, "tokens": now}):
+                log.info("tokens of gateway '%s': %d, %s", peer.name, len(now), _counted(changes))
+                return m.Empty()
+            await asyncio.sleep(0)
 
     # --- people ------------------------------------------------------------------------------------------------
 
@@ -258,6 +231,24 @@ class Audit:
             {"$group": {"_id": "$gateway", "last": {"$last": "$_id"}}},
         ]
         return {row["last"] for row in await aggregate(self._col, groups)}
+
+
+def _entry(gateway: str, by: By, act: Act, outcome: str, key: str) -> AuditDocument:
+    return {
+        "_id": ObjectId(),
+        "key": key,
+        "at": clock.wall(),
+        "actor": bounded(by.actor),
+        "role": by.role,
+        "action": act.action,
+        "object": bounded(act.object),
+        "origin": bounded(by.origin),
+        "gateway": gateway,
+        "trace": by.trace,
+        "call": by.call,
+        "outcome": outcome,
+        "details": bounded(act.details),
+    }
 
 
 def details_of(reply: m.Message) -> dict[str, Any]:
@@ -310,9 +301,6 @@ def of(action: Action, field: str, *details: str) -> Describe:
         return Act(action, str(getattr(request, field)), {name: getattr(request, name) for name in details})
 
     return describe
-
-
-problem_verified: Final = of("problem.verify", "problem", "hash", "right")
 
 
 async def problem_import(request: Any, _: Peer) -> Act:

@@ -196,7 +196,6 @@ class Blobs:
         uploads = {sha: ObjectId() for sha in await self.absent(contents)}
         if not uploads:
             return
-        whole = False
         try:
             chunks = [
                 ChunkDocument(files_id=upload, n=number, data=bytes(contents[sha][start : start + _CHUNK]))
@@ -207,12 +206,11 @@ class Blobs:
                 await self._chunks.insert_many(chunks, ordered=False)
             files = [_file(upload, sha, len(contents[sha])) for sha, upload in uploads.items()]
             await self._files.bulk_write(files, ordered=False)
-            whole = True
-        finally:
-            if not whole:
-                ids = {"$in": list(uploads.values())}
-                await self._files.delete_many({"_id": ids})
-                await self._chunks.delete_many({"files_id": ids})
+        except BaseException:
+            ids = {"$in": list(uploads.values())}
+            await self._files.delete_many({"_id": ids})
+            await self._chunks.delete_many({"files_id": ids})
+            raise
         log.info("%d blobs stored: %d bytes", len(uploads), sum(len(contents[sha]) for sha in uploads))
 
     async def _store(self, upload: ObjectId, number: int, data: bytearray) -> int:

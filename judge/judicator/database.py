@@ -17,6 +17,7 @@ from pymongo.read_preferences import ReadPreference
 from pymongo.write_concern import WriteConcern
 
 from judge.common import clock
+from judge.common.errors import JudgeError
 from judge.judicator import documents
 from judge.mongodb.store import DUPLICATE, Bson, unconfirmed
 
@@ -110,6 +111,15 @@ class Database:
         """
         doc = await collection.find_one(query, projection)
         return doc if doc is not None else await self.latest(collection, query, projection)
+
+    async def get(
+        self, collection: AsyncCollection[D], query: Bson, missing: JudgeError, projection: Bson | None = None
+    ) -> D:
+        """The document that `find` finds; raises `missing` when there is none."""
+        doc = await self.find(collection, query, projection)
+        if doc is None:
+            raise missing
+        return doc
 
     async def find_all(self, collection: AsyncCollection[D], ids: Sequence[str]) -> list[D | None]:
         """The documents of these ids as a majority has them, by one command; `latest` for what seems to be missing."""

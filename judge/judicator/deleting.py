@@ -94,10 +94,8 @@ class Deleting:
     # --- submissions -------------------------------------------------------------------------------------------
 
     async def _submission(self, task: str) -> TaskDocument:
-        doc = await self._db.find(self._db.tasks, {"_id": ObjectId(task)}, _FIELDS)
-        if doc is None:
-            raise NotFoundError(f"there is no submission {task}")
-        return doc
+        missing = NotFoundError(f"there is no submission {task}")
+        return await self._db.get(self._db.tasks, {"_id": ObjectId(task)}, missing, _FIELDS)
 
     async def submission(self, request: TaskRef, peer: Peer) -> Deleted:
         """Delete a finished submission. ConflictError unless it is finished and in no open rejudging."""
@@ -136,9 +134,7 @@ class Deleting:
 
     async def _problem(self, name: str) -> tuple[ProblemDocument, str | None]:
         """The problem, and why it cannot be deleted now."""
-        doc = await self._db.find(self._db.problems, {"_id": name})
-        if doc is None:
-            raise NotFoundError(f"there is no problem '{name}'")
+        doc = await self._db.get(self._db.problems, {"_id": name}, NotFoundError(f"there is no problem '{name}'"))
         submitted = {"problem.name": name, "done": False, "submission.check": {"$ne": "statements"}}
         waiting = await self._db.tasks.count_documents(submitted, limit=_COUNT, comment=_LOOK)
         if waiting:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from prometheus_client import Counter
 from pymongo import ReturnDocument
@@ -21,7 +21,7 @@ from judge.judicator.database import Database
 from judge.judicator.documents import ExecutorDocument, iso
 from judge.judicator.gathering import Gathering
 from judge.judicator.queue.order import Capacity, ExecutorCapacity
-from judge.model.messages import ExecutorInfo, ReportRequest
+from judge.model.messages import ReportRequest
 from judge.model.overview import ExecutorState
 from judge.mongodb.store import Bson
 
@@ -129,7 +129,6 @@ class Executors:
                 # Not newer than this report: the same report was inserted in between by another judicator.
                 if document["sequence"] > request.sequence:
                     self._refuse(_older(request, document["sequence"]))
-                doc = None
             elif request.incarnation in document["past"]:
                 self._refuse(
                     f"incarnation {request.incarnation} of executor '{request.executor}' was replaced by "
@@ -272,15 +271,5 @@ def abilities(doc: ExecutorDocument) -> frozenset[str]:
 
 def to_state(doc: ExecutorDocument, executing: int | None = None) -> ExecutorState:
     """The message for people; `executing` is what the tasks say, when it is known."""
-    info: Any = doc["info"]
-    return ExecutorState(
-        name=doc["_id"],
-        alive=doc["alive"],
-        drain=doc["drain"],
-        drain_reason=doc["drain_reason"],
-        executing=doc["executing"] if executing is None else executing,
-        vacant=doc["vacant"],
-        incarnation=doc["incarnation"],
-        reported=iso(doc["reported"]),
-        info=None if info is None else ExecutorInfo.stored(info),
-    )
+    count = doc["executing"] if executing is None else executing
+    return ExecutorState.stored({**doc, "name": doc["_id"], "executing": count, "reported": iso(doc["reported"])})

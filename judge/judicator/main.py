@@ -276,7 +276,7 @@ class Judicator:
         self.dispatcher.ready = True
         log.info("the database is ready: this judicator serves")
         leading = lambda: self.lead.leading  # noqa: E731
-        for name, run in {
+        loops: dict[str, Callable[[], Awaitable[None]]] = {
             "the rejudgings": functools.partial(self.rejudgings.run, leading),
             "retention": functools.partial(self.retention.run, leading),
             "the queue": self.replica.run,
@@ -288,7 +288,8 @@ class Judicator:
             "the registration": self.register.run,
             "the removed hosts": self.refused.run,
             "the state of this host": self.hosts.run,
-        }.items():
+        }
+        for name, run in loops.items():
             self._loop(name, run)
 
     async def _make_rest(self) -> None:

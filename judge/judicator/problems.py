@@ -22,7 +22,7 @@ from judge.judicator.documents import ManifestDocument, ProblemDocument, iso
 from judge.judicator.gathering import Gathering
 from judge.model.base import first_fault
 from judge.model.deleting import ProblemName
-from judge.model.messages import Empty, Limits
+from judge.model.messages import Empty
 from judge.model.problem import (
     FileIndex,
     ProblemImport,
@@ -315,15 +315,12 @@ def _unknown(name: str) -> NotFoundError:
 
 def _info(doc: ProblemDocument, caller: Caller) -> ProblemInfo:
     changes = may_change(doc, caller)
-    return ProblemInfo(
-        visibility=visibility_of(doc) if changes else None,
-        owners=doc.get("owners", []) if changes else [],
-        name=doc["_id"],
-        title=doc["title"],
-        hash=doc["hash"],
-        tests=doc["tests"],
-        limits=Limits.stored(doc["limits"]),
-        kind=doc.get("kind", "pass-fail"),
-        languages=doc.get("languages", []),
-        imported=doc["imported"].isoformat(timespec="seconds").replace("+00:00", "Z"),
+    return ProblemInfo.stored(
+        {
+            **doc,
+            "name": doc["_id"],
+            "visibility": visibility_of(doc) if changes else None,
+            "owners": doc.get("owners", []) if changes else [],
+            "imported": doc["imported"].isoformat(timespec="seconds").replace("+00:00", "Z"),
+        }
     )

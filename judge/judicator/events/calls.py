@@ -80,8 +80,7 @@ class WebhookCalls:
         return webhooks.WebhooksReply(webhooks=[_shown(doc, counts.get(doc["_id"], {})) async for doc in docs])
 
     async def ping(self, request: webhooks.WebhookRef) -> webhooks.Delivery:
-        if await self._db.find(self._db.webhooks, {"_id": request.name}, {"_id": 1}) is None:
-            raise _missing(request.name)
+        await self._db.get(self._db.webhooks, {"_id": request.name}, _missing(request.name), {"_id": 1})
         now = clock.wall()
         body = webhooks.Payload(type="ping", timestamp=iso(now), data={"webhook": request.name}).model_dump_json()
         doc = delivery(request.name, f"{request.name}/ping/{uuid.uuid4().hex}", "ping", body, now)
@@ -108,10 +107,8 @@ class WebhookCalls:
         hook = request.webhook or ""
         if request.delivery is not None:
             query = {"_id": ObjectId(request.delivery)}
-            delivery = await self._db.find(self._db.deliveries, query, {"hook": 1})
-            if delivery is None:
-                raise NotFoundError(f"there is no delivery '{request.delivery}'; they are kept for seven days")
-            hook = delivery["hook"]
+            missing = NotFoundError(f"there is no delivery '{request.delivery}'; they are kept for seven days")
+            hook = (await self._db.get(self._db.deliveries, query, missing, {"hook": 1}))["hook"]
         again: Bson = {"$set": {"state": "waiting", "tries": 0, "next": clock.wall()}, "$unset": {"ended": ""}}
         done = await self._db.deliveries.update_many(query, again)
         await self._call_now(hook)
@@ -132,32 +129,18 @@ def _missing(name: str) -> NotFoundError:
 
 
 def _shown(doc: WebhookDocument, counts: Mapping[str, int]) -> webhooks.Webhook:
-    return webhooks.Webhook(
-        name=doc["_id"],
-        url=doc["url"],
-        events=doc["events"],
-        user=doc.get("user"),
-        problem=doc.get("problem"),
-        created=iso(doc["created"]),
-        waiting=counts.get("waiting", 0),
-        failed=counts.get("failed", 0),
-        last=doc.get("last", ""),
-        dropped=doc.get("dropped", 0),
-    )
+    return webhooks.Webhook.stored({**doc, **counts, "name": doc["_id"], "created": iso(doc["created"])})
 
 
 def _listed(doc: DeliveryDocument) -> webhooks.Delivery:
-    return webhooks.Delivery(
-        id=str(doc["_id"]),
-        webhook=doc["hook"],
-        event=doc["event"],
-        submission=str(doc["task"]) if doc["task"] is not None else None,
-        version=doc["version"],
-        state=doc["state"],
-        tries=doc["tries"],
-        created=iso(doc["created"]),
-        next=iso(doc["next"]) if doc["state"] == "waiting" else None,
-        ended=iso_or_none(doc.get("ended")),
-        status=doc.get("status", 0),
-        text=doc.get("text", ""),
+    return webhooks.Delivery.stored(
+        {
+            **doc,
+            "id": str(doc["_id"]),
+            "webhook": doc["hook"],
+            "submission": str(doc["task"]) if doc["task"] is not None else None,
+            "created": iso(doc["created"]),
+            "next": iso(doc["next"]) if doc["state"] == "waiting" else None,
+            "ended": iso_or_none(doc.get("ended")),
+        }
     )

@@ -14,8 +14,7 @@ from judge.common import clock
 from judge.common.errors import NotFoundError
 from judge.judicator.database import Database
 from judge.judicator.documents import StartFields, iso
-from judge.model.base import CoreSpeed
-from judge.model.figures import HistoryReply, HistoryRequest, Start, VersionChange
+from judge.model.figures import HistoryReply, HistoryRequest, Start
 from judge.model.messages import ExecutorInfo
 
 # Starts that are remembered of an executor, cores and changed languages of a start; the text of a version.
@@ -100,11 +99,4 @@ def changes(before: dict[str, str], after: dict[str, str]) -> list[dict[str, str
 
 
 def _start(stored: StartFields) -> Start:
-    return Start(
-        at=iso(stored["at"]),
-        version=stored["version"],
-        slots=stored["slots"],
-        weak_sandbox=stored["weak_sandbox"],
-        changes=[VersionChange.stored(item) for item in stored["changes"]],
-        calibration=[CoreSpeed.stored(item) for item in stored["calibration"]],
-    )
+    return Start.stored({**stored, "at": iso(stored["at"])})

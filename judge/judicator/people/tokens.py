@@ -40,12 +40,11 @@ class Tokens:
         """
         if request.expires is not None and request.expires <= clock.wall():
             raise FieldError("expires", "is over already; give a time to come")
-        user = await self._db.find(self._db.users, {"_id": request.user}, {"arrival": 1})
-        if user is None:
-            raise NotFoundError(
-                f"there is no user '{request.user}' in the database to give a token to; "
-                f"`judgectl user add {request.user}` makes one"
-            )
+        missing = NotFoundError(
+            f"there is no user '{request.user}' in the database to give a token to; "
+            f"`judgectl user add {request.user}` makes one"
+        )
+        user = await self._db.get(self._db.users, {"_id": request.user}, missing, {"arrival": 1})
         doc: TokenDocument = {
             "_id": request.digest[:_ID],
             "digest": request.digest,
@@ -138,14 +137,13 @@ class Tokens:
 
 
 def to_info(doc: TokenDocument) -> p.TokenInfo:
-    return p.TokenInfo(
-        id=doc["_id"],
-        user=doc["user"],
-        label=doc["label"],
-        scopes=doc["scopes"],
-        created=iso(doc["created"]),
-        expires=iso_or_none(doc["expires"]),
-        used=iso_or_none(doc.get("used")),
-        used_from=doc.get("used_from", ""),
-        expired=doc["expires"] is not None and doc["expires"] <= clock.wall(),
+    return p.TokenInfo.stored(
+        {
+            **doc,
+            "id": doc["_id"],
+            "created": iso(doc["created"]),
+            "expires": iso_or_none(doc["expires"]),
+            "used": iso_or_none(doc.get("used")),
+            "expired": doc["expires"] is not None and doc["expires"] <= clock.wall(),
+        }
     )

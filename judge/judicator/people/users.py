@@ -127,9 +127,7 @@ class Users:
 
     async def one(self, request: p.UserRef) -> p.User:
         """One account; NotFoundError."""
-        doc = await self._db.find(self._col, {"_id": request.name})
-        if doc is None:
-            raise _unknown(request.name)
+        doc = await self._db.get(self._col, {"_id": request.name}, _unknown(request.name))
         return to_user(doc, await self._tokens(doc["_id"]))
 
     async def all(self, request: p.UsersQuery) -> p.UsersReply:
@@ -187,9 +185,7 @@ class Users:
 
         `own`: by who knows the old one, else UnauthorizedError; that is throttled as log-ins are. NotFoundError.
         """
-        doc = await self._db.find(self._col, {"_id": request.name})
-        if doc is None:
-            raise _unknown(request.name)
+        doc = await self._db.get(self._col, {"_id": request.name}, _unknown(request.name))
         check_new(request.password, request.name)
         if request.own and not await self._proved(doc, request):
             raise UnauthorizedError("old: is not the present password")

@@ -180,10 +180,8 @@ class RejudgingCalls:
         return await self.get(request.id)
 
     async def _read(self, number: int) -> RejudgingDocument:
-        doc = await self._db.find(self._col, {"_id": number}, _BRIEF)
-        if doc is None:
-            raise NotFoundError(f"there is no rejudging {number}; `judgectl rejudge list` lists them")
-        return doc
+        missing = NotFoundError(f"there is no rejudging {number}; `judgectl rejudge list` lists them")
+        return await self._db.get(self._col, {"_id": number}, missing, _BRIEF)
 
     async def _seen(self, doc: RejudgingDocument) -> r.Rejudging:
         counted = None

@@ -15,7 +15,7 @@ from bson import ObjectId
 
 from judge.config.allowance import Allowances
 from judge.judge0 import callbacks
-from judge.judicator.documents import HistoryEntry, TaskDocument, allowance_of, iso_or_none
+from judge.judicator.documents import HistoryEntry, TaskDocument, allowance_of, iso, iso_or_none
 from judge.languages import handed
 from judge.model.messages import Assignment, ProblemRef, Status, Submission, Task
 from judge.mongodb.store import Bson
@@ -80,27 +80,14 @@ def hand_out(doc: TaskDocument) -> HandOut:
 def to_task(doc: TaskDocument) -> Task:
     return Task.stored(
         {
+            **doc,
             "id": str(doc["_id"]),
-            "submission": doc["submission"],
-            "problem": doc.get("problem"),
-            "status": doc["status"],
-            "done": doc["done"],
-            "verdict": doc.get("verdict"),
-            "attempt": doc["attempt"],
-            "executor": doc.get("executor"),
-            "judged_by": doc.get("judged_by"),
-            "progress": doc["progress"],
-            "result": doc.get("result"),
-            "history": doc["history"],
-            "created": iso_or_none(doc["created"]),
+            "created": iso(doc["created"]),
             "started": iso_or_none(doc.get("started")),
             "finished": iso_or_none(doc.get("finished")),
-            "latency": doc.get("latency"),
-            "version": doc["version"],
-            "trace": doc.get("trace", ""),
-            "rejudging": doc.get("rejudging"),
             "rerun_of": str(doc["rerun_of"]) if doc.get("rerun_of") else None,
             "past": [{**past, "finished": iso_or_none(past["finished"])} for past in doc.get("past", [])],
+            "waits": None,  # for people it is the reason, in the document a mark
         }
     )
 
