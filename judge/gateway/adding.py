@@ -19,7 +19,7 @@ from judge.common.errors import JudgeError, OutcomeUnknownError, UnavailableErro
 from judge.model.audit import By
 from judge.model.messages import AddReply, Message, Submission
 from judge.model.several import OneCall, OneOutcome, Outcomes, SeveralAdds
-from judge.rpc.client import error_of, numbered
+from judge.rpc.client import error_of, with_call_id
 
 M = TypeVar("M", bound=Message)
 
@@ -55,7 +55,7 @@ Outcome = AddReply | JudgeError | Again
 
 def prepared(submission: Submission, by: By | None) -> OneCall:
     """A call that may be made again: with a key, and an id of its own."""
-    return OneCall.model_construct(by=numbered(by or By()), request=submission.keyed())
+    return OneCall.model_construct(by=with_call_id(by or By()), request=submission.keyed())
 
 
 @dataclass(eq=False)

@@ -105,7 +105,7 @@ class Audit:
         if act is None:
             return await method(request, peer)
         act = dataclasses.replace(act, content=_hash(request))
-        async with self._paced(peer, act) as recorded:
+        async with self._rate_limited(peer, act) as recorded:
             if recorded and not await self.write(peer, act, "begun"):
                 peer = dataclasses.replace(peer, again=True)
                 if await self._changed_since(peer, act):
@@ -137,7 +137,7 @@ class Audit:
         return await self._col.find_one(query, {"_id": 1}) is not None
 
     @contextlib.asynccontextmanager
-    async def _paced(self, peer: Peer, act: Act) -> AsyncIterator[bool]:
+    async def _rate_limited(self, peer: Peer, act: Act) -> AsyncIterator[bool]:
         """Say whether its start and refusals are noted: nobody fills the trail, or buries in it what they have done.
 
         A thief of a token cannot use up the counts of its owner's calls that take rights away: of these, whatever else
@@ -294,7 +294,7 @@ def _counted(changes: Mapping[str, Any]) -> str:
 # --- what the calls of people are about --------------------------------------------------------------------------
 
 
-def of(action: Action, field: str, *details: str) -> Describe:
+def about(action: Action, field: str, *details: str) -> Describe:
     """A call that is always for the trail: about `field` of its request, with some of its other fields."""
 
     async def describe(request: Any, _: Peer) -> Act:
@@ -303,33 +303,33 @@ def of(action: Action, field: str, *details: str) -> Describe:
     return describe
 
 
-async def problem_import(request: Any, _: Peer) -> Act:
+async def describe_import(request: Any, _: Peer) -> Act:
     """The manifest is named by its hash; the reply tells the problem's name."""
     return Act("problem.import", "", {"manifest": request.manifest, "visible": request.visible})
 
 
-async def problem_change(request: ProblemChange, _: Peer) -> Act:
+async def describe_change(request: ProblemChange, _: Peer) -> Act:
     return Act("problem.change", request.name, request.model_dump(mode="json", exclude_defaults=True, exclude={"name"}))
 
 
-async def drain(request: Any, _: Peer) -> Act:
+async def describe_drain(request: Any, _: Peer) -> Act:
     return Act("executor.drain" if request.drain else "executor.resume", request.executor, {"reason": request.reason})
 
 
-async def rejudge_start(request: Any, _: Peer) -> Act:
+async def describe_rejudging(request: Any, _: Peer) -> Act:
     """A rejudging has no number yet; the reply tells it."""
     conditions = request.filter.model_dump(mode="json", exclude_defaults=True)
     return Act("rejudging.start", "", {"filter": conditions, "reason": request.reason})
 
 
-async def behalf(request: m.Submission, peer: Peer) -> Act | None:
+async def describe_behalf(request: m.Submission, peer: Peer) -> Act | None:
     """A submission that one person hands in for another."""
     if not peer.by.actor or peer.by.actor == request.user:
         return None
     return Act("submission.behalf", request.user, {"problem": request.problem, "language": request.language})
 
 
-def others(read: Callable[[ObjectId], Awaitable[TaskDocument]]) -> Describe:
+def describe_cancel(read: Callable[[ObjectId], Awaitable[TaskDocument]]) -> Describe:
     """Cancelling a submission of somebody else."""
 
     async def describe(request: m.TaskRef, peer: Peer) -> Act | None:

@@ -39,10 +39,10 @@ _UNREFERRED: Final = datetime.timedelta(hours=1)
 
 def mark(grace: datetime.timedelta) -> list[Bson]:
     """An update that lets a document be removed after `grace`, or when its mark says, whichever is sooner."""
-    return [{"$set": {"unused": {"$min": ["$unused", _after(grace)]}}}]
+    return [{"$set": {"unused": {"$min": ["$unused", _moment_after(grace)]}}}]
 
 
-def _after(grace: datetime.timedelta) -> Bson:
+def _moment_after(grace: datetime.timedelta) -> Bson:
     return {"$add": ["$$NOW", int(grace.total_seconds() * 1000)]}
 
 
@@ -79,7 +79,7 @@ class Blobs:
         await self.size(unseen[0])
         return await self.absent(unseen)
 
-    async def wanted(self, request: BlobsWanted) -> BlobsMissing:
+    async def list_missing(self, request: BlobsWanted) -> BlobsMissing:
         return BlobsMissing(missing=await self.absent(request.blobs))
 
     async def absent(self, shas: Iterable[str]) -> list[str]:
@@ -107,7 +107,7 @@ class Blobs:
                 return {doc["filename"] for doc in docs}
         return set()
 
-    async def let_go(self, shas: Iterable[str]) -> None:
+    async def mark_unused(self, shas: Iterable[str]) -> None:
         """Let retention remove these soon, unless something else refers to them or somebody asks for them."""
         names = sorted(set(shas))
         for start in range(0, len(names), _NAMES):
@@ -120,15 +120,15 @@ class Blobs:
             if await self.size(sha) is None:
                 raise NotFoundError(f"there is no blob {sha}")
             raise UnavailableError(f"blob {sha} cannot be read yet: the database has just changed its primary")
-        left, number = int(file["length"]), 0
+        remaining, number = int(file["length"]), 0
         chunks = self._chunks.find({"files_id": file["_id"]}, sort=[("n", 1)], batch_size=_BATCH)
         async with chunks:
             async for chunk in chunks:
-                if chunk["n"] != number or len(chunk["data"]) > left:
+                if chunk["n"] != number or len(chunk["data"]) > remaining:
                     break
-                left, number = left - len(chunk["data"]), number + 1
+                remaining, number = remaining - len(chunk["data"]), number + 1
                 yield chunk["data"]
-        if left:
+        if remaining:
             raise UnavailableError(f"blob {sha} is damaged in the database: piece {number} is missing, or too long")
 
     async def get(self, sha: str) -> bytes:
@@ -142,7 +142,7 @@ class Blobs:
         """Store a blob unless it is there, and return its name."""
         sha = hashlib.sha256(data).hexdigest()
         if await self.size(sha) is None:
-            await self.write(sha, _one(data))
+            await self.write(sha, _single_piece(data))
         return sha
 
     async def take(self, sha: str, pieces: AsyncIterator[bytes], *, output: bool = False) -> None:
@@ -190,9 +190,11 @@ class Blobs:
         FieldError, and none is stored, when a content does not have its hash. A majority's disks are waited for twice,
         for all of them together.
         """
-        wrong = await asyncio.to_thread(_wrong, contents)
-        if wrong:
-            raise FieldError("sha", f"the content sent as {wrong} has another SHA-256; it arrived damaged, or changed")
+        mismatch = await asyncio.to_thread(_first_mismatch, contents)
+        if mismatch:
+            raise FieldError(
+                "sha", f"the content sent as {mismatch} has another SHA-256; it arrived damaged, or changed"
+            )
         uploads = {sha: ObjectId() for sha in await self.absent(contents)}
         if not uploads:
             return
@@ -228,14 +230,14 @@ def _file(upload: ObjectId, sha: str, length: int, grace: datetime.timedelta | N
     """The write that makes an upload visible: with the database's clock, and all of it at once."""
     file: Bson = {"_id": upload, "filename": sha, "chunkSize": _CHUNK, "length": Int64(length)}
     if grace is not None:
-        file["unused"] = _after(grace)
+        file["unused"] = _moment_after(grace)
     return UpdateOne({"_id": upload}, [{"$set": {**file, "uploadDate": "$$NOW"}}], upsert=True)
 
 
-def _wrong(contents: Mapping[str, memoryview]) -> str | None:
+def _first_mismatch(contents: Mapping[str, memoryview]) -> str | None:
     """The first name that is not the hash of its content."""
     return next((sha for sha, data in contents.items() if hashlib.sha256(data).hexdigest() != sha), None)
 
 
-async def _one(data: bytes) -> AsyncIterator[bytes]:
+async def _single_piece(data: bytes) -> AsyncIterator[bytes]:
     yield data

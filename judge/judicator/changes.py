@@ -59,12 +59,12 @@ PIPELINE: Final[list[Bson]] = [
 class Follower:
     """Follows the change stream; while it is away, wakes everyone each second instead."""
 
-    def __init__(self, database: Database, hub: Hub, replica: Replica, called: Callable[[str], None]) -> None:
-        """`called` is told of executors that have a reason to report now. Nothing is opened before `run`."""
+    def __init__(self, database: Database, hub: Hub, replica: Replica, call_executor: Callable[[str], None]) -> None:
+        """`call_executor` is told of executors that have a reason to report now. Nothing is opened before `run`."""
         self._db = database
         self._hub = hub
         self._replica = replica
-        self._called = called
+        self._call_executor = call_executor
         self.alive = False
 
     async def run(self) -> None:
@@ -100,6 +100,6 @@ class Follower:
         await self._replica.apply(event)
         fields = event.get("updateDescription", {}).get("updatedFields", {})
         if fields.get("freed"):
-            self._called(fields["freed"])
+            self._call_executor(fields["freed"])
         if "version" in fields:
             self._hub.changed(event["documentKey"]["_id"], fields["version"], done=fields.get("done") is True)

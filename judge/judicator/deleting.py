@@ -61,14 +61,14 @@ class Deleting:
         self._blobs = blobs
         self._usage = tasks.usage
 
-    async def about(self, request: TaskRef, _: Peer) -> Act:
+    async def describe_deletion(self, request: TaskRef, _: Peer) -> Act:
         doc = await self._db.tasks.find_one({"_id": ObjectId(request.id)}, {"user": 1, "problem": 1})
         about = {} if doc is None else {"user": doc["user"]}
         if doc is not None and (problem := doc.get("problem")) is not None:
             about["problem"] = problem["name"]
         return Act("submission.delete", request.id, about)
 
-    async def about_user(self, request: PurgeRequest, _: Peer) -> Act:
+    async def describe_purge(self, request: PurgeRequest, _: Peer) -> Act:
         hooks = await removal.of_user(self._db, request.user, _moment(request.until))
         return Act("user.purge", request.user, {"until": request.until, "webhooks": hooks or None})
 
@@ -83,7 +83,7 @@ class Deleting:
                     "its own test data and output, unless another submission has the same",
                 ],
                 stays=["what the audit trail says about it", "rejudgings that it was part of, as numbers"],
-                refusal=_why_not(doc),
+                refusal=_refusal(doc),
                 submissions=1,
                 bytes=doc.get("bytes", 0),
             )
@@ -110,7 +110,7 @@ class Deleting:
         """Delete a finished submission; errors as `submission`."""
         while True:
             doc = await self._submission(request.id)
-            refusal = _why_not(doc)
+            refusal = _refusal(doc)
             if refusal is not None:
                 raise ConflictError(refusal)
             count, size = await self._delete([doc])
@@ -119,7 +119,7 @@ class Deleting:
 
     async def _delete(self, docs: list[TaskDocument]) -> tuple[int, int]:
         """Delete finished tasks that are in no rejudging; how many, and their bytes."""
-        await self._blobs.let_go(sha for doc in docs for sha in doc["blobs"])
+        await self._blobs.mark_unused(sha for doc in docs for sha in doc["blobs"])
         failpoint.hit("delete-marked")
         ids = [doc["_id"] for doc in docs]
         await self._db.deliveries.delete_many({"task": {"$in": ids}})
@@ -128,7 +128,7 @@ class Deleting:
         failpoint.hit("delete-deleted")
         DELETED.labels("submission").inc(count)
         # Else somebody else has a part of them, and the recount will see.
-        return count, await self._usage.gone(docs) if count == len(docs) else 0
+        return count, await self._usage.subtract(docs) if count == len(docs) else 0
 
     # --- problems ----------------------------------------------------------------------------------------------
 
@@ -155,7 +155,8 @@ class Deleting:
         stays = ["what the audit trail says about it"]
         if judged:
             stays.insert(
-                0, f"its {_many(judged)} submissions, and the contents of the problem that they were judged against"
+                0,
+                f"its {_count_text(judged)} submissions, and the contents of the problem that they were judged against",
             )
         return DeletionPreview(
             goes=[
@@ -200,7 +201,7 @@ class Deleting:
         if not exists and not await self._db.rejudgings.find_one({"user": user}, {"_id": 1}):
             raise NotFoundError(f"nothing of user '{user}' is stored")
         goes = [
-            f"{_many(count)} submissions with their sources, results, histories and idempotency keys",
+            f"{_count_text(count)} submissions with their sources, results, histories and idempotency keys",
             "their own test data and outputs, unless another user's submission has the same",
             f"the name in the history of rejudgings, where '{REMOVED}' takes its place",
             "sessions: this user is logged out",
@@ -211,7 +212,7 @@ class Deleting:
         if account is not None:
             goes.append("the account, which is disabled first, with its password, groups, figures and tokens")
         if unfinished:
-            goes.insert(0, f"{_many(unfinished)} of them wait or run: these are cancelled first")
+            goes.insert(0, f"{_count_text(unfinished)} of them wait or run: these are cancelled first")
         return DeletionPreview(
             goes=goes,
             stays=[
@@ -262,7 +263,7 @@ class Deleting:
             # A task that came in just now would be that of the next one of this name, so the name stays taken.
             if await self._db.tasks.find_one({"user": user}, {"_id": 1}, comment=_LOOK) is None:
                 await self._users.forget(user, until)
-        log.info("user '%s': %d submissions deleted, %s left", user, deleted, _many(left))
+        log.info("user '%s': %d submissions deleted, %s left", user, deleted, _count_text(left))
         return Purged(deleted=deleted, bytes=size, left=left, until=f"{until.time}.{until.inc}")
 
     async def _cancel(self, query: Bson) -> None:
@@ -293,7 +294,7 @@ class Deleting:
         await self._db.deliveries.delete_many({"user": user})
         # Bytes that this judicator still has to count would make the counter anew. A counter that is not at zero waits
         # for what another judicator has to count, which removes it then, or retention does.
-        await self._usage.paid()
+        await self._usage.flush()
         await self._db.usage.delete_one({"_id": user, "bytes": 0})
 
 
@@ -302,11 +303,11 @@ def _moment(text: str | None) -> Timestamp | None:
     return None if text is None else Timestamp(*map(int, text.split(".")))
 
 
-def _many(count: int) -> str:
+def _count_text(count: int) -> str:
     return f"{count} or more" if count >= _COUNT else str(count)
 
 
-def _why_not(doc: TaskDocument) -> str | None:
+def _refusal(doc: TaskDocument) -> str | None:
     """The reason why a submission cannot be deleted as it is; pure."""
     task = doc["_id"]
     if doc.get("rerun_of") is not None:

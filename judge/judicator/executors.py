@@ -17,9 +17,9 @@ from pymongo.errors import DuplicateKeyError
 
 from judge.common import clock
 from judge.common.errors import NotFoundError, StaleError
+from judge.judicator.batching import Batcher
 from judge.judicator.database import Database
 from judge.judicator.documents import ExecutorDocument, iso
-from judge.judicator.gathering import Gathering
 from judge.judicator.queue.order import Capacity, ExecutorCapacity
 from judge.model.messages import ReportRequest
 from judge.model.overview import ExecutorState
@@ -54,7 +54,7 @@ class _LastReport:
     """The newest report of an executor, and the one that was stored last. Monotonic seconds."""
 
     request: ReportRequest
-    asked: float | None
+    asked_at: float | None
     stored: ReportRequest
     stored_at: float
 
@@ -63,14 +63,14 @@ class Executors:
     def __init__(self, database: Database) -> None:
         self._last_reports: dict[str, _LastReport] = {}
         # Called with what the executors can do, each time that it is read.
-        self.read: Callable[[Capacity], None] = lambda _: None
+        self.on_capacity: Callable[[Capacity], None] = lambda _: None
         self._db = database
         self._executors = database.executors
-        self._alive = Capacity({}, 0)
+        self._working = Capacity({}, 0)
         # All known executors, by name.
-        self._every: Mapping[str, ExecutorCapacity] = {}
-        self._read: float | None = None
-        self._looks: Gathering[None, Capacity] = Gathering(self._look, _LOOKS)
+        self._capacities: Mapping[str, ExecutorCapacity] = {}
+        self._read_at: float | None = None
+        self._looks: Batcher[None, Capacity] = Batcher(self._read_capacities, _LOOKS)
 
     async def take_report(self, request: ReportRequest) -> None:
         """Note a report, or refuse it with StaleError. The database hears of it if something has changed."""
@@ -84,12 +84,12 @@ class Executors:
             same = request.info is None or request.info == before.info
             if same and age < (_NUMBERS if numbers else _ALIVE):
                 last.request = request
-                last.asked = now if request.vacant else last.asked
+                last.asked_at = now if request.vacant else last.asked_at
                 return
         await self.report(request)
         if last is None or request.info != last.request.info:
-            self._read = None
-        asked = now if request.vacant else None if last is None else last.asked
+            self._read_at = None
+        asked = now if request.vacant else None if last is None else last.asked_at
         self._last_reports[request.executor] = _LastReport(request, asked, request, now)
 
     def sequence(self, name: str, incarnation: str) -> int | None:
@@ -137,7 +137,7 @@ class Executors:
             else:
                 doc = await self._replace(request, document, fields)
             if doc is not None:
-                self._read = None
+                self._read_at = None
                 return doc
 
     @staticmethod
@@ -194,31 +194,31 @@ class Executors:
     async def capacities(self) -> Mapping[str, ExecutorCapacity]:
         """All known executors by name, up to a second old."""
         await self.capacity()
-        return self._every
+        return self._capacities
 
     async def capacity(self) -> Capacity:
         """The executors that take work, their languages and slots; up to a second old."""
-        if self._read is None or clock.monotonic() - self._read > _CACHE:
+        if self._read_at is None or clock.monotonic() - self._read_at > _CACHE:
             return await self._looks.ask(None)
-        return self._alive
+        return self._working
 
-    async def _look(self, askers: Sequence[None]) -> list[Capacity]:
+    async def _read_capacities(self, askers: Sequence[None]) -> list[Capacity]:
         docs = await self._executors.find({}, _CAPACITY).to_list()
         now = clock.monotonic()
-        self._every = {doc["_id"]: _capacity(doc, self._last_reports.get(doc["_id"]), now) for doc in docs}
+        self._capacities = {doc["_id"]: _capacity(doc, self._last_reports.get(doc["_id"]), now) for doc in docs}
         working = [doc for doc in docs if doc["alive"] and not doc["drain"]]
         slots = sum((doc.get("info") or {}).get("slots", 0) for doc in working)
-        self._alive = Capacity({doc["_id"]: self._every[doc["_id"]] for doc in working}, slots)
-        self._read = clock.monotonic()
-        self.read(self._alive)
-        return [self._alive] * len(askers)
+        self._working = Capacity({doc["_id"]: self._capacities[doc["_id"]] for doc in working}, slots)
+        self._read_at = clock.monotonic()
+        self.on_capacity(self._working)
+        return [self._working] * len(askers)
 
     async def drain(self, name: str, *, drain: bool, reason: str) -> ExecutorDocument:
         """Set or clear the drain flag, which the executor hears with its next report; NotFoundError."""
         doc = await self._update({"_id": name}, {"$set": {"drain": drain, "drain_reason": reason if drain else ""}})
         if doc is None:
             raise NotFoundError(f"there is no executor '{name}'; `judgectl executors` lists them")
-        self._read = None
+        self._read_at = None
         log.info("executor '%s' %s", name, f"drains: {reason or 'no reason given'}" if drain else "takes work again")
         return doc
 
@@ -227,7 +227,7 @@ class Executors:
         same = {"_id": doc["_id"], "incarnation": doc["incarnation"], "sequence": doc["sequence"], "alive": True}
         done = await self._executors.update_one(same, {"$set": {"alive": False, "vacant": 0}})
         self._last_reports.pop(doc["_id"], None)
-        self._read = None
+        self._read_at = None
         return bool(done.modified_count)
 
     async def forget(self, doc: ExecutorDocument) -> bool:
@@ -247,7 +247,7 @@ def _older(request: ReportRequest, newest: int) -> str:
 def _capacity(doc: ExecutorDocument, last: _LastReport | None, now: float) -> ExecutorCapacity:
     idle = cast("Bson", doc).get("idle")
     asks = idle is not None and idle < _ASKED * 1000
-    if last is not None and last.asked is not None and now - last.asked < _ASKED:
+    if last is not None and last.asked_at is not None and now - last.asked_at < _ASKED:
         asks = True
     return ExecutorCapacity(
         languages=languages(doc),

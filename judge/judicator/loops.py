@@ -40,7 +40,7 @@ def pause(tries: int) -> float:
     return min(_MOST, _LEAST * 2.0 ** min(tries - 1, 10))
 
 
-def away(exc: PyMongoError) -> bool:
+def is_unavailable(exc: PyMongoError) -> bool:
     """Return whether the database does not answer now. A call that it refuses is a fault: it will be refused again."""
     return isinstance(translate(exc), UnavailableError)
 
@@ -51,7 +51,7 @@ def put_off(what: str) -> Iterator[None]:
     try:
         yield
     except PyMongoError as exc:
-        if not away(exc):
+        if not is_unavailable(exc):
             raise
         log.warning("put off: %s; the database does not answer: %s", what, str(exc)[:200])
 
@@ -86,7 +86,7 @@ class Loops:
                 await run()
             except Exception as exc:  # noqa: BLE001 - whatever it is, the other loops must go on
                 if clock.monotonic() - began > 2 * _MOST:
-                    await self._over(loop, "")
+                    await self._recovered(loop, "")
                 await asyncio.sleep(await self._failed(loop, "", exc))
             else:
                 return
@@ -103,7 +103,7 @@ class Loops:
         try:
             await work()
         except DRIVER_ERRORS as exc:
-            if isinstance(exc, PyMongoError) and away(exc):
+            if isinstance(exc, PyMongoError) and is_unavailable(exc):
                 raise
             await self._failed(loop, name, exc)
             return False
@@ -111,7 +111,7 @@ class Loops:
             await self._failed(loop, name, exc)
             return False
         if fault is not None:
-            await self._over(loop, name)
+            await self._recovered(loop, name)
         return True
 
     async def _failed(self, loop: str, item: str, exc: Exception) -> float:
@@ -136,7 +136,7 @@ class Loops:
             log.warning("that fault cannot be told to the other judicators: %s", str(storing)[:200])
         return wait
 
-    async def _over(self, loop: str, item: str) -> None:
+    async def _recovered(self, loop: str, item: str) -> None:
         if self._faults.pop((loop, item), None) is None:
             return
         log.info("%s works again", f"{loop} of {item}" if item else loop)

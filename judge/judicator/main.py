@@ -86,16 +86,16 @@ class Judicator:
         self.building = ""
         self.replica = Replica(self.database, config.allowances)
         self.tasks = Tasks(self.database, self.hub, self.replica, config.attempts, config.allowances)
-        self.follower = Follower(self.database, self.hub, self.replica, self.tasks.assigner.called)
+        self.follower = Follower(self.database, self.hub, self.replica, self.tasks.assigner.call)
         self.executors = Executors(self.database)
-        self.executors.read = self.tasks.assigner.set_capacity
+        self.executors.on_capacity = self.tasks.assigner.set_capacity
         self.blobs = Blobs(self.database)
         self.audit = audit.Audit(self.database)
         self.retention = Retention(
             self.database,
             self.tasks,
             config.retention_days,
-            more=[
+            phases=[
                 ("counter", self.tasks.usage.recount),
                 ("fault", functools.partial(forget_old_faults, self.database)),
                 ("host", functools.partial(forget_old_notes, self.database)),
@@ -121,7 +121,7 @@ class Judicator:
         self.refused = Refused(self.database)
         self.work = WorkCounter(self.database, self.replica)
         self.figures = Figures(self.database, self.tasks.counts, self.work, self.executors)
-        self.forward = Forward(config.tls, lambda: self.lead.elsewhere)
+        self.forward = Forward(config.tls, lambda: self.lead.other_address)
         self.machines = Machines(self.database)
         self.hosts = Hosts(config, self.database)
         self._status = StatusReader(
@@ -157,11 +157,11 @@ class Judicator:
             self.blobs,
             body_bytes=config.limits.body_bytes,
             blob_bytes=config.limits.blob_bytes,
-            translate=_known,
+            translate=_to_judge_error,
             welcome=self.refused.welcome,
         )
         self._loops: list[asyncio.Task[None]] = []
-        self._whole = asyncio.Event()
+        self._restored = asyncio.Event()
 
     def _table(self) -> dict[str, Entry]:
         """What answers each method, and what a call is for the audit trail."""
@@ -171,8 +171,8 @@ class Judicator:
             "ping": Entry(service.ping, early=True),
             "report": Entry(service.report),
             # submissions
-            "add": Entry(service.add, audit.behalf),
-            "cancel": Entry(service.cancel, audit.others(self.tasks.reader.get)),
+            "add": Entry(service.add, audit.describe_behalf),
+            "cancel": Entry(service.cancel, audit.describe_cancel(self.tasks.reader.get)),
             "get": Entry(service.get),
             "tasks": Entry(self.tasks.reader.several),
             "search": Entry(service.search),
@@ -184,53 +184,53 @@ class Judicator:
             "figures": Entry(self.figures.read),
             "executors": Entry(self._status.executors),
             "executor_history": Entry(self.machines.read),
-            "drain": Entry(service.drain, audit.drain),
+            "drain": Entry(service.drain, audit.describe_drain),
             # problems
             "problems": Entry(service.problems.all, peer=True),
-            "problem_import": Entry(service.problems.register, audit.problem_import),
-            "problem_change": Entry(service.problems.change, audit.problem_change, peer=True),
+            "problem_import": Entry(service.problems.register, audit.describe_import),
+            "problem_change": Entry(service.problems.change, audit.describe_change, peer=True),
             "problem_verified": Entry(
-                service.problems.verified, audit.of("problem.verify", "problem", "hash", "right")
+                service.problems.verified, audit.about("problem.verify", "problem", "hash", "right")
             ),
             "problem_verification": Entry(service.problems.verification),
             "problem_statements": Entry(self.statements.pages),
-            "blobs_missing": Entry(self.blobs.wanted),
+            "blobs_missing": Entry(self.blobs.list_missing),
             # rejudgings
             "rejudge_preview": Entry(rejudgings.preview),
-            "rejudge_start": Entry(rejudgings.start, audit.rejudge_start),
+            "rejudge_start": Entry(rejudgings.start, audit.describe_rejudging),
             "rejudgings": Entry(rejudgings.all),
-            "rejudging": Entry(rejudgings.one),
+            "rejudging": Entry(rejudgings.read),
             "rejudge_diff": Entry(rejudgings.diff),
-            "rejudge_apply": Entry(rejudgings.apply, audit.of("rejudging.apply", "id")),
-            "rejudge_cancel": Entry(rejudgings.cancel, audit.of("rejudging.cancel", "id")),
+            "rejudge_apply": Entry(rejudgings.apply, audit.about("rejudging.apply", "id")),
+            "rejudge_cancel": Entry(rejudgings.cancel, audit.about("rejudging.cancel", "id")),
             # deleting
             "delete_preview": Entry(deleting.preview),
-            "delete_submission": Entry(deleting.submission, deleting.about, peer=True),
-            "delete_problem": Entry(deleting.problem, audit.of("problem.delete", "name"), peer=True),
-            "purge": Entry(deleting.purge, deleting.about_user),
+            "delete_submission": Entry(deleting.submission, deleting.describe_deletion, peer=True),
+            "delete_problem": Entry(deleting.problem, audit.about("problem.delete", "name"), peer=True),
+            "purge": Entry(deleting.purge, deleting.describe_purge),
             # people; gateways note log-ins themselves
             "login": Entry(people.login),
-            "identity_login": Entry(people.vouched, people.vouched_for, peer=True),
+            "identity_login": Entry(people.identity_login, people.describe_identity_login, peer=True),
             "credentials": Entry(people.credentials.states),
-            "user": Entry(users.one),
+            "user": Entry(users.get),
             "users": Entry(users.all),
-            "user_add": Entry(users.add, entry.added, peer=True),
-            "user_change": Entry(users.change, entry.changed),
-            "user_password": Entry(users.password, audit.of("user.password", "name", "own")),
-            "user_delete": Entry(users.delete, people.deleted, peer=True),
+            "user_add": Entry(users.add, entry.describe_add, peer=True),
+            "user_change": Entry(users.change, entry.describe_change),
+            "user_password": Entry(users.password, audit.about("user.password", "name", "own")),
+            "user_delete": Entry(users.delete, people.describe_delete, peer=True),
             "tokens": Entry(tokens.all),
-            "token_create": Entry(tokens.create, entry.created),
-            "token_revoke": Entry(tokens.revoke, audit.of("token.revoke", "id"), peer=True),
+            "token_create": Entry(tokens.create, entry.describe_token),
+            "token_revoke": Entry(tokens.revoke, audit.about("token.revoke", "id"), peer=True),
             "token_used": Entry(tokens.used),
             "session_begin": Entry(people.session_begin),
-            "session_end": Entry(people.session_end, entry.session_ended),
+            "session_end": Entry(people.session_end, entry.describe_session_end),
             # webhooks; a ping has the cluster call out, as a resend does
             "webhooks": Entry(webhooks.all),
             "deliveries": Entry(webhooks.deliveries),
-            "webhook_add": Entry(webhooks.add, audit.of("webhook.add", "name", "events", "user", "problem")),
-            "webhook_remove": Entry(webhooks.remove, audit.of("webhook.remove", "name")),
-            "webhook_ping": Entry(webhooks.ping, audit.of("webhook.ping", "name")),
-            "webhook_resend": Entry(webhooks.resend, calls.resent),
+            "webhook_add": Entry(webhooks.add, audit.about("webhook.add", "name", "events", "user", "problem")),
+            "webhook_remove": Entry(webhooks.remove, audit.about("webhook.remove", "name")),
+            "webhook_ping": Entry(webhooks.ping, audit.about("webhook.ping", "name")),
+            "webhook_resend": Entry(webhooks.resend, calls.describe_resend),
             # the audit trail
             "audit": Entry(self.audit.search),
             "audit_note": Entry(self.audit.note, peer=True),
@@ -243,8 +243,8 @@ class Judicator:
         backup_age.measure(self.config.backups, self.config.backup_hours)
         log.info("judicator '%s' listens on %s", self.config.name, self.config.listen)
         self._loop("the preparation", self._prepare)
-        self._loop("the election", functools.partial(self._once_whole, self.lead.elect))
-        self._loop("the sweep", functools.partial(self._once_whole, self.lead.sweep))
+        self._loop("the election", functools.partial(self._when_restored, self.lead.elect))
+        self._loop("the sweep", functools.partial(self._when_restored, self.lead.sweep))
         self._loop("the watch", self._watch)
 
     def _loop(self, name: str, run: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
@@ -259,8 +259,8 @@ class Judicator:
             try:
                 reason = await self.database.restoring()
                 if not reason:
-                    self._whole.set()
-                    await indexes.make(self.database, self._builds)
+                    self._restored.set()
+                    await indexes.make(self.database, self._note_build)
                     await self.refused.read()
                     break
             except PyMongoError as exc:
@@ -295,10 +295,10 @@ class Judicator:
     async def _make_rest(self) -> None:
         while True:
             with put_off("building indexes"):
-                return await indexes.make_rest(self.database, self._builds)
+                return await indexes.make_rest(self.database, self._note_build)
             await asyncio.sleep(_RETRY)
 
-    def _builds(self, what: str) -> None:
+    def _note_build(self, what: str) -> None:
         """Note the build of indexes that is under way, or with an empty text its end."""
         if what:
             log.warning("%s; this may take minutes", what)
@@ -306,9 +306,9 @@ class Judicator:
             log.info("built: %s", self.building)
         self.building = what
 
-    async def _once_whole(self, run: Callable[[], Awaitable[None]]) -> None:
+    async def _when_restored(self, run: Callable[[], Awaitable[None]]) -> None:
         """A loop that writes without being asked; it would spoil a restore that is under way."""
-        await self._whole.wait()
+        await self._restored.wait()
         await run()
 
     async def _watch(self) -> None:
@@ -351,7 +351,7 @@ class Judicator:
         self.hub.close()
         await self.server.stop()
         with contextlib.suppress(TimeoutError):  # retention counts all that is not counted by then
-            await asyncio.wait_for(self.tasks.usage.paid(), _BEAT)
+            await asyncio.wait_for(self.tasks.usage.flush(), _BEAT)
         with contextlib.suppress(TimeoutError, PyMongoError):
             await asyncio.wait_for(self.figures.write(), _BEAT)
         await self.rejudgings.close()
@@ -361,7 +361,7 @@ class Judicator:
         await self._client.close()
 
 
-def _known(exc: Exception) -> JudgeError | None:
+def _to_judge_error(exc: Exception) -> JudgeError | None:
     """The JudgeError that a caller is told for an error of the database's driver."""
     if isinstance(exc, OverflowError):  # a number that BSON has no form for can only come from a message
         return UsageError(f"a number in this call is too large: {exc}")

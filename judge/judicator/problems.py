@@ -16,10 +16,10 @@ from pymongo.errors import DuplicateKeyError
 
 from judge.common import clock, failpoint
 from judge.common.errors import FieldError, ForbiddenError, JudgeError, NotFoundError, PackageError, TooLargeError
+from judge.judicator.batching import Batcher
 from judge.judicator.blobs import Blobs, unmark
 from judge.judicator.database import Database
 from judge.judicator.documents import ManifestDocument, ProblemDocument, iso
-from judge.judicator.gathering import Gathering
 from judge.model.base import first_fault
 from judge.model.deleting import ProblemName
 from judge.model.messages import Empty
@@ -62,7 +62,7 @@ class Problems:
         self._db = database
         self._blobs = blobs
         self._uploaded: OrderedDict[str, ProblemDocument] = OrderedDict()
-        self._reads: Gathering[str, ProblemDocument | None] = Gathering(self._read, _READS)
+        self._reads: Batcher[str, ProblemDocument | None] = Batcher(self._read, _READS)
 
     async def get(self, name: str) -> ProblemDocument:
         """The document of a problem: hash, title, source_bytes …; NotFoundError."""
@@ -71,7 +71,7 @@ class Problems:
             raise _unknown(name)
         return doc
 
-    async def seen(self, name: str, user: str, role: str) -> ProblemDocument:
+    async def get_visible(self, name: str, user: str, role: str) -> ProblemDocument:
         """The same for a user of this role; a problem that is hidden from the user is answered as one that is not."""
         caller = await self._caller(user, role)
         doc = await self.get(name)
@@ -93,7 +93,7 @@ class Problems:
     async def change(self, request: ProblemChange, peer: Peer) -> ProblemInfo:
         """Change who sees a problem, and its owners; NotFoundError, ForbiddenError."""
         caller = await self._caller(peer.by.actor, peer.by.role)
-        doc = await self.seen(request.name, peer.by.actor, peer.by.role)
+        doc = await self.get_visible(request.name, peer.by.actor, peer.by.role)
         if not may_change(doc, caller):
             raise ForbiddenError(f"problem '{request.name}' is not yours; its owners and judges change who sees it")
         if request.owners is not None and not caller.judges:
@@ -136,7 +136,7 @@ class Problems:
             # Retention may have been about to remove it; what it removed is checked and written again.
             if await self._db.find(self._db.manifests, {"_id": sha}, {"_id": 1}) is not None:
                 return problem
-        problem = self._uploaded[sha] = (await self._keep(sha))[0]
+        problem = self._uploaded[sha] = (await self._store_manifest(sha))[0]
         self._uploaded.move_to_end(sha)
         while len(self._uploaded) > _UPLOADED:
             self._uploaded.popitem(last=False)
@@ -147,17 +147,17 @@ class Problems:
 
         NotFoundError: no such manifest; PackageError: it cannot be judged; FieldError: blobs it names are missing.
         """
-        doc, manifest = await self._keep(request.manifest)
+        doc, manifest = await self._store_manifest(request.manifest)
         name = doc.pop("_id")
-        doc = await self._switch(name, doc, request.visible)
-        if any(text_of(one) is not None for one in manifest.statements):
+        doc = await self._make_current(name, doc, request.visible)
+        if any(text_of(statement) is not None for statement in manifest.statements):
             # Else they are rendered on their first view.
             with contextlib.suppress(JudgeError):
                 await self.render(PagesRequest(problem=name, hash=doc["hash"]))
         log.info("problem '%s' imported: %d tests, manifest %s", name, doc["tests"], request.manifest)
         return _info(doc, Caller("", judges=True))
 
-    async def _keep(self, sha: str) -> tuple[ProblemDocument, ProblemManifest]:
+    async def _store_manifest(self, sha: str) -> tuple[ProblemDocument, ProblemManifest]:
         """Check an uploaded manifest and write down what it refers to; the document of its problem, and itself."""
         size = await self._blobs.size(sha)
         if size is None:
@@ -165,7 +165,7 @@ class Problems:
         if size > _MANIFEST_BYTES:
             raise TooLargeError(f"the manifest has {size} bytes; the limit is {_MANIFEST_BYTES}")
         manifest, needed = await asyncio.to_thread(_parse, await self._blobs.get(sha))
-        await self._there(manifest, needed)
+        await self._check_stored(manifest, needed)
         needed |= await self._files(manifest)
         now = clock.wall()
         doc = _document(manifest, sha, now)
@@ -182,10 +182,10 @@ class Problems:
         failpoint.hit("import-checked")
         await self._db.manifests.replace_one({"_id": sha}, document, upsert=True)
         # Retention may have removed a blob since the first look; from here on it sees that this manifest refers to it.
-        await self._there(manifest, {sha, *needed})
+        await self._check_stored(manifest, {sha, *needed})
         return doc, manifest
 
-    async def _there(self, manifest: ProblemManifest, needed: set[str]) -> None:
+    async def _check_stored(self, manifest: ProblemManifest, needed: set[str]) -> None:
         """FieldError unless these blobs are stored."""
         missing = await self._blobs.missing(needed)
         if missing:
@@ -193,7 +193,7 @@ class Problems:
             first = next((f"of test '{name}'" for name in tests), "of a program or statement")
             raise FieldError("manifest", f"{len(missing)} of {len(needed)} blobs are not uploaded, first {first}")
 
-    async def _switch(self, name: str, doc: ProblemDocument, visible: bool | None) -> ProblemDocument:
+    async def _make_current(self, name: str, doc: ProblemDocument, visible: bool | None) -> ProblemDocument:
         """Make `doc` what the name stands for. The manifest before it gets its whole grace, for adds under way."""
         if visible is not None:
             doc = {**doc, "visibility": Visibility(everyone=visible).model_dump(mode="json")}

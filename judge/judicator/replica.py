@@ -50,7 +50,7 @@ _ENDED: Final = 50_000
 _PERIOD: Final = 30.0
 _SHARE: Final = 20
 # Seconds after which a difference is looked at again. By then its event has come.
-_AGAIN: Final = 3.0
+_SECOND_LOOK: Final = 3.0
 
 
 class Replica:
@@ -67,8 +67,8 @@ class Replica:
         self.queue = FairQueue()
         self.ready = asyncio.Event()
         # Called after a change that may let an executor have a task, and with a task that cannot be read.
-        self.changed: Callable[[], None] = lambda: None
-        self.unreadable: Callable[[ObjectId, Exception], Awaitable[None]] | None = None
+        self.on_change: Callable[[], None] = lambda: None
+        self.on_unreadable: Callable[[ObjectId, Exception], Awaitable[None]] | None = None
         # The versions at which tasks were assigned or came back last: older events say nothing of them.
         self._versions: dict[bytes, int] = {}
         self._ended: OrderedDict[bytes, None] = OrderedDict()
@@ -79,13 +79,13 @@ class Replica:
 
     # --- what happens to a task --------------------------------------------------------------------------------
 
-    def added(self, doc: Mapping[str, Any]) -> None:
+    def add(self, doc: Mapping[str, Any]) -> None:
         """A task was stored that waits. Raises what `queued_task` raises."""
         task: bytes = doc["_id"].binary
         if task not in self._ended and self.queue.add(queued_task(doc, self._allowances), self._monotonic()):
-            self.changed()
+            self.on_change()
 
-    def started(self, task: ObjectId, executor: str, attempt: int, version: int) -> bool:
+    def start(self, task: ObjectId, executor: str, attempt: int, version: int) -> bool:
         """An executor was given a task; False if this queue does not know the task."""
         state = self.queue.state(task.binary)
         if state is None:
@@ -95,7 +95,7 @@ class Replica:
             self._versions[task.binary] = version
         return True
 
-    def returned(self, task: ObjectId, failed: list[str], version: int) -> bool:
+    def give_back(self, task: ObjectId, failed: list[str], version: int) -> bool:
         """A running task waits again; False if this queue does not know the task."""
         state = self.queue.state(task.binary)
         if state is None:
@@ -103,28 +103,28 @@ class Replica:
         if isinstance(state, RunningTask) and version > self._versions.get(task.binary, -1):
             self._versions[task.binary] = version
             self.queue.give_back(task.binary, failed, self._monotonic())
-            self.changed()
+            self.on_change()
         return True
 
-    def released(self, task: bytes) -> None:
+    def release(self, task: bytes) -> None:
         """A task that was taken has not been assigned."""
         if self.queue.release(task):
-            self.changed()
+            self.on_change()
 
-    def ended(self, task: ObjectId) -> None:
+    def remove(self, task: ObjectId) -> None:
         """A task is finished, cancelled or deleted."""
         self._versions.pop(task.binary, None)
         self._ended[task.binary] = None
         if len(self._ended) > _ENDED:
             self._ended.popitem(last=False)
         if self.queue.remove(task.binary):
-            self.changed()
+            self.on_change()
 
     def observe(self, task: ObjectId, doc: TaskDocument | None) -> bool:
         """Make the queue agree with a task's newest document; whether it did not."""
         before = self.queue.state(task.binary)
         if doc is None or doc["done"]:
-            self.ended(task)
+            self.remove(task)
             return before is not None
         executor, attempt = doc["executor"], doc["attempt"]
         agrees = before is not None and before.attempt == attempt
@@ -138,7 +138,7 @@ class Replica:
             else:
                 self.queue.add(queued._replace(attempt=attempt - 1), self._monotonic())
                 self.queue.start(task.binary, executor, attempt)
-            self.changed()
+            self.on_change()
         if attempt:
             self._versions[task.binary] = doc["version"]
         return not agrees
@@ -154,25 +154,25 @@ class Replica:
         task: ObjectId = event["documentKey"]["_id"]
         kind = event["operationType"]
         if kind == "delete":
-            self.ended(task)
+            self.remove(task)
         elif kind == "insert":
             doc = event["fullDocument"]
             if doc.get("waits") and not doc.get("done"):
-                await self._take_in(task, functools.partial(self.added, {**doc, "_id": task}))
+                await self._take_in(task, functools.partial(self.add, {**doc, "_id": task}))
         else:
             fields = event.get("updateDescription", {}).get("updatedFields", {})
             if fields.get("done") is True:
-                self.ended(task)
+                self.remove(task)
             elif "executor" not in fields:
                 return
             elif fields["executor"] is None:
-                failed = fields["tried"].split(",") if "tried" in fields else self._failed(task)
-                if not self.returned(task, failed, fields["version"]):
+                failed = fields["tried"].split(",") if "tried" in fields else self._failed_executors(task)
+                if not self.give_back(task, failed, fields["version"]):
                     await self.refresh(task)
-            elif not self.started(task, fields["executor"], fields["attempt"], fields["version"]):
+            elif not self.start(task, fields["executor"], fields["attempt"], fields["version"]):
                 await self.refresh(task)
 
-    def _failed(self, task: ObjectId) -> list[str]:
+    def _failed_executors(self, task: ObjectId) -> list[str]:
         """The executors that have failed a task before: an update that adds none does not name them."""
         state = self.queue.state(task.binary)
         waited = state.waited if isinstance(state, RunningTask) else state
@@ -184,8 +184,8 @@ class Replica:
             work()
         except UNREADABLE as exc:
             log.error("task %s cannot be read: %s: %s", task, type(exc).__name__, exc)  # noqa: TRY400 - the document is at fault
-            if self.unreadable is not None:
-                await self.unreadable(task, exc)
+            if self.on_unreadable is not None:
+                await self.on_unreadable(task, exc)
 
     # --- the database ------------------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class Replica:
         if not self.loaded:
             for row in await self._tasks.find(RUNNING, _STATE).to_list():
                 await self._take_in(row["_id"], functools.partial(self.observe, row["_id"], row))
-            await self._read_waiting(self.added)
+            await self._read_waiting(self.add)
             self.ready.set()
             log.info("the queue is loaded: %d tasks wait, %d run", len(self.queue), len(self.queue.running()))
             return
@@ -216,22 +216,22 @@ class Replica:
 
     async def differences(self) -> set[bytes]:
         """The tasks that wait or run here or in the database, but not in both."""
-        here = {task.id for task in self.queue.waiting()}
+        waiting_here = {task.id for task in self.queue.waiting()}
         running = {task: task_state.attempt for task, task_state in self.queue.running().items()}
         differ: set[bytes] = set()
 
-        def look(row: Mapping[str, Any]) -> None:
+        def compare(row: Mapping[str, Any]) -> None:
             task = row["_id"].binary
-            if task in here:
-                here.discard(task)
+            if task in waiting_here:
+                waiting_here.discard(task)
             else:
                 differ.add(task)
 
-        await self._read_waiting(look)
+        await self._read_waiting(compare)
         for row in await self._tasks.find(RUNNING, {"attempt": 1}, comment="queue").to_list():
             if running.pop(row["_id"].binary, None) != row["attempt"]:
                 differ.add(row["_id"].binary)
-        return differ | here | set(running)
+        return differ | waiting_here | set(running)
 
     async def run(self) -> None:
         """Compare with the database now and then, until cancelled."""
@@ -250,7 +250,7 @@ class Replica:
         suspects = {task: self.queue.state(task) for task in await self.differences()}
         if not suspects:
             return 0
-        await asyncio.sleep(_AGAIN)
+        await asyncio.sleep(_SECOND_LOOK)
         repaired = 0
         for task, state in suspects.items():
             if self.queue.state(task) is not state:

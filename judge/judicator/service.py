@@ -97,7 +97,7 @@ class Service:
         """The problem that a submission is judged against: what its name stands for, or the content that it names."""
         intake.check_trial(submission)
         if submission.problem_hash is None:
-            return await self.problems.seen(name, submission.user, submission.role)
+            return await self.problems.get_visible(name, submission.user, submission.role)
         problem = await self.problems.at(submission.problem_hash)
         if problem["_id"] != name:
             raise FieldError("problem_hash", f"names a manifest of problem '{problem['_id']}', not of '{name}'")
@@ -111,7 +111,7 @@ class Service:
         if fault:
             raise FieldError("files", fault)
 
-    async def _in_table(self, submission: m.Submission) -> tuple[m.Submission, frozenset[str]]:
+    async def _with_row_name(self, submission: m.Submission) -> tuple[m.Submission, frozenset[str]]:
         """(the submission with its language's name as rows have it, the languages there are)."""
         table = _LANGUAGES
         if submission.language is None or submission.language in table:
@@ -133,7 +133,7 @@ class Service:
             include = included_names(document)
         quota = await self.people.users.quota(submission.user)
         allowance = self.config.allowances.of(submission.role, quota)
-        submission, table = await self._in_table(submission)
+        submission, table = await self._with_row_name(submission)
         checked = functools.partial(
             intake.check,
             submission,
@@ -157,14 +157,14 @@ class Service:
             raise too_many(stored.user, cap)
         usage = self.tasks.usage
         doc = forms.new(stored, problem, digest, clock.wall())
-        size = await usage.of_submission(doc["submission"], blob_names) + sum(map(len, texts.values()))
+        size = await usage.size_of_submission(doc["submission"], blob_names) + sum(map(len, texts.values()))
         output = output_of(stored)
         async with (
-            self._paced(stored.user, allowance.per_minute) as count,
-            usage.taking(stored.user, size, output, allowance.stored_bytes) as reservation,
+            self._rate_limited(stored.user, allowance.per_minute) as count,
+            usage.reserving(stored.user, size, output, allowance.stored_bytes) as reservation,
         ):
             if texts:
-                await reservation.sure()
+                await reservation.confirm()
             try:
                 for data in texts.values():
                     await self.blobs.put(data)
@@ -174,11 +174,11 @@ class Service:
                     msg = f"blob {missing[0]} is not uploaded ({len(missing)} missing); upload it first"
                     raise FieldError("tests", msg)
                 doc, created = await self.tasks.add(
-                    stored, doc, size=size, output=output, quota=quota, sure=reservation.sure
+                    stored, doc, size=size, output=output, quota=quota, confirm=reservation.confirm
                 )
                 failpoint.hit("add-stored")
             except JudgeError:
-                await self.blobs.let_go(texts)
+                await self.blobs.mark_unused(texts)
                 # The refused texts stay on the disk until retention removes them, so they count until the recount: else
                 # a user could fill the disk beyond any limit with big submissions that are refused.
                 reservation.kept = bool(texts)
@@ -194,7 +194,7 @@ class Service:
         return m.AddReply(task=forms.to_task(doc), created=created, rate=_rate(count))
 
     @contextlib.asynccontextmanager
-    async def _paced(self, user: str, most: int | None) -> AsyncIterator[Count | None]:
+    async def _rate_limited(self, user: str, most: int | None) -> AsyncIterator[Count | None]:
         """Count one more submission of this minute; LimitError when it is one too many. What fails does not count."""
         if most is None:
             yield None
@@ -218,23 +218,23 @@ class Service:
         """One task; with `wait` hold the answer until it is done or its version passes `version`."""
         task = ObjectId(request.id)
         deadline = clock.Deadline(request.wait)
-        least = request.version or 0
+        version = request.version or 0
         with self.hub.watching(task, end=request.version is None) as watch:
             while request.wait:
                 watch.changed.clear()
                 if watch.done is not None:  # it need not be read twice
-                    least = max(least, watch.done)
+                    version = max(version, watch.done)
                     break
-                watch.version, done = await self.tasks.reader.version(task, least)
+                watch.version, done = await self.tasks.reader.version(task, version)
                 passed = request.version is not None and watch.version > request.version
                 if done or passed or deadline.over or self.hub.closed:
-                    least = watch.version
+                    version = watch.version
                     break
                 look = _LOOK if self.status.following() else _LOOK_OFTEN
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(deadline.left(), look)):
                         await watch.changed.wait()
-        return await self._with_reason(await self.tasks.reader.get(task, least))
+        return await self._with_reason(await self.tasks.reader.get(task, version))
 
     async def _with_reason(self, doc: TaskDocument) -> m.Task:
         """The message, with the reason why the task waits if it has for some seconds."""
@@ -256,7 +256,7 @@ class Service:
     async def drain(self, request: DrainRequest) -> ExecutorState:
         """Drain or resume an executor; it hears of it at once."""
         doc = await self.executors.drain(request.executor, drain=request.drain, reason=request.reason)
-        self.tasks.assigner.called(request.executor)
+        self.tasks.assigner.call(request.executor)
         return to_state(doc)
 
     async def marks(self, request: MarksRequest) -> MarksReply:
@@ -311,7 +311,7 @@ class Service:
         missing = _claims(request) - {(task, hand_out.claim) for task, hand_out in hand_outs.items()}
         if missing:
             hand_outs = await self.tasks.hand_outs_of(request.executor, missing) | hand_outs
-        assigner.reported(request.executor)
+        assigner.note_report(request.executor)
         if request.info is not None:
             await self.machines.note(request.executor, request.incarnation, request.info)
         capacity = (await self.executors.capacities()).get(request.executor)
@@ -319,7 +319,7 @@ class Service:
         await asyncio.gather(*(self._complete(request, done, hand_outs, reply) for done in request.complete))
         await asyncio.gather(*(self._heartbeat(executing, hand_outs, reply) for executing in request.executing))
         again = await self._give_back_unlisted(request, hand_outs)
-        reply.add += await assigner.again(again)
+        reply.add += await assigner.resend(again)
         room = request.vacant - len(reply.add)
         if room > 0 and not reply.drain and capacity is not None:
             reply.add += await assigner.assign(_asking(request, capacity), room, min(request.ahead, room))
@@ -374,28 +374,28 @@ class Service:
     async def _give_back_unlisted(self, request: m.ReportRequest, hand_outs: dict[str, HandOut]) -> list[HandOut]:
         """Return what the database says is this executor's and it does not list; the ones to be sent again instead."""
         listed = _claims(request)
-        again: list[HandOut] = []
-        backs: list[Awaitable[bool]] = []
+        resend: list[HandOut] = []
+        give_backs: list[Awaitable[bool]] = []
         for hand_out in hand_outs.values():
             if (str(hand_out.id), hand_out.claim) in listed:
                 continue
             if hand_out.incarnation != request.incarnation:
                 reason, penalty = attempt_penalty("the executor restarted", waiting=self.tasks.assigner.waits(hand_out))
-                backs.append(self.tasks.give_back(hand_out, "restarted", reason, penalty=penalty))
+                give_backs.append(self.tasks.give_back(hand_out, "restarted", reason, penalty=penalty))
             elif hand_out.handed == request.sequence:
-                again.append(hand_out)  # this very report was answered before, and the answer got lost
+                resend.append(hand_out)  # this very report was answered before, and the answer got lost
             elif hand_out.handed > request.sequence or hand_out.handed == request.pending:
                 continue  # its answer is on its way, or a later report is being answered at the same time
             elif not self.tasks.assigner.beats(hand_out):
-                backs.append(
+                give_backs.append(
                     self.tasks.give_back(hand_out, "lost", "the hand-out did not reach it", penalty=NO_PENALTY)
                 )
             else:
                 # The process that had it lives on, so the task did it no harm.
                 reason = "the executor no longer has it"
-                backs.append(self.tasks.give_back(hand_out, "unlisted", reason, penalty=LIGHT_PENALTY))
-        await asyncio.gather(*backs)
-        return again
+                give_backs.append(self.tasks.give_back(hand_out, "unlisted", reason, penalty=LIGHT_PENALTY))
+        await asyncio.gather(*give_backs)
+        return resend
 
 
 def _asking(request: m.ReportRequest, capacity: ExecutorCapacity) -> RequestingExecutor:

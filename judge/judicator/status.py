@@ -101,8 +101,8 @@ class StatusReader:
         self._work = WorkCounter(database, replica)
         self.following = following
         self._building = building
-        self._looking = asyncio.Lock()
-        self._looked: tuple[float, _EtcdState] | None = None
+        self._etcd_turn = asyncio.Lock()
+        self._etcd_answer: tuple[float, _EtcdState] | None = None
 
     async def executors(self, _: Empty) -> ExecutorsReply:
         docs, holding = await self._executors.all(), self._work.work().holding
@@ -163,16 +163,16 @@ class StatusReader:
         """The reasons why submissions wait: of the next one in each language, and of those that came back."""
         most = set(sorted(work.needs, key=lambda needs: -work.needs[needs])[:_LANGUAGES])
         nexts: dict[str, ObjectId] = {}
-        back: list[ObjectId] = []
+        returned: list[ObjectId] = []
         for task in self._queue.nexts(_NEXTS):
             lane = task.lane.key
             if is_rejudge(lane.rank):
                 continue
             if lane.failed:
-                back.append(ObjectId(task.id))
+                returned.append(ObjectId(task.id))
             elif lane.needs in most:
                 nexts.setdefault(lane.needs, ObjectId(task.id))
-        ids = [*nexts.values(), *back[:_CAME_BACK]]
+        ids = [*nexts.values(), *returned[:_CAME_BACK]]
         docs = {doc["_id"]: doc async for doc in self._db.tasks.find({"_id": {"$in": ids}}, _WAITS)} if ids else {}
         executors, now = await self._executors.capacities(), clock.wall()
         sentences = []
@@ -215,11 +215,11 @@ class StatusReader:
 
     async def _etcd_state(self) -> _EtcdState:
         """Etcd's answers, up to a second old: each look opens a TLS channel to each member."""
-        async with self._looking:
-            if self._looked is None or clock.monotonic() - self._looked[0] > _FRESH:
+        async with self._etcd_turn:
+            if self._etcd_answer is None or clock.monotonic() - self._etcd_answer[0] > _FRESH:
                 state = await asyncio.to_thread(self._read_etcd)
-                self._looked = clock.monotonic(), state
-            return self._looked[1]
+                self._etcd_answer = clock.monotonic(), state
+            return self._etcd_answer[1]
 
     def _read_etcd(self) -> _EtcdState:
         """Leader, services and members; in a thread."""
@@ -298,7 +298,7 @@ def no_spare(what: str, members: list[MemberState]) -> list[str]:
 
 def lagging(status: Mapping[str, Any]) -> list[str]:
     """A warning for each member whose last write is much older than the newest of any, from replSetGetStatus."""
-    writes = {one["name"]: one["optimeDate"] for one in status["members"] if one["state"] in _MEMBER_STATES}
+    writes = {member["name"]: member["optimeDate"] for member in status["members"] if member["state"] in _MEMBER_STATES}
     behind = {name: (max(writes.values()) - write).total_seconds() for name, write in writes.items()}
     return [
         f"mongod {name} is {seconds:.0f} s behind the newest write; it does not count for a majority of new ones"

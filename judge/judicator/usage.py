@@ -24,9 +24,9 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from judge.common.errors import LimitError
+from judge.judicator.batching import Batcher
 from judge.judicator.database import Database, aggregate, one_by_one
 from judge.judicator.documents import UsageDocument
-from judge.judicator.gathering import Gathering
 from judge.model.messages import Limits, Submission
 from judge.mongodb.store import Bson
 
@@ -64,17 +64,17 @@ def output_of(submission: Submission) -> int:
     return submission.limits.output or Limits().output
 
 
-class Taken:
+class Reservation:
     """A reservation, perhaps still under way. `kept`: its task is stored, or at least the blobs of the task."""
 
-    def __init__(self, reserving: asyncio.Task[None]) -> None:
-        """It is reserved when `reserving` has ended."""
-        self._made = reserving
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        """It is reserved when `task` has ended."""
+        self._task = task
         self.kept = False
 
-    async def sure(self) -> None:
+    async def confirm(self) -> None:
         """Wait for it; LimitError where there is no room. Before anything is stored that it is for."""
-        await asyncio.shield(self._made)  # a caller who gives up here gives back what is reserved, once it is
+        await asyncio.shield(self._task)  # a caller who gives up here gives back what is reserved, once it is
 
 
 class Usage:
@@ -85,16 +85,16 @@ class Usage:
         self._col: AsyncCollection[UsageDocument] = database.usage.with_options(
             write_concern=WriteConcern(w=1, j=False), read_concern=ReadConcern("local")
         )
-        self._reserving: Gathering[tuple[str, int, int], bool] = Gathering(self._reserve_all, _RESERVED)
+        self._reserving: Batcher[tuple[str, int, int], bool] = Batcher(self._reserve_all, _RESERVED)
         # Of each user the bytes that the database counts and no task has, less those that it does not count yet.
         self._balances: dict[str, int] = {}
         # Since the balances were written: the bytes that each user has asked for, and who has no room for more ahead.
         self._recent: dict[str, int] = {}
         self._tight: set[str] = set()
-        self._paying: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
 
-    async def weigh(self, document: Mapping[str, Any], blobs: Iterable[str]) -> int:
+    async def size_of(self, document: Mapping[str, Any], blobs: Iterable[str]) -> int:
         """Bytes of a document and of blobs; a blob that others have, too, counts in full."""
         total = len(bson.encode(document))
         names = sorted(set(blobs))
@@ -103,46 +103,46 @@ class Usage:
             total += sum(sizes.values())
         return total
 
-    async def of_submission(self, submission: Mapping[str, Any], blobs: Iterable[str]) -> int:
+    async def size_of_submission(self, submission: Mapping[str, Any], blobs: Iterable[str]) -> int:
         """Bytes that a new task takes, by its submission as it is stored."""
-        return _FIXED + await self.weigh(submission, blobs)
+        return _FIXED + await self.size_of(submission, blobs)
 
     async def stored(self, user: str) -> int:
-        await self.paid()
+        await self.flush()
         doc = await self._col.find_one({"_id": user})
         return max(0, int(doc["bytes"])) if doc is not None else 0
 
     @contextlib.asynccontextmanager
-    async def taking(self, user: str, size: int, output: int, limit: int | None) -> AsyncIterator[Taken]:
+    async def reserving(self, user: str, size: int, output: int, limit: int | None) -> AsyncIterator[Reservation]:
         """Count `size` and `output` bytes for a task about to be stored; given back unless it is said to be `kept`.
 
         `output` is what output_of says. Exact however many do it at once. What else has to be asked before the task is
         stored is asked meanwhile, which is a sixth of an add's time.
         """
-        both = size + output
-        reserving = asyncio.create_task(self._take(user, both, output, limit))
-        reservation = Taken(reserving)
+        total = size + output
+        task = asyncio.create_task(self._reserve_or_refuse(user, total, output, limit))
+        reservation = Reservation(task)
         try:
             yield reservation
         finally:
             if not reservation.kept:
-                await asyncio.wait([reserving])
-                if not reserving.cancelled() and reserving.exception() is None:
-                    await self.add(user, -both)
+                await asyncio.wait([task])
+                if not task.cancelled() and task.exception() is None:
+                    await self.add(user, -total)
 
-    async def _take(self, user: str, both: int, output: int, limit: int | None) -> None:
+    async def _reserve_or_refuse(self, user: str, total: int, output: int, limit: int | None) -> None:
         """Reserve; LimitError when the user would have more than `limit`."""
         if limit is None:
-            self.later(user, both)
+            self.add_later(user, total)
         elif not (
-            await self._reserve(user, both, limit) or (await self.paid() and await self._reserve(user, both, limit))
+            await self._reserve(user, total, limit) or (await self.flush() and await self._reserve(user, total, limit))
         ):
-            its = f", {output} of them for its output" if output else ""
-            less = ", ask for a smaller limits.output" if output else ""
+            part = f", {output} of them for its output" if output else ""
+            advice = ", ask for a smaller limits.output" if output else ""
             raise LimitError(
                 f"user: '{user}' has {await self.stored(user)} bytes of submissions and results stored, with what the "
-                f"output of unjudged ones may take; this one may take {both}{its}; the limit is {limit}. "
-                f"Hand in again when others are judged{less}, or an admin deletes old ones "
+                f"output of unjudged ones may take; this one may take {total}{part}; the limit is {limit}. "
+                f"Hand in again when others are judged{advice}, or an admin deletes old ones "
                 "(`judgectl delete submission`)"
             )
 
@@ -206,7 +206,7 @@ class Usage:
         if operations:
             await self._col.bulk_write(operations)
 
-    def later(self, user: str, size: int) -> None:
+    def add_later(self, user: str, size: int) -> None:
         """Count `size` bytes more, and let nobody wait: what comes within a second is one write for all users."""
         self._change(user, -size)
 
@@ -215,21 +215,21 @@ class Usage:
         self._balances[user] = self._balances.get(user, 0) + size
         if abs(self._balances[user]) > _MOST_BALANCE:
             self._hurry.set()
-        if self._paying is None or self._paying.done():  # done: broken off, what it had is counted by retention
-            self._paying = asyncio.create_task(self._pay())
+        if self._writing is None or self._writing.done():  # done: broken off, what it had is counted by retention
+            self._writing = asyncio.create_task(self._write_balances())
 
-    async def paid(self) -> bool:
+    async def flush(self) -> bool:
         """Wait until the bytes of all tasks judged up to now are counted or given up; whether any were not."""
         waited = False
         for _ in range(2):  # the bytes that are being written, and those that have come since
-            if self._paying is None or self._paying.done():
+            if self._writing is None or self._writing.done():
                 break
             waited = True
             self._hurry.set()
-            await asyncio.shield(self._paying)
+            await asyncio.shield(self._writing)
         return waited
 
-    async def _pay(self) -> None:
+    async def _write_balances(self) -> None:
         """Write the balances; the next write takes what comes meanwhile."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._hurry.wait(), _PAUSE)
@@ -240,9 +240,9 @@ class Usage:
             await self._write(sizes)
         except PyMongoError as exc:
             log.warning("%d users' bytes are counted by retention: %s", len(sizes), str(exc)[:200])
-        self._paying = asyncio.create_task(self._pay()) if self._balances else None
+        self._writing = asyncio.create_task(self._write_balances()) if self._balances else None
 
-    async def gone(self, docs: Iterable[Mapping[str, Any]]) -> int:
+    async def subtract(self, docs: Iterable[Mapping[str, Any]]) -> int:
         """Count what has been deleted: task documents with `user` and `bytes`; the sum of bytes."""
         sums: dict[str, int] = {}
         for doc in docs:
@@ -270,7 +270,7 @@ class Usage:
         return min([*users, *([counter["_id"]] if counter else [])], default=None)
 
     async def _recount(self, user: str) -> bool:
-        await self.paid()
+        await self.flush()
         counter: UsageDocument = await self._col.find_one({"_id": user}) or {"bytes": 0}
         sums: list[Bson] = [
             {"$match": {"user": user}},

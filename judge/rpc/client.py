@@ -75,7 +75,7 @@ def error_of(body: ErrorBody) -> JudgeError:
     return error
 
 
-def numbered(by: By) -> By:
+def with_call_id(by: By) -> By:
     """The same with an id, which all tries of a call have in common."""
     return by if by.call else by.model_copy(update={"call": uuid.uuid4().hex})
 
@@ -88,11 +88,11 @@ class _CallEndpoints:
 
     def __init__(self, client: RpcClient, label: str, seconds: float, *, reads: bool, hold: float = 0.0) -> None:
         self.client = client
-        self.what = label
+        self.label = label
         self.deadline = clock.Deadline(seconds)
         self.reads = reads
         self.hold = hold
-        self.sent = False
+        self.maybe_done = False
         self.reason = "no judicator is registered"
 
     def __iter__(self) -> Iterator[tuple[str, float]]:
@@ -112,13 +112,13 @@ class _CallEndpoints:
     def failed(self, endpoint: str, exc: Exception) -> None:
         """Note why an endpoint gave no answer, for the sentence at the end."""
         if not isinstance(exc, NotSentError):
-            self.sent = True
+            self.maybe_done = True
         self.reason = f"{endpoint}: {exc or type(exc).__name__}"
-        log.debug("%s at %s failed: %r", self.what, endpoint, exc)
+        log.debug("%s at %s failed: %r", self.label, endpoint, exc)
 
-    def over(self) -> UnavailableError:
-        text = f"no judicator answered '{self.what}' within {self.deadline.seconds:g} s (last: {self.reason})"
-        if not self.sent:
+    def error(self) -> UnavailableError:
+        text = f"no judicator answered '{self.label}' within {self.deadline.seconds:g} s (last: {self.reason})"
+        if not self.maybe_done:
             return UnavailableError(text)
         if self.reads:
             return DeadlineError(text)
@@ -192,9 +192,9 @@ class RpcClient:
         body = request.model_dump_json(exclude_defaults=True).encode()
         headers = {"Content-Type": "application/json"}
         if by is not None:
-            headers[HEADER] = json.dumps(numbered(by).model_dump())
+            headers[HEADER] = json.dumps(with_call_id(by).model_dump())
         for endpoint, share in tries:
-            answer = self._once(tries, endpoint, "POST", f"/rpc/{method}", share, headers, body)
+            answer = self._request(tries, endpoint, "POST", f"/rpc/{method}", share, headers, body)
             if answer is not None:
                 try:
                     return reply.received(answer)
@@ -203,17 +203,17 @@ class RpcClient:
                         f"{endpoint} answered '{method}' with something that is no {reply.__name__}: {first_fault(exc)}"
                     )
                     raise JudgeError(msg) from None
-        raise tries.over()
+        raise tries.error()
 
     def has_blob(self, sha: str) -> bool:
         tries = _CallEndpoints(self, "blob", self._timeout, reads=True)
         for endpoint, seconds in tries:
             try:
-                if self._once(tries, endpoint, "HEAD", f"/blobs/{sha}", seconds, {}) is not None:
+                if self._request(tries, endpoint, "HEAD", f"/blobs/{sha}", seconds, {}) is not None:
                     return True
             except NotFoundError:
                 return False
-        raise tries.over()
+        raise tries.error()
 
     def put_blob(self, data: bytes) -> str:
         """Store a blob and return its name; does nothing when it is there already."""
@@ -245,9 +245,9 @@ class RpcClient:
     def _send(self, path: str, length: int, content: Callable[[], bytes | Iterator[bytes]]) -> None:
         tries = _CallEndpoints(self, "put_blob", self._timeout + length / _LEAST_RATE, reads=False)
         for endpoint, seconds in tries:
-            if self._once(tries, endpoint, "PUT", path, seconds, {}, content(), length) is not None:
+            if self._request(tries, endpoint, "PUT", path, seconds, {}, content(), length) is not None:
                 return
-        raise tries.over()
+        raise tries.error()
 
     def get_blob(self, sha: str, target: Path) -> None:
         """Fetch a blob into a file that appears whole or not at all; NotFoundError when nobody has it.
@@ -259,7 +259,7 @@ class RpcClient:
             for endpoint, seconds in tries:
                 if self._fetch(tries, endpoint, sha, file, seconds):
                     return
-            raise tries.over()
+            raise tries.error()
 
     def _fetch(self, tries: _CallEndpoints, endpoint: str, sha: str, file: IO[bytes], seconds: float) -> bool:
         """One try of get_blob; True when `file` holds the verified content, and nothing else."""
@@ -268,7 +268,7 @@ class RpcClient:
             with self._connections.request(endpoint, "GET", f"/blobs/{sha}", seconds, {}) as answer:
                 self._check_server(endpoint, answer)
                 if not answer.success:
-                    self._refused(endpoint, answer.status, answer.read())
+                    self._raise_refusal(endpoint, answer.status, answer.read())
                 file.seek(0)
                 file.truncate()
                 for piece in answer.pieces(seconds + answer.length / _LEAST_RATE):
@@ -280,7 +280,7 @@ class RpcClient:
             return True
         return False
 
-    def _once(
+    def _request(
         self,
         tries: _CallEndpoints,
         endpoint: str,
@@ -299,7 +299,7 @@ class RpcClient:
             if not answer.success:
                 if verb == "HEAD" and answer.status == NotFoundError.http_status:
                     raise NotFoundError(f"{path} does not exist")
-                self._refused(endpoint, answer.status, body)
+                self._raise_refusal(endpoint, answer.status, body)
             self.first = endpoint
             return body
         return None
@@ -314,7 +314,7 @@ class RpcClient:
                 self.first = None
             tries.failed(endpoint, exc)
 
-    def _refused(self, endpoint: str, status: int, body: bytes) -> None:
+    def _raise_refusal(self, endpoint: str, status: int, body: bytes) -> None:
         """Raise what the server answered; an answer of its own choice proves that the endpoint lives."""
         error = error_from(status, body)
         if not isinstance(error, UnavailableError):

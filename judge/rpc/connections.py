@@ -113,7 +113,7 @@ class _RpcConnection:
             self.tls.close()
 
 
-def _cut(content: bytes) -> Iterator[memoryview]:
+def _pieces_of(content: bytes) -> Iterator[memoryview]:
     """Pieces of a large content, so that the time is looked at in between."""
     view = memoryview(content)
     return (view[at : at + _WRITE] for at in range(0, len(view), _WRITE))
@@ -149,14 +149,14 @@ class HttpAnswer:
     def exchange(self, verb: str, head: bytes, content: bytes | Iterator[bytes], length: int) -> None:
         complete = self._send(head, content, length)
         while self.status < 200:  # those below are news, and the answer follows
-            answer_head = read_head(self._until(b"\r\n\r\n"))
+            answer_head = read_head(self._read_until(b"\r\n\r\n"))
             self.status = answer_head.status
         self.length = answer_head.length or 0
         self._body = self._frame(
             answer_head, bare=verb == "HEAD" or answer_head.status in _BARE, keep=complete and answer_head.keep
         )
 
-    def _left(self) -> float:
+    def _remaining(self) -> float:
         remaining = min(self._deadline.left(), self._silence)
         if remaining <= 0:
             raise TransportError("timed out")
@@ -168,7 +168,7 @@ class HttpAnswer:
             return self._write(head + content)
         if not self._write(head):
             return False
-        for piece in _cut(content) if isinstance(content, bytes) else content:
+        for piece in _pieces_of(content) if isinstance(content, bytes) else content:
             length -= len(piece)
             if length < 0:
                 break  # bytes beyond it would be read as another request
@@ -181,7 +181,7 @@ class HttpAnswer:
     def _write(self, data: bytes | memoryview) -> bool:
         while data:
             try:
-                self._tls.settimeout(self._left())
+                self._tls.settimeout(self._remaining())
                 data = data[self._tls.send(data) :]
             except TimeoutError as exc:
                 raise TransportError(str(exc)) from None
@@ -192,12 +192,12 @@ class HttpAnswer:
     def _receive(self) -> bytes:
         """The next bytes of the answer; empty at the end of the connection."""
         try:
-            self._tls.settimeout(self._left())
+            self._tls.settimeout(self._remaining())
             return self._tls.recv(_READ)
         except OSError as exc:
             raise TransportError(str(exc)) from None
 
-    def _until(self, mark: bytes) -> bytes:
+    def _read_until(self, mark: bytes) -> bytes:
         """All before the mark, which is taken, too."""
         while (end := self._buffer.find(mark)) < 0:
             if len(self._buffer) > _HEAD:
@@ -232,16 +232,16 @@ class HttpAnswer:
 
     def _chunks(self) -> Iterator[bytes]:
         while True:
-            size = _SIZE.fullmatch(self._until(b"\r\n"))
+            size = _SIZE.fullmatch(self._read_until(b"\r\n"))
             if size is None:
                 raise TransportError("the answer has a chunk without a size")
             length = int(size[1], 16)
             if not length:
                 break
             yield from self._sized(length)
-            if self._until(b"\r\n"):
+            if self._read_until(b"\r\n"):
                 raise TransportError("the answer has a chunk that does not end where it should")
-        while self._until(b"\r\n"):  # headers after the body
+        while self._read_until(b"\r\n"):  # headers after the body
             pass
 
 
@@ -319,10 +319,10 @@ class Connections:
     def _keep(self, connection: _RpcConnection) -> None:
         connection.until = clock.monotonic() + _KEEP
         with self._lock:
-            over = self._idle.pop(0) if len(self._idle) >= _MOST_IDLE else None
+            surplus = self._idle.pop(0) if len(self._idle) >= _MOST_IDLE else None
             if self._closed:
-                over = connection
+                surplus = connection
             else:
                 self._idle.append(connection)
-        if over is not None:
-            over.close()
+        if surplus is not None:
+            surplus.close()

@@ -29,16 +29,16 @@ class EtcdEndpoints:
         self._etcd = etcd
         self._file = file
         self._lock = threading.Lock()
-        self._known: list[str] = _read(file)
-        self._asked: float | None = None
+        self._addresses: list[str] = _read(file)
+        self._asked_at: float | None = None
         self._answer: threading.Event | None = None  # of the question that is under way
 
     def __call__(self) -> list[str]:
         """`host:port` of each known one, at once; asks etcd meanwhile when the last answer is old."""
-        if self._asked is None or clock.monotonic() - self._asked > _REFRESH:
+        if self._asked_at is None or clock.monotonic() - self._asked_at > _REFRESH:
             self._ask()
         with self._lock:
-            return list(self._known)
+            return list(self._addresses)
 
     def refresh(self, seconds: float) -> None:
         """Ask again, as none of the known ones answered; waits `seconds` at most for what etcd says."""
@@ -48,7 +48,7 @@ class EtcdEndpoints:
         """The event of the question that is under way, or of a new one."""
         with self._lock:
             if self._answer is None:
-                self._asked = clock.monotonic()
+                self._asked_at = clock.monotonic()
                 self._answer = threading.Event()
                 threading.Thread(target=self._run, args=(self._answer,), name="endpoints", daemon=True).start()
             return self._answer
@@ -61,9 +61,9 @@ class EtcdEndpoints:
             log.debug("etcd did not say where the judicators are: %s", exc)
         finally:
             with self._lock:
-                changed = bool(addresses) and addresses != self._known
+                changed = bool(addresses) and addresses != self._addresses
                 # An empty list also comes from leases that ran out while etcd was down: the old addresses may be right.
-                self._known = addresses or self._known
+                self._addresses = addresses or self._addresses
                 self._answer = None
             answer.set()
         if changed and self._file is not None:

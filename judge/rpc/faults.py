@@ -32,22 +32,22 @@ def check_values(body: bytes, most: int, label: str) -> None:
 
     What stands in texts does not count. No other fault is found here.
     """
-    if _marks(body) > most and _beyond(body, most):
+    if _count_marks(body) > most and _has_more_marks(body, most):
         raise TooLargeError(f"{label} has more than {most} values; send fewer")
 
 
-def _beyond(body: bytes, most: int) -> bool:
+def _has_more_marks(body: bytes, most: int) -> bool:
     """Return whether more than `most` marks stand outside of texts."""
     bare = body.replace(b"\\\\", b"").replace(b'\\"', b"")  # now each quote begins a text, or ends one
     count, inside = 0, 0
     for start in range(0, len(bare), _PIECE):
         parts = bare[start : start + _PIECE].split(b'"')
-        count += _marks(b"".join(parts[inside::2]))
+        count += _count_marks(b"".join(parts[inside::2]))
         inside ^= (len(parts) - 1) & 1
         if count > most:
             return True
     return False
 
 
-def _marks(body: bytes) -> int:
+def _count_marks(body: bytes) -> int:
     return sum(body.count(mark) for mark in _MARKS)

@@ -31,7 +31,7 @@ class TlsListener:
         self._socket: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._shaking: ConnectionLimiter[asyncio.Task[None]] = ConnectionLimiter(_SHAKING, _SHAKING_EACH)
-        self._turned = 0
+        self._replaced = 0
         self._reported = 0.0
 
     async def start(self, host: str, port: int) -> None:
@@ -65,7 +65,7 @@ class TlsListener:
             task.add_done_callback(self._shaking.leave)
             if replaced is not None:
                 replaced.cancel()
-                self._tell(str(address[0]))
+                self._log_replaced(str(address[0]))
             # Each has begun before the next is taken, however many come, and others have the loop in between.
             await asyncio.sleep(0)
 
@@ -76,9 +76,9 @@ class TlsListener:
                 self._factory, sock, ssl=self._context, ssl_handshake_timeout=_HANDSHAKE, ssl_shutdown_timeout=_GOODBYE
             )
 
-    def _tell(self, address: str) -> None:
-        self._turned += 1
+    def _log_replaced(self, address: str) -> None:
+        self._replaced += 1
         now = asyncio.get_running_loop().time()
         if now - self._reported >= _REPORT:
-            log.warning("%d TLS handshakes made room for others, at last for one from %s", self._turned, address)
-            self._turned, self._reported = 0, now
+            log.warning("%d TLS handshakes made room for others, at last for one from %s", self._replaced, address)
+            self._replaced, self._reported = 0, now

@@ -272,27 +272,27 @@ class Server:
         if method.in_own_name and peer.role == EXECUTOR and message.executor != peer.name:
             raise ForbiddenError(f"the certificate of '{peer.name}' may not speak for executor '{message.executor}'")
         if method.each is not None:
-            return await self._several(method.each, message.calls, peer)
+            return await self._call_each(method.each, message.calls, peer)
         reply = await self.dispatch(name, message, peer)
         return web.Response(body=reply.model_dump_json().encode(), content_type="application/json")
 
-    async def _several(self, name: str, calls: Sequence[OneCall], peer: Peer) -> web.Response:
+    async def _call_each(self, name: str, calls: Sequence[OneCall], peer: Peer) -> web.Response:
         """Make several calls at once. Those for whose outcomes the answer has no room have an empty one."""
         used_bytes = 0
 
-        async def one_of(call: OneCall) -> bytes:
+        async def encoded_outcome(call: OneCall) -> bytes:
             nonlocal used_bytes
-            reply, error = await self._one_of(name, call, peer)
+            reply, error = await self._outcome(name, call, peer)
             if used_bytes > _TOGETHER:
                 return b"{}"
             body = (reply or ErrorBody.of(error or JudgeError())).model_dump_json().encode()
             used_bytes += len(body)
             return b"{}" if used_bytes > _TOGETHER else b'{"%s":%s}' % (b"error" if reply is None else b"reply", body)
 
-        outcomes = await asyncio.gather(*(one_of(call) for call in calls))
+        outcomes = await asyncio.gather(*(encoded_outcome(call) for call in calls))
         return web.Response(body=b'{"outcomes":[%s]}' % b",".join(outcomes), content_type="application/json")
 
-    async def _one_of(self, name: str, call: OneCall, peer: Peer) -> tuple[Message | None, JudgeError | None]:
+    async def _outcome(self, name: str, call: OneCall, peer: Peer) -> tuple[Message | None, JudgeError | None]:
         """The outcome of one of several calls, as if it had come alone."""
         started = clock.monotonic()
         try:

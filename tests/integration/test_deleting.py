@@ -586,10 +586,10 @@ def test_a_count_that_breaks_off_stops_no_other(world: World) -> None:
 
     async def count() -> int:
         usage = running.judicator.tasks.usage
-        usage.later("\ud800", 1)
+        usage.add_later("\ud800", 1)
         with contextlib.suppress(UnicodeError):
-            await usage.paid()
-        usage.later("ann", 5)
+            await usage.flush()
+        usage.add_later("ann", 5)
         return await usage.stored("ann")
 
     assert running.do(count()) == 5
@@ -605,8 +605,8 @@ def test_the_bytes_of_a_second_are_one_write_for_all_users(world: World) -> None
 
     async def many() -> int:
         for _ in range(10):
-            usage.later("ann", 5)
-            usage.later("bob", 1)
+            usage.add_later("ann", 5)
+            usage.add_later("bob", 1)
             await asyncio.sleep(0.001)
         return await usage.stored("ann")
 
@@ -634,8 +634,8 @@ def test_who_submits_often_has_bytes_reserved_ahead_and_nobody_gets_more_than_th
         room = 0
         for _ in range(count):
             try:
-                async with usage.taking("ann", 10, 0, 1_000) as taken:
-                    await taken.sure()
+                async with usage.reserving("ann", 10, 0, 1_000) as taken:
+                    await taken.confirm()
                     taken.kept = True
                     room += 1
             except LimitError:
@@ -647,7 +647,7 @@ def test_who_submits_often_has_bytes_reserved_ahead_and_nobody_gets_more_than_th
     assert len(commands) <= 15
     assert second.do(take(usages[1], 80)) + first.do(take(usages[0], 80)) == 60
     for running, usage in zip(world.judicators, usages, strict=True):
-        running.do(usage.paid())
+        running.do(usage.flush())
     assert world.db.usage.find_one({"_id": "ann"})["bytes"] == 1_000
 
 
@@ -693,10 +693,10 @@ def test_much_is_counted_at_once(world: World, monkeypatch: pytest.MonkeyPatch) 
     usage = world.judicator(**PATIENT).judicator.tasks.usage
 
     async def much() -> None:
-        usage.later("ann", 1)
+        usage.add_later("ann", 1)
         started = asyncio.get_running_loop().time()
-        usage.later("ann", 70 * 1024**2)
-        await usage._paying
+        usage.add_later("ann", 70 * 1024**2)
+        await usage._writing
         assert asyncio.get_running_loop().time() - started < 15
 
     world.judicators[0].do(much())

@@ -74,7 +74,7 @@ def test_a_cluster_serves_although_its_indexes_take_longer_than_a_call(world: Wo
     running = [impatient(world, f"j{number}") for number in range(judicators)]
     said: list[str] = []
     for one in running:
-        one.judicator._builds = lambda what, real=one.judicator._builds: (said.append(what), real(what))  # type: ignore[method-assign]
+        one.judicator._note_build = lambda what, real=one.judicator._note_build: (said.append(what), real(what))  # type: ignore[method-assign]
 
     def ready() -> bool:
         return all(one.judicator.dispatcher.ready for one in running)
@@ -87,10 +87,10 @@ def test_a_cluster_serves_although_its_indexes_take_longer_than_a_call(world: Wo
 
 def test_status_names_the_build_while_a_judicator_serves(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     running = world.judicator("j1", **FAST)
-    running.judicator._builds("builds the indexes of 5 tasks (by_user)")
+    running.judicator._note_build("builds the indexes of 5 tasks (by_user)")
     status = world.client().call("status", m.Empty(), StatusReply)
     assert any("'j1' builds the indexes of 5 tasks (by_user)" in one for one in status.warnings)
-    running.judicator._builds("")
+    running.judicator._note_build("")
     status = world.client().call("status", m.Empty(), StatusReply)
     assert not any("builds the indexes" in one for one in status.warnings)
 

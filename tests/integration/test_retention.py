@@ -304,7 +304,7 @@ def test_a_dead_executor_is_noticed_while_retention_has_much_to_do(world: World)
     running = world.judicator(batch=3, **FAST)
     part, lead = running.judicator.retention, running.judicator.lead
     wait_for(lambda: lead.leading, what="a leader")
-    part._barred = part._next = 0.0
+    part._idle_until = part._due_at = 0.0
     wait_for(lambda: (running.do(part.position()) or ("", None))[0] == "blob", what="a pass at its blobs")
     task = add(world.client())
     silent.report()

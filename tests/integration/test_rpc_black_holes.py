@@ -107,7 +107,7 @@ def test_judicators_that_swallow_everything_hold_no_call_beyond_its_deadline(hol
 def test_known_addresses_are_given_at_once_while_etcd_is_silent(tls: Tls) -> None:
     with silent() as address, Etcd(EtcdClient(endpoints=[address])) as etcd:
         endpoints = EtcdEndpoints(etcd)
-        endpoints._known = ["127.0.0.1:1"]
+        endpoints._addresses = ["127.0.0.1:1"]
         started = time.monotonic()
         assert [endpoints() for _ in range(100)] == [["127.0.0.1:1"]] * 100
         assert time.monotonic() - started < 3.0

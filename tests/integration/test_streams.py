@@ -19,7 +19,7 @@ import httpx
 import pytest
 from bson import ObjectId, Timestamp
 
-from judge.judicator.events.streaming import ChangeLog, Numbering, after_all, place, position, too_old
+from judge.judicator.events.streaming import ChangeLog, Numbering, end_of, place, position, too_old
 from judge.model import messages as m
 from judge.model import streaming as m_streaming
 from tests.support.gateway import ADMIN, OTHER, PEOPLE, USER, connect, make_config, running_gateway, write_tokens
@@ -403,7 +403,7 @@ def test_positions_of_one_time_are_told_apart():
     found = [numbering.of(one) for one in times]
     assert found == [(5, 1, 0), (5, 1, 1), (5, 1, 2), (5, 2, 0), (5, 2, 1), (6, 1, 0)] == sorted(found)
     assert [position(place(one)) for one in found] == found
-    assert position("5-1") == after_all(Timestamp(5, 1)) and found[2] < position("5-1") < found[3]
+    assert position("5-1") == end_of(Timestamp(5, 1)) and found[2] < position("5-1") < found[3]
     assert position("9999999999-9999999999-9999999999") == (2**32 - 1,) * 3
 
 

@@ -210,9 +210,9 @@ def test_deliveries_that_a_receiver_never_takes_hold_up_no_others(shared, people
 
         def failed_often():
             hurry(shared, hook="some")
-            return post._receivers._all["some"].failures >= 4
+            return post._receivers._states["some"].failures >= 4
 
-        wait_for(lambda: "some" in post._receivers._all and failed_often(), what="failures in a row")
+        wait_for(lambda: "some" in post._receivers._states and failed_often(), what="failures in a row")
         shared.db.deliveries.update_many({"hook": "some"}, {"$max": {"tries": 3}})
         hurry(shared, hook="some")
         new = waiting_deliveries(shared, "some", 20)
@@ -232,7 +232,7 @@ def test_what_waits_for_a_webhook_is_bounded_and_what_is_dropped_is_counted(shar
         new = waiting_deliveries(shared, "full", 50)
         wait_for(lambda: post._receivers.failing("full"), what="a failed call")
         post._most_waiting = 60
-        shared.judicators[0].do(post._tidy())
+        shared.judicators[0].do(post._bound_waiting())
         kept = {doc["_id"]: doc for doc in shared.db.deliveries.find({"hook": "full"})}
         assert sum(kept[one]["state"] == "failed" for one in late if one in kept) >= 2, "days are enough"
         assert sum(doc["state"] == "waiting" for doc in kept.values()) == 60
@@ -251,7 +251,7 @@ def test_deliveries_of_a_removed_webhook_go(shared, people):
     (doc,) = shared.db.deliveries.find({"hook": "gone"}).limit(1)
     past = ObjectId.from_datetime(clock.wall() - datetime.timedelta(minutes=5))
     shared.db.deliveries.insert_one({**doc, "_id": past, "key": "gone/past"})
-    shared.judicators[0].do(shared.judicators[0].judicator.deliveries._tidy())
+    shared.judicators[0].do(shared.judicators[0].judicator.deliveries._bound_waiting())
     assert shared.db.deliveries.count_documents({"hook": "gone"}) == 3, "a webhook may have been added just now"
     assert shared.db.deliveries.find_one({"_id": past}) is None
     shared.db.deliveries.delete_many({"hook": "gone"})
@@ -443,7 +443,7 @@ def test_a_delivery_that_no_majority_has_is_not_taken_as_written(shared, people,
     try:
         for _ in range(2):  # the second time each of them is a duplicate as well
             with pytest.raises(BulkWriteError) as caught:
-                shared.judicators[0].do(outbox.happened(event))
+                shared.judicators[0].do(outbox.handle(event))
             assert isinstance(translate(caught.value), OutcomeUnknownError)
     finally:
         shared.db.webhooks.delete_one({"_id": "strict"})
@@ -486,8 +486,8 @@ def test_a_new_primary_that_shows_no_webhooks_yet_loses_no_delivery(shared, peop
         return Outbox(database, judicator.outbox._reader, lambda: None)
 
     try:
-        assert shared.judicators[0].do(outbox().pass_by()) is False
-        shared.judicators[0].do(outbox().happened(event))
+        assert shared.judicators[0].do(outbox().move_on()) is False
+        shared.judicators[0].do(outbox().handle(event))
         assert shared.db.deliveries.count_documents({"hook": "late", "task": ObjectId(task)}) == 1
     finally:
         shared.db.webhooks.delete_one({"_id": "late"})

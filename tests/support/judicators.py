@@ -91,7 +91,7 @@ class Running:
     async def _make(self) -> Judicator:
         judicator = Judicator(self.config, batch=self.batch)
         if not self.passes:
-            judicator.retention._barred = math.inf
+            judicator.retention._idle_until = math.inf
         return judicator
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:

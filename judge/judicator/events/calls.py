@@ -120,7 +120,7 @@ class WebhookCalls:
         self._wake()
 
 
-async def resent(request: webhooks.Resend, _: Peer) -> Act:
+async def describe_resend(request: webhooks.Resend, _: Peer) -> Act:
     return Act("webhook.resend", request.webhook or str(request.delivery), {"delivery": request.delivery})
 
 

@@ -36,18 +36,18 @@ CALLS.labels("failed")  # an alert hears of no first one when the series begins 
 CALLS.labels("dropped")
 UNDER_WAY: Final = Gauge("judge_webhook_calls_open", "Calls to receivers that are under way")
 
-_LOOK: Final = 1.0
+_PERIOD: Final = 1.0
 # Calls at once: to one receiver, and in all.
-_EACH, _ALL = 8, 64
+_CALLS_OF_RECEIVER, _CALLS_OF_ALL = 8, 64
 # Longer than a try takes. After it, the judicator that leads then may try again.
 _LEASE: Final = datetime.timedelta(seconds=30)
-_AGAIN: Final = datetime.timedelta(seconds=1)
+_BEHIND_OLDER: Final = datetime.timedelta(seconds=1)
 # Deliveries that may wait for one webhook; beyond, the oldest are dropped.
 MOST_WAITING: Final = 100_000
 # A delivery that has not been tried for so long, because its receiver fails, is given up.
 _PATIENCE: Final = datetime.timedelta(days=3)
-_LEFT: Final = datetime.timedelta(minutes=1)
-_TIDY: Final = 30.0
+_ORPHAN_AGE: Final = datetime.timedelta(minutes=1)
+_BOUNDING: Final = 30.0
 _BATCH: Final = 1000
 
 
@@ -58,16 +58,16 @@ class DeliverySender:
         self._sender = sender
         self._most_waiting = most_waiting
         self._news = asyncio.Event()
-        self._busy: dict[tuple[str, ObjectId | None], asyncio.Task[None]] = {}
-        self._receivers = Receivers[str](_EACH)
+        self._under_way: dict[tuple[str, ObjectId | None], asyncio.Task[None]] = {}
+        self._receivers = Receivers[str](_CALLS_OF_RECEIVER)
         self._hooks: dict[str, WebhookDocument] = {}
-        self._read = self._tidied = -_TIDY
+        self._hooks_read = self._bounded_at = -_BOUNDING
         # The status that was last written about a webhook's calls, and when.
-        self._noted: dict[str, tuple[int, float]] = {}
+        self._noted_outcomes: dict[str, tuple[int, float]] = {}
 
     def wake(self) -> None:
         """Look for deliveries now: there is something to send, or webhooks have changed."""
-        self._read = -_TIDY
+        self._hooks_read = -_BOUNDING
         self._news.set()
 
     async def run(self, leading: Callable[[], bool]) -> None:
@@ -79,12 +79,12 @@ class DeliverySender:
                     if not leading() or not await self._round():
                         await self._pause()
             finally:
-                for task in list(self._busy.values()):
+                for task in list(self._under_way.values()):
                     task.cancel()
 
     async def _pause(self) -> None:
         try:
-            async with asyncio.timeout(_LOOK):
+            async with asyncio.timeout(_PERIOD):
                 await self._news.wait()
         except TimeoutError:
             pass
@@ -94,19 +94,21 @@ class DeliverySender:
         any_started = False
         with put_off("webhooks"):
             await self._read_hooks()
-            if clock.monotonic() - self._tidied > _TIDY:
-                self._tidied = clock.monotonic()
-                await self._tidy()
+            if clock.monotonic() - self._bounded_at > _BOUNDING:
+                self._bounded_at = clock.monotonic()
+                await self._bound_waiting()
             ready = [name for name in self._hooks if self._receivers.room(name) > 0]
-            if not ready or len(self._busy) >= _ALL:
+            if not ready or len(self._under_way) >= _CALLS_OF_ALL:
                 return False
             # Of receivers that may not be called now, nothing is read: so many deliveries may wait for one of them.
             due: Bson = {"hook": {"$in": ready}, "state": "waiting", "next": {"$lte": clock.wall()}}
-            waiting = self._db.deliveries.find(due, {"body": 0}, sort=[("next", 1)], limit=4 * _ALL, hint="due")
+            waiting = self._db.deliveries.find(
+                due, {"body": 0}, sort=[("next", 1)], limit=4 * _CALLS_OF_ALL, hint="due"
+            )
             # A receiver may fail for some deliveries alone: others are tried first, so these hold up none for long.
             docs = sorted(await waiting.to_list(), key=lambda doc: doc["tries"] * self._receivers.failing(doc["hook"]))
             for doc in docs:
-                if len(self._busy) >= _ALL:
+                if len(self._under_way) >= _CALLS_OF_ALL:
                     break
                 any_started |= await self._begin(self._hooks[doc["hook"]], doc)
             return any_started
@@ -114,9 +116,9 @@ class DeliverySender:
 
     async def _read_hooks(self) -> None:
         """Read the webhooks, at most once in a while."""
-        if clock.monotonic() - self._read < _LOOK:
+        if clock.monotonic() - self._hooks_read < _PERIOD:
             return
-        self._read = clock.monotonic()
+        self._hooks_read = clock.monotonic()
         hooks = {hook["_id"]: hook async for hook in self._db.webhooks.find({})}
         for name, hook in hooks.items():
             was = self._hooks.get(name)
@@ -127,19 +129,19 @@ class DeliverySender:
     async def _begin(self, hook: WebhookDocument, doc: DeliveryDocument) -> bool:
         """Try a delivery if there is room for it; returns whether it is being tried."""
         chain = hook["_id"], doc["task"] or doc["_id"]
-        if chain in self._busy or self._receivers.room(hook["_id"]) <= 0:
+        if chain in self._under_way or self._receivers.room(hook["_id"]) <= 0:
             return False
         claimed = await self._claim(doc)
         if claimed is None:
             return False
-        self._busy[chain] = asyncio.create_task(self._deliver(hook, claimed, self._receivers.begin(hook["_id"])))
-        self._busy[chain].add_done_callback(functools.partial(self._ended, chain))
-        UNDER_WAY.set(len(self._busy))
+        self._under_way[chain] = asyncio.create_task(self._deliver(hook, claimed, self._receivers.begin(hook["_id"])))
+        self._under_way[chain].add_done_callback(functools.partial(self._call_ended, chain))
+        UNDER_WAY.set(len(self._under_way))
         return True
 
-    def _ended(self, chain: tuple[str, ObjectId | None], _: asyncio.Task[None]) -> None:
-        self._busy.pop(chain, None)
-        UNDER_WAY.set(len(self._busy))
+    def _call_ended(self, chain: tuple[str, ObjectId | None], _: asyncio.Task[None]) -> None:
+        self._under_way.pop(chain, None)
+        UNDER_WAY.set(len(self._under_way))
         self._news.set()
 
     async def _claim(self, doc: DeliveryDocument) -> DeliveryDocument | None:
@@ -151,13 +153,13 @@ class DeliverySender:
                 "state": "waiting",
                 "version": {"$lt": doc["version"]},
             }
-            before = await self._db.deliveries.find_one(older, {"next": 1}, sort=[("version", 1)])
-            if before is not None:
-                later = max(before["next"], clock.wall()) + _AGAIN
-                await self._db.deliveries.update_one(_same(doc), {"$set": {"next": later}})
+            predecessor = await self._db.deliveries.find_one(older, {"next": 1}, sort=[("version", 1)])
+            if predecessor is not None:
+                later = max(predecessor["next"], clock.wall()) + _BEHIND_OLDER
+                await self._db.deliveries.update_one(_unchanged(doc), {"$set": {"next": later}})
                 return None
         claimed = {"$set": {"next": clock.wall() + _LEASE}, "$inc": {"tries": 1}}
-        return await self._db.deliveries.find_one_and_update(_same(doc), claimed, return_document=True)
+        return await self._db.deliveries.find_one_and_update(_unchanged(doc), claimed, return_document=True)
 
     async def _deliver(self, hook: WebhookDocument, doc: DeliveryDocument, begun: int) -> None:
         """One try, and what it came to."""
@@ -172,11 +174,11 @@ class DeliverySender:
             failed = not tries.delivered(outcome.status) and not tries.hopeless(outcome.status)
             retry_after = tries.retry_after(outcome.retry_after, now)
         finally:
-            self._receivers.end(hook["_id"], begun, failed=failed, asked=retry_after)
+            self._receivers.end(hook["_id"], begun, failed=failed, retry_after=retry_after)
         fields = after(outcome, doc["tries"], now, random.random())  # noqa: S311 - it spreads tries
         CALLS.labels(str(fields["state"])).inc()
         if fields["state"] == "failed":
-            log.warning("webhook '%s': delivery %s is given up: %s", hook["_id"], identifier, _words(outcome))
+            log.warning("webhook '%s': delivery %s is given up: %s", hook["_id"], identifier, _outcome_text(outcome))
         try:
             await self._db.deliveries.update_one({"_id": doc["_id"], "state": "waiting"}, {"$set": fields})
             await self._note(hook["_id"], outcome, now)
@@ -185,28 +187,28 @@ class DeliverySender:
 
     async def _note(self, hook: str, outcome: CallOutcome, now: datetime.datetime) -> None:
         """Show the last outcome at its webhook: each that has another status, else one a second."""
-        status, at = self._noted.get(hook, (0, -math.inf))
+        status, at = self._noted_outcomes.get(hook, (0, -math.inf))
         if status == outcome.status and clock.monotonic() - at < 1:
             return
-        self._noted[hook] = outcome.status, clock.monotonic()
-        last = f"{now.isoformat(timespec='seconds')[:19]}Z {_words(outcome)}"[:300]
+        self._noted_outcomes[hook] = outcome.status, clock.monotonic()
+        last = f"{now.isoformat(timespec='seconds')[:19]}Z {_outcome_text(outcome)}"[:300]
         await self._db.webhooks.update_one({"_id": hook}, {"$set": {"last": last}})
 
-    async def _tidy(self) -> None:
+    async def _bound_waiting(self) -> None:
         """Bound what waits: too many of one webhook, too long for a receiver that fails, of no webhook."""
         # Read before the webhooks: a webhook that is added meanwhile is not missed.
         waiting = await self._db.deliveries.distinct("hook", {"state": "waiting"})
-        self._read = -_TIDY
+        self._hooks_read = -_BOUNDING
         await self._read_hooks()
         for name in waiting:
             if name not in self._hooks:  # it was removed while they were written
-                left = ObjectId.from_datetime(clock.wall() - _LEFT)
-                await self._db.deliveries.delete_many({"hook": name, "_id": {"$lt": left}})
+                latest_orphan = ObjectId.from_datetime(clock.wall() - _ORPHAN_AGE)
+                await self._db.deliveries.delete_many({"hook": name, "_id": {"$lt": latest_orphan}})
                 continue
             if self._receivers.failing(name):
                 await self._give_up(name)
             await self._drop(name)
-        self._noted = {name: note for name, note in self._noted.items() if name in self._hooks}
+        self._noted_outcomes = {name: note for name, note in self._noted_outcomes.items() if name in self._hooks}
 
     async def _give_up(self, hook: str) -> None:
         """Give up deliveries that were not tried for days."""
@@ -250,9 +252,9 @@ def after(outcome: CallOutcome, count: int, now: datetime.datetime, chance: floa
     return {**fields, "state": "waiting", "next": now + datetime.timedelta(seconds=wait)}
 
 
-def _same(doc: DeliveryDocument) -> Bson:
+def _unchanged(doc: DeliveryDocument) -> Bson:
     return {"_id": doc["_id"], "state": "waiting", "next": doc["next"]}
 
 
-def _words(outcome: CallOutcome) -> str:
+def _outcome_text(outcome: CallOutcome) -> str:
     return f"{outcome.status or ''} {outcome.text}".strip()[:200]

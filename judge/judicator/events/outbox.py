@@ -30,7 +30,7 @@ _RETRY: Final = 1.0
 _SAVE: Final = 5.0
 _BRIEF: Final = {"version": 1, "past": 1, "finished": 1}
 # InvalidResumeToken, ChangeStreamFatalError, ChangeStreamHistoryLost: the log does not reach back so far.
-_LOST: Final = frozenset({260, 280, 286})
+_LOG_TOO_SHORT: Final = frozenset({260, 280, 286})
 # Judicators' clocks differ by less; what is looked at twice makes nothing twice.
 _MARGIN: Final = datetime.timedelta(minutes=5)
 _PIPELINE: Final[list[Bson]] = [
@@ -59,26 +59,26 @@ class Outbox:
         self._reader = reader
         self._wake = wake
         # The moment at which the position was moved on without reading; at first long ago.
-        self._moved = -_SAVE
+        self._moved_at = -_SAVE
 
     async def run(self, leading: Callable[[], bool]) -> None:
         """While leading, follow the stream; never returns."""
 
         async def go_on() -> None:
             try:
-                if not await self.pass_by():
+                if not await self.move_on():
                     await self.follow(leading)
             except OperationFailure as exc:
-                if exc.code not in _LOST:
+                if exc.code not in _LOG_TOO_SHORT:
                     raise
                 log.warning("the database's log does not reach back to the last event; ended submissions are read")
                 await self.catch_up()
 
         await every(_RETRY, "webhooks", go_on, leading)
 
-    async def pass_by(self) -> bool:
+    async def move_on(self) -> bool:
         """Move the place on without reading while there is no webhook; False when there is one."""
-        due = clock.monotonic() - self._moved > _SAVE
+        due = clock.monotonic() - self._moved_at > _SAVE
         if due:
             position, now = await begin(self._db), await self._db.logical_time()
             await self._db.catch_up()
@@ -88,7 +88,7 @@ class Outbox:
         if due:
             fields = {"token": None, "since": now, "at": clock.wall()}
             await self._db.meta.update_one({"_id": POSITION, "at": position["at"]}, {"$set": fields})
-            self._moved = clock.monotonic()
+            self._moved_at = clock.monotonic()
         return True
 
     async def follow(self, leading: Callable[[], bool]) -> None:
@@ -102,12 +102,12 @@ class Outbox:
             while stream.alive and leading():
                 event = await stream.try_next()
                 if event is not None:
-                    await self.happened(event)
+                    await self.handle(event)
                 if clock.monotonic() - saved > _SAVE:
                     saved = clock.monotonic()
                     await self._save(stream.resume_token)
 
-    async def happened(self, event: Bson) -> None:
+    async def handle(self, event: Bson) -> None:
         kind: Event = "submission.finished" if event.get("done") is True else "submission.rejudged"
         await self._db.catch_up()
         hooks = [
@@ -117,7 +117,9 @@ class Outbox:
             if "since" not in hook or hook["since"] < event["clusterTime"]
         ]
         if hooks:
-            await self._about(event["documentKey"]["_id"], kind, event["version"], hooks, event.get("wallTime"))
+            await self._insert_deliveries(
+                event["documentKey"]["_id"], kind, event["version"], hooks, event.get("wallTime")
+            )
 
     async def catch_up(self) -> None:
         """Write deliveries of all that has changed since the position that is lost, then begin anew from now.
@@ -149,10 +151,10 @@ class Outbox:
             kind: Event = "submission.rejudged" if doc.get("past") else "submission.finished"
             # A new verdict may be older than the moment from which it counts.
             finished = None if doc.get("past") else doc["finished"]
-            interested = [hook for hook in hooks if kind in hook["events"] and _was_there(hook, finished)]
-            await self._about(doc["_id"], kind, doc["version"], interested, None)
+            interested = [hook for hook in hooks if kind in hook["events"] and _existed_at(hook, finished)]
+            await self._insert_deliveries(doc["_id"], kind, doc["version"], interested, None)
 
-    async def _about(
+    async def _insert_deliveries(
         self,
         task: ObjectId,
         kind: Event,
@@ -200,7 +202,7 @@ async def begin(database: Database) -> MetaDocument:
     return await begin(database)
 
 
-def _was_there(hook: WebhookDocument, moment: datetime.datetime | None) -> bool:
+def _existed_at(hook: WebhookDocument, moment: datetime.datetime | None) -> bool:
     """Return whether a webhook may have been added by this moment of a judicator's clock. Pure."""
     since = hook.get("since")
     return since is None or moment is None or since.as_datetime() <= moment + _MARGIN

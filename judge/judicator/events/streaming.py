@@ -24,8 +24,8 @@ from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
 
-_KEPT: Final = 10_000
-_KNOWN: Final = 20_000
+_LOG_LENGTH: Final = 10_000
+_VERSIONS_KEPT: Final = 20_000
 # Seconds without a question after which the stream is closed, and for which a question waits for it to open.
 _IDLE, _OPENING = 90.0, 5.0
 _RETRY: Final = 1.0
@@ -34,7 +34,7 @@ _RETRY: Final = 1.0
 _REACH: Final = 3600
 # The log is read to its end when nothing has come so often.
 _SILENT: Final = 2
-_LOST: Final = frozenset({260, 280, 286})
+_LOG_TOO_SHORT: Final = frozenset({260, 280, 286})
 _FIELDS: Final = ("user", "problem.name", "language", "status", "verdict", "done", "version", "rerun_of")
 _PIPELINE: Final[list[Bson]] = [
     {
@@ -53,7 +53,7 @@ _PIPELINE: Final[list[Bson]] = [
 # that time. Several events have one time if one command or transaction makes them.
 Position = tuple[int, int, int]
 # After all events of a time.
-_LAST: Final = 2**32 - 1
+_AFTER_ALL_EVENTS: Final = 2**32 - 1
 
 
 def place(position: Position) -> str:
@@ -63,12 +63,14 @@ def place(position: Position) -> str:
 
 def position(place: str) -> Position:
     """The position that a place says; without a number it is after all events of that time."""
-    seconds, count, number = (min(int(part), _LAST) for part in f"{place}-{_LAST}".split("-")[:3])
+    seconds, count, number = (
+        min(int(part), _AFTER_ALL_EVENTS) for part in f"{place}-{_AFTER_ALL_EVENTS}".split("-")[:3]
+    )
     return seconds, count, number
 
 
-def after_all(moment: Timestamp) -> Position:
-    return moment.time, moment.inc, _LAST
+def end_of(moment: Timestamp) -> Position:
+    return moment.time, moment.inc, _AFTER_ALL_EVENTS
 
 
 class Numbering:
@@ -112,25 +114,25 @@ def change(event: Bson, at: Position) -> Change | None:
 class ChangeLog:
     def __init__(self, database: Database) -> None:
         self._db = database
-        self._log: deque[tuple[Position, Change]] = deque(maxlen=_KEPT)
+        self._log: deque[tuple[Position, Change]] = deque(maxlen=_LOG_LENGTH)
         self._versions: OrderedDict[str, int] = OrderedDict()
         self._begin: Position | None = None
         self._news = asyncio.Condition()
-        self._asked = 0.0
-        self._wanted = asyncio.Event()
+        self._requested_at = 0.0
+        self._requested = asyncio.Event()
 
     async def read(self, request: ChangesRequest) -> ChangesReply:
         """Changes after a place, from all or one user; UnavailableError while the database is away."""
-        self._asked = clock.monotonic()
-        self._wanted.set()
-        begin = await self._opened()
+        self._requested_at = clock.monotonic()
+        self._requested.set()
+        begin = await self._wait_until_open()
         if request.after is None:
             return ChangesReply(place=place(self._newest(begin)))
         after = position(request.after)
         if too_old(after, begin):
             return ChangesReply(place=place(self._newest(begin)), lost=True)
         if after < begin:
-            return await self._older(request, after)
+            return await self._read_stored(request, after)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(request.wait or 0.001), self._news:
                 await self._news.wait_for(lambda: self._begin is None or self._newest(begin) > after)
@@ -144,7 +146,7 @@ class ChangeLog:
     def _newest(self, begin: Position) -> Position:
         return self._log[-1][0] if self._log else begin
 
-    async def _opened(self) -> Position:
+    async def _wait_until_open(self) -> Position:
         try:
             async with asyncio.timeout(_OPENING), self._news:
                 await self._news.wait_for(lambda: self._begin is not None)
@@ -154,7 +156,7 @@ class ChangeLog:
             raise UnavailableError("this judicator cannot follow the changes of submissions now; try again")
         return self._begin
 
-    async def _older(self, request: ChangesRequest, after: Position) -> ChangesReply:
+    async def _read_stored(self, request: ChangesRequest, after: Position) -> ChangesReply:
         """Changes from the database's log after a place that is not in memory, as many as one answer takes."""
         changes: list[Change] = []
         end = after
@@ -181,13 +183,13 @@ class ChangeLog:
                     if at <= after:
                         continue
                     count, end = count + 1, at
-                    one = change(event, at)
-                    if one is not None and request.user in {None, one.user}:
-                        changes.append(one)
+                    item = change(event, at)
+                    if item is not None and request.user in {None, item.user}:
+                        changes.append(item)
                 if silent:
                     end = max(end, until)
         except OperationFailure as exc:
-            if exc.code not in _LOST:
+            if exc.code not in _LOG_TOO_SHORT:
                 raise
             return ChangesReply(place=place(self._newest(until)), lost=True)
         return ChangesReply(changes=changes, place=place(end))
@@ -195,8 +197,8 @@ class ChangeLog:
     async def run(self) -> None:
         """Follow the stream while somebody asks; never returns."""
         while True:
-            await self._wanted.wait()
-            self._wanted.clear()
+            await self._requested.wait()
+            self._requested.clear()
             try:
                 await self._follow()
             except PyMongoError as exc:
@@ -214,29 +216,29 @@ class ChangeLog:
 
     async def _follow(self) -> None:
         start = await self._db.logical_time()
-        begin = after_all(start)
+        begin = end_of(start)
         numbering = Numbering()
         async with await self._db.raw.tasks.watch(
             _PIPELINE, full_document="updateLookup", start_at_operation_time=start, max_await_time_ms=1000
         ) as stream:
             await self._set(begin)
-            while stream.alive and clock.monotonic() - self._asked < _IDLE:
+            while stream.alive and clock.monotonic() - self._requested_at < _IDLE:
                 event = await stream.try_next()
                 if event is not None:
                     at = numbering.of(event["clusterTime"])
                     if at > begin:
-                        await self._happened(event, at)
+                        await self._append(event, at)
 
-    async def _happened(self, event: Bson, at: Position) -> None:
-        one = change(event, at)
-        if one is None or self._versions.get(one.submission, -1) >= one.version:
+    async def _append(self, event: Bson, at: Position) -> None:
+        item = change(event, at)
+        if item is None or self._versions.get(item.submission, -1) >= item.version:
             return  # told already: what is looked up may be newer than its event
-        self._versions[one.submission] = one.version
-        self._versions.move_to_end(one.submission)
-        if len(self._versions) > _KNOWN:
+        self._versions[item.submission] = item.version
+        self._versions.move_to_end(item.submission)
+        if len(self._versions) > _VERSIONS_KEPT:
             self._versions.popitem(last=False)
         async with self._news:
-            if len(self._log) == _KEPT:
+            if len(self._log) == _LOG_LENGTH:
                 self._begin = self._log[0][0]
-            self._log.append((at, one))
+            self._log.append((at, item))
             self._news.notify_all()

@@ -26,7 +26,7 @@ from judge.judicator.database import Database
 from judge.judicator.documents import ExecutorDocument
 from judge.judicator.executors import Executors
 from judge.judicator.leader.sweep import ExecutorMark, Notes, SilenceLimits, SweepDecision, decide, observed
-from judge.judicator.loops import Loops, away, every
+from judge.judicator.loops import Loops, every, is_unavailable
 from judge.judicator.queue.order import FULL_PENALTY, attempt_penalty
 from judge.judicator.tasks.forms import HandOut
 from judge.judicator.tasks.lifecycle import Tasks, Why
@@ -68,7 +68,7 @@ class Leader:
         self._limits = SilenceLimits(config.task_expiry, config.executor_expiry, config.executor_forget)
         self._notes: Notes = {}
         self._observed = 0.0
-        self._last: float | None = None
+        self._last_pass: float | None = None
         self.epoch: int | None = None
 
     @property
@@ -76,7 +76,7 @@ class Leader:
         return self.epoch is not None and self._election.held
 
     @property
-    def elsewhere(self) -> str | None:
+    def other_address(self) -> str | None:
         """The address of the judicator that leads, if it is another one."""
         peer = self._election.other
         return None if peer is None else peer.address or None
@@ -93,20 +93,20 @@ class Leader:
         """One step of the election; on winning an epoch is taken from the database. Whether it leads afterwards."""
         leads = await asyncio.get_running_loop().run_in_executor(self._thread, self._election.step)
         if not leads:
-            self._lost()
+            self._step_down()
         elif self.epoch is None:
             try:
                 await self._take_epoch()
             except PyMongoError as exc:
-                if not away(exc):  # else the next step tries again
+                if not is_unavailable(exc):  # else the next step tries again
                     raise
         LEADING.set(int(self.leading))
         return self.leading
 
-    def _lost(self) -> None:
+    def _step_down(self) -> None:
         if self.epoch is not None:
             log.warning("epoch %d is over: this judicator no longer leads", self.epoch)
-        self.epoch, self._notes, self._last = None, {}, None
+        self.epoch, self._notes, self._last_pass = None, {}, None
 
     async def _take_epoch(self) -> None:
         """An epoch that is larger than every one before it, whatever happens to etcd (its restores, its rebuilding)."""
@@ -133,11 +133,11 @@ class Leader:
         if assigner.epoch is None or not await self._confirm(assigner.epoch) or not self.leading:
             return None
         now = self._monotonic()
-        if self._last is not None:
-            self._observed = observed(self._observed, now - self._last, self._config.sweep_interval)
-        self._last = now
+        if self._last_pass is not None:
+            self._observed = observed(self._observed, now - self._last_pass, self._config.sweep_interval)
+        self._last_pass = now
         stored = {task.id: task for task in await self._tasks.running()}
-        assigner.agree(stored.values())
+        assigner.reconcile(stored.values())
         running = [
             dataclasses.replace(task, heartbeat=assigner.beats(task), waiting=assigner.waits(task))
             for task in stored.values()
@@ -147,19 +147,19 @@ class Leader:
         decision = decide(self._notes, running, marks, self._observed, self._limits)
         self._notes = decision.notes
         for mark in decision.dead:
-            await self._for_each(mark.name, functools.partial(self._declare_dead, docs[mark.name], mark))
-        late = f"no sign of life for {self._config.task_expiry:g} s"
-        backs: list[tuple[HandOut, Why, str, int]] = [
+            await self._act(mark.name, functools.partial(self._declare_dead, docs[mark.name], mark))
+        silence = f"no sign of life for {self._config.task_expiry:g} s"
+        give_backs: list[tuple[HandOut, Why, str, int]] = [
             (task, "dead", *attempt_penalty("the executor is dead", waiting=task.waiting)) for task in decision.orphaned
         ]
-        backs += [(task, "expired", late, FULL_PENALTY) for task in decision.expired]
-        for task, why, reason, penalty in backs:
+        give_backs += [(task, "expired", silence, FULL_PENALTY) for task in decision.expired]
+        for task, why, reason, penalty in give_backs:
             hand_out = stored[task.id]
             if assigner.beats(hand_out) == task.heartbeat:  # else a report has listed it meanwhile
                 back = functools.partial(self._tasks.give_back, hand_out, why, reason, penalty=penalty, silent=True)
-                await self._for_each(task.id, back)
+                await self._act(task.id, back)
         for mark in decision.forgotten:
-            await self._for_each(mark.name, functools.partial(self._forget, docs[mark.name]))
+            await self._act(mark.name, functools.partial(self._forget, docs[mark.name]))
         return decision
 
     def _mark(self, doc: ExecutorDocument) -> ExecutorMark:
@@ -167,7 +167,7 @@ class Leader:
         sequence = self._executors.sequence(doc["_id"], doc["incarnation"])
         return ExecutorMark(doc["_id"], doc["incarnation"], max(doc["sequence"], sequence or 0), doc["alive"])
 
-    async def _for_each(self, item: object, act: Callable[[], Awaitable[object]]) -> None:
+    async def _act(self, item: object, act: Callable[[], Awaitable[object]]) -> None:
         """One act of the sweep: a fault in it keeps nobody from the others."""
         if self.leading:
             await self._loops.item("sweep", item, act)
@@ -192,7 +192,7 @@ class Leader:
         if not done.matched_count:
             log.warning("epoch %s is not the newest: taking a new one, if this judicator still leads", epoch)
             self._tasks.assigner.stop()
-            self._lost()
+            self._step_down()
         return bool(done.matched_count)
 
     async def resign(self) -> None:

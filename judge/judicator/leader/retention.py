@@ -89,15 +89,15 @@ class Retention:
         tasks: Tasks,
         days: float,
         *,
-        more: Sequence[tuple[str, Step]] = (),
+        phases: Sequence[tuple[str, Step]] = (),
     ) -> None:
-        """`days` 0 keeps every submission; `more` are further phases."""
+        """`days` 0 keeps every submission; `phases` are further phases."""
         self._db = database
         self._batch = database.batch
         self._tasks = tasks
         self._days = days
-        self._next = clock.monotonic() + _PERIOD
-        self._barred = 0.0
+        self._due_at = clock.monotonic() + _PERIOD
+        self._idle_until = 0.0
         self._files = database.files
         self._chunks = database.chunks
         self._phases: list[tuple[str, Step]] = [
@@ -106,7 +106,7 @@ class Retention:
             ("blob", self._unused_blobs),
             ("double", self._doubles),
             ("upload", self._broken_uploads),
-            *more,
+            *phases,
         ]
 
     async def run(self, leading: Callable[[], bool]) -> None:
@@ -114,7 +114,7 @@ class Retention:
 
         async def continue_if_due() -> None:
             now = clock.monotonic()
-            if now >= self._barred and (now >= self._next or await self.position() is not None):
+            if now >= self._idle_until and (now >= self._due_at or await self.position() is not None):
                 await self.once(leading)
 
         await every(_WAKE, "retention", continue_if_due, leading)
@@ -127,11 +127,11 @@ class Retention:
     async def _moved(self, phase: str | None, after: Any) -> None:
         await self._db.meta.update_one({"_id": POSITION}, {"$set": {"phase": phase, "after": after}}, upsert=True)
 
-    async def once(self, may: Callable[[], bool]) -> bool:
-        """Go on to the end of a pass; `may` is asked before each step. False when it ended before."""
-        self._next = clock.monotonic() + _PERIOD
+    async def once(self, leading: Callable[[], bool]) -> bool:
+        """Go on to the end of a pass; `leading` is asked before each step. False when it ended before."""
+        self._due_at = clock.monotonic() + _PERIOD
         if not await self._clocks_agree():
-            self._barred = self._next
+            self._idle_until = self._due_at
             return False
         names = [name for name, _ in self._phases]
         phase, after = await self.position() or (names[0], None)
@@ -139,7 +139,7 @@ class Retention:
         removed: dict[str, int] = {}
         for name, step in self._phases[first:]:
             while True:
-                if not may():
+                if not leading():
                     return False
                 began = clock.monotonic()
                 after, count = await step(after)
@@ -152,7 +152,7 @@ class Retention:
                 await asyncio.sleep(min(max(clock.monotonic() - began, _REST[0]), _REST[1]))
             following = names.index(name) + 1
             await self._moved(names[following] if following < len(names) else None, None)
-        self._next = clock.monotonic() + _PERIOD
+        self._due_at = clock.monotonic() + _PERIOD
         if any(removed.values()):
             log.info("retention: %s", ", ".join(f"{name} {count}" for name, count in removed.items() if count))
         return True
@@ -203,7 +203,7 @@ class Retention:
             async for doc in self._db.manifests.find({"_id": {"$in": ids}}, {"blobs": 1}):
                 await self._files.update_many({"filename": {"$in": doc["blobs"]}}, mark(SOON))
             count = (await self._db.manifests.delete_many({"_id": {"$in": ids}, **due()})).deleted_count
-        return self._next_of(rows), count
+        return self._position_after(rows), count
 
     async def _unused_blobs(self, after: Any) -> tuple[Any, int]:
         """Blobs that neither a task nor a manifest refers to."""
@@ -212,23 +212,23 @@ class Retention:
         count = 0
         if ids:
             await self._files.delete_many({"_id": {"$in": ids}, **due()})
-            left = {doc["_id"] async for doc in self._files.find({"_id": {"$in": ids}}, {"_id": 1})}
+            remaining = {doc["_id"] async for doc in self._files.find({"_id": {"$in": ids}}, {"_id": 1})}
             failpoint.hit("retention-blob-deleted")
-            deleted = [blob for blob in ids if blob not in left]
+            deleted = [blob for blob in ids if blob not in remaining]
             for blob in deleted:
                 await self._chunks.delete_many({"files_id": blob})
             count = len(deleted)
-        return self._next_of(rows), count
+        return self._position_after(rows), count
 
     async def _doubles(self, after: Any) -> tuple[Any, int]:
         """All but the newest copy of blobs that were stored twice, as by two tries of one upload at two judicators.
 
         Readers take the newest copy. A copy that has been older than another one for the grace has no reader left.
         """
-        beyond: Bson = {} if after is None else {"filename": {"$gt": after}}
+        rest: Bson = {} if after is None else {"filename": {"$gt": after}}
         fields = {"filename": 1, "uploadDate": 1, "length": 1, "unused": 1, "chunkSize": 1}
         order = [("filename", 1), ("uploadDate", 1)]
-        docs = await self._files.find(beyond, fields, sort=order, limit=self._batch).to_list()
+        docs = await self._files.find(rest, fields, sort=order, limit=self._batch).to_list()
         copies: dict[str, list[FileDocument]] = {}
         for doc in docs:
             copies.setdefault(doc["filename"], []).append(doc)
@@ -251,8 +251,8 @@ class Retention:
 
     async def _broken_uploads(self, after: Any) -> tuple[Any, int]:
         """Pieces of uploads that never came to their end, and of blobs whose removal did not."""
-        beyond = {} if after is None else {"files_id": {"$gt": after}}
-        keys = self._chunks.find(beyond, {"_id": 0, "files_id": 1}, sort=[("files_id", 1), ("n", 1)], limit=_KEYS)
+        rest = {} if after is None else {"files_id": {"$gt": after}}
+        keys = self._chunks.find(rest, {"_id": 0, "files_id": 1}, sort=[("files_id", 1), ("n", 1)], limit=_KEYS)
         uploads = list(dict.fromkeys([doc["files_id"] async for doc in keys]))
         before = clock.wall() - _GRACE
         old = [upload for upload in uploads if upload.generation_time < before]
@@ -262,6 +262,6 @@ class Retention:
             await self._chunks.delete_many({"files_id": upload})
         return (uploads[-1] if uploads else None), len(broken)
 
-    def _next_of(self, rows: list[Bson]) -> Any:
+    def _position_after(self, rows: list[Bson]) -> Any:
         """The position after these rows; None when they are the last."""
         return rows[-1]["_id"] if len(rows) == self._batch else None

@@ -60,15 +60,15 @@ class People:
             await self._db.users.update_one({"_id": doc["_id"], "password": stored}, {"$set": {"password": digest}})
         return to_person(doc)
 
-    async def vouched(self, request: IdentityLogin, peer: Peer) -> Person:
+    async def identity_login(self, request: IdentityLogin, peer: Peer) -> Person:
         """The person with this identity, with a new account where there is none and one may be made.
 
         Only issuer and subject say who somebody is: names and addresses can be chosen. ForbiddenError: no account, or a
         disabled one; ConflictError: the name for a new one is taken, or its submissions are there already.
         """
-        doc = await self._known(request)
+        doc = await self._by_identity(request)
         if doc is None:
-            doc = await self._new(request, peer)
+            doc = await self._create(request, peer)
         if doc["disabled"]:
             raise ForbiddenError(f"the account '{doc['_id']}' is disabled; ask an admin of this judge")
         fields: Bson = {
@@ -79,14 +79,14 @@ class People:
         if fields:
             await self._db.users.update_one({"_id": doc["_id"]}, {"$set": fields})
             log.info("user '%s' changed by their provider: %s", doc["_id"], ", ".join(sorted(fields)))
-            return await self.vouched(request, peer)
+            return await self.identity_login(request, peer)
         return to_person(doc)
 
-    async def _known(self, request: IdentityLogin) -> UserDocument | None:
-        who = {f"identity.{name}": value for name, value in request.identity}
-        return await self._db.find(self._db.users, who)
+    async def _by_identity(self, request: IdentityLogin) -> UserDocument | None:
+        query = {f"identity.{name}": value for name, value in request.identity}
+        return await self._db.find(self._db.users, query)
 
-    async def _new(self, request: IdentityLogin, peer: Peer) -> UserDocument:
+    async def _create(self, request: IdentityLogin, peer: Peer) -> UserDocument:
         if not request.create or request.name is None:
             raise ForbiddenError(
                 "this identity belongs to no account here; an admin can add one: `judgectl user add NAME --issuer "
@@ -112,9 +112,13 @@ class People:
             return await self.users.insert(new_user(account, peer))
         except ConflictError:
             # Two log-ins of the same person at once.
-            again = await self._db.latest(self._db.users, {"_id": account.name})
-            if again is not None and account.identity is not None and again.get("identity") == dict(account.identity):
-                return again
+            existing = await self._db.latest(self._db.users, {"_id": account.name})
+            if (
+                existing is not None
+                and account.identity is not None
+                and existing.get("identity") == dict(account.identity)
+            ):
+                return existing
             raise
 
     # --- sessions of the pages; credentials.py tells gateways which are valid ------------------------------------
@@ -149,16 +153,16 @@ class People:
 
     # --- what they are for the trail -----------------------------------------------------------------------------
 
-    async def vouched_for(self, request: IdentityLogin, _: Peer) -> Act | None:
+    async def describe_identity_login(self, request: IdentityLogin, _: Peer) -> Act | None:
         """For the trail only where it makes an account, or changes one."""
-        doc = await self._known(request)
+        doc = await self._by_identity(request)
         fields = {name: getattr(request, name) for name in ("role", "groups") if getattr(request, name) is not None}
         if doc is None:
             return Act("user.add", request.name or "", {"issuer": request.identity.issuer, **fields})
         changes = {name: value for name, value in fields.items() if doc.get(name) != value}
         return Act("user.change", doc["_id"], {**changes, "issuer": request.identity.issuer}) if changes else None
 
-    async def deleted(self, request: UserRef, _: Peer) -> Act:
+    async def describe_delete(self, request: UserRef, _: Peer) -> Act:
         return Act("user.delete", request.name, {"webhooks": await removal.of_user(self._db, request.name) or None})
 
 
@@ -169,23 +173,23 @@ def to_person(doc: UserDocument) -> Person:
 # --- what they are for the trail ---------------------------------------------------------------------------------
 
 
-async def added(request: UserAdd, _: Peer) -> Act:
+async def describe_add(request: UserAdd, _: Peer) -> Act:
     details = request.model_dump(mode="json", exclude_defaults=True, exclude={"name", "password"})
     return Act("user.add", request.name, {"role": request.role, **details})
 
 
-async def changed(request: Any, _: Peer) -> Act:
+async def describe_change(request: Any, _: Peer) -> Act:
     details = request.model_dump(mode="json", exclude_none=True, exclude={"name", "disabled"})
     if request.disabled is None:
         return Act("user.change", request.name, details)
     return Act("user.disable" if request.disabled else "user.enable", request.name, details)
 
 
-async def created(request: Any, _: Peer) -> Act:
+async def describe_token(request: Any, _: Peer) -> Act:
     details = {"scopes": request.scopes, "label": request.label, "user": request.user}
     return Act("token.create", request.digest[:16], {**details, "expires": str(request.expires or "never")})
 
 
-async def session_ended(request: SessionEnd, _: Peer) -> Act | None:
+async def describe_session_end(request: SessionEnd, _: Peer) -> Act | None:
     """For the trail where it ends all that a person has; of a single log-out the gateway tells, as of log-ins."""
     return Act("logout", request.user, {"everywhere": True}) if request.everywhere else None

@@ -18,8 +18,8 @@ from pymongo.errors import DuplicateKeyError
 
 from judge.common import clock
 from judge.common.errors import LimitError
+from judge.judicator.batching import Batcher
 from judge.judicator.database import Database
-from judge.judicator.gathering import Gathering
 from judge.mongodb.store import Bson
 
 MINUTE: Final = 60
@@ -70,7 +70,7 @@ class Rates:
     def __init__(self, database: Database) -> None:
         self._col = database.rates
         # Those that come while others are counted go together, in the order in which they have come.
-        self._turns: weakref.WeakValueDictionary[tuple[str, int, int], Gathering[None, Count]] = (
+        self._turns: weakref.WeakValueDictionary[tuple[str, int, int], Batcher[None, Count]] = (
             weakref.WeakValueDictionary()
         )
 
@@ -80,11 +80,11 @@ class Rates:
         Further refused tries do not count, so trying on makes nobody wait longer.
         """
         turn = (key, limit, window)
-        gathering = self._turns.get(turn)
-        if gathering is None:
-            gathering = Gathering(functools.partial(self._take, key, limit, window), _TOGETHER)
-            self._turns[turn] = gathering
-        return await gathering.ask(None)
+        batcher = self._turns.get(turn)
+        if batcher is None:
+            batcher = Batcher(functools.partial(self._take, key, limit, window), _TOGETHER)
+            self._turns[turn] = batcher
+        return await batcher.ask(None)
 
     async def _take(self, key: str, limit: int, window: int, askers: Sequence[None]) -> list[Count]:
         """Count several more by one command, in the order in which they have come."""

@@ -17,10 +17,10 @@ from pymongo.errors import DuplicateKeyError
 from judge.common import clock
 from judge.common.errors import ConflictError, NotFoundError, UnauthorizedError
 from judge.config.allowance import Quota
+from judge.judicator.batching import Batcher
 from judge.judicator.database import Database
 from judge.judicator.documents import UserDocument, iso
 from judge.judicator.events import removal
-from judge.judicator.gathering import Gathering
 from judge.judicator.people.passwords import Passwords, check_new
 from judge.judicator.people.rates import acts
 from judge.judicator.people.throttle import Throttle
@@ -40,7 +40,7 @@ _LATELY: Final = 30.0
 
 
 @dataclass
-class _Own:
+class _OwnFigures:
     """The quota and groups of one user, until when they count, and when they were last asked for."""
 
     quota: Quota | None
@@ -55,8 +55,8 @@ class Users:
         self._col = database.users
         self._passwords = passwords
         self._throttle = throttle
-        self._quotas: dict[str, _Own] = {}
-        self._given: Gathering[str, _Own] = Gathering(self._read_given, _READS)
+        self._quotas: dict[str, _OwnFigures] = {}
+        self._figure_reads: Batcher[str, _OwnFigures] = Batcher(self._read_figures, _READS)
 
     # --- what one user may take --------------------------------------------------------------------------------
 
@@ -68,16 +68,16 @@ class Users:
         """The groups that the user is in, up to two seconds old."""
         return (await self._own(user)).groups
 
-    async def _own(self, user: str) -> _Own:
+    async def _own(self, user: str) -> _OwnFigures:
         now = clock.monotonic()
         cached = self._quotas.get(user)
         if cached is not None:
             cached.seen = now
             if cached.until > now:
                 return cached
-        return await self._given.ask(user)
+        return await self._figure_reads.ask(user)
 
-    async def _read_given(self, names: Sequence[str]) -> list[_Own]:
+    async def _read_figures(self, names: Sequence[str]) -> list[_OwnFigures]:
         """The figures of these users, and with them of those who have handed in lately, before they are too old."""
         now = clock.monotonic()
         soon = (
@@ -97,7 +97,9 @@ class Users:
                 continue
             quota = Quota.model_validate(doc["quota"]) if doc is not None and doc.get("quota") else None
             groups = frozenset(doc["groups"] if doc is not None else ())
-            self._quotas[name] = _Own(quota, groups, now + _QUOTA_AGE, before.seen if before is not None else now)
+            self._quotas[name] = _OwnFigures(
+                quota, groups, now + _QUOTA_AGE, before.seen if before is not None else now
+            )
         return [self._quotas[name] for name in names]
 
     # --- for admins --------------------------------------------------------------------------------------------
@@ -125,7 +127,7 @@ class Users:
             raise ConflictError("this identity belongs to another user already") from None
         return doc
 
-    async def one(self, request: p.UserRef) -> p.User:
+    async def get(self, request: p.UserRef) -> p.User:
         """One account; NotFoundError."""
         doc = await self._db.get(self._col, {"_id": request.name}, _unknown(request.name))
         return to_user(doc, await self._tokens(doc["_id"]))
@@ -165,7 +167,7 @@ class Users:
         if request.unlink and request.identity is None:
             update["$unset"] = {"identity": ""}
         if not update:
-            return await self.one(p.UserRef(name=request.name))
+            return await self.get(p.UserRef(name=request.name))
         try:
             doc = await self._col.find_one_and_update(
                 {"_id": request.name}, update, return_document=ReturnDocument.AFTER
@@ -191,10 +193,10 @@ class Users:
             raise UnauthorizedError("old: is not the present password")
         fields: Bson = {"password": await self._passwords.digest(request.password)}
         # Not if an admin has changed it meanwhile.
-        same: Bson = {"_id": request.name}
+        query: Bson = {"_id": request.name}
         if request.own:
-            same["password"] = doc.get("password")
-        done = await self._col.update_one(same, {"$set": fields})
+            query["password"] = doc.get("password")
+        done = await self._col.update_one(query, {"$set": fields})
         if not done.matched_count:
             raise ConflictError(f"the password of '{request.name}' has just been changed by somebody else")
         await self._db.sessions.delete_many({"user": request.name, "_id": {"$ne": request.keep}})
@@ -233,8 +235,8 @@ class Users:
         return Empty()
 
     async def _end(self, name: str) -> None:
-        for of_theirs in (self._db.tokens, self._db.sessions):
-            await of_theirs.delete_many({"user": name})
+        for collection in (self._db.tokens, self._db.sessions):
+            await collection.delete_many({"user": name})
 
     async def _disown(self, name: str) -> None:
         await self._db.problems.update_many({"owners": name}, {"$pull": {"owners": name}})

@@ -106,14 +106,14 @@ class RejudgingCalls:
         """
         digest = json.dumps(request.model_dump(mode="json", exclude={"trace", "idempotency_key"}), sort_keys=True)
         key = None if request.idempotency_key is None else f"{request.user}\0{request.idempotency_key}"
-        rejudging = await self._known(key, digest)
+        rejudging = await self._earlier(key, digest)
         if rejudging is None:
             rejudging = await self._insert(request, key, digest)
             failpoint.hit("rejudge-note")
         await self._rejudgings.push(rejudging["_id"])
         return await self.get(rejudging["_id"])
 
-    async def _known(self, key: str | None, digest: str) -> RejudgingDocument | None:
+    async def _earlier(self, key: str | None, digest: str) -> RejudgingDocument | None:
         doc = None if key is None else await self._db.latest(self._col, {"key": key}, _BRIEF)
         if doc is not None and doc["digest"] != digest:
             raise ConflictError(f"the idempotency key was used for rejudging {doc['_id']}, which is another one")
@@ -127,9 +127,9 @@ class RejudgingCalls:
         if len(ids) > MOST:
             raise ConflictError(f"more than {MOST} submissions match; narrow the filter, for example by time")
         if not ids:
-            known = await self._known(key, digest)
-            if known is not None:  # the same call, made twice at the same moment, has them
-                return known
+            earlier = await self._earlier(key, digest)
+            if earlier is not None:  # the same call, made twice at the same moment, has them
+                return earlier
             more = f"; {skipped} match, but are part of an open rejudging" if skipped else ""
             raise EmptyError(f"no judged submission matches this filter{more}; nothing is rejudged")
         names = await self._tasks.distinct("problem.name", {**query, "rejudging": None, "problem": {"$ne": None}})
@@ -160,7 +160,7 @@ class RejudgingCalls:
         try:
             await self._col.insert_one(doc)
         except DuplicateKeyError:  # the same call, made twice at the same moment
-            existing = await self._known(key, digest)
+            existing = await self._earlier(key, digest)
             if existing is None:
                 raise
             return existing
@@ -176,14 +176,14 @@ class RejudgingCalls:
         )
         return cast("MetaDocument", doc)["last"]
 
-    async def one(self, request: r.RejudgingRef) -> r.Rejudging:
+    async def read(self, request: r.RejudgingRef) -> r.Rejudging:
         return await self.get(request.id)
 
     async def _read(self, number: int) -> RejudgingDocument:
         missing = NotFoundError(f"there is no rejudging {number}; `judgectl rejudge list` lists them")
         return await self._db.get(self._col, {"_id": number}, missing, _BRIEF)
 
-    async def _seen(self, doc: RejudgingDocument) -> r.Rejudging:
+    async def _with_counts(self, doc: RejudgingDocument) -> r.Rejudging:
         counted = None
         if doc["counts"] is None:
             counted = views.counts(await self._run_counts.cells(doc["_id"], doc["state"]))
@@ -194,13 +194,13 @@ class RejudgingCalls:
         doc = await self._read(number)
         if doc["state"] == State.RUNNING and await self._rejudgings.note_finished(doc):
             doc = await self._read(number)
-        return await self._seen(doc)
+        return await self._with_counts(doc)
 
     async def all(self, request: r.RejudgingsRequest) -> r.RejudgingsReply:
         query = {} if request.before is None else {"_id": {"$lt": request.before}}
         docs = await self._col.find(query, _BRIEF, sort=[("_id", -1)], limit=request.limit + 1).to_list()
         more = len(docs) > request.limit
-        page = [await self._seen(doc) for doc in docs[: request.limit]]
+        page = [await self._with_counts(doc) for doc in docs[: request.limit]]
         return r.RejudgingsReply(rejudgings=page, next=page[-1].id if more else None)
 
     async def diff(self, request: r.RejudgeDiffRequest) -> r.RejudgeDiff:
@@ -229,7 +229,7 @@ class RejudgingCalls:
         number = request.id
         rejudging = await self.get(number)  # notes a running one as finished when it is
         cells = await self._reruns.cells(number)
-        fields: RejudgingDocument = {"state": State.APPLYING.value, **_ended(request, cells)}
+        fields: RejudgingDocument = {"state": State.APPLYING.value, **_end_fields(request, cells)}
         done = await self._col.update_one({"_id": number, "state": State.FINISHED.value}, {"$set": fields})
         if done.matched_count:
             log.info("rejudging %d is being applied by '%s', trace %s", number, request.user, rejudging.trace)
@@ -243,7 +243,7 @@ class RejudgingCalls:
         number = request.id
         rejudging = await self.get(number)
         cells = await self._reruns.cells(number)
-        fields: RejudgingDocument = {"state": State.CANCELLED.value, **_ended(request, cells)}
+        fields: RejudgingDocument = {"state": State.CANCELLED.value, **_end_fields(request, cells)}
         states = [state.value for state in views.OPEN]
         done = await self._col.update_one({"_id": number, "state": {"$in": states}}, {"$set": fields})
         if done.matched_count:
@@ -261,7 +261,7 @@ class RejudgingCalls:
         return doc is not None and doc["call"] == request.key
 
 
-def _ended(request: r.RejudgeAct, cells: list[Cell]) -> RejudgingDocument:
+def _end_fields(request: r.RejudgeAct, cells: list[Cell]) -> RejudgingDocument:
     """The fields that are kept of a rejudging when somebody ends it."""
     return {
         "ended": clock.wall(),

@@ -182,7 +182,7 @@ class Rejudgings:
         now = await verdicts.generation(self._db)
         opened = {doc["_id"] async for doc in self._col.find({"settled": False}, {"_id": 1})}
         # A primary that has just been elected may not show the newest rejudgings: each is looked at by itself.
-        over = {number for number in (numbers | now.folding) - opened if await self._over(number)}
+        over = {number for number in (numbers | now.folding) - opened if await self._is_over(number)}
         for number in sorted(numbers & over):
             log.warning("rejudging %d is over, but tasks are still part of it: they are let go", number)
             await self._reruns.stop(number)
@@ -190,7 +190,7 @@ class Rejudgings:
         if now.folding & over:
             await self._unswitch(sorted(now.folding & over))
 
-    async def _over(self, number: int) -> bool:
+    async def _is_over(self, number: int) -> bool:
         """Return whether a rejudging is settled, or is none."""
         doc = await self._db.find(self._col, {"_id": number}, {"settled": 1})
         return doc is None or doc["settled"]

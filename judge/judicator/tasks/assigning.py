@@ -87,7 +87,7 @@ class Assigner:
     def __init__(
         self, database: Database, replica: Replica, changed: Callable[[ObjectId, int], None], allowances: Allowances
     ) -> None:
-        """`changed` is told of tasks that people see change; `allowances` say what an assignment may take."""
+        """`on_change` is told of tasks that people see change; `allowances` say what an assignment may take."""
         self._tasks = database.tasks
         self._claims = BulkWriter(database, documents=True)
         self._replica = replica
@@ -99,10 +99,10 @@ class Assigner:
         # What reports have said of the assignments, by claim.
         self._beats: dict[str, Beats] = {}
         self._parked: dict[str, _Parked] = {}
-        self._called: set[str] = set()
+        self._pending_calls: set[str] = set()
         self._dispatching: asyncio.Handle | None = None
-        self._later: set[asyncio.Task[None]] = set()
-        replica.changed = self.wake
+        self._lookups: set[asyncio.Task[None]] = set()
+        replica.on_change = self.wake
 
     # --- leading -----------------------------------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class Assigner:
         beats = self._beats.get(hand_out.claim)
         return hand_out.waiting if beats is None else beats.newest.waiting
 
-    def agree(self, running: Iterable[HandOut]) -> None:
+    def reconcile(self, running: Iterable[HandOut]) -> None:
         """Note the assignments that the database has: some were made by another leader, or had an unknown outcome."""
         in_force = {hand_out.claim: hand_out for hand_out in running}
         for of_executor in list(self._hand_outs.values()):
@@ -203,23 +203,23 @@ class Assigner:
             return []
         return self._replica.queue.take(executor.name, executor.capacity, count, clock.monotonic())
 
-    def called(self, executor: str) -> None:
+    def call(self, executor: str) -> None:
         """An executor has a reason to report now (a cancelled task, a drain): its held report is answered."""
         if executor in self._parked:
             self._answer(self._parked[executor], [])
         elif self.epoch is not None:
-            self._called.add(executor)
+            self._pending_calls.add(executor)
 
-    def reported(self, executor: str) -> None:
+    def note_report(self, executor: str) -> None:
         """A newer report of an executor has come: one that is held is answered, earlier calls are served."""
-        self._called.discard(executor)
+        self._pending_calls.discard(executor)
         if executor in self._parked:
             self._answer(self._parked[executor], [])
 
     async def park(self, executor: RequestingExecutor, free: int, seconds: float) -> list[WaitingTask]:
         """Hold a report until there is work, it is called, or so many seconds have passed: the tasks taken for it."""
-        if executor.name in self._called or self.epoch is None:
-            self._called.discard(executor.name)
+        if executor.name in self._pending_calls or self.epoch is None:
+            self._pending_calls.discard(executor.name)
             return []
         earlier = self._parked.get(executor.name)
         if earlier is not None:
@@ -236,7 +236,7 @@ class Assigner:
         except BaseException:
             if parked.answer.done():  # the caller has hung up at this very moment
                 for task in parked.answer.result():
-                    self._replica.released(task.id)
+                    self._replica.release(task.id)
             raise
         finally:
             self._answer(parked, [])
@@ -284,7 +284,7 @@ class Assigner:
             "started": clock.wall(),
         }
         if self.epoch is None:
-            self._replica.released(waiting.id)
+            self._replica.release(waiting.id)
             return None
         try:
             doc = await self._claims.write(
@@ -292,17 +292,17 @@ class Assigner:
                 {"$set": fields, "$unset": {"waits": ""}, "$inc": {"attempt": 1, "version": 1}},
             )
         except BaseException:
-            self._find_out(task)
+            self._resolve_outcome(task)
             raise
         if doc is None or doc["done"] or doc["claim"] != fields["claim"]:  # a bulk is read after its writes
             await self._replica.refresh(task)
             return None
-        self._replica.started(task, executor.name, doc["attempt"], doc["version"])
+        self._replica.start(task, executor.name, doc["attempt"], doc["version"])
         try:
             hand_out, assignment = forms.hand_out(doc), forms.to_assignment(doc, self._allowances)
         except UNREADABLE as exc:
-            if self._replica.unreadable is not None:
-                await self._replica.unreadable(task, exc)
+            if self._replica.on_unreadable is not None:
+                await self._replica.on_unreadable(task, exc)
             return None
         self.note(hand_out)
         HANDED.labels(doc["priority"]).inc()
@@ -310,10 +310,10 @@ class Assigner:
         self._changed(task, doc["version"])
         return assignment
 
-    def _find_out(self, task: ObjectId) -> None:
+    def _resolve_outcome(self, task: ObjectId) -> None:
         """Read what became of a claim whose outcome is unknown, as soon as the database answers."""
 
-        async def look() -> None:
+        async def refresh() -> None:
             while True:
                 try:
                     return await self._replica.refresh(task)
@@ -321,11 +321,11 @@ class Assigner:
                     log.warning("the outcome of the claim of task %s is unknown: %s", task, str(exc)[:200])
                 await asyncio.sleep(_RETRY)
 
-        work = asyncio.create_task(look())
-        self._later.add(work)
-        work.add_done_callback(self._later.discard)
+        work = asyncio.create_task(refresh())
+        self._lookups.add(work)
+        work.add_done_callback(self._lookups.discard)
 
-    async def again(self, hand_outs: Iterable[HandOut]) -> list[Assignment]:
+    async def resend(self, hand_outs: Iterable[HandOut]) -> list[Assignment]:
         """Assignments in force, as messages: the answer that carried them got lost."""
         claims = {hand_out.id: hand_out.claim for hand_out in hand_outs}
         if not claims:

@@ -21,11 +21,11 @@ from judge.common import clock, failpoint
 from judge.common.errors import ConflictError, LimitError, NotFoundError
 from judge.config.allowance import Allowances, Quota
 from judge.daemon import tracing
+from judge.judicator.batching import Batcher
 from judge.judicator.coroutines import in_thread_if_large
 from judge.judicator.database import Database, one_by_one
 from judge.judicator.documents import HistoryEntry, TaskDocument
 from judge.judicator.figures.minutes import Counts
-from judge.judicator.gathering import Gathering
 from judge.judicator.hub import Hub
 from judge.judicator.queue.order import FULL_PENALTY, RANKS, back_rank, is_rejudge
 from judge.judicator.replica import WAITS, Replica
@@ -82,12 +82,12 @@ class Tasks:
         self.counts = Counts()
         self.reader = TaskReader(database)
         self.assigner = Assigner(database, replica, hub.changed, self._allowances)
-        replica.unreadable = self._end_unreadable
+        replica.on_unreadable = self._end_unreadable
         # The number of each user's tasks that are being stored here at this moment.
         self._adding: Counter[str] = Counter()
         self._ends = BulkWriter(database, documents=False)
         self._cancellations = BulkWriter(database, documents=True)
-        self._inserts: Gathering[TaskDocument, None] = Gathering(self._insert, _INSERTS)
+        self._inserts: Batcher[TaskDocument, None] = Batcher(self._insert, _INSERTS)
 
     # --- people ------------------------------------------------------------------------------------------------
 
@@ -112,13 +112,13 @@ class Tasks:
         size: int = 0,
         output: int = 0,
         quota: Quota | None = None,
-        sure: Callable[[], Awaitable[None]] | None = None,
+        confirm: Callable[[], Awaitable[None]] | None = None,
     ) -> tuple[TaskDocument, bool]:
         """Queue a task (seed: Add); (document, whether it is new). A majority has it in its journal on return.
 
         `doc` is that of `forms.new`, `size` what it takes in the database, `output` what is reserved until it is done
-        as `Usage` has counted them, which `sure` waits for: LimitError where it is too much. `quota` is what its user
-        may take in place of the role's figures. LimitError when as many tasks of the user wait as may wait at once.
+        as `Usage` has counted them, which `confirm` waits for: LimitError where it is too much. `quota` is what its
+        user may take in place of the role's figures. LimitError when as many tasks of the user wait as may wait.
         """
         begin = tracing.now()
         doc["bytes"] = size + output
@@ -138,10 +138,10 @@ class Tasks:
             raise too_many(submission.user, cap or 0)
         self._adding[submission.user] += 1
         try:
-            if sure is not None:
-                await sure()
+            if confirm is not None:
+                await confirm()
             await (self._inserts.ask(doc) if size <= _SMALL else self._tasks.insert_one(doc))
-            self.replica.added(doc)
+            self.replica.add(doc)
         except DuplicateKeyError:
             existing = await self.existing(submission, doc["digest"])
             if existing is None:
@@ -154,7 +154,7 @@ class Tasks:
         ADDED.labels(submission.priority).inc()
         log.info(
             "task %s added: user '%s', %s, %s priority, trace %s",
-            *(doc["_id"], doc["user"], _what(doc), doc["priority"], doc["trace"]),
+            *(doc["_id"], doc["user"], _kind_of(doc), doc["priority"], doc["trace"]),
         )
         _queue_span(doc, begin)
         return doc, True
@@ -200,7 +200,7 @@ class Tasks:
                 where = f"running on {doc['executor']}" if doc["executor"] else "waiting"
                 log.info("task %s cancelled (%s), trace %s", task, where, doc.get("trace", ""))
                 if doc["executor"] is not None:
-                    self.assigner.called(doc["executor"])
+                    self.assigner.call(doc["executor"])
                 return after
 
     # --- executors ---------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ class Tasks:
         blob = completed.result.stdout_blob
         # Runs of rejudgings are the judges' own.
         stored_bytes = (
-            0 if is_rejudge(RANKS[hand_out.priority]) else await self.usage.weigh(result, [blob] if blob else [])
+            0 if is_rejudge(RANKS[hand_out.priority]) else await self.usage.size_of(result, [blob] if blob else [])
         )
         end: TaskDocument = {
             "status": completed.status.value,
@@ -347,7 +347,7 @@ class Tasks:
         if after is None:
             return False
         self.assigner.forget(hand_out)
-        if not self.replica.returned(hand_out.id, failers, after["version"]):
+        if not self.replica.give_back(hand_out.id, failers, after["version"]):
             await self.replica.refresh(hand_out.id)
         log.warning(
             "task %s given back by %s (attempt %d), trace %s: %s",
@@ -376,7 +376,7 @@ class Tasks:
             "$inc": {"version": 1},
         }
         done = await self._tasks.update_one({"_id": task, "done": False}, update)
-        self.replica.ended(task)
+        self.replica.remove(task)
         if done.matched_count:
             COMPLETED.labels("JE").inc()
             self._hub.changed(task, done=True)
@@ -422,7 +422,7 @@ class Tasks:
         after = await (self._cancellations if document else self._ends).write(match, update)
         if after is not None:
             self.assigner.forget(hand_out)
-            self.replica.ended(hand_out.id)
+            self.replica.remove(hand_out.id)
             self._hub.changed(hand_out.id, hand_out.version + 1, done=True)
             if "verdict" in end:
                 self.counts.ended(
@@ -431,7 +431,7 @@ class Tasks:
             _judge_span(hand_out, end)
             failpoint.hit("task-ended")
             if counted:
-                self.usage.later(hand_out.user, added)
+                self.usage.add_later(hand_out.user, added)
         return after
 
     async def remove_finished(self, before: Any, count: int) -> int:
@@ -444,7 +444,7 @@ class Tasks:
         same = {"_id": {"$in": [doc["_id"] for doc in docs]}, "done": True, "rejudging": None}
         deleted = (await self._tasks.delete_many(same, hint="_id_")).deleted_count
         if deleted == len(docs):  # else somebody else has a part of them, and the recount will see
-            await self.usage.gone(docs)
+            await self.usage.subtract(docs)
         return deleted
 
 
@@ -474,7 +474,7 @@ def _remember(entry: HistoryEntry) -> Bson:
     return {"$push": {"history": {"$each": [entry], "$slice": -HISTORY}}}
 
 
-def _what(task: TaskDocument) -> str:
+def _kind_of(task: TaskDocument) -> str:
     """The kind of a task, for the log."""
     problem = task["problem"]
     return (task["language"] or "command") + (f", problem {problem['name']}" if problem else "")

@@ -15,9 +15,9 @@ from bson import ObjectId
 from pymongo import ReturnDocument, UpdateOne
 from pymongo.errors import BulkWriteError, PyMongoError
 
+from judge.judicator.batching import Batcher
 from judge.judicator.database import Database, one_by_one
 from judge.judicator.documents import TaskDocument
-from judge.judicator.gathering import Gathering
 from judge.mongodb.store import Bson
 
 # A match, which names a task by its id, and the change of that task if it matches.
@@ -34,7 +34,7 @@ class BulkWriter:
         self._db = database
         self._tasks = database.tasks
         self._documents = documents
-        self._changes: Gathering[CompareAndSet, TaskDocument | None] = Gathering(self._write, _MOST)
+        self._changes: Batcher[CompareAndSet, TaskDocument | None] = Batcher(self._write, _MOST)
 
     async def write(self, match: Bson, update: Bson) -> TaskDocument | None:
         """The task after the change, None if it did not match. PyMongoError: the change may be in force."""

@@ -14,7 +14,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 
 
-class Gathering(Generic[Q, A]):
+class Batcher(Generic[Q, A]):
     """One kind of question; for one event loop. What is answered was looked at after it was asked."""
 
     def __init__(self, work: Callable[[Sequence[Q]], Awaitable[Sequence[A | Exception]]], most: int) -> None:

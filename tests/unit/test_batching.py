@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pymongo.errors import BulkWriteError, DuplicateKeyError, PyMongoError, WriteError
 
 from judge.common.errors import OutcomeUnknownError
+from judge.judicator.batching import Batcher
 from judge.judicator.database import one_by_one
-from judge.judicator.gathering import Gathering
 from judge.mongodb.store import translate
 
 
@@ -27,10 +27,10 @@ def test_who_is_alone_is_asked_for_at_once_and_who_comes_meanwhile_together() ->
             await go.wait()
             return [10 * one for one in questions]
 
-        gathering = Gathering(work, 3)
-        first = asyncio.create_task(gathering.ask(1))
+        batcher = Batcher(work, 3)
+        first = asyncio.create_task(batcher.ask(1))
         await asyncio.sleep(0.01)
-        rest = [asyncio.create_task(gathering.ask(one)) for one in (2, 3, 4, 5)]
+        rest = [asyncio.create_task(batcher.ask(one)) for one in (2, 3, 4, 5)]
         await asyncio.sleep(0.01)
         go.set()
         return list(await asyncio.gather(first, *rest))
@@ -46,8 +46,8 @@ def test_what_one_may_not_have_is_raised_for_that_one_and_what_fails_for_all() -
                 raise OSError("away")
             return [LookupError(str(one)) if one == 2 else one for one in questions]
 
-        gathering = Gathering(work, 3)
-        return list(await asyncio.gather(*(gathering.ask(one) for one in (1, 2, 3, 6, 7, 8)), return_exceptions=True))
+        batcher = Batcher(work, 3)
+        return list(await asyncio.gather(*(batcher.ask(one) for one in (1, 2, 3, 6, 7, 8)), return_exceptions=True))
 
     found = [repr(one) for one in asyncio.run(run())]
     assert found == ["1", "LookupError('2')", "3", *["OSError('away')"] * 3]
@@ -59,11 +59,11 @@ def test_who_gives_up_holds_up_nobody() -> None:
             await asyncio.sleep(0.01)
             return list(questions)
 
-        gathering = Gathering(work, 10)
+        batcher = Batcher(work, 10)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.001):
-                await gathering.ask(1)
-        return await gathering.ask(2)
+                await batcher.ask(1)
+        return await batcher.ask(2)
 
     assert asyncio.run(run()) == 2
 
@@ -87,12 +87,12 @@ def test_nobody_is_answered_by_a_look_from_before_they_asked(askers: list[tuple[
             await turns(questions[0][1])
             return [looked] * len(questions)
 
-        gathering = Gathering(work, most)
+        batcher = Batcher(work, most)
 
         async def ask(before: int, long: int) -> None:
             await turns(before)
             asked = now
-            assert await gathering.ask((asked, long)) >= asked
+            assert await batcher.ask((asked, long)) >= asked
 
         await asyncio.gather(*(ask(*one) for one in askers))
 
