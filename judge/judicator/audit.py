@@ -192,11 +192,15 @@ class Audit:
             before, number = (set(last["tokens"]), last["number"] + 1) if last is not None else (set[str](), 1)
             if before == set(now) and last is not None:
                 return m.Empty()
-            changes = {"tokens": len(now), "appeared": sorted(set(now) - before), "vanished": sorted(before - set(now))}
+            appeared, vanished = sorted(set(now) - before), sorted(before - set(now))
+            changes = {"tokens": len(now), "appeared": appeared, "vanished": vanished}
             act = Act("tokens.change", peer.name, changes)
             entry = _entry(peer.name, By(), act, "done", f"tokens/{peer.name}/{number}")
             if await self._insert({**entry, "number": number, "tokens": now}):
-                log.info("tokens of gateway '%s': %d, %s", peer.name, len(now), _counted(changes))
+                log.info(
+                    "tokens of gateway '%s': %d, %d appeared, %d vanished",
+                    *(peer.name, len(now), len(appeared), len(vanished)),
+                )
                 return m.Empty()
             await asyncio.sleep(0)
 
@@ -285,10 +289,6 @@ def to_entry(doc: AuditDocument) -> AuditEntry:
 
 def _hash(request: m.Message) -> str:
     return hashlib.sha256(request.model_dump_json(exclude=set(_SECRET)).encode()).hexdigest()[:32]
-
-
-def _counted(changes: Mapping[str, Any]) -> str:
-    return f"{len(changes['appeared'])} appeared, {len(changes['vanished'])} vanished"
 
 
 # --- what the calls of people are about --------------------------------------------------------------------------

@@ -18,10 +18,7 @@ class Batcher(Generic[Q, A]):
     """One kind of question; for one event loop. What is answered was looked at after it was asked."""
 
     def __init__(self, work: Callable[[Sequence[Q]], Awaitable[Sequence[A | Exception]]], most: int) -> None:
-        """`work` answers up to `most` questions in their order, an exception is raised for its caller.
-
-        What it raises itself is raised for all of them.
-        """
+        """`work` answers up to `most` questions in order: an exception is for one caller, a raised one for all."""
         self._work = work
         self._most = most
         self._waiting: list[tuple[Q, asyncio.Future[A]]] = []

@@ -12,7 +12,7 @@ from pymongo.errors import PyMongoError
 from judge.common import clock
 from judge.judicator.database import Database
 from judge.judicator.hub import Hub
-from judge.judicator.replica import Replica
+from judge.judicator.replica import WAITING_KEYS, Replica
 from judge.mongodb.store import Bson
 
 log = logging.getLogger(__name__)
@@ -20,20 +20,7 @@ log = logging.getLogger(__name__)
 _RETRY: Final = 1.0
 # Seconds between two questions for events under load: those of a task's insert, claim and end mostly come together.
 _PAUSE: Final = 0.01
-_ADDED: Final = (
-    "waits",
-    "done",
-    "user",
-    "priority",
-    "rank",
-    "needs",
-    "abilities",
-    "tried",
-    "attempt",
-    "order",
-    "submission.role",
-    "quota.slot_share",
-)
+_ADDED: Final = (*WAITING_KEYS, "done")
 _UPDATED: Final = ("status", "done", "version", "freed", "executor", "attempt", "tried")
 PIPELINE: Final[list[Bson]] = [
     # An update that raises no version is a heartbeat, or the folding of a rejudging.

@@ -42,10 +42,7 @@ async def aggregate(
 
 
 def one_by_one(count: int, failed: BulkWriteError) -> list[Exception | None]:
-    """The errors of so many writes of one command, in order: None, or what that write alone would have raised.
-
-    Raises `failed` itself if their outcome is unknown.
-    """
+    """What each of so many writes of one command would have raised alone; raises `failed` if nobody knows."""
     if unconfirmed(failed):  # nobody knows whether a majority has any of them
         raise failed
     errors: list[Exception | None] = [None] * count
@@ -63,10 +60,7 @@ class Database:
     """The collections of one database; all writes majority + journal, all reads what a majority has."""
 
     def __init__(self, client: AsyncMongoClient[Any], name: str, batch: int = BATCH) -> None:
-        """`client` comes from judge.mongodb.store.connect; nothing is sent before the first operation.
-
-        `batch` is how many documents one command of a long work takes at once.
-        """
+        """Nothing is sent before the first operation. `batch`: documents that one command of a long work takes."""
         self.client = client
         self.batch = batch
         self._election: object = None

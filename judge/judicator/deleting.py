@@ -39,16 +39,7 @@ _PATIENCE: Final = 2.0
 _COUNT: Final = 10_000
 # The comment, for the database's profiler, of queries that look at all tasks of a user or problem once in a call.
 _LOOK: Final = "deleting"
-_FIELDS: Final = {
-    "user": 1,
-    "done": 1,
-    "status": 1,
-    "rejudging": 1,
-    "rerun_of": 1,
-    "blobs": 1,
-    "bytes": 1,
-    "problem": 1,
-}
+_FIELDS: Final = dict.fromkeys(("user", "done", "status", "rejudging", "rerun_of", "blobs", "bytes", "problem"), 1)
 
 
 class Deleting:

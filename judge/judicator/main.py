@@ -72,10 +72,7 @@ class Judicator:
     """One judicator: its parts, wired. `start` and `stop` are for the daemon and for tests that run several."""
 
     def __init__(self, config: JudicatorConfig, *, batch: int = BATCH) -> None:
-        """Nothing is connected yet; `batch` as for Database.
-
-        RefusedError, ConfigError: certificates or password files that cannot be read.
-        """
+        """Nothing is connected yet. RefusedError, ConfigError: certificates or password files that cannot be read."""
         self.config = config
         self._context = server_context(config.tls)
         self._client = connect(config.mongodb, asynchronous=True)
@@ -320,15 +317,12 @@ class Judicator:
             role = f"leading with epoch {self.lead.epoch}" if self.lead.leading else "not leading"
             notify("WATCHDOG=1", f"STATUS={state}, {role}")
             if self.dispatcher.ready and turn % _COUNT == 0:
-                self._count()
+                work = self.work.work()
+                RUNNING.set(work.running)
+                for priority, count in work.queued.items():
+                    QUEUE.labels(priority).set(count)
             turn += 1
             await asyncio.sleep(_BEAT)
-
-    def _count(self) -> None:
-        work = self.work.work()
-        RUNNING.set(work.running)
-        for priority, count in work.queued.items():
-            QUEUE.labels(priority).set(count)
 
     def crashed(self) -> BaseException | None:
         """The error that ended a loop although `Loops.forever` holds on to each of them; None while all run."""

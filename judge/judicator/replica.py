@@ -56,14 +56,11 @@ _SECOND_LOOK: Final = 3.0
 class Replica:
     """The queue of one judicator."""
 
-    def __init__(
-        self, database: Database, allowances: Allowances, *, monotonic: Callable[[], float] = clock.monotonic
-    ) -> None:
-        """Empty until `synchronise`; `monotonic` is for tests."""
+    def __init__(self, database: Database, allowances: Allowances) -> None:
+        """Empty until `synchronise`."""
         self._db = database
         self._tasks = database.tasks
         self._allowances = allowances
-        self._monotonic = monotonic
         self.queue = FairQueue()
         self.ready = asyncio.Event()
         # Called after a change that may let an executor have a task, and with a task that cannot be read.
@@ -82,7 +79,7 @@ class Replica:
     def add(self, doc: Mapping[str, Any]) -> None:
         """A task was stored that waits. Raises what `queued_task` raises."""
         task: bytes = doc["_id"].binary
-        if task not in self._ended and self.queue.add(queued_task(doc, self._allowances), self._monotonic()):
+        if task not in self._ended and self.queue.add(queued_task(doc, self._allowances), clock.monotonic()):
             self.on_change()
 
     def start(self, task: ObjectId, executor: str, attempt: int, version: int) -> bool:
@@ -102,7 +99,7 @@ class Replica:
             return task.binary in self._ended
         if isinstance(state, RunningTask) and version > self._versions.get(task.binary, -1):
             self._versions[task.binary] = version
-            self.queue.give_back(task.binary, failed, self._monotonic())
+            self.queue.give_back(task.binary, failed, clock.monotonic())
             self.on_change()
         return True
 
@@ -134,9 +131,9 @@ class Replica:
             self._ended.pop(task.binary, None)
             queued = queued_task(doc, self._allowances)
             if executor is None:
-                self.queue.add(queued, self._monotonic())
+                self.queue.add(queued, clock.monotonic())
             else:
-                self.queue.add(queued._replace(attempt=attempt - 1), self._monotonic())
+                self.queue.add(queued._replace(attempt=attempt - 1), clock.monotonic())
                 self.queue.start(task.binary, executor, attempt)
             self.on_change()
         if attempt:
@@ -276,17 +273,10 @@ def queued_task(doc: Mapping[str, Any], allowances: Allowances) -> QueuedTask:
         user,
         priority,
         needs,
-        _split(doc.get("abilities") or ""),
+        frozenset(abilities.split(",")) if (abilities := doc.get("abilities")) else frozenset(),
         tuple(tried.split(",")) if tried else (),
         int(doc["attempt"]),
         share,
         int(order) if priority == "rejudge" and order is not None else None,
         doc["rank"] in {GIVEN_BACK, RERUN_GIVEN_BACK},
     )
-
-
-_NONE: Final = frozenset[str]()
-
-
-def _split(abilities: str) -> frozenset[str]:
-    return frozenset(abilities.split(",")) if abilities else _NONE

@@ -43,16 +43,7 @@ WAITS_SECONDS: Final = 5.0
 _LANGUAGES, _CAME_BACK = 20, 10
 # The first tasks of so many kinds are looked at for that.
 _NEXTS: Final = 500
-_WAITS: Final = {
-    "needs": 1,
-    "abilities": 1,
-    "failed": 1,
-    "tried": 1,
-    "created": 1,
-    "returned": 1,
-    "done": 1,
-    "executor": 1,
-}
+_WAITS: Final = dict.fromkeys(("needs", "abilities", "failed", "tried", "created", "returned", "done", "executor"), 1)
 _MEMBER_STATES: Final = frozenset({1, 2, 7})  # primary, secondary, arbiter
 # The alerts JudgeReplicationLag, JudgeOplogShort and JudgeEtcdFull have the same bounds.
 _LAG_SECONDS, _OPLOG_SECONDS, _OPLOG_FILLED, _ETCD_FILLED = 30.0, 3600.0, 0.9, 0.8

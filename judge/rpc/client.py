@@ -222,10 +222,7 @@ class RpcClient:
         return sha
 
     def put_file(self, file: IO[bytes], sha: str, length: int) -> None:
-        """Store the `length` bytes of a seekable file, whose SHA-256 is `sha`, without holding them in memory.
-
-        FieldError, and nothing is stored, when they have another hash.
-        """
+        """Store `length` bytes of a seekable file in pieces; FieldError, and nothing is stored: another hash."""
 
         def pieces() -> Iterator[bytes]:
             file.seek(0)

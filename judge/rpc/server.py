@@ -105,10 +105,7 @@ class BlobStore(Protocol):
     def read(self, sha: str) -> AsyncIterator[bytes]: ...
 
     async def take(self, sha: str, pieces: AsyncIterator[bytes], *, output: bool = False) -> None:
-        """Store the pieces, unless they are there, if they are what the hash says; FieldError when not.
-
-        An `output` is kept for long only if a result refers to it.
-        """
+        """Store new pieces; FieldError: they have another hash. An `output` stays if a result refers to it."""
 
     async def store(self, contents: Mapping[str, memoryview]) -> None:
         """Store those of several blobs that are not there; FieldError when one is not what its hash says."""

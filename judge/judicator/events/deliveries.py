@@ -8,6 +8,7 @@ A receiver that fails is called by one delivery at a time, after a growing pause
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import functools
 import logging
@@ -52,11 +53,11 @@ _BATCH: Final = 1000
 
 
 class DeliverySender:
-    def __init__(self, database: Database, sender: Sender, most_waiting: int = MOST_WAITING) -> None:
+    def __init__(self, database: Database, sender: Sender) -> None:
         """`sender` is opened by `run`."""
         self._db = database
         self._sender = sender
-        self._most_waiting = most_waiting
+        self._most_waiting = MOST_WAITING
         self._news = asyncio.Event()
         self._under_way: dict[tuple[str, ObjectId | None], asyncio.Task[None]] = {}
         self._receivers = Receivers[str](_CALLS_OF_RECEIVER)
@@ -77,17 +78,12 @@ class DeliverySender:
                 while True:
                     self._news.clear()
                     if not leading() or not await self._round():
-                        await self._pause()
+                        with contextlib.suppress(TimeoutError):
+                            async with asyncio.timeout(_PERIOD):
+                                await self._news.wait()
             finally:
                 for task in list(self._under_way.values()):
                     task.cancel()
-
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(_PERIOD):
-                await self._news.wait()
-        except TimeoutError:
-            pass
 
     async def _round(self) -> bool:
         """Begin the deliveries that are due and have room; returns whether any was begun."""

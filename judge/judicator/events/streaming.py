@@ -147,11 +147,9 @@ class ChangeLog:
         return self._log[-1][0] if self._log else begin
 
     async def _wait_until_open(self) -> Position:
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_OPENING), self._news:
                 await self._news.wait_for(lambda: self._begin is not None)
-        except TimeoutError:
-            pass
         if self._begin is None:
             raise UnavailableError("this judicator cannot follow the changes of submissions now; try again")
         return self._begin

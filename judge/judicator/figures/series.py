@@ -33,10 +33,7 @@ def bounds(number: int) -> tuple[float, float]:
 
 
 def within(times: Mapping[int, int], part: float) -> float | None:
-    """The seconds within which this part (0 to 1) of the counted times lies; None of none.
-
-    Inside a class times are taken to be spread evenly, on the scale of the classes.
-    """
+    """The seconds within which this part (0 to 1) of the times lies, spread evenly in each class; None of none."""
     rank = part * sum(times.values())
     below = 0
     for number, count in sorted(times.items()):

@@ -53,15 +53,12 @@ class Leader:
         tasks: Tasks,
         executors: Executors,
         loops: Loops,
-        *,
-        monotonic: Callable[[], float] = clock.monotonic,
     ) -> None:
         self._config = config
         self._db = database
         self._tasks = tasks
         self._executors = executors
         self._loops = loops
-        self._monotonic = monotonic
         self._election = Election(etcd, LEADER_KEY, config.name, config.leader_ttl, address=config.address)
         # A thread of its own, so that nothing else that waits for etcd delays a refresh.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="election")
@@ -132,7 +129,7 @@ class Leader:
         assigner = self._tasks.assigner
         if assigner.epoch is None or not await self._confirm(assigner.epoch) or not self.leading:
             return None
-        now = self._monotonic()
+        now = clock.monotonic()
         if self._last_pass is not None:
             self._observed = observed(self._observed, now - self._last_pass, self._config.sweep_interval)
         self._last_pass = now

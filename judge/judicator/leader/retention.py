@@ -88,8 +88,7 @@ class Retention:
         database: Database,
         tasks: Tasks,
         days: float,
-        *,
-        phases: Sequence[tuple[str, Step]] = (),
+        phases: Sequence[tuple[str, Step]],
     ) -> None:
         """`days` 0 keeps every submission; `phases` are further phases."""
         self._db = database

@@ -31,15 +31,9 @@ class ExecutorMark:
     alive: bool
 
 
-@dataclass(frozen=True)
-class NotedMark:
-    """A mark, and the observed time at which it was first seen."""
-
-    mark: tuple[object, ...]
-    since: float
-
-
-Notes = Mapping[tuple[str, str], NotedMark]
+# By kind and name: a mark, and the observed time at which it was first noted.
+Note = tuple[tuple[object, ...], float]
+Notes = Mapping[tuple[str, str], Note]
 
 
 @dataclass(frozen=True)
@@ -65,12 +59,12 @@ def decide(
     notes: Notes, running: Iterable[HandOut], executors: Iterable[ExecutorMark], now: float, limits: SilenceLimits
 ) -> SweepDecision:
     """Compare everything with the notes; `now` is the observed time. What is gone is forgotten from the notes."""
-    fresh: dict[tuple[str, str], NotedMark] = {}
+    fresh: dict[tuple[str, str], Note] = {}
 
     def silence(key: tuple[str, str], mark: tuple[object, ...]) -> float:
-        old = notes.get(key)
-        fresh[key] = old if old is not None and old.mark == mark else NotedMark(mark, now)
-        return now - fresh[key].since
+        earlier, since = notes.get(key, (None, now))
+        fresh[key] = mark, since if earlier == mark else now
+        return now - fresh[key][1]
 
     decision = SweepDecision(fresh)
     dead: set[str] = set()

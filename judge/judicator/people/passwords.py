@@ -49,10 +49,7 @@ class Passwords:
         return await self._run(functools.partial(_HASHER.hash, _plain(password)))
 
     async def verify(self, digest: str | None, password: str) -> bool:
-        """Return whether this is the password. Without a digest it is false, after as long a time.
-
-        UnavailableError while too many are asked for.
-        """
+        """Return whether this is the password; without a digest False, after as long a time. Errors as `digest`."""
         if self._nobody is None:
             self._nobody = await self.digest("a password that nobody has")
         right = await self._run(functools.partial(_right, digest or self._nobody, _plain(password)))

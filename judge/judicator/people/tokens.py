@@ -108,10 +108,7 @@ class Tokens:
         return last["created"], token
 
     async def revoke(self, request: p.TokenEnd, peer: Peer) -> Empty:
-        """Forget a token, with the sessions that were begun and the tokens that were made with it.
-
-        NotFoundError: none such, or another's.
-        """
+        """Forget a token, its sessions and the tokens made with it. NotFoundError: none such, or another's."""
         owner: Bson = {} if request.user is None else {"user": request.user}
         doc = await self._db.find(self._col, {"_id": request.id, **owner}, {"user": 1})
         if doc is None:

@@ -172,10 +172,7 @@ class FairQueue:
     # --- changes -----------------------------------------------------------------------------------------------
 
     def add(self, task: QueuedTask, now: float | None = None) -> bool:
-        """Queue a task behind those that arrived before; False if the queue has it.
-
-        `now` is the time at which a returned task came back.
-        """
+        """Queue a task behind earlier ones; False if the queue has it. `now`: when a returned task came back."""
         if task.id in self._tasks:
             return False
         rank = back_rank(task.priority) if task.returned else RANKS[task.priority]

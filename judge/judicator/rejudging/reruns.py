@@ -10,6 +10,7 @@ Every function here may be repeated, and may run at several judicators at once: 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -95,7 +96,8 @@ class Reruns:
             part = list(ids[base : base + self._batch])
             existing = await self._col.find({"_id": {"$in": _ids(doc, part)}}, {"_id": 1}).to_list()
             if len(existing) < len(part):  # else an earlier try came so far
-                await self._merge(
+                await aggregate(
+                    self._col,
                     [
                         {"$match": {"_id": {"$in": part}, **members(doc["_id"])}},
                         {"$project": _new_run(doc, part, base, now)},
@@ -107,13 +109,11 @@ class Reruns:
                                 "whenNotMatched": "insert",
                             }
                         },
-                    ]
+                    ],
+                    hint=_BY_ID,
                 )
             failpoint.hit("rejudge-create")
             yield base + len(part)
-
-    async def _merge(self, pipeline: list[Bson]) -> None:
-        await aggregate(self._col, pipeline, hint=_BY_ID)
 
     async def unfinished(self, number: int) -> bool:
         return await self._col.find_one({**runs(number), "done": False}, {"_id": 1}) is not None
@@ -159,7 +159,8 @@ class Reruns:
         """Write each run's outcome beside its submission's, with the reason; no reader sees it before the switch."""
         ids = [doc["_id"] async for doc in self._col.find({**runs(number), "done": True}, {"_id": 1})]
         for part in _parts(ids, self._batch):
-            await self._merge(
+            await aggregate(
+                self._col,
                 [
                     {"$match": {"_id": {"$in": part}, **runs(number), "done": True}},
                     {"$project": verdicts.staging(why)},
@@ -180,7 +181,8 @@ class Reruns:
                             "whenNotMatched": "discard",
                         }
                     },
-                ]
+                ],
+                hint=_BY_ID,
             )
             failpoint.hit("rejudge-stage")
 
@@ -203,13 +205,8 @@ class Reruns:
             if not in_hand:
                 return
             for run in in_hand:
-                await self._cancel(run["_id"])
-
-    async def _cancel(self, rerun: ObjectId) -> None:
-        try:
-            await self._tasks.cancel(rerun, rerun=True)
-        except (ConflictError, NotFoundError):
-            return  # it has come to its end meanwhile
+                with contextlib.suppress(ConflictError, NotFoundError):  # it has come to its end meanwhile
+                    await self._tasks.cancel(run["_id"], rerun=True)
 
     async def remove(self, number: int) -> None:
         """Remove all runs, and let go of the submissions."""

@@ -74,7 +74,7 @@ def matrix(cells: Iterable[Cell]) -> dict[str, dict[str, int]]:
     return {before: dict(sorted(row.items())) for before, row in sorted(rows.items())}
 
 
-def to_rejudging(doc: RejudgingDocument, counted: dict[str, int] | None = None) -> Rejudging:
+def to_rejudging(doc: RejudgingDocument, counted: dict[str, int] | None) -> Rejudging:
     """The message for people. `counted` is what the runs say while there are runs; later the document knows."""
     return Rejudging.stored(
         {

@@ -21,30 +21,16 @@ from judge.model.messages import Assignment, ProblemRef, Status, Submission, Tas
 from judge.mongodb.store import Bson
 
 # Fields that Search answers without (messages.SearchReply).
+_BIG: Final = ("tests", "compile_log", "stdout", "stderr", "left")
 BRIEF: Final = {
-    "submission.source": 0,
-    "submission.files": 0,
-    "submission.stdin": 0,
-    "submission.tests": 0,
-    "result.tests": 0,
-    "result.compile_log": 0,
-    "result.stdout": 0,
-    "result.stderr": 0,
-    "result.left": 0,
-    "staged.result.tests": 0,
-    "staged.result.compile_log": 0,
-    "staged.result.stdout": 0,
-    "staged.result.stderr": 0,
-    "staged.result.left": 0,
+    **dict.fromkeys(("submission.source", "submission.files", "submission.stdin", "submission.tests"), 0),
+    **{f"{result}.{name}": 0 for result in ("result", "staged.result") for name in _BIG},
 }
 
 
 @dataclass(frozen=True)
 class HandOut:
-    """One hand-out in force, as the database has it: what compare-and-set compares, and what give-back needs.
-
-    The fields are those of TaskDocument.
-    """
+    """One hand-out in force, with the fields of TaskDocument that compare-and-set and give-back need."""
 
     id: ObjectId
     executor: str
@@ -113,10 +99,7 @@ def key_of(submission: Submission) -> str | None:
 
 
 def digest(submission: Submission) -> str:
-    """The SHA-256 of a submission's content; what the same idempotency key must come with again.
-
-    FieldError for a file that cannot be read.
-    """
+    """The SHA-256 of the content that an idempotency key stands for. FieldError: a file that cannot be read."""
     content = handed.comparable(submission).model_dump(
         mode="json", exclude={"idempotency_key", "trace", "role"}, exclude_defaults=True
     )

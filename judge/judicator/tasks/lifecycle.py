@@ -69,7 +69,7 @@ class Tasks:
         hub: Hub,
         replica: Replica,
         attempts: int,
-        allowances: Allowances | None = None,
+        allowances: Allowances,
     ) -> None:
         """`attempts` is the cap after which a task ends as internal_error, `allowances` what each role may take."""
         self._db = database
@@ -77,7 +77,7 @@ class Tasks:
         self._hub = hub
         self.replica = replica
         self._attempts = attempts
-        self._allowances = allowances or Allowances()
+        self._allowances = allowances
         self.usage = Usage(database)
         self.counts = Counts()
         self.reader = TaskReader(database)

@@ -85,10 +85,7 @@ class TaskReader:
         return doc
 
     async def search(self, request: SearchRequest) -> list[TaskDocument]:
-        """Up to `limit` tasks, newest first, without their big fields (seed: Search); no runs of rejudgings.
-
-        UsageError when that takes more than a few seconds.
-        """
+        """Tasks without big fields, newest first, no reruns (seed: Search). UsageError when it takes seconds."""
         now = await verdicts.generation(self._db)
         for _ in range(_LOOKS):
             query = search_query(request, now.folding)
