@@ -6,6 +6,7 @@ import asyncio
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -204,7 +205,7 @@ def test_a_deleted_leader_key_ends_the_leadership(world: World) -> None:
     wait_for(lambda: lead.epoch is not None and lead.epoch > 1, what="a new leadership")
 
 
-def test_a_blind_spell_does_not_count_as_silence(world: World) -> None:
+def test_a_blind_spell_does_not_count_as_silence(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The database stalls for longer than every expiry; afterwards nobody is declared dead."""
     running = world.judicator(**FAST)
     lead = running.judicator.lead
@@ -215,7 +216,8 @@ def test_a_blind_spell_does_not_count_as_silence(world: World) -> None:
     wait_for(lambda: lead.leading and lead._notes, what="a sweep")
     observed = lead._observed
     jump = 1000.0
-    lead._monotonic = lambda: time.monotonic() + jump
+    late = SimpleNamespace(monotonic=lambda: time.monotonic() + jump)
+    monkeypatch.setattr("judge.judicator.leader.leading.clock", late)
     decision = running.do(lead.sweep_once())
     assert decision is not None
     assert decision.expired == []

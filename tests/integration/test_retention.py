@@ -444,7 +444,7 @@ def test_an_import_that_hangs_for_days_between_its_look_and_its_manifest_is_refu
     people = world.client()
     request = upload(people, manifest(people, tests=2))
     problems = running.judicator.service.problems
-    look, looks = problems._there, 0
+    look, looks = problems._check_stored, 0
 
     async def there(made: Any, needed: Any) -> None:
         nonlocal looks
@@ -456,7 +456,7 @@ def test_an_import_that_hangs_for_days_between_its_look_and_its_manifest_is_refu
                 overdue(world)
             await running.judicator.retention.once(lambda: True)
 
-    problems._there = there  # type: ignore[method-assign]
+    problems._check_stored = there  # type: ignore[method-assign]
     with pytest.raises(FieldError, match="not uploaded"):
         people.call("problem_import", request, ProblemInfo)
     assert people.call("problems", m.Empty(), ProblemsReply).problems == []
