@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.problems import checktestdata
-from judge.problems.checktestdata.language import check
-from judge.problems.checktestdata.values import DescriptionError
+from judge.problems.checktestdata import DescriptionError, check
 from judge.problems.package import read_package
 from tests.support import packages
 

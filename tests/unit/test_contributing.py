@@ -80,7 +80,7 @@ def test_who_adds_a_verdict_and_a_call_is_led_to_each_test_that_fails(run: Run) 
 
 # They name a language, and do not change with the table.
 OF_ONE_LANGUAGE = {
-    "judge/problems/checktestdata/__init__.py": "what descriptions of inputs are turned into",
+    "judge/problems/checktestdata.py": "what descriptions of inputs are turned into",
     "judge/problems/expectations.py": "C is judged as C++ where a package's folder says both",
 }
 

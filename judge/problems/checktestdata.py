@@ -1,15 +1,30 @@
-"""Turns the commands of a description into Python functions, so that a million numbers take seconds only."""
+"""Checktestdata, a language for what a test's input looks like, as DOMjudge's tool of that name reads it.
+
+A description (`*.ctd`) among a package's input validators becomes a program in Python: this module goes with it into
+the sandbox, so it imports nothing else of ours. It ends with 42 for an input that is as described, with 43 for one that
+is not, and with 1 where the description is at fault. A description's commands become Python functions, so that a
+million numbers take seconds only.
+"""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation, getcontext
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
-from .values import CheckedInput, DescriptionError, MismatchError, Value, calculated, number, tokens, unquoted
+SUFFIX, LANGUAGE, MAIN = ".ctd", "python3", "check_by_description.py"
+_ACCEPTED, _REJECTED, _FAULT = 42, 43, 1
 
+_TOKEN = re.compile(
+    r"""\s+|\#[^\n]*|(?P<string>"(?:[^"\\]|\\.)*")|(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"""
+    r"""|(?P<name>[A-Za-z][A-Za-z0-9_]*)|(?P<sign>&&|\|\||[<>=!]=|[-+*/%^<>!(),\[\]=])""",
+    re.DOTALL,
+)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", '"': '"', "\\": "\\", "\n": ""}
 _INT = re.compile(r"-?[0-9]+")
 _PLAIN_INT = re.compile(r"0|-?[1-9][0-9]*")
 _FIXED = r"-?(?:0|[1-9][0-9]*)(?:\.(?P<digits>[0-9]+))?"
@@ -28,23 +43,65 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _LEVELS = (("+", "-"), ("*", "/", "%"))
-_BLOCKS = frozenset({"REP", "REPI", "WHILE", "WHILEI", "IF"})
+_LITERALS = {"SPACE": " ", "NEWLINE": "\n"}
+_LOOPS = frozenset({"REP", "REPI", "WHILE", "WHILEI"})
+_MOST_POWER = 100_000
+
+T = TypeVar("T")
+Value = Any  # int, Decimal or str
+
+
+def program() -> Mapping[str, bytes]:
+    """The files that go with a description: their names beside it, and their contents."""
+    return {MAIN: Path(__file__).read_bytes()}
+
+
+class DescriptionError(Exception):
+    """The description makes no sense."""
+
+
+class MismatchError(Exception):
+    """The input is not as described."""
+
+
+class CheckedInput:
+    """One input that is looked at: how far it was read, and the variables."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        # A variable's values by its indices; a plain one has none of them.
+        self.values: dict[str, dict[tuple[Value, ...], Value]] = {}
+
+    def reject(self, expected: str) -> MismatchError:
+        """The error that something else is expected here; the sentence says where."""
+        line = self.text.count("\n", 0, self.at) + 1
+        column = self.at - (self.text.rfind("\n", 0, self.at) + 1) + 1
+        actual = repr(self.text[self.at : self.at + 20]) if self.at < len(self.text) else "the end"
+        return MismatchError(f"line {line}, character {column}: expected {expected}, found {actual}")
+
+    def literal(self, text: str) -> None:
+        """Read exactly this."""
+        if not self.text.startswith(text, self.at):
+            raise self.reject(repr(text))
+        self.at += len(text)
+
 
 Act = Callable[[CheckedInput], None]
 Get = Callable[[CheckedInput], Value]
+Store = Callable[[CheckedInput, Value], None]
 
 
 class Parser:
     """The functions of a description; DescriptionError."""
 
     def __init__(self, source: str) -> None:
-        """Cut the description into words."""
-        self._tokens = list(tokens(source))
+        self._tokens = list(_words(source))
         self._next = 0
 
     def program(self) -> Act:
         """Parse all of it. The input must end where the description ends."""
-        acts = self._commands(())
+        acts = self._commands()
         if self._peek() != ("", ""):
             raise DescriptionError(f"'{self._peek()[1]}' closes nothing")
         return _sequence([*acts, _eof])
@@ -70,10 +127,15 @@ class Parser:
 
     def _and(self, sign: str = ",") -> bool:
         """Take this sign if it comes next; returns whether it did."""
-        if not self._is(sign):
-            return False
-        self._next += 1
-        return True
+        comes_next = self._is(sign)
+        self._next += comes_next
+        return comes_next
+
+    def _separated(self, item: Callable[[], T], sign: str = ",") -> list[T]:
+        items = [item()]
+        while self._and(sign):
+            items.append(item())
+        return items
 
     def _name(self) -> str:
         kind, text = self._take()
@@ -83,33 +145,34 @@ class Parser:
 
     # --- commands ---------------------------------------------------------------------------------------------------
 
-    def _commands(self, ends: tuple[str, ...]) -> list[Act]:
+    def _commands(self) -> list[Act]:
         acts: list[Act] = []
-        while self._peek()[0] == "name" and self._peek()[1] not in (*ends, "END", "ELSE"):
+        while self._peek()[0] == "name" and self._peek()[1] not in {"END", "ELSE"}:
             acts.append(self._command())
         return acts
 
     def _command(self) -> Act:
         name = self._name()
-        if name in {"SPACE", "NEWLINE"}:
-            text = " " if name == "SPACE" else "\n"
-            return lambda run: run.literal(text)
+        if name in _LITERALS:
+            return lambda run: run.literal(_LITERALS[name])
         if name == "EOF":
             return _eof
-        if name in _BLOCKS:
-            return self._loop(name) if name != "IF" else self._if()
+        if name == "IF":
+            return self._if()
+        if name in _LOOPS:
+            return self._loop(name)
         make = {
-            "INT": self._int, "FLOAT": self._float, "FLOATP": self._float, "STRING": self._string, "REGEX": self._regex,
-            "ASSERT": self._assert, "SET": self._set, "UNSET": self._unset,
+            "INT": self._int, "FLOAT": self._float, "FLOATP": lambda: self._float(counted=True), "STRING": self._string,
+            "REGEX": self._regex, "ASSERT": self._assert, "SET": self._set, "UNSET": self._unset,
         }.get(name)  # fmt: skip
         if make is None:
             raise DescriptionError(f"'{name[:40]}' is no command")
         self._sign("(")
-        act = make(name)
+        act = make()
         self._sign(")")
         return act
 
-    def _int(self, _: str) -> Act:
+    def _int(self) -> Act:
         least, most = self._two()
         store = self._store() if self._and() else None
 
@@ -126,10 +189,11 @@ class Parser:
 
         return act
 
-    def _float(self, name: str) -> Act:
+    def _float(self, *, counted: bool = False) -> Act:
+        """FLOAT and, with bounds for the number of decimals, FLOATP."""
         least, most = self._two()
         digits: tuple[Get, Get] | None = None
-        if name == "FLOATP":
+        if counted:
             self._sign(",")
             digits = self._two()
         store, format_name = None, ""
@@ -163,11 +227,11 @@ class Parser:
         self._sign(",")
         return first, self._value()
 
-    def _string(self, _: str) -> Act:
+    def _string(self) -> Act:
         text = self._value()
         return lambda run: run.literal(str(text(run)))
 
-    def _regex(self, _: str) -> Act:
+    def _regex(self) -> Act:
         text = self._value()
         store = self._store() if self._and() else None
         compiled: dict[str, re.Pattern[str]] = {}
@@ -188,7 +252,7 @@ class Parser:
 
         return act
 
-    def _assert(self, _: str) -> Act:
+    def _assert(self) -> Act:
         begin = self._next
         test = self._test()
         condition = " ".join(text for _, text in self._tokens[begin : self._next])
@@ -199,18 +263,17 @@ class Parser:
 
         return act
 
-    def _set(self, _: str) -> Act:
-        acts: list[Act] = []
-        while not acts or self._and():
-            store = self._store()
-            self._sign("=")
-            acts.append(_assign(store, self._value()))
-        return _sequence(acts)
+    def _set(self) -> Act:
+        return _sequence(self._separated(self._assignment))
 
-    def _unset(self, _: str) -> Act:
-        names = [self._name()]
-        while self._and():
-            names.append(self._name())
+    def _assignment(self) -> Act:
+        store = self._store()
+        self._sign("=")
+        value = self._value()
+        return lambda run: store(run, value(run))
+
+    def _unset(self) -> Act:
+        names = self._separated(self._name)
 
         def act(run: CheckedInput) -> None:
             for name in names:
@@ -224,12 +287,12 @@ class Parser:
         counter = self._store() if name.endswith("I") else None
         if counter is not None:
             self._sign(",")
-        condition: Get = self._value() if name.startswith("REP") else self._test()
+        is_counted = name.startswith("REP")
+        condition = self._value() if is_counted else self._test()
         between = self._command() if self._and() else None
         self._sign(")")
-        body = _sequence(self._commands(()))
+        body = _sequence(self._commands())
         self._end()
-        is_counted = name.startswith("REP")
 
         def act(run: CheckedInput) -> None:
             rounds = 0
@@ -248,20 +311,13 @@ class Parser:
         self._sign("(")
         test = self._test()
         self._sign(")")
-        body = _sequence(self._commands(()))
-        otherwise: Act | None = None
+        body = _sequence(self._commands())
+        otherwise = _sequence([])
         if self._peek() == ("name", "ELSE"):
             self._next += 1
-            otherwise = _sequence(self._commands(()))
+            otherwise = _sequence(self._commands())
         self._end()
-
-        def act(run: CheckedInput) -> None:
-            if test(run):
-                body(run)
-            elif otherwise is not None:
-                otherwise(run)
-
-        return act
+        return lambda run: body(run) if test(run) else otherwise(run)
 
     def _end(self) -> None:
         if self._take() != ("name", "END"):
@@ -274,19 +330,28 @@ class Parser:
         name = self._name()
         indices: list[Get] = []
         if self._and("["):
-            indices.append(self._value())
-            while self._and():
-                indices.append(self._value())
+            indices = self._separated(self._value)
             self._sign("]")
         return name, indices
 
-    def _store(self) -> Callable[[CheckedInput, Value], None]:
+    def _store(self) -> Store:
         name, indices = self._place()
 
         def store(run: CheckedInput, value: Value) -> None:
             run.values.setdefault(name, {})[tuple(index(run) for index in indices)] = value
 
         return store
+
+    def _lookup(self) -> Get:
+        name, indices = self._place()
+
+        def get(run: CheckedInput) -> Value:
+            try:
+                return run.values[name][tuple(index(run) for index in indices)]
+            except KeyError:
+                raise DescriptionError(f"'{name}' has no value here") from None
+
+        return get
 
     def _value(self, level: int = 0) -> Get:
         if level == len(_LEVELS):
@@ -298,8 +363,7 @@ class Parser:
 
     def _unary(self) -> Get:
         if self._and("-"):
-            inner = self._unary()
-            return _arithmetic("-", lambda _: 0, inner)
+            return _arithmetic("-", lambda _: 0, self._unary())
         operand = self._atom()
         while self._and("^"):
             operand = _arithmetic("^", operand, self._atom())
@@ -309,7 +373,7 @@ class Parser:
         kind, text = self._peek()
         if kind in {"string", "number"}:
             self._next += 1
-            constant: Value = unquoted(text) if kind == "string" else number(text)
+            constant = _unquoted(text) if kind == "string" else int(text) if text.isdecimal() else Decimal(text)
             return lambda _: constant
         if self._and("("):
             value = self._value()
@@ -321,21 +385,17 @@ class Parser:
             inner = self._value()
             self._sign(")")
             return lambda run: len(str(inner(run)))
-        return _lookup(*self._place())
+        return self._lookup()
 
     # --- tests ------------------------------------------------------------------------------------------------------
 
     def _test(self) -> Get:
-        condition = self._conjunction()
-        while self._and("||"):
-            condition = _either(condition, self._conjunction())
-        return condition
+        conditions = self._separated(self._conjunction, "||")
+        return conditions[0] if len(conditions) == 1 else lambda run: any(test(run) for test in conditions)
 
     def _conjunction(self) -> Get:
-        condition = self._single()
-        while self._and("&&"):
-            condition = _conjoin(condition, self._single())
-        return condition
+        conditions = self._separated(self._single, "&&")
+        return conditions[0] if len(conditions) == 1 else lambda run: all(test(run) for test in conditions)
 
     def _single(self) -> Get:
         if self._and("!"):
@@ -382,9 +442,7 @@ class Parser:
             letters = self._value()
             function = lambda run: run.at < len(run.text) and run.text[run.at] in str(letters(run))  # noqa: E731
         elif name == "UNIQUE":
-            names = [self._name()]
-            while self._and():
-                names.append(self._name())
+            names = self._separated(self._name)
             function = lambda run: _unique(run, names)  # noqa: E731
         else:
             value = self._value()
@@ -393,6 +451,26 @@ class Parser:
             function = lambda run: value(run) in run.values.get(array, {}).values()  # noqa: E731
         self._sign(")")
         return function
+
+
+def _words(source: str) -> Iterator[tuple[str, str]]:
+    """The words of a description with their kinds; DescriptionError."""
+    at = 0
+    while at < len(source):
+        match = _TOKEN.match(source, at)
+        if match is None:
+            line = source.count("\n", 0, at) + 1
+            raise DescriptionError(f"line {line}: '{source[at : at + 10]}' cannot be read")
+        at = match.end()
+        if match.lastgroup is not None:
+            yield match.lastgroup, match[0]
+
+
+def _unquoted(text: str) -> str:
+    def letter(match: re.Match[str]) -> str:
+        return chr(int(match[1], 8)) if match[1][0] in "01234567" else _ESCAPES.get(match[1], match[0])
+
+    return re.sub(r"\\([0-7]{1,3}|.)", letter, text[1:-1], flags=re.DOTALL)
 
 
 def _eof(run: CheckedInput) -> None:
@@ -411,28 +489,6 @@ def _sequence(acts: list[Act]) -> Act:
     return act
 
 
-def _assign(store: Callable[[CheckedInput, Value], None], value: Get) -> Act:
-    return lambda run: store(run, value(run))
-
-
-def _either(left: Get, right: Get) -> Get:
-    return lambda run: left(run) or right(run)
-
-
-def _conjoin(left: Get, right: Get) -> Get:
-    return lambda run: left(run) and right(run)
-
-
-def _lookup(name: str, indices: list[Get]) -> Get:
-    def get(run: CheckedInput) -> Value:
-        try:
-            return run.values[name][tuple(index(run) for index in indices)]
-        except KeyError:
-            raise DescriptionError(f"'{name}' has no value here") from None
-
-    return get
-
-
 def _unique(run: CheckedInput, names: list[str]) -> bool:
     """Return whether no two places of these arrays have the same values in all of them."""
     arrays = [run.values.get(name, {}) for name in names]
@@ -443,10 +499,28 @@ def _unique(run: CheckedInput, names: list[str]) -> bool:
 
 
 def _arithmetic(sign: str, left: Get, right: Get) -> Get:
-    def get(run: CheckedInput) -> Value:
-        return calculated(sign, left(run), right(run))
+    return lambda run: _calculated(sign, left(run), right(run))
 
-    return get
+
+def _calculated(sign: str, left: Value, right: Value) -> Value:
+    """The result of an operator on two values; whole numbers stay whole. DescriptionError."""
+    if isinstance(left, str) or isinstance(right, str):
+        raise DescriptionError(f"'{sign}' is not for texts")
+    if isinstance(left, Decimal) != isinstance(right, Decimal):
+        left, right = Decimal(left), Decimal(right)
+    if sign in "+-*":
+        return {"+": operator.add, "-": operator.sub, "*": operator.mul}[sign](left, right)
+    if sign == "^":
+        if not isinstance(right, int) or not 0 <= right <= _MOST_POWER:
+            raise DescriptionError(f"'^' takes whole numbers from 0 to {_MOST_POWER}")
+        return left**right
+    if not right:
+        raise DescriptionError("a division by 0")
+    if isinstance(left, Decimal):
+        return left / right if sign == "/" else left % right
+    # Whole numbers are divided towards 0.
+    quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+    return quotient if sign == "/" else left - quotient * right
 
 
 def check(source: str, text: str) -> str:
@@ -461,3 +535,20 @@ def check(source: str, text: str) -> str:
     except RecursionError:
         raise DescriptionError("is nested too deeply") from None
     return ""
+
+
+def main(path: Path) -> int:
+    """Check standard input; a reason goes to standard error. Returns the exit code."""
+    sys.set_int_max_str_digits(0)
+    try:
+        message = check(path.read_bytes().decode("latin-1"), sys.stdin.buffer.read().decode("latin-1"))
+    except DescriptionError as exc:
+        sys.stderr.write(f"{path.name}: {exc}\n")
+        return _FAULT
+    if message:
+        sys.stderr.write(f"{path.name}: {message}\n")
+    return _REJECTED if message else _ACCEPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main(next(Path(__file__).parent.glob(f"*{SUFFIX}"))))
