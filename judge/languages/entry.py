@@ -7,12 +7,11 @@ Whatever it gets wrong, the compiler says in its own words. Linear in the source
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final, Literal
 
 Kind = Literal["class", "kotlin"]
-DEFAULT: Final = "Main"
+_DEFAULT: Final = "Main"
 _NAME_BYTES: Final = 200
 
 # Every alternative that has begun also ends (at the latest with the text), so no position is scanned twice.
@@ -39,23 +38,6 @@ _TYPES: Final[dict[Kind, frozenset[str]]] = {
 _FACADE: Final = re.compile(r'@file\s*:\s*JvmName\s*\(\s*"([A-Za-z_$][\w$]{0,199})"\s*\)')
 
 
-@dataclass
-class _Scan:
-    """The declarations at the top level of a source: types, whether they are public, those that have a main."""
-
-    package: str = ""
-    types: list[tuple[str, bool]] = field(default_factory=list)
-    mains: list[str] = field(default_factory=list)
-    facade: bool = False
-
-    @property
-    def public(self) -> str | None:
-        return next((name for name, is_public in self.types if is_public), None)
-
-    def qualified(self, name: str) -> str:
-        return f"{self.package}.{name}" if self.package else name
-
-
 def find_entry(source: str, filename: str | None = None) -> tuple[str, str]:
     """The (file stem, main class) under which to compile and start a Java `source`.
 
@@ -63,16 +45,12 @@ def find_entry(source: str, filename: str | None = None) -> tuple[str, str]:
     the main class. The main class is the top-level type that declares `void main(`, a public one first; it carries
     the package as its prefix. `Main` is the answer when nothing is found.
     """
-    scan = _scan(source, "class")
+    scan = _Scan(source, "class")
     public = scan.public
     entry = public if public in scan.mains else next(iter(scan.mains), None)
-    stem = public or _stem(filename) or entry or DEFAULT
+    stem = public or _stem(filename) or entry or _DEFAULT
     entry = entry or (scan.types[0][0] if scan.types else stem)
-    if not _is_name(stem):
-        stem = DEFAULT
-    if not _is_name(entry):
-        entry = DEFAULT
-    return stem, scan.qualified(entry)
+    return (stem if _is_name(stem) else _DEFAULT), scan.qualified(entry if _is_name(entry) else _DEFAULT)
 
 
 def main_classes(source: str, filename: str, kind: Kind) -> list[str]:
@@ -80,7 +58,7 @@ def main_classes(source: str, filename: str, kind: Kind) -> list[str]:
 
     In Kotlin a main beside all classes belongs to a class that is called after the file.
     """
-    scan = _scan(source, kind)
+    scan = _Scan(source, kind)
     facade = [_facade(source, filename)] if scan.facade else []
     names = facade + sorted(dict.fromkeys(scan.mains), key=lambda name: name != scan.public)
     return [scan.qualified(name) for name in names if _is_name(name)]
@@ -89,77 +67,69 @@ def main_classes(source: str, filename: str, kind: Kind) -> list[str]:
 def default_class(source: str, filename: str, kind: Kind) -> str:
     """The class to try where none has a main: the language's own error message says the rest."""
     if kind == "kotlin":
-        return _scan(source, kind).qualified(_facade(source, filename))
+        return _Scan(source, kind).qualified(_facade(source, filename))
     return find_entry(source, filename)[1]
 
 
 def _facade(source: str, filename: str) -> str:
     """The class that holds a Kotlin file's own functions."""
-    match = _FACADE.search(source)
-    if match is not None:
+    if match := _FACADE.search(source):
         return match[1]
-    stem = re.sub(r"\W", "_", PurePosixPath(filename).stem) or DEFAULT
+    stem = re.sub(r"\W", "_", PurePosixPath(filename).stem) or _DEFAULT
     return f"{'_' if stem[0].isdigit() else ''}{stem[0].upper()}{stem[1:]}Kt"
 
 
-class _Scanner:
-    """Reads tokens, and notes what they declare."""
+class _Scan:
+    """The declarations at the top level of a source: types, whether they are public, those that have a main."""
 
-    def __init__(self, kind: Kind) -> None:
-        self.kind = kind
-        self.found = _Scan()
+    def __init__(self, source: str, kind: Kind) -> None:
+        self.types: list[tuple[str, bool]] = []
+        self.mains: list[str] = []
+        self.facade = False
+        self._kind = kind
         self._package: list[str] = []
         self._in_package = self._public = False
         self._depth = 0
         self._last = ("", "", "")
+        for match in _TOKEN[kind].finditer(source):
+            if match.lastgroup == "skip":
+                continue
+            if match.lastgroup == "mark":
+                self._mark(match[0])
+            else:
+                self._word(match[0])
+            self._last = (*self._last[1:], match[0])
+        self.public = next((name for name, is_public in self.types if is_public), None)
 
-    def mark(self, text: str) -> None:
-        scan, (static, before, last) = self.found, self._last
+    def qualified(self, name: str) -> str:
+        package = ".".join(self._package)
+        return f"{package}.{name}" if package and all(map(_is_name, self._package)) and _fits(package) else name
+
+    def _mark(self, text: str) -> None:
+        static, before, last = self._last
         self._depth += {"{": 1, "}": -1}.get(text, 0)
         if text == "(" and last == "main":
-            if self.kind == "class" and before == "void" and self._depth == 1 and scan.types:
-                scan.mains.append(scan.types[-1][0])
-            elif self.kind == "kotlin" and before == "fun" and self._depth == 0:
-                scan.facade = True
-            elif self.kind == "kotlin" and (static, before) == ("JvmStatic", "fun") and scan.types:
-                scan.mains.append(scan.types[-1][0])
+            if self._kind == "class" and before == "void" and self._depth == 1 and self.types:
+                self.mains.append(self.types[-1][0])
+            elif self._kind == "kotlin" and before == "fun" and self._depth == 0:
+                self.facade = True
+            elif self._kind == "kotlin" and (static, before) == ("JvmStatic", "fun") and self.types:
+                self.mains.append(self.types[-1][0])
         if text == ";" and self._depth == 0:
             self._public = self._in_package = False
 
-    def word(self, text: str) -> None:
+    def _word(self, text: str) -> None:
         if self._depth:
             return
-        scan, last = self.found, self._last[2]
+        last = self._last[2]
         if self._in_package and last in {"package", "."}:
             self._package.append(text)
             return
-        self._in_package = text == "package" and not scan.types and not self._package
-        if last in _TYPES[self.kind] and not self._in_package:
-            scan.types.append((text, self._public))
+        self._in_package = text == "package" and not self.types and not self._package
+        if last in _TYPES[self._kind] and not self._in_package:
+            self.types.append((text, self._public))
             self._public = False
         self._public = self._public or text == "public"
-
-    def note(self, text: str) -> None:
-        self._last = (self._last[1], self._last[2], text)
-
-    def end(self) -> _Scan:
-        name = ".".join(self._package)
-        self.found.package = name if all(map(_is_name, self._package)) and _fits(name) else ""
-        return self.found
-
-
-def _scan(source: str, kind: Kind) -> _Scan:
-    scanner = _Scanner(kind)
-    for match in _TOKEN[kind].finditer(source):
-        text = match.group()
-        if match.lastgroup == "skip":
-            continue
-        if match.lastgroup == "mark":
-            scanner.mark(text)
-        else:
-            scanner.word(text)
-        scanner.note(text)
-    return scanner.end()
 
 
 def _is_name(name: str) -> bool:

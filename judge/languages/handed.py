@@ -86,29 +86,27 @@ def gather(
     `whole`: of an archive all is kept but what is hidden, which has no name that may be: archives in it, and what tools
     leave behind, too.
     """
-    files = _Gathered(bounds or Bounds())
+    gathered = _Gathered(bounds or Bounds())
     for name, data in named:
         if is_archive(name, data):
-            _unpack(name, data, files, (bounds or Bounds()).archive, whole=whole)
+            _unpack(name, data, gathered, whole=whole)
         elif name.lower().endswith(".zip"):
             raise FieldError("files", f"'{_quoted(name)}' is no ZIP archive, though its name says so; pack it again")
         else:
-            files.add(name, len(data))
-            files.files[_composed(name)] = data
-    return files.files
+            gathered.files[gathered.checked(name, len(data))] = data
+    return gathered.files
 
 
 def read_directory(directory: Path) -> dict[str, bytes]:
     """The files below a directory by their names in it, in name order; what tools leave behind is left out."""
-    files = _Gathered(Bounds())
+    gathered = _Gathered(Bounds())
     root = directory.resolve()
     for path in _below(directory):
         name = path.relative_to(directory).as_posix()
         if not path.resolve().is_relative_to(root) or not path.is_file():
             raise FieldError("files", f"'{name}' is a link that leads out, or no file; copy the file into {directory}")
-        files.add(name, path.stat().st_size)
-        files.files[_composed(name)] = path.read_bytes()
-    return files.files
+        gathered.files[gathered.checked(name, path.stat().st_size)] = path.read_bytes()
+    return gathered.files
 
 
 def left_out(name: str) -> bool:
@@ -201,11 +199,8 @@ def comparable(submission: Submission) -> Submission:
         update |= {"files": files, "filename": None}
         outputs = submission.language is None and submission.command is None
         bytes_by_name = {file.name: file.data for file in files if None in {file.text, file.base64}}
-        single = (
-            _as_source(bytes_by_name, submission.entry, outputs=outputs)
-            if len(bytes_by_name) == len(files) == 1
-            else None
-        )
+        is_single = len(bytes_by_name) == len(files) == 1
+        single = _as_source(bytes_by_name, submission.entry, outputs=outputs) if is_single else None
         if single is not None:
             update |= {"files": [], "entry": None, **single}
     elif submission.entry == submission.filename:
@@ -268,11 +263,11 @@ class _Gathered:
 
     def __init__(self, bounds: Bounds) -> None:
         self.files: dict[str, bytes] = {}
-        self._bounds = bounds
+        self.bounds = bounds
         self._total = 0
 
-    def add(self, name: str, size: int) -> None:
-        """Check a file before its content is looked at."""
+    def checked(self, name: str, size: int) -> str:
+        """The composed name of a file, which is checked before its content is looked at."""
         name = _composed(name)
         fault = name_fault(name)
         if fault:
@@ -280,20 +275,16 @@ class _Gathered:
         if name in self.files:
             raise FieldError("files", f"'{name}' is the name of two files; give each its own")
         self._total += size
-        bounds = self._bounds
-        if len(self.files) >= bounds.files:
-            raise FieldError("files", f"there are more than {bounds.files}; hand in fewer")
-        if self._total > bounds.bytes:
-            msg = f"files: have more than {bounds.bytes} bytes together; hand in a shorter program"
+        if len(self.files) >= self.bounds.files:
+            raise FieldError("files", f"there are more than {self.bounds.files}; hand in fewer")
+        if self._total > self.bounds.bytes:
+            msg = f"files: have more than {self.bounds.bytes} bytes together; hand in a shorter program"
             raise TooLargeError(msg, "files")
-
-    def check_size(self, name: str, data: bytes, size: int) -> None:
-        if len(data) != size:
-            raise FieldError("files", f"'{_quoted(name)}' is not as long as the archive says; pack it again")
+        return name
 
 
-def _unpack(label: str, data: bytes, gathered: _Gathered, most: int, *, whole: bool) -> None:
-    label = _quoted(label)
+def _unpack(label: str, data: bytes, gathered: _Gathered, *, whole: bool) -> None:
+    label, most = _quoted(label), gathered.bounds.archive
     if len(data) > most:
         raise TooLargeError(f"files: the archive '{label}' has {len(data)} bytes; at most {most} are taken", "files")
     try:
@@ -303,15 +294,16 @@ def _unpack(label: str, data: bytes, gathered: _Gathered, most: int, *, whole: b
                 if name is None or (_hidden(name) if whole else left_out(name)):
                     continue
                 _check_entry(label, name, entry)
-                gathered.add(name, entry.file_size)
+                composed_name = gathered.checked(name, entry.file_size)
                 with archive.open(entry) as file:
                     content = file.read(entry.file_size + 1)
-                gathered.check_size(name, content, entry.file_size)
+                if len(content) != entry.file_size:
+                    raise FieldError("files", f"'{_quoted(name)}' is not as long as the archive says; pack it again")
                 if is_archive(name, content) and not whole:
                     raise FieldError(
                         "files", f"'{name}' is an archive in the archive '{label}'; pack its files instead"
                     )
-                gathered.files[_composed(name)] = content
+                gathered.files[composed_name] = content
     except zips.TooManyEntriesError:
         reason = f"has more than {_ENTRIES} entries; pack the sources alone"
         raise FieldError("files", f"the archive '{label}' {reason}") from None

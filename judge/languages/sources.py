@@ -10,35 +10,25 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Literal, Protocol
+from typing import Annotated, Literal
 
+from pydantic import Field, StringConstraints
+
+from judge import config
 from judge.languages.entry import Kind, default_class, main_classes
 
+Suffix = Annotated[str, StringConstraints(pattern=r"^\.[A-Za-z0-9+_-]+$")]
 _CLASS = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*")
 
 
-class LanguageRow(Protocol):
+class EntryRules(config.Model):
     """The fields of a language's row that decide it."""
 
-    @property
-    def suffixes(self) -> Sequence[str]:
-        """Of its sources."""
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """More suffixes of its sources, which tell another language, too."""
-
-    @property
-    def entry(self) -> Literal["file", "class", "kotlin"]:
-        """The file that is started."""
-
-    @property
-    def entry_files(self) -> Sequence[str]:
-        """The usual names of the file that is started."""
-
-    @property
-    def entry_pattern(self) -> str:
-        """A pattern that is found in the file that is started; empty: content does not tell."""
+    suffixes: list[Suffix] = Field(default_factory=list)
+    entry: Literal["file", "class", "kotlin"] = "file"
+    entry_files: list[str] = Field(default_factory=list, description="of several files, which is started: the first")
+    entry_pattern: str = Field(default="", description="a regular expression, of the source that is started")
+    sources: list[Suffix] = Field(default_factory=list, description="beside `suffixes`: what `{sources}` names")
 
 
 @dataclass(frozen=True)
@@ -50,14 +40,14 @@ class Chosen:
     entry: str
 
 
-def is_source(name: str, row: LanguageRow) -> bool:
+def is_source(name: str, row: EntryRules) -> bool:
     """Return whether a file is a source of this language by its suffix, in any case."""
     suffix = PurePosixPath(name).suffix
     suffixes = {*row.suffixes, *row.sources}
     return bool(suffix) and (suffix in suffixes or suffix.lower() in suffixes)
 
 
-def choose(files: Mapping[str, bytes], row: LanguageRow, entry: str | None = None) -> Chosen:
+def choose(files: Mapping[str, bytes], row: EntryRules, entry: str | None = None) -> Chosen:
     """The sources among `files` (at least one), and what is started: `entry`, a file or a class, where it is given."""
     names = [name for name in files if is_source(name, row)] or list(files)
     entry_file = file_named(files, entry) if entry is not None else None
@@ -65,28 +55,28 @@ def choose(files: Mapping[str, bytes], row: LanguageRow, entry: str | None = Non
         entry_file = entry_file or (stem_named(names, entry) if entry is not None else None)
         main = entry_file or _main_file(names, files, row)
         started = PurePosixPath(main).stem
+    elif entry_file:
+        main, started = _main_class([entry_file], files, row.entry, None)
     else:
-        main, started = _main_class(
-            names if entry_file is None else [entry_file], files, row.entry, entry if not entry_file else None
-        )
+        main, started = _main_class(names, files, row.entry, entry)
     return Chosen(main, [main, *(name for name in names if name != main)], started)
 
 
 def file_named(names: Collection[str], entry: str) -> str | None:
     """The file that somebody means: by its whole name, or else by its last part, where only one has that."""
-    if entry in names:
-        return entry
-    matches = [name for name in names if PurePosixPath(name).name == entry]
-    return matches[0] if len(matches) == 1 else None
+    return entry if entry in names else _only([name for name in names if PurePosixPath(name).name == entry])
 
 
 def stem_named(names: Collection[str], entry: str) -> str | None:
     """The same by its name without suffix, as other judges' entry points are written."""
-    matches = [name for name in names if PurePosixPath(name).stem == entry]
-    return matches[0] if len(matches) == 1 else None
+    return _only([name for name in names if PurePosixPath(name).stem == entry])
 
 
-def entry_fault(names: Collection[str], row: LanguageRow, entry: str | None) -> str:
+def _only(names: Sequence[str]) -> str | None:
+    return names[0] if len(names) == 1 else None
+
+
+def entry_fault(names: Collection[str], row: EntryRules, entry: str | None) -> str:
     """The reason why a program cannot be started so, to end a sentence about the entry; empty when it may be."""
     if entry is None or file_named(names, entry) is not None:
         return ""
@@ -117,10 +107,9 @@ def name_conflict(own_files: Collection[str], include: Collection[str]) -> tuple
     return None
 
 
-def _main_file(names: Sequence[str], files: Mapping[str, bytes], row: LanguageRow) -> str:
+def _main_file(names: Sequence[str], files: Mapping[str, bytes], row: EntryRules) -> str:
     for entry_file in row.entry_files:
-        matches = [name for name in names if PurePosixPath(name).name.lower() == entry_file.lower()]
-        if matches:
+        if matches := [name for name in names if PurePosixPath(name).name.lower() == entry_file.lower()]:
             return min(matches, key=lambda name: name.count("/"))
     if row.entry_pattern and len(names) > 1:
         pattern = re.compile(row.entry_pattern, re.MULTILINE)
@@ -132,9 +121,8 @@ def _main_class(names: Sequence[str], files: Mapping[str, bytes], kind: Kind, en
     """The file and the class: the wanted one, or one that is called Main, or the first that can be started."""
     classes = [(name, class_name) for name in names for class_name in main_classes(_text(files[name]), name, kind)]
     if entry is not None:
-        matches = [pair for pair in classes if pair[1] == entry] or [
-            pair for pair in classes if pair[1].rpartition(".")[2] == entry
-        ]
+        exact = [pair for pair in classes if pair[1] == entry]
+        matches = exact or [pair for pair in classes if pair[1].rpartition(".")[2] == entry]
         return matches[0] if matches else (names[0], entry)
     if not classes:
         return names[0], default_class(_text(files[names[0]]), names[0], kind)

@@ -23,8 +23,7 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 from judge import config
 from judge.common.errors import ConfigError
 from judge.languages.entry import find_entry
-from judge.languages.names import Names
-from judge.languages.sources import choose
+from judge.languages.sources import EntryRules, choose
 from judge.model.messages import LANGUAGES, Identifier, Limits, RunOptions
 from judge.model.verdicts import Verdict
 
@@ -49,7 +48,6 @@ _BOX_FILE = re.compile(rf"{BOX}/([A-Za-z0-9_.+-]+)")
 # Paths in the sandbox: a program whose real path lies elsewhere (a home directory, pyenv) could not be run there.
 _VISIBLE = ("/usr/", "/bin/", "/lib/", "/lib64/")
 
-Suffix = Annotated[str, StringConstraints(pattern=r"^\.[A-Za-z0-9+_-]+$")]
 Arguments = Annotated[list[str], Field(min_length=1)]
 AbsolutePath = Annotated[str, StringConstraints(pattern=r"^/.*$")]
 Alias = Annotated[str, StringConstraints(pattern=r"^\S(.{0,62}\S)?$")]
@@ -79,7 +77,7 @@ class MemoryFull(config.Model):
         return value
 
 
-class Language(config.Model):
+class Language(EntryRules):
     """One row of the table. Memory in MiB, as in the file; times are factors; commands are argument lists."""
 
     name: str = ""
@@ -90,12 +88,7 @@ class Language(config.Model):
     releases: list[Literal["bookworm", "trixie"]] = Field(default=["bookworm", "trixie"], min_length=1)
     like: Identifier | None = None
     words: dict[str, str] = Field(default_factory=dict)
-    suffixes: list[Suffix] = Field(default_factory=list)
     source_name: str = Field(default="", pattern=r"^((\{entry\}|[A-Za-z0-9_])[A-Za-z0-9._+-]*)?$")
-    entry: Literal["file", "class", "kotlin"] = "file"
-    entry_files: list[str] = Field(default_factory=list, description="of several files, which is started: the first")
-    entry_pattern: str = Field(default="", description="a regular expression, of the source that is started")
-    sources: list[Suffix] = Field(default_factory=list, description="beside `suffixes`: what `{sources}` names")
     compile: Arguments | None = None
     compile_checks: bool = Field(
         default=False, description="compiling only checks the source; a run needs nothing of it"
@@ -156,22 +149,17 @@ class Language(config.Model):
             dict.fromkeys([*fields.get("sources", base.sources), *([] if self.suffixes else base.suffixes)])
         )
         row = base.model_copy(update={**fields, "name": name, "family": self.family or base.family})
-        commands = {field: getattr(row, field) for field in ("compile", "run", "version_command")}
-        replaced = {
-            field: [self.words.get(word, word) for word in command_words or ()]
-            for field, command_words in commands.items()
+        commands = {
+            field: [self.words.get(word, word) for word in getattr(row, field) or ()] or None
+            for field in ("compile", "run", "version_command")
         }
-        return row.model_copy(update={field: command_words or None for field, command_words in replaced.items()})
+        return row.model_copy(update=commands)
 
-    def plan(self, source: str, filename: str | None, memory: int) -> CommandPlan:
-        """The commands that build and start a program of one file; `memory` is the problem's limit in bytes, for runs.
+    def own_name(self, source: str, filename: str | None) -> str:
+        """The name in `/box` of the file of a program that has only one.
 
         `filename` is what the submitter called it; it never decides a path by itself.
         """
-        return self.plan_files({self.own_name(source, filename): source.encode("utf-8", "replace")}, memory)
-
-    def own_name(self, source: str, filename: str | None) -> str:
-        """The name in `/box` of the file of a program that has only one."""
         stem = find_entry(source, filename)[0] if self.entry == "class" else ""
         return self.source_name.replace("{entry}", stem)
 
@@ -182,10 +170,11 @@ class Language(config.Model):
         entry: str | None = None,
         options: RunOptions | None = None,
     ) -> CommandPlan:
-        """The commands that build and start a program of these files, which lie in `/box`; `memory` as above.
+        """The commands that build and start a program of these files, which lie in `/box`.
 
-        `entry` is the file or class to start, where somebody has said, `options` what else a person wants of the
-        compiler. The executor calls this once per submission, and takes its commands to the sandbox as they are.
+        `memory` is the problem's limit in bytes, for runs, `entry` the file or class to start, where somebody has said,
+        `options` what else a person wants of the compiler. The executor calls this once per submission, and takes its
+        commands to the sandbox as they are.
         """
         options = options or RunOptions()
         choice = choose(files, self, entry)
@@ -226,8 +215,7 @@ class Language(config.Model):
 
     def programs(self) -> list[str]:
         """The programs of the machine that compiling, running and asking for the version start."""
-        commands = [self.compile, self.run, self.version_command]
-        heads = [command[0] for command in commands if command]
+        heads = [command[0] for command in (self.compile, self.run, self.version_command) if command]
         return [head for head in dict.fromkeys([*heads, *self.requires]) if not head.startswith(BOX + "/")]
 
     def heap_sign(self, memory: int) -> HeapSign | None:
@@ -272,6 +260,59 @@ class HeapSign:
         return any(self.words.search(tail) for tail in tails)
 
 
+class Names:
+    """All names of one table: the rows' names, titles, suffixes, and the names that other judges have for them.
+
+    A name is looked up without regard to case and spaces. An alias may hold a version: `*` stands for letters, digits
+    and `. _ -`, and `(*)` for anything in parentheses; `GNU G++17 * (*)` is also `GNU G++17 9.2.0 (64 bit, msys 2)`.
+    What is exact counts before what has a version, and a row's own name before all. ConfigError when two rows have the
+    same; `source` is the table's file.
+    """
+
+    def __init__(self, table: Mapping[str, Language], source: str) -> None:
+        self._exact: dict[str, str] = {}
+        self._versions: dict[str, tuple[re.Pattern[str], str]] = {}
+        self._add([(name, name) for name in table], source)
+        self._add([(alias, name) for name, row in table.items() for alias in (row.title, *row.aliases)], source)
+        # A suffix is the last that counts: `sh` is the POSIX shell, although files called .sh are Bash's.
+        for name, row in table.items():
+            for suffix in row.suffixes:
+                self._exact.setdefault(_exact(suffix[1:]), name)
+
+    def find(self, text: str) -> str | None:
+        """The row that is called so, or None."""
+        exact = self._exact.get(_exact(text))
+        matching = (name for pattern, name in self._versions.values() if pattern.fullmatch(_spaced(text)))
+        return exact if exact is not None else next(matching, None)
+
+    def _add(self, names: Iterable[tuple[str, str]], source: str) -> None:
+        for alias, name in names:
+            if "*" in alias:
+                spaced = _spaced(alias)
+                owner = self._versions.setdefault(spaced, (_pattern(spaced), name))[1]
+            else:
+                owner = self._exact.setdefault(_exact(alias), name)
+            if owner != name:
+                raise ConfigError(
+                    f"{source}:1: '{alias}' is a name of both '{owner}' and '{name}'; leave it in one row"
+                )
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _exact(text: str) -> str:
+    return _spaced(text).replace(" ", "").replace("_", "")
+
+
+def _pattern(spaced: str) -> re.Pattern[str]:
+    """A name with a version in it; no part of it repeats a part, so that matching is linear."""
+    any_text, version = re.escape("(*)"), re.escape("*")
+    text = re.escape(spaced).replace(any_text, r"\([^()]{0,60}\)").replace(version, r"[\w.-]{1,40}")
+    return re.compile(text, re.ASCII)
+
+
 class _LanguageTable(config.Model):
     """The file's shape. A site's table may switch a built-in row off with `name: null`."""
 
@@ -284,19 +325,23 @@ def load_table(path: Path | None = None) -> dict[str, Language]:
     Raises ConfigError with file and line. The table's order is the order in which languages are shown.
     The built-in table alone is read and checked once in a process: every submission asks for it several times.
     """
-    if path is None:
-        return dict(_checked_builtin())
-    table = dict(_builtin())
-    for name, row in _read(path).languages.items():
+    return dict(_builtin()) if path is None else _read(path, _builtin())
+
+
+def _read(path: Path, builtin: Mapping[str, Language]) -> dict[str, Language]:
+    """A table of a file; ConfigError where two rows have one suffix or name, or no executor may have so many."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise ConfigError(f"{path}: cannot be read: {exc.strerror}; name an existing languages table") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text; expected a YAML file") from None
+    table = dict(builtin)
+    for name, row in config.parse_text(_LanguageTable, text, str(path)).languages.items():
         if row is None:
             table.pop(name, None)
         else:
             table[name] = row.named(name, table, str(path))
-    return _checked(table, path)
-
-
-def _checked(table: dict[str, Language], path: Path) -> dict[str, Language]:
-    """The table; ConfigError where two rows have one suffix or name, or no executor may have so many."""
     if len(table) > LANGUAGES:
         raise ConfigError(f"{path}:1: the table has {len(table)} rows with the built-in ones, the limit is {LANGUAGES}")
     owners: dict[str, str] = {}
@@ -371,15 +416,11 @@ def survey(table: Mapping[str, Language], timeout: float = 10.0) -> Survey:
     An executor calls this once at its start, in a thread.
     """
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="languages") as pool:
-        answers = list(pool.map(lambda language: _examine(language, timeout), table.values()))
-    versions: dict[str, str] = {}
-    missing: dict[str, str] = {}
-    for name, (version, reason) in zip(table, answers, strict=True):
-        if reason:
-            missing[name] = reason
-        else:
-            versions[name] = version
-    return Survey(versions, missing)
+        answers = dict(zip(table, pool.map(lambda row: _examine(row, timeout), table.values()), strict=True))
+    return Survey(
+        {name: version for name, (version, reason) in answers.items() if not reason},
+        {name: reason for name, (_, reason) in answers.items() if reason},
+    )
 
 
 def detect(table: Mapping[str, Language], timeout: float = 10.0) -> dict[str, str]:
@@ -396,48 +437,24 @@ def detect(table: Mapping[str, Language], timeout: float = 10.0) -> dict[str, st
 def guess(filename: str, table: Mapping[str, Language]) -> str | None:
     """The language that a file's suffix says, or None. Case counts first (`.C` is C++), then does not (`.PY`)."""
     suffix = PurePosixPath(filename).suffix
-    exact = [name for name, language in table.items() if suffix in language.suffixes]
-    lower = [name for name, language in table.items() if suffix.lower() in language.suffixes]
-    return next(iter(exact + lower), None) if suffix else None
+    rows = (name for spelling in (suffix, suffix.lower()) for name, row in table.items() if spelling in row.suffixes)
+    return next(rows, None)
 
 
 def extra_paths(table: Iterable[Language]) -> list[str]:
     """The paths that these rows need beside /usr and /bin, globs resolved; the sandbox mounts them read-only."""
-    paths: dict[str, None] = {}
-    for language in table:
-        for pattern in language.paths:
-            for path in sorted(Path("/").glob(pattern.lstrip("/"))):
-                paths[str(path)] = None
-    return list(paths)
+    patterns = (pattern.lstrip("/") for language in table for pattern in language.paths)
+    return list(dict.fromkeys(str(path) for pattern in patterns for path in sorted(Path("/").glob(pattern))))
 
 
 @functools.cache
 def _builtin() -> dict[str, Language]:
-    rows: dict[str, Language] = {}
-    for name, row in _read(_BUILTIN).languages.items():
-        if row is not None:
-            rows[name] = row.named(name, rows, str(_BUILTIN))
-    return rows
-
-
-@functools.cache
-def _checked_builtin() -> dict[str, Language]:
-    return _checked(_builtin(), _BUILTIN)
+    return _read(_BUILTIN, {})
 
 
 @functools.cache
 def _builtin_names() -> Names:
     return Names(_builtin(), str(_BUILTIN))
-
-
-def _read(path: Path) -> _LanguageTable:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as exc:
-        raise ConfigError(f"{path}: cannot be read: {exc.strerror}; name an existing languages table") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not UTF-8 text; expected a YAML file") from None
-    return config.parse_text(_LanguageTable, text, str(path))
 
 
 def _with_options(command: list[str], filled: list[str], options: Iterable[str]) -> list[str]:

@@ -197,7 +197,7 @@ def languages(data: bytes) -> None:
     find_entry(text, text[:40])
     guess(text[:200], table)
     for language in table.values():
-        language.plan(text, text[:60], 64 << 20)
+        language.plan_files({language.own_name(text, text[:60]): data}, 64 << 20)
 
 
 def handed_in(data: bytes) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from judge.common.errors import ConfigError
 from judge.languages.entry import find_entry
-from judge.languages.table import Language, Survey, detect, extra_paths, guess, load_table, survey
+from judge.languages.table import CommandPlan, Language, Survey, detect, extra_paths, guess, load_table, survey
 from judge.model.messages import Limits
 from tests.support.examples import at_least
 
@@ -77,8 +77,13 @@ def test_the_page_names_every_language_and_its_files():
         assert f"`{field}`" in page
 
 
+def plan_of(language: Language, source: str, filename: str | None, memory: int) -> CommandPlan:
+    """The plan of a program of one file."""
+    return language.plan_files({language.own_name(source, filename): source.encode()}, memory)
+
+
 def test_plan_of_a_file_language():
-    plan = load_table()["c"].plan("int main(){}", "../../etc/passwd", 64 * MIB)
+    plan = plan_of(load_table()["c"], "int main(){}", "../../etc/passwd", 64 * MIB)
     assert plan.source_name == "main.c"
     assert plan.compile is not None and plan.compile[-2:] == ["/box/main.c", "-lm"]
     assert plan.run == ["/box/run"]
@@ -86,7 +91,7 @@ def test_plan_of_a_file_language():
 
 def test_plan_of_java():
     source = "package a.b; public class Foo { public static void main(String[] x) {} }"
-    plan = load_table()["java"].plan(source, "whatever.java", 256 * MIB)
+    plan = plan_of(load_table()["java"], source, "whatever.java", 256 * MIB)
     assert plan.source_name == "Foo.java"
     assert plan.compile is not None and plan.compile[-1] == "/box/Foo.java"
     assert plan.run[-1] == "a.b.Foo" and "-Xmx256m" in plan.run
@@ -96,13 +101,13 @@ def test_what_fills_a_placeholder_is_not_filled_again():
     language = Language(
         title="X", source_name="a.x", run=["/usr/bin/x", "{source}{memory_mb}", "{}", "{ }"], version_command=["/x"]
     )
-    assert language.plan("", None, 3 * MIB).run == ["/usr/bin/x", "/box/a.x3", "{}", "{ }"]
+    assert plan_of(language, "", None, 3 * MIB).run == ["/usr/bin/x", "/box/a.x3", "{}", "{ }"]
 
 
 def test_the_environment_is_filled_too():
     row = {"title": "X", "source_name": "a.x", "run": ["/usr/bin/x", "-m{limit_mb}"], "version_command": ["/x"]}
     language = Language(**row, memory_extra=32, env={"HEAP": "{memory_mb}MiB", "PLAIN": "{}"})
-    plan = language.plan("", None, 64 * MIB)
+    plan = plan_of(language, "", None, 64 * MIB)
     assert plan.env == {"HEAP": "64MiB", "PLAIN": "{}"} and plan.run == ["/usr/bin/x", "-m96"]
     assert language.env == {"HEAP": "{memory_mb}MiB", "PLAIN": "{}"}
 
@@ -235,7 +240,7 @@ def _built(name: str, source: str, where: Path) -> subprocess.CompletedProcess[b
     language = load_table()[name]
     if name not in detect({name: language}):
         pytest.skip(f"{language.title} is not on this machine")
-    plan = language.plan(source, None, 256 * MIB)
+    plan = plan_of(language, source, None, 256 * MIB)
     (where / plan.source_name).write_text(source)
     here = [[word.replace("/box", str(where)) for word in command] for command in (plan.compile or [], plan.run)]
     done = subprocess.run(here[0], capture_output=True, cwd=where, check=False)
