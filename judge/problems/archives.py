@@ -20,7 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Generic, TypeVar
 
 from judge.common import zips
 from judge.common.errors import PackageError
@@ -37,6 +37,8 @@ _MEMORY = 128 * 1024**2
 _LINK_BYTES = 4096
 _OUTSIDE = "the name leads out of the archive; pack relative names only"
 _LINK = "is a link or a special file; pack the file itself"
+# Errors that reading a damaged ZIP archive raises.
+_DAMAGED = (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, OSError, ValueError, RuntimeError)
 # Endings of tar archives, whose names are what stands before.
 TAR_ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 
@@ -75,29 +77,53 @@ def _plain(name: str) -> str:
     return "/".join(parts)
 
 
-class Archive(Tree):
-    """A package in a ZIP archive; its files are read out of it, never unpacked under their own names."""
+M = TypeVar("M")
+
+
+class _PackedTree(Tree, Generic[M]):
+    """An archive whose files are read out of it, never unpacked under their own names."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(label)
+        self._members: dict[str, M] = {}
+
+    def _follow(self, name: str, target: str) -> None:
+        """A link to a file of the archive is that file; others are noted. Links to links are not followed."""
+        path = posixpath.normpath(target)
+        if path not in self._members:
+            self.links[name] = _LINK
+            return
+        self._take(name, self.files[path])
+        self._members[name] = self._members[path]
+        self.linked_paths.add(name)
+
+    def _enter(self, top: str) -> None:
+        self._members = within(self._members, top)
+
+
+class Archive(_PackedTree[zipfile.ZipInfo]):
+    """A package in a ZIP archive."""
 
     def __init__(self, path: Path) -> None:
         """List the archive; PackageError for what must not be in a package."""
         super().__init__(path.name)
-        self._prefix = ""
         try:
-            file = path.open("rb")
+            file = self.resources.enter_context(path.open("rb"))
         except OSError as exc:
             raise PackageError(f"{path}: cannot be read: {exc.strerror}") from None
-        self._file = file
-        self._entries: dict[str, zipfile.ZipInfo] = {}
         links: list[tuple[str, zipfile.ZipInfo]] = []
-        try:
-            self._zip = _opened_zip(file, path)
+        with contextlib.ExitStack() as unless_listed:
+            unless_listed.callback(self.close)
+            self._zip = self.resources.enter_context(_opened_zip(file, path))
             for entry in self._zip.infolist():
                 self._look(entry, links)
             for name, entry in links:
-                self._follow(name, entry)
-        except BaseException:
-            file.close()
-            raise
+                if 0 < entry.file_size <= _LINK_BYTES:
+                    text = b"".join(self._pieces(entry, name)).decode("utf-8", "replace")
+                    self._follow(name, posixpath.join(posixpath.dirname(name), text))
+                else:
+                    self.links[name] = _LINK
+            unless_listed.pop_all()
 
     def _look(self, entry: zipfile.ZipInfo, links: list[tuple[str, zipfile.ZipInfo]]) -> None:
         self._count()
@@ -113,7 +139,7 @@ class Archive(Tree):
             links.append((name, entry))
             return
         self._take(name, entry.file_size)
-        self._entries[name] = entry
+        self._members[name] = entry
 
     def _name(self, entry: zipfile.ZipInfo) -> str:
         """The plain name of an entry; PackageError for one that is none.
@@ -131,29 +157,9 @@ class Archive(Tree):
         except ValueError:
             raise PackageError(f"{self.where(name)}: {_OUTSIDE}") from None
 
-    def _follow(self, name: str, entry: zipfile.ZipInfo) -> None:
-        """A link to a file of the archive is that file; others are noted. Links to links are not followed."""
-        target = None
-        if 0 < entry.file_size <= _LINK_BYTES:
-            text = b"".join(self._pieces(entry, name)).decode("utf-8", "replace")
-            target = self._entries.get(posixpath.normpath(posixpath.join(posixpath.dirname(name), text)))
-        if target is None:
-            self.links[name] = _LINK
-        else:
-            self._take(name, target.file_size)
-            self._entries[name] = target
-            self.linked_paths.add(name)
-
-    def _enter(self, top: str) -> None:
-        self._prefix += top + "/"
-
-    def local(self, path: str) -> None:  # noqa: ARG002 - the archive's files have no place of their own
-        """Nowhere."""
-        return
-
     def chunks(self, path: str) -> Iterator[bytes]:
         """The file's content, of exactly the size that the archive's directory announced."""
-        return self._pieces(self._entries[self._prefix + path], path)
+        return self._pieces(self._members[path], path)
 
     def _pieces(self, entry: zipfile.ZipInfo, path: str) -> Iterator[bytes]:
         try:
@@ -164,24 +170,10 @@ class Archive(Tree):
                     if remaining < 0:
                         break
                     yield chunk
-        except (
-            zipfile.BadZipFile,
-            zlib.error,
-            NotImplementedError,
-            EOFError,
-            OSError,
-            ValueError,
-            RuntimeError,
-        ) as exc:
+        except _DAMAGED as exc:
             raise PackageError(f"{self.where(path)}: is damaged in the archive: {clean(str(exc))}") from None
         if remaining:
             raise PackageError(f"{self.where(path)}: is not as long as the archive's directory says; pack it again")
-
-    def close(self) -> None:
-        """Close the archive."""
-        super().close()
-        self._zip.close()
-        self._file.close()
 
 
 def _opened_zip(file: IO[bytes], path: Path) -> zipfile.ZipFile:
@@ -205,32 +197,28 @@ class _Headers(io.FileIO):
         return super().read(size) or b""
 
 
-class TarArchive(Tree):
+class TarArchive(_PackedTree[tuple[int, int]]):
     """A package in a tar archive. A compressed one becomes a temporary file without a name first."""
 
     def __init__(self, path: Path) -> None:
         """List the archive; PackageError for what must not be in a package."""
         super().__init__(path.name)
-        self._places: dict[str, tuple[int, int]] = {}
-        self._prefix = ""
         try:
-            self._file = _uncompressed(path)
+            self._file = self.resources.enter_context(_uncompressed(path))
         except OSError as exc:
             raise PackageError(f"{path}: cannot be read: {exc.strerror or clean(str(exc))}") from None
-        try:
-            self._list()
-        except PackageError as exc:
-            self._file.close()
-            raise PackageError(str(exc) if str(exc).startswith(self.label) else f"{self.label}: {exc}") from None
-        except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError) as exc:
-            self._file.close()
-            raise PackageError(f"{path}: is not a tar archive that can be read: {clean(str(exc))}") from None
-        except BaseException:
-            self._file.close()
-            raise
+        with contextlib.ExitStack() as unless_listed:
+            unless_listed.callback(self.close)
+            try:
+                self._list()
+            except PackageError as exc:
+                raise PackageError(str(exc) if str(exc).startswith(self.label) else f"{self.label}: {exc}") from None
+            except (tarfile.TarError, OSError, EOFError, ValueError, OverflowError) as exc:
+                raise PackageError(f"{path}: is not a tar archive that can be read: {clean(str(exc))}") from None
+            unless_listed.pop_all()
 
     def _list(self) -> None:
-        links: list[tuple[str, tarfile.TarInfo]] = []
+        links: list[tuple[str, str]] = []
         with _Headers(os.dup(self._file.fileno()), "rb") as headers:
             headers.seek(0)
             archive = tarfile.TarFile(fileobj=headers, encoding="utf-8")
@@ -239,10 +227,10 @@ class TarArchive(Tree):
             end = archive.offset
         if os.pread(self._file.fileno(), _BLOCK, end) != bytes(_BLOCK):
             raise PackageError("is damaged, or ends too early; pack it again")
-        for name, member in links:
-            self._follow(name, member)
+        for name, target in links:
+            self._follow(name, target)
 
-    def _look(self, member: tarfile.TarInfo, links: list[tuple[str, tarfile.TarInfo]]) -> None:
+    def _look(self, member: tarfile.TarInfo, links: list[tuple[str, str]]) -> None:
         self._count()
         try:
             member.name.encode()
@@ -254,45 +242,23 @@ class TarArchive(Tree):
         if not name or member.isdir() or self._leaves_out(name):
             return
         if member.issym() or member.islnk():
-            links.append((name, member))
+            folder = posixpath.dirname(name) if member.issym() else ""
+            links.append((name, posixpath.join(folder, member.linkname[:_LINK_BYTES])))
             return
         if not member.isreg() or member.issparse():
             raise PackageError(f"{self.where(name)}: {_LINK}")
         self._take(name, member.size)
-        self._places[name] = (member.offset_data, member.size)
-
-    def _follow(self, name: str, member: tarfile.TarInfo) -> None:
-        """A link to a file of the archive is that file; others are noted. Links to links are not followed."""
-        folder = posixpath.dirname(name) if member.issym() else ""
-        target = self._places.get(posixpath.normpath(posixpath.join(folder, member.linkname[:_LINK_BYTES])))
-        if target is None:
-            self.links[name] = _LINK
-        else:
-            self._take(name, target[1])
-            self._places[name] = target
-            self.linked_paths.add(name)
-
-    def _enter(self, top: str) -> None:
-        self._places = within(self._places, top)
-
-    def local(self, path: str) -> None:  # noqa: ARG002 - the archive's files have no place of their own
-        """Nowhere."""
-        return
+        self._members[name] = (member.offset_data, member.size)
 
     def chunks(self, path: str) -> Iterator[bytes]:
         """The file's content, of exactly the size that its header announced."""
-        place, remaining = self._places[path]
+        place, remaining = self._members[path]
         while remaining:
             chunk = os.pread(self._file.fileno(), min(CHUNK, remaining), place)
             if not chunk:
                 raise PackageError(f"{self.where(path)}: is cut off in the archive; pack it again")
             place, remaining = place + len(chunk), remaining - len(chunk)
             yield chunk
-
-    def close(self) -> None:
-        """Close the archive."""
-        super().close()
-        self._file.close()
 
 
 def _uncompressed(path: Path) -> IO[bytes]:
