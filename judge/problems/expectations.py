@@ -22,10 +22,9 @@ from judge.languages.table import Language, find, guess
 from judge.model.base import first_fault
 from judge.model.messages import Result, TestResult, Verdict
 from judge.problems import metadata
-from judge.problems.folders import folder_of
+from judge.problems.folders import expected, folder_of
 from judge.problems.package import Package
 from judge.problems.reading import formats
-from judge.problems.reading.annotations import expected
 from judge.problems.scoring.base import nearly_equal, snapped
 from judge.problems.tree import clean
 

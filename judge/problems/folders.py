@@ -1,8 +1,15 @@
-"""Folders of submissions/ by the names that people give them; for expectations and importers."""
+"""The purpose of a jury's submission: by its folder, whatever people call it, or by an annotation in its source.
+
+DOMjudge's annotation says the verdicts that a source may get: `@EXPECTED_RESULTS@: CORRECT, TIMELIMIT`. Juries put such
+sources into folders of any name, such as `mixed/`; in the format's own folders it means nothing.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from judge.model.verdicts import Verdict
 
 # Other names that people and other judges have for the folders of submissions/: in lower case, with _ between words.
 _FOLDERS = {
@@ -22,6 +29,21 @@ _FOLDERS = {
     for alias in aliases.split()
 }
 
+_TAG = re.compile(rb"@EXPECTED_RESULTS@:[ \t]*([A-Za-z, \t_-]{1,200})")
+# DOMjudge's words. What it calls a run error may be the memory limit; having printed nothing is a wrong answer.
+_WORDS = {
+    "CORRECT": (Verdict.AC,),
+    "ACCEPTED": (Verdict.AC,),
+    "WRONG-ANSWER": (Verdict.WA,),
+    "NO-OUTPUT": (Verdict.WA,),
+    "TIMELIMIT": (Verdict.TLE,),
+    "TIME-LIMIT": (Verdict.TLE,),
+    "RUN-ERROR": (Verdict.RTE, Verdict.MLE, Verdict.SV),
+    "MEMORY-LIMIT": (Verdict.MLE, Verdict.RTE),
+    "OUTPUT-LIMIT": (Verdict.OLE,),
+    "COMPILER-ERROR": (Verdict.CE,),
+}
+
 
 def folder_of(path: str) -> str:
     """The folder of submissions/ that a path lies in, by the format's name for it: `accepted` for `AC/a.cpp`."""
@@ -32,3 +54,13 @@ def folder_of(path: str) -> str:
 def known_folder(word: str) -> str | None:
     """The format's name for a folder that is called so: `time_limit_exceeded` for `Time-Limit`; None: nobody's word."""
     return _FOLDERS.get(re.sub(r"[^a-z]+", "_", word.lower()).strip("_"))
+
+
+def expected(sources: Iterable[bytes]) -> frozenset[Verdict]:
+    """The verdicts that the first annotation among a submission's files allows; empty when there is none."""
+    for source in sources:
+        match = _TAG.search(source)
+        if match is not None:
+            words = match[1].decode("ascii").upper().replace("_", "-").split(",")
+            return frozenset(verdict for word in words for verdict in _WORDS.get(word.strip(), ()))
+    return frozenset()

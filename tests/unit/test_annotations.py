@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judge.model.verdicts import Verdict
-from judge.problems.reading.annotations import expected
+from judge.problems.folders import expected
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from judge.model.problem import (
     StaticTest,
     TestGroup,
 )
-from judge.problems.dialects import later_input_is_next
+from judge.problems.reading.formats import later_input_is_next
 from judge.problems.scoring import Judged, judging_order, standing
 
 SHA = "0" * 64

@@ -35,7 +35,7 @@ from judge.languages.sources import choose
 from judge.languages.table import Language
 from judge.model.messages import Status
 from judge.model.problem import ProblemManifest, ProblemProgram
-from judge.problems.dialects import later_input_is_next
+from judge.problems.reading.formats import later_input_is_next
 from judge.sandbox.box import Sandbox
 from judge.sandbox.types import RunOutcome
 

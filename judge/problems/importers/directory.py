@@ -13,12 +13,11 @@ from collections.abc import Collection, Iterator, Sequence
 from judge.common.errors import PackageError
 from judge.model.verdicts import Verdict
 from judge.problems import ini, metadata
-from judge.problems.folders import known_folder
+from judge.problems.folders import expected, known_folder
 from judge.problems.importers import ioi, line_ends, packed, testlib
 from judge.problems.importers.cases import ImportedCase, write_plain
 from judge.problems.importers.draft import Draft, ImporterWords, Ref, as_number, slug
 from judge.problems.importers.pairs import NAMELESS, Pair, find_pairs
-from judge.problems.reading.annotations import expected
 from judge.problems.tree import Tree, clean
 
 INI = "domjudge-problem.ini"

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from judge.model.problem import ProblemManifest
+
 LEGACY: Final = "legacy"
 LEGACY_ICPC: Final = "legacy-icpc"
 DRAFT: Final = "2023-07-draft"
@@ -175,3 +177,15 @@ def detect(signs: SignsSeen) -> tuple[Dialect, str]:
         if sign.applies(signs):
             return sign.dialect, sign.description
     return "kattis", ""
+
+
+# The INPUT of a validator in the later passes of a multi-pass problem, by dialect, else by format; the test's own where
+# neither says it. DOMjudge (judgedaemon, runTestcase) and BAPCtools (Run._prepare_nextpass) hand the validator what the
+# program has just read; the format's drafts are used with these tools. Kattis' legacy format has the `.in`. An executor
+# of a release before the table refuses manifests that say `dialect` or `format`, so it judges none of these otherwise.
+_NEXT_INPUT: Final = {DOMJUDGE: True, KATTIS: False}
+
+
+def later_input_is_next(manifest: ProblemManifest) -> bool:
+    """Return whether a validator finds the earlier pass's `nextpass.in` as its INPUT, not the test's; executors ask."""
+    return _NEXT_INPUT.get(manifest.dialect, manifest.format in {DRAFT, CURRENT})

@@ -46,14 +46,15 @@ def standing(
         else:
             _first_failing(judging_order(problem), results, total)
     except OverflowError:
-        error = "the scores are too large to be added"
-        total.verdict, total.score, total.error, total.missing = Verdict.JE, None, error, []
+        total.error = "the scores are too large to be added"
     except ScoringError as fault:
-        total.verdict, total.score, total.error, total.missing = Verdict.JE, None, str(fault), []
+        total.error = str(fault)
         total.failed = total.failed or (fault.where if fault.where in results else None)
     if scoring and not total.used_tests and not total.error and judging_order(problem):
         # Any submission at all would be accepted.
-        total.verdict, total.score, total.error = Verdict.JE, None, f"{problem.name}: by its groups no test counts"
+        total.error = f"{problem.name}: by its groups no test counts"
+    if total.error:
+        total.verdict, total.score, total.missing = Verdict.JE, None, []
     return total
 
 

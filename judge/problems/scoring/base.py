@@ -121,12 +121,10 @@ class Evaluation:
         self.results = results
         self.standing = standing
         self.names = judging_order(manifest)
-        self.used: set[str] = set()
 
     def look(self, name: str) -> Judged | None:
         """A test's result, noted as used or missing; a judge error in it ends everything."""
         self.standing.used_tests.append(name)
-        self.used.add(name)
         judged = self.results.get(name)
         if judged is None:
             self.standing.missing.append(name)
@@ -134,3 +132,8 @@ class Evaluation:
             self.standing.failed = name
             raise ScoringError(name, "the judge's error in this test leaves the submission without a verdict")
         return judged
+
+    def fail(self, name: str, verdict: Verdict) -> None:
+        """Note a test that failed: the first one decides."""
+        if self.standing.failed is None:
+            self.standing.verdict, self.standing.failed = verdict, name

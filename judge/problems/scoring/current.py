@@ -7,80 +7,67 @@ from collections.abc import Mapping, Sequence
 
 from judge.common.text import unequal
 from judge.model.messages import GroupScore, Verdict
-from judge.model.problem import ProblemManifest, StaticTest, TestGroup
-from judge.problems.scoring.base import (
-    SAMPLE,
-    SECRET,
-    Evaluation,
-    Judged,
-    ScoringError,
-    Standing,
-    group_of,
-    rounded,
-    snapped,
-)
+from judge.model.problem import StaticTest, TestGroup
+from judge.problems.scoring.base import SAMPLE, SECRET, Evaluation, Judged, ScoringError, group_of, rounded, snapped
 
 
 class Current(Evaluation):
     """Sample, then every group of `secret`, then `secret` itself."""
 
-    def __init__(self, manifest: ProblemManifest, results: Mapping[str, Judged], standing: Standing) -> None:
-        """As `Evaluation`."""
-        super().__init__(manifest, results, standing)
-        self._static = {static.name: static for static in manifest.static_tests}
-        self._scored_groups: set[str] = set()
+    def evaluate(self) -> None:
+        """Fill `standing`."""
+        self._static = {static.name: static for static in self.manifest.static_tests}
         self._tests_below: dict[str, list[str]] = {}
         for name in self.names:
             folder = group_of(name)
             while folder:
                 self._tests_below.setdefault(folder, []).append(name)
                 folder = group_of(folder)
-
-    def evaluate(self) -> None:
-        """Fill `standing`."""
         groups = {group.name: group for group in self.manifest.groups}
         secret = groups.get(SECRET, TestGroup(name=SECRET, max_score=100.0, aggregation="sum"))
         passed = {SAMPLE: self._sample()}
-        below = [group for group in self.manifest.groups if group.name != SECRET]
-        scores: list[float] = []
-        if not all(passed.get(name, False) for name in secret.require_pass):
+        if not _allowed(secret, passed):
+            self.standing.score = 0.0
             self._skip(secret)
-            scores, passed[SECRET] = [0.0], False
-        elif below:
+            return
+        below = [group for group in self.manifest.groups if group.name != SECRET]
+        if below:
             static_test = StaticTest(group=SECRET).name
-            scores, fine = self._tests(secret, [static_test] if static_test in self._static else [])
+            scores, verdict = self._tests(secret, [static_test] if static_test in self._static else [])
+            fine = verdict is Verdict.AC
             for group in below if fine or secret.aggregation == "sum" else []:
                 scores.append(self._group(group, passed))
                 if scores[-1] == 0.0 and not passed[group.name] and secret.aggregation != "sum":
                     break
-            passed[SECRET] = fine and all(passed.get(group.name, False) for group in below)
+            fine = fine and all(passed.get(group.name, False) for group in below)
+            verdicts = [verdict, *(group.verdict for group in self.standing.groups)]
+            first_failing = next((verdict for verdict in verdicts if verdict not in {"AC", "skipped"}), Verdict.AC)
         else:
-            scores, passed[SECRET] = self._tests(secret, self._below(secret))
-        score = _aggregate(secret, scores, passed=passed[SECRET])
+            scores, first_failing = self._tests(secret, self._tests_below.get(SECRET, []))
+            fine = first_failing is Verdict.AC
+        score = _aggregate(secret, scores, passed=fine)
         self.standing.score = rounded(score, secret.max_score)
-        self._note(secret, score)
-
-    def _below(self, group: TestGroup) -> list[str]:
-        return self._tests_below.get(group.name, [])
+        self._note(secret, first_failing, score)
 
     def _sample(self) -> bool:
         for name in self.names:
             if name.startswith(SAMPLE + "/"):
                 judged = self.look(name)
                 if judged is not None and judged.verdict is not Verdict.AC:
-                    self._fail(name, judged.verdict)
+                    self.fail(name, judged.verdict)
                     return False
         return True
 
     def _group(self, group: TestGroup, passed: dict[str, bool]) -> float:
         """One group's score; `passed` learns whether all its tests passed."""
-        if not all(passed.get(name, False) for name in group.require_pass):
+        passed[group.name] = False
+        if not _allowed(group, passed):
             self._skip(group)
-            passed[group.name] = False
             return 0.0
-        scores, passed[group.name] = self._tests(group, self._below(group))
+        scores, verdict = self._tests(group, self._tests_below.get(group.name, []))
+        passed[group.name] = verdict is Verdict.AC
         score = _aggregate(group, scores, passed=passed[group.name])
-        self._note(group, score)
+        self._note(group, verdict, score)
         return score
 
     def _most(self, group: TestGroup, tests: Sequence[str]) -> dict[str, float | None]:
@@ -92,51 +79,34 @@ class Current(Evaluation):
             highest = (highest - math.fsum(static.values())) / dynamic_count
         return {name: static.get(name, highest) for name in tests}
 
-    def _tests(self, group: TestGroup, tests: Sequence[str]) -> tuple[list[float], bool]:
-        """The scores of a group's tests, up to where no further one could change the group's."""
+    def _tests(self, group: TestGroup, tests: Sequence[str]) -> tuple[list[float], Verdict]:
+        """The scores of a group's tests, up to where no further one could change the group's; the first fault."""
         scores = []
-        passed = True
+        verdict = Verdict.AC
         for name, most in self._most(group, tests).items():
             judged = self.look(name)
             scores.append(_test_score(name, judged, most, group.aggregation))
             if judged is not None and judged.verdict is not Verdict.AC:
-                passed = False
-                self._fail(name, judged.verdict)
+                verdict = judged.verdict if verdict is Verdict.AC else verdict
+                self.fail(name, judged.verdict)
                 if group.aggregation != "sum":
                     break
-        return scores, passed
-
-    def _fail(self, name: str, verdict: Verdict) -> None:
-        if self.standing.failed is None:
-            self.standing.verdict, self.standing.failed = verdict, name
+        return scores, verdict
 
     def _skip(self, group: TestGroup) -> None:
-        """A group that needs another one to pass, which did not."""
-        self._scored_groups.add(group.name)
+        """Note a group that needs another one to pass, which did not."""
+        self._note(group, "skipped", 0.0)
+
+    def _note(self, group: TestGroup, verdict: str, score: float) -> None:
+        score = rounded(score, group.max_score)
         self.standing.groups.append(
-            GroupScore(name=group.name, verdict="skipped", score=0.0, max_score=group.max_score)
+            GroupScore(name=group.name, verdict=verdict, score=score, max_score=group.max_score)
         )
 
-    def _note(self, group: TestGroup, score: float) -> None:
-        if group.name in self._scored_groups:
-            return
-        self._scored_groups.add(group.name)
-        verdict = next(
-            (
-                judged.verdict
-                for name in (self.standing.used_tests if group.name == SECRET else self._below(group))
-                if name in self.used
-                and name.startswith(group.name + "/")
-                and (judged := self.results.get(name)) is not None
-                and judged.verdict is not Verdict.AC
-            ),
-            Verdict.AC,
-        )
-        self.standing.groups.append(
-            GroupScore(
-                name=group.name, verdict=verdict, score=rounded(score, group.max_score), max_score=group.max_score
-            )
-        )
+
+def _allowed(group: TestGroup, passed: Mapping[str, bool]) -> bool:
+    """Return whether all groups have passed that this one requires."""
+    return all(passed.get(name, False) for name in group.require_pass)
 
 
 def _test_score(name: str, judged: Judged | None, most: float | None, aggregation: str) -> float:

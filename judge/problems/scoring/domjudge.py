@@ -26,53 +26,42 @@ class Domjudge(Evaluation):
         self._every = frozenset(self.names)
         self.standing.score = rounded(self._group(root)[1])
 
-    def _group(self, group: LegacyGroup) -> tuple[bool, float]:
-        """Return whether all tests of a group passed, and its score."""
+    def _group(self, group: LegacyGroup) -> tuple[Verdict, float]:
+        """The verdict of the first failing test of a group, and the group's score."""
         inside = self._children.get(group.name, [])
         groups = [self._groups_by_name[name] for name in inside if name in self._groups_by_name]
-        passed, scores = self._groups(group, groups) if groups else self._tests(group, inside)
+        verdict, scores = self._groups(group, groups) if groups else self._tests(group, inside)
         score = aggregate(scores, group.score)
         if group.name != ROOT:
-            verdict = Verdict.AC if passed else self._first_failing(group.name)
             self.standing.groups.append(
                 GroupScore(name=group.name, verdict=verdict, score=rounded(score), max_score=group.high)
             )
-        return passed, score
+        return verdict, score
 
-    def _groups(self, group: LegacyGroup, groups: Sequence[LegacyGroup]) -> tuple[bool, list[float]]:
-        passed, scores = True, []
-        for result_group in groups:
-            if group.ignore_sample and result_group.name == SAMPLE:
+    def _groups(self, group: LegacyGroup, groups: Sequence[LegacyGroup]) -> tuple[Verdict, list[float]]:
+        first_failing, scores = Verdict.AC, []
+        for inner in groups:
+            if group.ignore_sample and inner.name == SAMPLE:
                 continue
-            fine, score = self._group(result_group)
+            verdict, score = self._group(inner)
             scores.append(score)
-            passed = passed and fine
-            if not fine and group.on_reject == "break":
+            first_failing = verdict if first_failing is Verdict.AC else first_failing
+            if verdict is not Verdict.AC and group.on_reject == "break":
                 break
-        return passed, scores
+        return first_failing, scores
 
-    def _tests(self, group: LegacyGroup, inside: Sequence[str]) -> tuple[bool, list[float]]:
+    def _tests(self, group: LegacyGroup, inside: Sequence[str]) -> tuple[Verdict, list[float]]:
         """The tests of a group without groups; those in folders below it belong to none."""
-        passed, scores = True, []
+        first_failing, scores = Verdict.AC, []
         for name in (name for name in inside if name in self._every):
             judged = self.look(name)
             fine = judged is None or judged.verdict is Verdict.AC
             scores.append((judged.score if judged is not None else None) or 0.0 if fine else 0.0)
             if not fine and judged is not None:
-                passed = False
-                if self.standing.failed is None:
-                    self.standing.verdict, self.standing.failed = judged.verdict, name
+                first_failing = judged.verdict if first_failing is Verdict.AC else first_failing
+                self.fail(name, judged.verdict)
                 if group.own_score or group.on_reject == "break":
                     break
         if group.own_score and scores:
-            return passed, [group.accept_score if passed else 0.0]
-        return passed, scores
-
-    def _first_failing(self, name: str) -> Verdict:
-        return next(
-            judged.verdict
-            for test in self.standing.used_tests
-            if test.startswith(name + "/")
-            and (judged := self.results.get(test)) is not None
-            and judged.verdict is not Verdict.AC
-        )
+            return first_failing, [group.accept_score if first_failing is Verdict.AC else 0.0]
+        return first_failing, scores

@@ -44,13 +44,13 @@ class Legacy(Evaluation):
 
     def evaluate(self) -> None:
         """Fill `standing`."""
+        root = self._grader(ROOT)
         verdict, score, failed = self._group(ROOT)
         self.standing.verdict = verdict
-        self.standing.failed = failed if verdict is not Verdict.AC else None
         if verdict is not Verdict.AC:
             # The format: of what is not accepted the score is ignored.
-            score = self._grader(ROOT).reject_score
-        self.standing.score = rounded(score, self._grader(ROOT).high) if self._scoring else None
+            self.standing.failed, score = failed, root.reject_score
+        self.standing.score = rounded(score, root.high) if self._scoring else None
 
     def _grader(self, name: str) -> LegacyGroup:
         """A folder's own settings, else those of the closest folder above that has some."""
@@ -73,13 +73,11 @@ class Legacy(Evaluation):
             ignored = grader.ignore_sample and not grader.custom and name == ROOT and child == SAMPLE
             if results[-1][0] is not Verdict.AC and grader.on_reject == "break" and not ignored:
                 break
-        complete = len(self.standing.missing) == before
-        result = (
-            self._custom_grade(name, grader, results, complete)
-            if grader.custom
-            else self._default(name, grader, results)
-        )
-        verdict, score, failed = result
+        if grader.custom:
+            complete = len(self.standing.missing) == before
+            verdict, score, failed = self._custom_grade(name, grader, results, complete)
+        else:
+            verdict, score, failed = self._default(name, grader, results)
         if verdict is Verdict.AC and self._scoring and not self.standing.missing:
             score = _in_range(name, score, grader)
         if name != ROOT:
@@ -109,14 +107,11 @@ class Legacy(Evaluation):
             raise ScoringError(name or "data", str(exc)) from None
         if verdict is Verdict.JE:
             raise ScoringError(name or "data", "the package's grader says JE")
-        failing = [
-            (verdict_of_result, failed)
-            for verdict_of_result, _, failed in results
-            if verdict_of_result is not Verdict.AC
-        ]
-        matching = (failed for group_verdict, failed in failing if group_verdict.about.package.split()[:1] == [verdict])
-        failed = next(matching, failing[0][1] if failing else None)
-        return verdict, score, None if verdict is Verdict.AC else failed
+        if verdict is Verdict.AC:
+            return verdict, score, None
+        failing = [(reason, failed) for reason, _, failed in results if reason is not Verdict.AC]
+        matching = (failed for reason, failed in failing if reason.about.package.split()[:1] == [verdict])
+        return verdict, score, next(matching, failing[0][1] if failing else None)
 
 
 def _score_of(judged: Judged | None, grader: LegacyGroup) -> float:
@@ -130,12 +125,9 @@ def _score_of(judged: Judged | None, grader: LegacyGroup) -> float:
 def _verdict(results: Sequence[_Result], grader: LegacyGroup) -> tuple[Verdict, str | None]:
     """The verdict of a folder by its grader's mode, and the first test that has it."""
     bad = [(verdict, failed) for verdict, _, failed in results if verdict is not Verdict.AC]
-    accepted = not bad or grader.verdict == "always_accept" or (grader.accept_if_any and len(bad) < len(results))
-    if accepted:
+    if not bad or grader.verdict == "always_accept" or (grader.accept_if_any and len(bad) < len(results)):
         return Verdict.AC, None
-    if grader.verdict == "first_error":
-        return bad[0]
-    return max(bad, key=lambda result: result[0].about.severity)
+    return bad[0] if grader.verdict == "first_error" else max(bad, key=lambda result: result[0].about.severity)
 
 
 def _in_range(name: str, score: float, grader: LegacyGroup) -> float:

@@ -34,8 +34,8 @@ class Subtasks(Evaluation):
         """A test's result, which is noted and run once, in however many subtasks it is."""
         if name not in self._judged:
             judged = self._judged[name] = self.look(name)
-            if judged is not None and judged.verdict is not Verdict.AC and self.standing.failed is None:
-                self.standing.verdict, self.standing.failed = judged.verdict, name
+            if judged is not None and judged.verdict is not Verdict.AC:
+                self.fail(name, judged.verdict)
         return self._judged[name]
 
     def _score(self, subtask: Subtask) -> GroupScore:
