@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judge.common.errors import ConfigError
-from judge.languages.entry import find_entry
+from judge.languages.entry import find_entry, main_classes
 from judge.languages.table import CommandPlan, Language, Survey, detect, extra_paths, guess, load_table, survey
 from judge.model.messages import Limits
 from tests.support.examples import at_least
@@ -310,6 +310,13 @@ def test_entry_never_leaves_the_directory(source: str, filename: str):
 def test_entry_is_linear_in_hostile_sources(unit: str):
     source = unit * (128 * 1024 // len(unit))
     find_entry(source)  # the suite's timeout is the check; a quadratic scan takes minutes
+
+
+@pytest.mark.timeout(60)
+def test_many_classes_with_main_take_linear_time():
+    """A look at all types for each main takes three minutes of an executor's slot."""
+    source = "".join(f"class a{number}{{void main(}}" for number in range(46_000))
+    assert len(main_classes(source, "x.java", "class")) == 46_000
 
 
 _SEARCH = """
