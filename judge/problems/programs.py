@@ -14,7 +14,7 @@ from judge.common.errors import PackageError
 from judge.languages.table import Language, find, guess
 from judge.problems import checktestdata
 from judge.problems.reading.findings import Findings
-from judge.problems.tree import Tree
+from judge.problems.tree import Tree, is_file_name
 
 MAX_PROGRAM_BYTES = 16 * 1024**2
 MAX_PROGRAM_FILES = 200
@@ -26,7 +26,6 @@ RESERVED_FOLDERS = ("judge", "feedback")
 # Other languages of their own for input validators; there is nothing here that runs them.
 _GRAMMARS = {".viva": "VIVA", ".cue": "CUE"}
 _NO_LANGUAGE = "no language of the table has this suffix, and there is no 'run'"
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _CONSTANT = re.compile(r"\{\{([a-zA-Z_][a-zA-Z0-9_]*)\}\}")
 # Signs of a source that is started itself, beside others that it uses.
 _STARTS = re.compile(
@@ -119,7 +118,7 @@ class Finder:
         programs: list[FoundProgram] = []
         for path in self._tree.below(folder):
             name = PurePosixPath(path).name
-            if name.endswith(checktestdata.SUFFIX) and _NAME.fullmatch(name):
+            if name.endswith(checktestdata.SUFFIX) and is_file_name(name):
                 programs.append(FoundProgram(name, checktestdata.LANGUAGE, checktestdata.MAIN, {name: path}))
             kind = _GRAMMARS.get(PurePosixPath(path).suffix)
             if kind is not None:
@@ -192,7 +191,7 @@ class Finder:
         files = {}
         for path in paths:
             name = path.removeprefix(folder + "/")
-            if not all(_NAME.fullmatch(part) for part in name.split("/")) or len(name) > 255:
+            if not is_file_name(name):
                 rule = "a program's file must be named with letters, digits and _ . + -"
                 if self._starts(path):
                     raise PackageError(f"{self._tree.where(path)}: {rule}")

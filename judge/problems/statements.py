@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from judge.model.problem import Statement
-from judge.problems.tree import clean
+from judge.problems.tree import clean, is_file_name
 
 # By preference when a language has several: what reads well on any screen first, then as its author drew it.
 KINDS = ("md", "html", "pdf", "tex", "txt")
@@ -28,8 +28,6 @@ _MAIN = re.compile(
     r"problem(?:[._-](?P<language>[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})?))?"
     r"\.(?P<kind>md|markdown|html?|pdf|tex|txt)"
 )
-# Names that a manifest can have (judge.model.messages.FileName).
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 _CONSTANT = re.compile(rb"\{\{([a-zA-Z_][a-zA-Z0-9_]*)\}\}|\\constant\{([a-zA-Z_][a-zA-Z0-9_]*)\}")
 _TITLE = re.compile(
     rb"\\problemname\s*\{([^{}\n]*)\}|^%+\s*plainproblemname:([^\n]*)$|\\begin\{problem\}\s*\{([^{}\n]*)\}",
@@ -210,7 +208,7 @@ def _companion_files(files: list[str], folder: str, parts: PublicParts) -> dict[
         if len(companions) >= STATEMENT_FILES:
             parts.notes.append(f"{folder}: has more than {STATEMENT_FILES} files; the rest are not shown")
             break
-        if _fits(name):
+        if is_file_name(name):
             companions[name] = path
         else:
             parts.notes.append(f"{path[:200]}: its name has more than letters, digits and _ . + -; it is not shown")
@@ -222,7 +220,7 @@ def _attachments(files: list[str], parts: PublicParts) -> None:
         name = path.removeprefix(_ATTACHMENTS + "/")
         if name == path:
             continue
-        if _fits(name):
+        if is_file_name(name):
             parts.attachments[name] = path
         else:
             parts.notes.append(f"{path[:200]}: its name has more than letters, digits and _ . + -; it is not offered")
@@ -237,9 +235,5 @@ def _samples(files: list[str], parts: PublicParts) -> None:
         if suffix is None or place.name == "." + suffix:
             continue
         name = place.with_name(place.name.removesuffix("." + suffix)).as_posix()
-        if _fits(name):
+        if is_file_name(name):
             parts.samples.setdefault(name, {}).setdefault(_ALIASES.get(suffix, suffix), path)
-
-
-def _fits(name: str) -> bool:
-    return len(name) <= 255 and _NAME.fullmatch(name) is not None

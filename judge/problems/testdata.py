@@ -16,36 +16,16 @@ from judge.problems.programs import substitute
 from judge.problems.reading import groups, settings
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import DOMJUDGE, DRAFT, Dialect
-from judge.problems.tree import Tree, clean
+from judge.problems.tree import Tree, clean, is_file_name
 
 MAX_TESTS = 5000
 SAMPLE_FOLDER, SECRET_FOLDER = "data/sample", "data/secret"
 FILES = ".files"
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-# Names that a manifest can have (judge.model.names.FileName).
-_INNER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
-
-
 # Files that make tests, in packages that keep none.
 _GENERATORS = re.compile(r"^(?:generators/.+|data/(?:.*/)?gen[^/]*\.(?:sh|py|cpp|bash))$", re.MULTILINE)
-
-
 # What looks like a file of a test.
 _NEARLY = re.compile(r"\.(in|ans)(?:\.txt)?$", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The rules by which data/ is read: problem.yaml, the dialect, and whether a validator speaks with the program.
-
-    `names` are what flags may call input validators, by what these are called; `blob` notes a file: its hash.
-    """
-
-    yaml: metadata.ProblemYaml
-    dialect: Dialect
-    interactive: bool
-    names: Mapping[str, str]
-    blob: Callable[[str], str]
 
 
 @dataclass(frozen=True)
@@ -94,41 +74,52 @@ def odd_names(paths: Iterable[str]) -> dict[str, str]:
     return faults
 
 
-def read_tests(tree: Tree, rules: Rules, findings: Findings) -> TestData:
-    """Everything below `data/`. Faults go to `findings`; PackageError where reading on makes no sense."""
-    return _TestDataReader(tree, rules, findings).read()
+class TestDataReader:
+    """Reads everything below `data/`; faults go to `findings`.
 
+    `names` are what flags may call input validators, by what these are called; `blob` notes a file: its hash.
+    """
 
-class _TestDataReader:
-    def __init__(self, tree: Tree, rules: Rules, findings: Findings) -> None:
+    __test__ = False  # not a pytest class
+
+    def __init__(
+        self,
+        tree: Tree,
+        yaml: metadata.ProblemYaml,
+        dialect: Dialect,
+        names: Mapping[str, str],
+        blob: Callable[[str], str],
+        findings: Findings,
+    ) -> None:
         self._tree = tree
-        self._rules = rules
-        self._yaml = rules.yaml
+        self._yaml = yaml
+        self._dialect = dialect
+        self._names = names
+        self._blob = blob
         self._findings = findings
         self._data = TestData()
         self._said_out = False
-        self._default_flags = tuple(metadata.split(self._yaml.validator_flags, rules.dialect))
+        self._default_flags = tuple(metadata.split(yaml.validator_flags, dialect))
         # DOMjudge's groups are the folders with settings; the others between them and the root are needed, too.
         self._above = {"data", SECRET_FOLDER}
         for path in group_files(tree):
             self._above |= {str(folder) for folder in PurePosixPath(path).parents}
         # problemtools reads testdata.yaml with the legacy grader's keys in drafts, too.
-        self._legacy = self._yaml.legacy or self._graded()
+        is_draft = yaml.format.name == DRAFT
+        self._legacy = yaml.legacy or (is_draft and any(self._is_graded(path) for path in group_files(tree)))
 
-    def _graded(self) -> bool:
-        if self._yaml.format.name != DRAFT:
+    def _is_graded(self, path: str) -> bool:
+        try:
+            document = metadata.read(self._tree.read(path, metadata.YAML_BYTES), self._tree.where(path))
+        except PackageError:
             return False
-        for path in group_files(self._tree):
-            try:
-                document = metadata.read(self._tree.read(path, metadata.YAML_BYTES), self._tree.where(path))
-            except PackageError:
-                continue
-            if settings.graded(document.value):
-                return True
-        return False
+        return settings.graded(document.value)
 
     def read(self) -> TestData:
-        """Samples, then secret tests, each folder in name order; then the rules of scoring."""
+        """Samples, then secret tests, each folder in name order; then the rules of scoring.
+
+        PackageError where reading on makes no sense.
+        """
         top = self._enter("data", _Inherited())
         for folder, sample in ((SAMPLE_FOLDER, True), (SECRET_FOLDER, False)):
             for test in self._folder(folder, self._tree.below(folder), top, sample=sample):
@@ -137,7 +128,7 @@ class _TestDataReader:
                     raise PackageError(f"{self._tree.where('data')}: has more than {MAX_TESTS} tests; join some")
         if not any(not test.sample for test in self._data.tests) and not self._data.statics:
             where = self._tree.where(SECRET_FOLDER)
-            only_warn = self._rules.dialect == DOMJUDGE and self._data.tests and not self._yaml.scoring
+            only_warn = self._dialect == DOMJUDGE and self._data.tests and not self._yaml.scoring
             report = self._findings.warning if only_warn else self._findings.error
             only = ", so the samples alone are judged" if only_warn else ""
             report(f"{where}: has no tests{only}; expected pairs of files NAME.in and NAME.ans{self._hint()}")
@@ -153,7 +144,7 @@ class _TestDataReader:
 
     def _hint(self) -> str:
         """The probable source of the tests of a package that has none."""
-        match = _GENERATORS.search("\n".join(path for path in sorted(self._tree.files)))
+        match = _GENERATORS.search("\n".join(sorted(self._tree.files)))
         return f"; run its generators first ({clean(match[0], 60)}), which is not done here" if match else ""
 
     def _where(self, group: str) -> str:
@@ -186,11 +177,11 @@ class _TestDataReader:
             return expected
         if alternative not in self._tree.files:
             return None
-        if self._yaml.format.name != DRAFT and self._rules.dialect != DOMJUDGE:
-            name = self._yaml.format.groups[0]
-            version = self._yaml.format.name
+        version = self._yaml.format
+        if version.name != DRAFT and self._dialect != DOMJUDGE:
             where = self._tree.where(alternative)
-            self._findings.warning(f"{where}: is called {name} in format {version}; it is read all the same")
+            sentence = f"is called {version.groups[0]} in format {version.name}; it is read all the same"
+            self._findings.warning(f"{where}: {sentence}")
         return alternative
 
     def _enter(self, folder: str, above: _Inherited) -> _Inherited:
@@ -229,16 +220,16 @@ class _TestDataReader:
                     f"{older.at(misplaced[0])}: {misplaced[0]}: is for scoring problems; say type: scoring"
                 )
             # DOMjudge's groups stand for themselves.
-            previous_keys = {} if self._rules.dialect == DOMJUDGE else above.legacy
+            previous_keys = {} if self._dialect == DOMJUDGE else above.legacy
             inherited = replace(above, legacy={**previous_keys, **keys})
             if "output_validator_flags" in keys:
                 flags = self._output_flags(keys["output_validator_flags"], older.at("output_validator_flags"))
                 inherited = replace(inherited, flags=tuple(flags), place=path)
             if "input_validator_flags" in keys:
                 inherited = replace(inherited, inputs=self._input_flags(keys["input_validator_flags"]))
-        if source is not None or self._rules.dialect != DOMJUDGE or folder in self._above:
+        if source is not None or self._dialect != DOMJUDGE or folder in self._above:
             # A fault that is inherited has been complained of above.
-            unknown = self._findings.warning if source is not None else _ignore_warning
+            unknown = self._findings.warning if source is not None else lambda _: None
             where = self._tree.where(path or "data/testdata.yaml")
             name = folder.removeprefix("data").strip("/")
             group = groups.grader(name, inherited.legacy, self._yaml.grading, where, unknown)
@@ -247,7 +238,7 @@ class _TestDataReader:
 
     def _output_flags(self, value: Any, where: str) -> list[str]:
         """Flags of all output validators; those for one by its name go to all of them, as there is one, mostly."""
-        flags = settings.by_validator(value, self._rules.dialect)
+        flags = settings.by_validator(value, self._dialect)
         if isinstance(flags, list):
             return flags
         self._findings.warning(f"{where}: output_validator_flags: names a validator; its flags go to all of them")
@@ -255,10 +246,10 @@ class _TestDataReader:
 
     def _input_flags(self, value: Any) -> tuple[str, ...] | dict[str, tuple[str, ...]]:
         """Flags of all input validators, or of each by its name."""
-        by_name = settings.by_validator(value, self._rules.dialect)
+        by_name = settings.by_validator(value, self._dialect)
         if isinstance(by_name, list):
             return tuple(by_name)
-        return {self._rules.names.get(name, name): tuple(flags) for name, flags in by_name.items()}
+        return {self._names.get(name, name): tuple(flags) for name, flags in by_name.items()}
 
     def _folder(self, folder: str, paths: Sequence[str], above: _Inherited, *, sample: bool) -> Iterator[ProblemTest]:
         """The tests of one folder; tests and folders in it take turns by name. `paths` are all files below it."""
@@ -294,7 +285,7 @@ class _TestDataReader:
         files = self._tree.files
         if base + ".in" not in files or base + ".ans" in files:
             return False
-        return self._rules.dialect != DOMJUDGE or not any(path.endswith(".ans") for path in self._tree.below("data"))
+        return self._dialect != DOMJUDGE or not any(path.endswith(".ans") for path in self._tree.below("data"))
 
     def _fits(self, path: str, name: str) -> bool:
         """Whether a test may be called so. Format 2025-09 wants others to be treated as if they were not there."""
@@ -307,9 +298,8 @@ class _TestDataReader:
 
     def _files(self, tests: dict[str, set[str]], folders: dict[str, list[str]]) -> dict[str, list[str]]:
         """The files of NAME.files/ by the test's name; they are no folders of tests."""
-        file_folders = {}
-        for name in [name for name in folders if name.endswith(FILES)]:
-            file_folders[name.removesuffix(FILES)] = folders.pop(name)
+        names = [name for name in folders if name.endswith(FILES)]
+        file_folders = {name.removesuffix(FILES): folders.pop(name) for name in names}
         for name, paths in file_folders.items():
             if name not in tests:
                 self._findings.warning(
@@ -345,11 +335,10 @@ class _TestDataReader:
             inherited = self._changed(inherited, settings_source.settings, base + ".yaml")
         flags = (*self._default_flags, *inherited.flags)
         self._data.flags.setdefault(flags, inherited.place)
-        blob = self._rules.blob
         yield ProblemTest(
             name=base.removeprefix("data/"),
-            input=blob(base + ".in") if "in" in suffixes else blob(""),
-            answer=blob(next((f"{base}.{suffix}" for suffix in ("ans", "out") if suffix in suffixes), "")),
+            input=self._blob(base + ".in" if "in" in suffixes else ""),
+            answer=self._blob(next((f"{base}.{suffix}" for suffix in ("ans", "out") if suffix in suffixes), "")),
             sample=sample,
             flags=list(flags),
             args=list(inherited.args),
@@ -377,10 +366,10 @@ class _TestDataReader:
             where, lacks = self._tree.where(base + ".in"), f"has no answer; expected {base}.ans beside it"
         else:
             where, lacks = self._tree.where(base + ".ans"), f"is an answer without input; expected {base}.in"
-        if self._rules.dialect == DOMJUDGE:
+        if self._dialect == DOMJUDGE:
             self._findings.warning(f"{where}: {lacks}; the test is left out, as DOMjudge does")
             return False
-        if "ans" not in suffixes and self._rules.interactive:
+        if "ans" not in suffixes and self._yaml.traits.needs_validator:
             self._findings.warning(f"{where}: {lacks}; the problem's validator gets an empty one")
             return True
         if "in" not in suffixes and files:
@@ -394,11 +383,11 @@ class _TestDataReader:
         files = {}
         for path in paths:
             name = path.removeprefix(folder + "/")
-            if not _INNER_NAME.fullmatch(name) or len(name) > 255:
+            if not is_file_name(name):
                 raise PackageError(
                     f"{self._tree.where(path)}: the name must be of letters, digits and _ . + -; rename it"
                 )
-            files[name] = self._rules.blob(path)
+            files[name] = self._blob(path)
         return files
 
     def _changed(self, above: _Inherited, changes: settings.TestSettings, place: str) -> _Inherited:
@@ -437,18 +426,15 @@ class _TestDataReader:
 
     def _note_group(self, folder: str, settings_source: metadata.SettingsSource[settings.TestSettings]) -> None:
         group_settings = settings_source.settings
-        if group_settings.static_validation_score is not None and folder != "data":
-            score = (
-                None
-                if group_settings.static_validation_score == "pass-fail"
-                else float(group_settings.static_validation_score)
-            )
+        static_score = group_settings.static_validation_score
+        if static_score is not None and folder != "data":
+            score = None if static_score == "pass-fail" else float(static_score)
             args = metadata.split(group_settings.static_validator_args or [])
             self._data.statics.append(StaticTest(group=folder.removeprefix("data/"), score=score, args=args))
             if score is not None and (not self._yaml.scoring or folder == SAMPLE_FOLDER):
                 place = settings_source.at("static_validation_score")
                 self._findings.error(f"{place}: static_validation_score: no score is given here; say pass-fail")
-        elif group_settings.static_validator_args is not None and group_settings.static_validation_score is None:
+        elif group_settings.static_validator_args is not None and static_score is None:
             place = settings_source.at("static_validator_args")
             self._findings.warning(
                 f"{place}: static_validator_args: nothing is validated without static_validation_score"
@@ -465,10 +451,6 @@ class _TestDataReader:
                 require_pass=group_settings.require_pass or [],
             )
         )
-
-
-def _ignore_warning(_: str) -> None:
-    """Say nothing."""
 
 
 def _older(document: Any) -> Any:

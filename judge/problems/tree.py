@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -32,13 +33,15 @@ _FOLDER_LINKS = 100
 # The one hidden file that means something: the time limit of some legacy packages.
 TIME_LIMIT_FILE = ".timelimit"
 _LEFT_BEHIND = frozenset({"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"})
-_RUBBISH = frozenset(
-    {".DS_Store", ".git", ".gitignore", ".gitattributes", ".gitkeep", ".keep", ".svn", ".hg", ".idea", ".vscode"}
-)
+# Names of which nobody means a file as a part of a package.
+_RUBBISH = _LEFT_BEHIND | {
+    ".DS_Store", ".git", ".gitignore", ".gitattributes", ".gitkeep", ".keep", ".svn", ".hg", ".idea", ".vscode",
+}  # fmt: skip
 # So many names that are left out are noted.
 _MOST_LEFT_OUT = 100
 # Hidden files that are read nevertheless: Polygon keeps its rendered statements in two such folders.
 _READ = frozenset({TIME_LIMIT_FILE, ".html", ".pdf"})
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*(/[A-Za-z0-9_][A-Za-z0-9_.+-]*)*")
 
 
 class Tree(ABC):
@@ -114,9 +117,11 @@ class Tree(ABC):
         """Return whether a file or folder is no part of the package by a name in its path; notes what may be meant."""
         parts = path.split("/")
         first = next((index for index, part in enumerate(parts) if ignored(part)), None)
-        if first is not None and not _is_rubbish(parts[first]) and len(self.left_out) < _MOST_LEFT_OUT:
+        if first is None:
+            return False
+        if parts[first] not in _RUBBISH and not parts[first].startswith("._") and len(self.left_out) < _MOST_LEFT_OUT:
             self.left_out["/".join(parts[: first + 1])] = None
-        return first is not None
+        return True
 
     def _take(self, path: str, size: int) -> None:
         """Note one file after checking its name and size against the limits."""
@@ -223,14 +228,14 @@ def clean(text: str, limit: int = 200) -> str:
     return "".join(char if char.isprintable() else " " for char in text[: 4 * limit]).strip()[:limit]
 
 
+def is_file_name(name: str) -> bool:
+    """Return whether a manifest can have a file of this name (judge.model.names.FileName)."""
+    return len(name) <= 255 and _FILE_NAME.fullmatch(name) is not None
+
+
 def ignored(name: str) -> bool:
     """Whether tools left this behind: hidden files, editors' backups, a Mac's resource forks, Python's caches."""
     return name not in _READ and (name.startswith(".") or name.endswith("~") or name in _LEFT_BEHIND)
-
-
-def _is_rubbish(name: str) -> bool:
-    """Return whether nobody means a file of this name as a part of a package."""
-    return name in _LEFT_BEHIND or name in _RUBBISH or name.startswith("._")
 
 
 def within(paths: dict[str, V], folder: str) -> dict[str, V]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -12,20 +14,14 @@ from pydantic import ValidationError
 from judge.common import yamltext
 from judge.common.errors import PackageError
 from judge.common.text import decimal
-from judge.languages.table import find, load_table
+from judge.languages.table import MIB, find, load_table
 from judge.model.base import first_fault
 from judge.model.messages import Limits
-from judge.model.problem import (
-    DEFAULT_MEMORY,
-    FileIndex,
-    LimitOrigin,
-    ProblemManifest,
-    ProblemProgram,
-)
-from judge.problems import checktestdata, ini, metadata, testdata
+from judge.model.problem import DEFAULT_MEMORY, FileIndex, LimitOrigin, ProblemManifest, ProblemProgram
+from judge.problems import checktestdata, ini, metadata, statements, testdata
 from judge.problems.metadata import ProblemYaml
 from judge.problems.programs import Finder, FoundProgram, substitute
-from judge.problems.reading import extras, formats, settings
+from judge.problems.reading import formats, settings
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import DOMJUDGE, Dialect
 from judge.problems.reading.held import Look, Package, TreeBlobs
@@ -35,14 +31,17 @@ from judge.problems.timing import PROVISIONAL
 from judge.problems.tree import TIME_LIMIT_FILE, Tree, clean
 from judge.problems.validator import parse_flags
 
-MIB = 1024**2
 MAX_SOURCE_BYTES = 16 * MIB
+# Of all files below submissions/ together: they are held in memory.
+MAX_SUBMISSIONS_BYTES = 64 * MIB
 _DOMJUDGE_SECONDS = 10.0  # of a problem there that says nothing
 MAX_VALIDATORS = 10
 
 PROBLEM_YAML = "problem.yaml"
 INI = "domjudge-problem.ini"
+ENTRIES = "submissions.json"
 EXPECTATIONS = "submissions/submissions.yaml"
+_TITLE = re.compile(rb"^[^%\n]*\\problemname\{([^{}\n$\\]+)\}|^%+\s*plainproblemname:\s*(.+)$", re.MULTILINE)
 # Said at import, so that nobody believes that it was done.
 _NOT_DONE = {
     "output_visualizer": "the output visualizer is not run here; verdicts do not depend on it",
@@ -117,8 +116,8 @@ class Reader:
         fields = {**self._programs_and_tests(), **self._public_fields(), **limits}
         with self.findings.caught():
             fields["task"] = read_task(self.tree, fields, self._table, self._manager)
-        submissions = extras.submissions(self.tree, yaml.constants, self.findings)
-        entries = extras.entries(self.tree, submissions, self.findings)
+        submissions = self._submissions()
+        entries = self._entries(submissions)
         for folder, text in _NOT_DONE.items():
             if self.tree.below(folder):
                 self.findings.note(f"{self.tree.where(folder)}: {text}")
@@ -154,18 +153,14 @@ class Reader:
 
     def _programs_and_tests(self) -> dict[str, Any]:
         """The manifest's fields about what is run: tests, validators, graders."""
-        yaml = self.yaml.settings
         validators = self._validators()
         inputs = [checker for folder in formats.INPUT_VALIDATORS for checker in self._finder.checkers(folder)]
         answers = [checker for folder in formats.ANSWER_VALIDATORS for checker in self._finder.checkers(folder)]
-        rules = testdata.Rules(
-            yaml=yaml,
-            dialect=self.dialect,
-            interactive=yaml.traits.needs_validator,
-            names={PurePosixPath(checker.main).name: checker.name for checker in inputs},
-            blob=self._blobs.of,
+        names = {PurePosixPath(checker.main).name: checker.name for checker in inputs}
+        tests = testdata.TestDataReader(
+            self.tree, self.yaml.settings, self.dialect, names, self._blobs.of, self.findings
         )
-        data = testdata.read_tests(self.tree, rules, self.findings)
+        data = tests.read()
         self._check_flags(data, custom=bool(validators))
         return {
             "validators": [self._described(program) for program in validators],
@@ -183,9 +178,9 @@ class Reader:
         return {
             "languages": self._languages(),
             "include": {name: self._program_files(files) for name, files in include.items()},
-            "title": extras.title(self.tree, self.yaml.settings, self.ini) or self.name,
+            "title": self._title() or self.name,
             **self._extras(),
-            **extras.public_fields(self.tree, self.yaml.settings, self._blobs, self.findings),
+            **self._statements(),
         }
 
     def _links(self) -> None:
@@ -241,10 +236,7 @@ class Reader:
         if self._overrides.dialect:
             self._is_of_kattis = self._overrides.dialect != DOMJUDGE
             return self._overrides.dialect
-        raw: list[dict[Any, Any]] = []
-        for path in [PROBLEM_YAML, *testdata.group_files(self.tree)]:
-            document = self._raw(path)
-            raw.append(document.value if document is not None else {})
+        raw = [self._raw(path) for path in [PROBLEM_YAML, *testdata.group_files(self.tree)]]
         sources = [
             self.tree.read(path, metadata.YAML_BYTES)
             for path in self.tree.below("submissions")
@@ -258,14 +250,13 @@ class Reader:
             self.findings.note(f"{self.tree.label}: is read as {_JUDGES[dialect]} reads it, as {reason}")
         return dialect
 
-    def _raw(self, path: str) -> yamltext.Document | None:
-        """A settings file as it is; what is wrong in it is said where it is read for good."""
-        if path not in self.tree.files:
-            return None
-        try:
-            return metadata.read(*self._small(path), repeats=[])
-        except PackageError:
-            return None
+    def _raw(self, path: str) -> Mapping[Any, Any]:
+        """The keys of a settings file as they are; what is wrong in it is said where it is read for good."""
+        with contextlib.suppress(PackageError):
+            if path in self.tree.files:
+                value: Mapping[Any, Any] = metadata.read(*self._small(path), repeats=[]).value
+                return value
+        return {}
 
     # --- programs --------------------------------------------------------------------------------------------------
 
@@ -344,15 +335,13 @@ class Reader:
         """The legacy format's own grader, when some group asks for it."""
         has_custom = any(group.custom for group in data.graders)
         program = None
+        where = self.tree.where("graders")
         with self.findings.caught():
             if has_custom:
                 program = self._finder.single("graders", as_one=False)
                 if program is None:
-                    raise PackageError(
-                        f"{self.tree.where('graders')}: has no program, but testdata.yaml says grading: custom"
-                    )
+                    raise PackageError(f"{where}: has no program, but testdata.yaml says grading: custom")
             elif self.tree.below("graders"):
-                where = self.tree.where("graders")
                 self.findings.warning(f"{where}: is not used, as no testdata.yaml says grading: custom")
         return None if program is None else self._described(program)
 
@@ -362,18 +351,10 @@ class Reader:
         return None if program is None else self._described(program)
 
     def _described(self, program: FoundProgram) -> ProblemProgram:
-        return ProblemProgram(
-            name=program.name[:255],
-            language=program.language,
-            main=program.main,
-            files={**self._program_files(program.files), **self._interpreter(program)},
-        )
-
-    def _interpreter(self, program: FoundProgram) -> dict[str, str]:
-        """The interpreter for a description of inputs, as blobs; none for a program."""
-        if program.main in program.files:
-            return {}
-        return {name: self._blobs.add_bytes(data) for name, data in checktestdata.program().items()}
+        files = self._program_files(program.files)
+        if program.main not in files:  # a description of inputs
+            files |= {name: self._blobs.add_bytes(data) for name, data in checktestdata.program().items()}
+        return ProblemProgram(name=program.name[:255], language=program.language, main=program.main, files=files)
 
     def _program_files(self, files: Mapping[str, str]) -> dict[str, str]:
         """Files of a program as blobs, constants put in."""
@@ -395,7 +376,65 @@ class Reader:
                     key = "validator_flags" if place == PROBLEM_YAML else "output_validator_flags"
                 self.findings.error(f"{self.tree.where(place)}: {key}: {exc}")
 
-    # --- the rest of the manifest ------------------------------------------------------------------------------------
+    # --- the rest of the package -------------------------------------------------------------------------------------
+
+    def _title(self) -> str:
+        """The name for people: of problem.yaml, DOMjudge's file, a LaTeX statement; empty when none says it."""
+        text = self.yaml.settings.title() or clean(self.ini.get("name", ""))
+        for folder in self.yaml.settings.format.statements if not text else ():
+            for path in self.tree.below(folder):
+                if path.endswith(".tex") and "/problem." in path and self.tree.files[path] <= metadata.YAML_BYTES:
+                    match = _TITLE.search(self.tree.read(path, metadata.YAML_BYTES))
+                    if match is not None:
+                        return clean((match[1] or match[2]).decode("utf-8", "replace"))
+        return text
+
+    def _statements(self) -> dict[str, Any]:
+        """The manifest's fields about what people see of the problem."""
+        yaml = self.yaml.settings
+        titles = yaml.name if isinstance(yaml.name, dict) else {}
+        only = next(iter(titles)) if len(titles) == 1 else None
+        parts = statements.find(self.tree.files, legacy=yaml.legacy, only=only)
+        for note in parts.notes:
+            self.findings.warning(f"{self.tree.label}/{note}")
+
+        def text(path: str) -> tuple[bytes, str]:
+            data = statements.with_constants(self.tree.read(path, MAX_SOURCE_BYTES), yaml.constants)
+            return data, self._blobs.add_bytes(data)
+
+        names = {statements.language_of(code): clean(name) for code, name in titles.items()}
+        return statements.fields(parts, names, self._blobs.of, text)
+
+    def _submissions(self) -> dict[str, bytes]:
+        """The files below `submissions/FOLDER/`, constants put in; they are small, so they are kept in memory."""
+        paths = [path for path in self.tree.below("submissions") if path.count("/") > 1]
+        if sum(self.tree.files[path] for path in paths) > MAX_SUBMISSIONS_BYTES:
+            where = self.tree.where("submissions")
+            self.findings.error(f"{where}: has more than {MAX_SUBMISSIONS_BYTES} bytes; remove what is no source")
+            return {}
+        sources = {}
+        for path in paths:
+            with self.findings.caught():
+                sources[path] = substitute(self.tree.read(path, MAX_SOURCE_BYTES), self.yaml.settings.constants)
+        return sources
+
+    def _entries(self, sources: Mapping[str, bytes]) -> dict[str, str]:
+        """The entry points by DOMjudge's submissions.json, by the submission's path (`submissions/FOLDER/NAME`)."""
+        if ENTRIES not in self.tree.files:
+            return {}
+        data, where = self._small(ENTRIES)
+        try:
+            value = yamltext.from_json(data)
+        except (ValueError, RecursionError):
+            self.findings.warning(f"{where}: is no JSON, or has no plain texts; it is left alone")
+            return {}
+        folders = {"/".join(PurePosixPath(path).parts[:3]) for path in sources}
+        entry_points = {}
+        for path, submission in value.items() if isinstance(value, dict) else ():
+            entry = submission.get("entry_point") if isinstance(submission, dict) else None
+            if isinstance(entry, str) and path.rstrip("/") in folders:
+                entry_points[path.rstrip("/")] = entry[:255]
+        return entry_points
 
     def _tests(self, data: testdata.TestData) -> dict[str, Any]:
         """The manifest's fields about tests; flags that all tests share stand once."""
@@ -469,11 +508,8 @@ class Reader:
 
     def _limits(self, cpu: float) -> Limits:
         limits = self.yaml.settings.limits
-        optional = {
-            "memory": int(limits.memory * MIB) if limits.memory else DEFAULT_MEMORY,
-            "output": max(1, int(limits.output * MIB)) if limits.output else None,
-        }
-        return Limits(cpu=cpu, **{key: value for key, value in optional.items() if value is not None})
+        output = {"output": max(1, int(limits.output * MIB))} if limits.output else {}
+        return Limits(cpu=cpu, memory=int(limits.memory * MIB) if limits.memory else DEFAULT_MEMORY, **output)
 
     def _languages(self) -> list[str]:
         """The restriction to some languages; those that are not judged here at all do not matter."""
