@@ -152,20 +152,16 @@ def read_rules(package: Package) -> list[Rule]:
             _check_glob(glob, where)
             base = rules.get(glob, Rule(glob))
             changed = _demand(base, entry)
-            unchanged = replace(changed, bound=base.bound) == base
-            changed = replace(
-                changed,
-                language=entry.language,
-                entry=entry.entrypoint,
-                description=base.description if unchanged else "",
-            )
+            description = base.description if replace(changed, bound=base.bound) == base else ""
+            changed = replace(changed, language=entry.language, entry=entry.entrypoint, description=description)
             if glob in rules:
                 rules[glob] = changed
             else:
                 extra.append(changed)
+            place = f"{where}: {clean(glob, 80)}"
             for tests, demand in (entry.model_extra or {}).items():
-                _check_glob(tests, f"{where}: {clean(glob, 80)}")
-                extra.append(_demand(Rule(glob, tests=tests), _inner(demand, f"{where}: {clean(glob, 80)}", tests)))
+                _check_glob(tests, place)
+                extra.append(_demand(Rule(glob, tests=tests), _inner(demand, place, tests)))
     return [*rules.values(), *extra]
 
 
@@ -192,25 +188,17 @@ def _inner(value: Any, where: str, tests: str) -> _Demand:
 
 
 def _demand(base: Rule, demand: _Demand) -> Rule:
-    bounds = demand.score
-    if isinstance(bounds, list):
-        bounds_pair: tuple[float, float] | None = (bounds[0], bounds[1])
-    else:
-        bounds_pair = None if bounds is None else (bounds, bounds)
+    """A rule that submissions.yaml changes, with the bound that it says, or that follows from its verdicts."""
+    score = [demand.score] * 2 if isinstance(demand.score, int | float) else demand.score
     has_verdicts = demand.permitted is not None or demand.required is not None
-    changed = replace(
+    rule = replace(
         base,
         exact=frozenset() if has_verdicts else base.exact,
         permitted=base.permitted if demand.permitted is None else frozenset(demand.permitted),
         required=base.required if demand.required is None else frozenset(demand.required),
-        score=bounds_pair,
+        score=None if score is None else (score[0], score[1]),
         message=demand.message,
     )
-    return _bounded(changed, demand)
-
-
-def _bounded(rule: Rule, demand: _Demand) -> Rule:
-    """A rule of submissions.yaml with the bound that it says, or that follows from its verdicts."""
     use = demand.use_for_time_limit
     if use is False:
         return replace(rule, bound=UNUSED)
@@ -222,8 +210,7 @@ def _bounded(rule: Rule, demand: _Demand) -> Rule:
         return replace(rule, bound=UPPER)
     if demand.permitted is not None and "TLE" not in rule.permitted:
         return replace(rule, bound=LOWER)
-    has_verdicts = demand.permitted is not None or demand.required is not None
-    return replace(rule, bound="" if has_verdicts else rule.bound)
+    return replace(rule, bound="") if has_verdicts else rule
 
 
 def matches(glob: str, path: str) -> bool:
@@ -238,7 +225,7 @@ def matches(glob: str, path: str) -> bool:
 
 @functools.lru_cache
 def _pattern(glob: str) -> re.Pattern[str]:
-    return re.compile("|".join(_regex(pattern) for pattern in _braces(glob)))
+    return re.compile("|".join("/".join(map(_name_regex, pattern.split("/"))) for pattern in _braces(glob)))
 
 
 def _braces(glob: str) -> list[str]:
@@ -261,12 +248,8 @@ def _braces(glob: str) -> list[str]:
     return globs
 
 
-def _regex(glob: str) -> str:
-    """Each name by itself, and every `*` but the last as short as it can be: nothing is tried twice."""
-    return "/".join(map(_name_regex, glob.split("/")))
-
-
 def _name_regex(name: str) -> str:
+    """Every `*` but the last is as short as it can be: nothing is tried twice."""
     first, *parts = map(re.escape, name.split("*"))
     if not parts:
         return first
@@ -326,24 +309,16 @@ def _spell(rule: Rule) -> str:
 def candidates(package: Package, table: Mapping[str, Language]) -> list[Candidate]:
     """The package's submissions in name order, with what is required of them. PackageError for submissions.yaml."""
     rules = read_rules(package)
-    found_candidates = [
-        _candidate(name, files, rules, table, package.entries) for name, files in _programs(package).items()
-    ]
-    if not package.manifest.traits.has_program:  # outputs of tests, in no language
-        return [
-            replace(candidate, language="", skipped="" if candidate.rules else candidate.skipped)
-            for candidate in found_candidates
-        ]
-    return found_candidates
-
-
-def _programs(package: Package) -> dict[str, dict[str, bytes]]:
-    """Each entry of a folder of submissions/, in name order: its files by their names below it; one file by ``."""
+    # Each entry of a folder of submissions/: its files by their names below it; one file by ``.
     programs: dict[str, dict[str, bytes]] = {}
     for path in sorted(package.submissions):
         parts = PurePosixPath(path).parts[1:]
         programs.setdefault("/".join(parts[:2]), {})["/".join(parts[2:])] = package.submissions[path]
-    return programs
+    submissions = [_candidate(name, files, rules, table, package.entries) for name, files in programs.items()]
+    if package.manifest.traits.has_program:
+        return submissions
+    # Outputs of tests, in no language.
+    return [replace(entry, language="", skipped="" if entry.rules else entry.skipped) for entry in submissions]
 
 
 def _candidate(
@@ -353,17 +328,18 @@ def _candidate(
     table: Mapping[str, Language],
     entries: Mapping[str, str],
 ) -> Candidate:
-    own_rules = (
-        [rule for rule in rules if matches(rule.glob, name)] or _annotated(name, files) or _rules_by_folder(name, rules)
-    )
+    own_rules = [rule for rule in rules if matches(rule.glob, name)]
+    if not own_rules and (verdicts := expected(files.values())):
+        own_rules = [Rule(name, exact=verdicts, description=" or ".join(sorted(verdicts)))]
+    elif not own_rules:
+        own_rules = [rule for rule in rules if rule.glob == folder_of(name)]
     language_name = next((rule.language for rule in own_rules if rule.language), None)
     entry = next((rule.entry for rule in own_rules if rule.entry), None) or entries.get(f"submissions/{name}")
     if language_name is not None:
-        own_language = find(language_name, table)
-        choices = {own_language} if own_language else set()
+        options = [find(language_name, table)]
     else:
-        guesses = (guess(f"{name}/{file}" if file else name, table) for file in files)
-        choices = {option for option in guesses if option is not None}
+        options = [guess(f"{name}/{file}" if file else name, table) for file in files]
+    choices = {option for option in options if option}
     if choices == {"c", "cpp"}:
         choices = {"cpp"}
     skipped = "" if choices else "no language of the table has this suffix"
@@ -376,17 +352,6 @@ def _candidate(
     language = next(iter(choices)) if len(choices) == 1 else ""
     source = files.get("", b"")
     return Candidate(name, source, language, own_rules, skipped, {} if "" in files else files, entry)
-
-
-def _annotated(name: str, files: Mapping[str, bytes]) -> list[Rule]:
-    """The rule by DOMjudge's annotation in its sources: one of some verdicts for the whole."""
-    verdicts = expected(files.values())
-    return [Rule(name, exact=verdicts, description=" or ".join(sorted(verdicts)))] if verdicts else []
-
-
-def _rules_by_folder(name: str, rules: Sequence[Rule]) -> list[Rule]:
-    """The rules of the folder that another name of it stands for."""
-    return [rule for rule in rules if rule.glob == folder_of(name)]
 
 
 def check(rule: Rule, verdict: Verdict | None, result: Result, most: float | None = None) -> str:

@@ -6,6 +6,7 @@ a package must be judged as its author meant or not at all. Keys of another vers
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
 import re
@@ -48,9 +49,6 @@ _OLD_KEYS = {
     "author": "it is 'credits'",
     "source_url": "it is 'source.url'",
 }
-# The limits of compilers unless a package asks for something else: the format's own "typical system default".
-_COMPILE_SECONDS = 60
-_COMPILE_MIB = 2048
 _LEAST_MIB = 4  # the least that executors can enforce
 _CONSTANT = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 # Other systems' names of a key of ours. No tool of the format reads these, so a limit of that name is none.
@@ -97,10 +95,8 @@ def split(value: str | list[str], dialect: str = "") -> list[str]:
     if isinstance(value, list):
         return value
     if dialect == DOMJUDGE:
-        try:
+        with contextlib.suppress(ValueError):
             return shlex.split(value)
-        except ValueError:
-            return value.split()
     return value.split()
 
 
@@ -173,11 +169,10 @@ class Written(BaseModel):
             if field is None or (raw is None and key not in cls.NULLS):
                 continue
             text = yamltext.text_of(value, name)
-            texts[key] = text_value = _worded(field.annotation, raw, text)
-            has_odd_number = (
-                isinstance(text_value, str) and _LIKE_NUMBER.fullmatch(text_value) and number(text_value) is None
-            )
-            if _numeric(field.annotation) and (has_odd_number or isinstance(raw, bool)):
+            texts[key] = item = _worded(field.annotation, raw, text)
+            is_odd = isinstance(item, str) and _LIKE_NUMBER.fullmatch(item) and number(item) is None
+            types = _parts(field.annotation)
+            if {int, float} & set(types) and str not in types and (is_odd or isinstance(raw, bool)):
                 raise config.fault(f"{key}: '{text[:40]}' is not a number; write it such as 90 or 2.5", key)
         return texts
 
@@ -208,8 +203,9 @@ class LimitsSection(Section):
     memory: float | None = Field(default=None, ge=0, le=65536, allow_inf_nan=False)
     output: float | None = Field(default=None, ge=0, le=1024, allow_inf_nan=False)
     code: float | None = Field(default=None, gt=0, le=16384, allow_inf_nan=False)
-    compilation_time: float = Field(default=_COMPILE_SECONDS, gt=0, le=600, allow_inf_nan=False)
-    compilation_memory: float = Field(default=_COMPILE_MIB, ge=64, le=65536, allow_inf_nan=False)
+    # The limits of compilers: the format's own "typical system default".
+    compilation_time: float = Field(default=60, gt=0, le=600, allow_inf_nan=False)
+    compilation_memory: float = Field(default=2048, ge=64, le=65536, allow_inf_nan=False)
     validation_time: float = Field(default=60, gt=0, le=600, allow_inf_nan=False)
     validation_memory: float = Field(default=2048, ge=4, le=65536, allow_inf_nan=False)
     validation_output: float = Field(default=8, gt=0, le=1024, allow_inf_nan=False)
@@ -278,12 +274,10 @@ class ProblemYaml(Section):
 
     @property
     def legacy(self) -> bool:
-        """Return whether this is the legacy format."""
         return self.format.legacy
 
     @property
     def format(self) -> Format:
-        """The version of the format."""
         return FORMATS[self.problem_format_version]
 
     @field_validator("problem_format_version")
@@ -303,9 +297,8 @@ class ProblemYaml(Section):
             if kind not in types:
                 raise ValueError(f"type: '{kind[:40]}' is not a type of problem; expected some of {', '.join(types)}")
         if set(value) & set(together(value).apart):
-            raise ValueError(
-                f"type: '{', '.join(value)}' contradicts itself; choose one of those that exclude each other"
-            )
+            text = ", ".join(value)
+            raise ValueError(f"type: '{text}' contradicts itself; choose one of those that exclude each other")
         return list(dict.fromkeys(value))
 
     @field_validator("validation")
@@ -349,30 +342,22 @@ class ProblemYaml(Section):
     def types(self) -> list[ProblemType]:
         """The types by `type` and the legacy `validation` together, in the order of the table."""
         words = self.validation.split()
-        types = {*self.type, *(problem_type for problem_type in ProblemType if problem_type.traits.legacy in words)}
-        return [
-            problem_type
-            for problem_type in ProblemType
-            if problem_type in types or (problem_type is ProblemType.PASS_FAIL and not self.scoring)
-        ]
+        types = {*self.type, *(kind for kind in ProblemType if kind.traits.legacy in words)}
+        return [kind for kind in ProblemType if kind in types or (kind is ProblemType.PASS_FAIL and not self.scoring)]
 
     @property
     def traits(self) -> Traits:
-        """The traits of its types together."""
         return together(self.types)
 
     @property
     def scoring(self) -> bool:
-        """Return whether submissions get a score."""
         return together(self.type).has_score
 
     def title(self) -> str:
         """The problem's name for people: the English one, else the first by language; empty when there is none."""
         if isinstance(self.name, dict):
-            name = self.name.get("en") or next((self.name[key] for key in sorted(self.name)), "")
-        else:
-            name = self.name or ""
-        return clean(name)
+            return clean(self.name.get("en") or next((self.name[key] for key in sorted(self.name)), ""))
+        return clean(self.name or "")
 
 
 @dataclass(frozen=True)
@@ -459,21 +444,19 @@ def _known_keys(
     decides: frozenset[str] = getattr(model, "DECIDES", frozenset())
     for key, item in value.items():
         name = str(key)
+        path = (*above, name)
         if name not in model.model_fields:
-            place = f"{document.source}:{lines.get((*above, name), 1)}"
-            full = clean(".".join((*above, name)), 80)
+            sentence = f"{document.source}:{lines.get(path, 1)}: unknown key '{clean('.'.join(path), 80)}'"
             suggestions = difflib.get_close_matches(name, decides, n=1, cutoff=_SIMILARITY)
             if suggestions:
-                findings.error(f"{place}: unknown key '{full}'; did you mean '{suggestions[0]}'?")
+                findings.error(f"{sentence}; did you mean '{suggestions[0]}'?")
             else:
-                hint = _replacement(name, model, top=not above)
-                findings.warning(f"{place}: unknown key '{full}'; it is left alone{hint}")
+                findings.warning(f"{sentence}; it is left alone{_replacement(name, model, top=not above)}")
         elif item is not None or (name in nulls and yamltext.text_of(value, name)):
             section = _section(model.model_fields[name].annotation)
-            inner = section is not None and isinstance(item, dict)
-            fields[name] = (
-                _known_keys(section, item, document, lines, (*above, name), findings) if inner and section else item
-            )
+            fields[name] = item
+            if section is not None and isinstance(item, dict):
+                fields[name] = _known_keys(section, item, document, lines, path, findings)
     return fields
 
 
@@ -481,28 +464,20 @@ def _worded(annotation: Any, value: Any, text: str) -> Any:
     """A value as the text that the file has in its place, if the annotation has text where the value is none."""
     parts = [part for part in _parts(annotation) if part is not type(None)]
     if isinstance(value, list):
-        item = next((get_args(part)[0] for part in parts if get_origin(part) is list), Any)
-        return [_worded(item, inner_value, yamltext.text_of(value, index)) for index, inner_value in enumerate(value)]
+        kind = next((get_args(part)[0] for part in parts if get_origin(part) is list), Any)
+        return [_worded(kind, item, yamltext.text_of(value, index)) for index, item in enumerate(value)]
     if isinstance(value, dict):
-        inner = next((get_args(part) for part in parts if get_origin(part) is dict), None)
-        if inner is None:
+        kinds = next((get_args(part) for part in parts if get_origin(part) is dict), None)
+        if kinds is None:
             return value
         return {
-            str(key) if inner[0] is str else key: _worded(inner[1], inner_value, yamltext.text_of(value, key))
-            for key, inner_value in value.items()
-            if inner_value is not None or yamltext.text_of(value, key)
+            str(key) if kinds[0] is str else key: _worded(kinds[1], item, yamltext.text_of(value, key))
+            for key, item in value.items()
+            if item is not None or yamltext.text_of(value, key)
         }
-    texts = str in parts or (value is not None and any(str in _items_of(part) for part in parts))
+    lists = [part for part in parts if get_origin(part) is list]
+    texts = str in parts or (value is not None and any(str in _parts(get_args(part)[0]) for part in lists))
     return value if isinstance(value, str) or not texts or type(value) in parts else text or value
-
-
-def _items_of(annotation: Any) -> list[Any]:
-    return _parts(get_args(annotation)[0]) if get_origin(annotation) is list else []
-
-
-def _numeric(annotation: Any) -> bool:
-    parts = _parts(annotation)
-    return bool({int, float} & set(parts)) and str not in parts
 
 
 def _parts(annotation: Any) -> list[Any]:
@@ -527,9 +502,8 @@ def review(source: SettingsSource[ProblemYaml], findings: Findings) -> None:
     fields_set = yaml.model_fields_set
     if not yaml.legacy:
         for key in sorted(fields_set & _OLD_KEYS.keys()):
-            findings.warning(
-                f"{source.at(key)}: {key}: belongs to the legacy format ({_OLD_KEYS[key]}); it is read as there"
-            )
+            sentence = f"belongs to the legacy format ({_OLD_KEYS[key]}); it is read as there"
+            findings.warning(f"{source.at(key)}: {key}: {sentence}")
         if yaml.name is None:
             findings.warning(f"{source.at()}: key 'name' is missing; format {yaml.format.name} requires it")
     for key in ("memory", "output"):
@@ -551,7 +525,6 @@ def seconds(text: str, where: str) -> float:
     """A time limit as some file spells it, in seconds."""
     value = number(text.strip())
     if value is None or not 0 < value <= 600:
-        raise PackageError(
-            f"{where}: the time limit must be a number of seconds from 0 to 600, found '{clean(text, 40)}'"
-        )
+        sentence = f"the time limit must be a number of seconds from 0 to 600, found '{clean(text, 40)}'"
+        raise PackageError(f"{where}: {sentence}")
     return value
