@@ -41,7 +41,6 @@ class Flags:
 
     @property
     def numbers(self) -> bool:
-        """Return whether numbers are compared as numbers."""
         return self.relative is not None or self.absolute is not None
 
 
@@ -65,7 +64,8 @@ _ACCEPTED = Validation(accepted=True)
 def parse_flags(flags: Sequence[str], *, strict: bool = False) -> Flags:
     """Check a problem's validator flags; PackageError with one sentence for the first that cannot be.
 
-    `strict` adds the rules of format 2025-09: no tolerance twice, none beside `float_tolerance`.
+    `strict` adds the rules of format 2025-09: no tolerance twice, none beside `float_tolerance`. Where tolerances
+    overlap, as only the legacy format lets them, the later one holds.
     """
     return _parse_flags(tuple(flags), strict)
 
@@ -98,6 +98,7 @@ def number(token: bytes) -> float | None:
 def _parse_flags(flags: tuple[str, ...], strict: bool) -> Flags:
     switches: set[str] = set()
     tolerances: dict[str, float] = {}
+    relative = absolute = None
     items = iter(flags)
     for flag in items:
         if flag in _SWITCHES:
@@ -114,21 +115,10 @@ def _parse_flags(flags: tuple[str, ...], strict: bool) -> Flags:
         else:
             flag_names = ", ".join((*_SWITCHES, *_TOLERANCES))
             raise PackageError(f"the default validator has no flag '{flag[:_EXCERPT]}'; it has {flag_names}")
-    return _flags(switches, tolerances)
-
-
-def _flags(switches: set[str], tolerances: dict[str, float]) -> Flags:
-    """The flags in force; where tolerances overlap, as only the legacy format lets them, the later one holds."""
-    relative = absolute = None
     for flag, epsilon in tolerances.items():
         relative = epsilon if flag != "float_absolute_tolerance" else relative
         absolute = epsilon if flag != "float_relative_tolerance" else absolute
-    return Flags(
-        case_sensitive="case_sensitive" in switches,
-        space_change_sensitive="space_change_sensitive" in switches,
-        relative=relative,
-        absolute=absolute,
-    )
+    return Flags("case_sensitive" in switches, "space_change_sensitive" in switches, relative, absolute)
 
 
 def _compare(output: bytes, answer: bytes, rules: Flags) -> Validation | None:
@@ -155,14 +145,8 @@ def _compare(output: bytes, answer: bytes, rules: Flags) -> Validation | None:
         return Validation(accepted=False, message=message, detail=message)
     if right:
         _, token = answer_walk.locate(0)
-        have = (
-            f"ends after token {output_walk.index}"
-            if output_walk.index
-            else "is empty"
-            if not output
-            else "has no tokens"
-        )
-        message = f"the output {have}, more is expected"
+        state = f"ends after token {output_walk.index}" if output_walk.index else "has no tokens"
+        message = f"the output {state if output else 'is empty'}, more is expected"
         return Validation(accepted=False, message=message, detail=f"{message}: next is '{excerpt(token)}'")
     return None
 
@@ -174,18 +158,17 @@ class _TokenWalk:
         self.index = 0
         self._data = data
         self._fold = not rules.case_sensitive
-        self._start = self._end = 0
+        self._windows = _windows(data)
+        self._window = slice(0, 0)
         self._tokens: list[bytes] = []
         self._position = 0
 
     def peek(self) -> list[bytes]:
         """The tokens of this window that are not used up; empty only at the end of the data."""
-        while self._position == len(self._tokens) and self._end < len(self._data):
-            self._start = self._end
-            cut = _SPACE.search(self._data, min(self._start + _WINDOW, len(self._data)))
-            self._end = cut.end() if cut else len(self._data)
-            window = self._data[self._start : self._end]
-            self._tokens = (window.lower() if self._fold else window).split()
+        while self._position == len(self._tokens) and (window := next(self._windows, None)) is not None:
+            self._window = window
+            text = self._data[window]
+            self._tokens = (text.lower() if self._fold else text).split()
             self._position = 0
         return self._tokens[self._position :] if self._position else self._tokens
 
@@ -196,7 +179,7 @@ class _TokenWalk:
 
     def locate(self, ahead: int) -> tuple[str, bytes]:
         """The place of the token `ahead` of the next one ("line 2, token 7"), and the token as it was written."""
-        matches = _WORD.finditer(self._data, self._start, self._end)
+        matches = _WORD.finditer(self._data, self._window.start, self._window.stop)
         match = next(itertools.islice(matches, self._position + ahead, None))
         line = self._data.count(b"\n", 0, match.start()) + 1
         return f"line {line}, token {self.index + ahead + 1}", match.group()
@@ -235,17 +218,17 @@ def _skeleton(data: bytes) -> bytes:
     """The data with every token shortened to one byte: what is left to compare when only blank space matters."""
     parts = bytearray()
     for window in _windows(data):
-        parts += _WORD.sub(b"x", window)
+        parts += _WORD.sub(b"x", data[window])
     return bytes(parts)
 
 
-def _windows(data: bytes) -> Iterator[bytes]:
-    """The data cut into pieces of about the window's size, always after a blank."""
+def _windows(data: bytes) -> Iterator[slice]:
+    """The places at which data is cut into pieces of about the window's size, always after a blank."""
     start = 0
     while start < len(data):
         cut = _SPACE.search(data, min(start + _WINDOW, len(data)))
         end = cut.end() if cut else len(data)
-        yield data[start:end]
+        yield slice(start, end)
         start = end
 
 

@@ -16,7 +16,7 @@ from judge.common.errors import PackageError
 from judge.executor.slot.packaged.rendering import SOURCE_BYTES
 from judge.gateway.statements import pictures, shown
 from judge.gateway.statements.pictures import harmless_svg, look_at
-from judge.problems.rendering import formulas, fragment, program
+from judge.problems.rendering import formulas, fragment
 from judge.problems.rendering.fragment import StatementText, render
 
 EMPTY = {"br", "col", "hr", "img", "wbr"}
@@ -107,9 +107,9 @@ def test_lengths_of_honest_formulas_stay():
 
 
 def test_a_text_that_needs_too_much_memory_is_a_refusal(monkeypatch, capsys):
-    monkeypatch.setattr(program.sys, "stdin", io.StringIO(json.dumps({"kind": "txt", "text": "x"})))
-    monkeypatch.setattr(program, "render", lambda _: (_ for _ in ()).throw(MemoryError))
-    program.main()
+    monkeypatch.setattr(fragment.sys, "stdin", io.StringIO(json.dumps({"kind": "txt", "text": "x"})))
+    monkeypatch.setattr(fragment, "render", lambda _: (_ for _ in ()).throw(MemoryError))
+    fragment.main()
     assert "too much memory" in json.loads(capsys.readouterr().out)["why"]
 
 

@@ -39,7 +39,7 @@ _FENCED = re.compile(r"^(```|~~~)[^\n]*\n(?:(?!\1)[^\n]*\n)*(?:\1[^\n]*)?", re.M
 _CODE = re.compile(r"`[^`\n]{0,1000}`")
 _REMARK = re.compile(r"(?<!\\)%[^\n]*")
 _QUOTED = re.compile(r"^[ >]+")
-# Reads blocks only, as the page's reader does (judge.problems.rendering.markdown).
+# Reads blocks only, as the page's reader does (judge.problems.rendering.fragment).
 _TABLES: Final = MarkdownIt("commonmark", {"maxNesting": 20}).enable("table").disable("inline")
 
 

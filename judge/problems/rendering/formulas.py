@@ -11,7 +11,6 @@ import functools
 import html
 import re
 import unicodedata
-from collections.abc import Iterator
 from html.entities import html5
 from typing import Final
 from xml.etree import ElementTree as ET
@@ -33,7 +32,6 @@ _MOVING: Final = frozenset({"mo", "mspace"})
 _BARS: Final = frozenset({"|", "\N{DOUBLE VERTICAL LINE}"})
 _SPAN = re.compile(r"[1-9][0-9]?")
 _SPANS = frozenset({"columnspan", "rowspan"})
-_MATH = re.compile(r"<math\b[^>]*>.*?</math\s*>", re.DOTALL | re.IGNORECASE)
 _ENTITY = re.compile(r"&([A-Za-z][A-Za-z0-9]*);")
 _XML_ENTITIES = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
@@ -88,12 +86,6 @@ def _plain(tex: str) -> str:
 def from_markup(markup: str) -> str | None:
     """A `<math>` element of a stranger's HTML built anew, or None when it is none that can be shown."""
     return _built(_ENTITY.sub(_character, markup))
-
-
-def in_html(text: str) -> Iterator[tuple[int, int]]:
-    """The places of formulas in an HTML text: begin and end of each `<math>` element."""
-    for match in _MATH.finditer(text):
-        yield match.span()
 
 
 def _character(match: re.Match[str]) -> str:

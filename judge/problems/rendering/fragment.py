@@ -1,4 +1,6 @@
-"""One statement as what a page puts between its own lines: harmless HTML, cut where samples come in. Pure functions.
+"""One statement as what a page puts between its own lines: harmless HTML, cut where samples come in.
+
+Markdown is that of the 2025-09 format: CommonMark with tables, footnotes and formulas. Pure functions, but for `main`.
 
 Formulas never pass through the sanitizer: the author's markup is cleaned with marks in their places, and what stands
 for a mark is built by judge.problems.rendering.formulas. A mark is an element with a class that no author can guess,
@@ -8,17 +10,26 @@ and it is found by its exact text, quotes included, which the sanitizer writes i
 from __future__ import annotations
 
 import html
+import json
 import re
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from html.parser import HTMLParser
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import unquote
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.amsmath import amsmath_plugin
+from mdit_py_plugins.attrs import attrs_plugin
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.footnote import footnote_plugin
 
 from judge.common.errors import PackageError
 from judge.common.text import undirected
-from judge.problems.rendering import formulas, markdown, sanitize
+from judge.problems.rendering import formulas, sanitize
 
 MOST_ELEMENTS: Final = 30_000
 # More of a sign than anybody writes; it takes a parser long before it is anything.
@@ -36,6 +47,7 @@ _PIXELS = {"px": 1.0, "cm": 37.8, "mm": 3.78, "in": 96.0, "pt": 1.33, "em": 16.0
 # Each tag is looked at once, and then its own text: one pattern for both takes the cube of the statement's length.
 _DRAWING = re.compile(r"<(?:img|embed)\b[^<>]*>", re.IGNORECASE)
 _SOURCE = re.compile(r"""\bsrc\s*=\s*["']([^"'<>]{1,250})["']""", re.IGNORECASE)
+_MATH = re.compile(r"<math\b[^>]*>.*?</math\s*>", re.DOTALL | re.IGNORECASE)
 _HEADING = re.compile(r"<(/?)h1\b")
 # Elements of a line alone: what holds others may end elsewhere than it seems to.
 _TAG = re.compile(
@@ -44,6 +56,11 @@ _TAG = re.compile(
 _FIRST = re.compile(rf'\s*<h2(?: [a-z]+="[^"]*")*>((?:[^<]|{_TAG.pattern})*)</h2>\s*')
 # Pictures that a page can show, by the ends of their files' names.
 IMAGES: Final = (".png", ".jpg", ".jpeg", ".gif", ".svg")
+
+# Pandoc's way to size an image, `![](a.png){ width=50% }`; the plugin wants quotes around what is no word.
+_SIZED_IMAGE = re.compile(r"(!\[[^\]\n]{0,500}\]\([^()\n]{1,500}\))\{([^{}\n]{1,200})\}")
+_PAIR = re.compile(r"""\b(width|height)\s*=\s*["']?([0-9.]{1,8}(?:px|%)?)["']?""")
+_ALIGNED = re.compile(r"text-align:\s*(left|right|center)")
 
 Kind = Literal["md", "html", "txt"]
 
@@ -70,6 +87,20 @@ class Fragment:
     missing: list[str] = field(default_factory=list)
 
 
+def main() -> None:
+    """Render one statement: the fields of `StatementText` on stdin, those of `judge.model.statements.Page` on stdout.
+
+    A text that cannot be shown is no failure, its page says why.
+    """
+    try:
+        page = asdict(render(StatementText(**json.load(sys.stdin))))
+    except PackageError as exc:
+        page = {"why": str(exc)}
+    except (MemoryError, RecursionError):
+        page = {"why": "the statement takes too much memory to be rendered; read its source"}
+    json.dump(page, sys.stdout)
+
+
 def render(statement: StatementText) -> Fragment:
     """The fragment of a statement; PackageError when it is too much for a page.
 
@@ -82,7 +113,7 @@ def render(statement: StatementText) -> Fragment:
             raise PackageError(f"the statement has '{sign}' more than {most} times; read its source")
     marks = _Marks()
     missing: list[str] = []
-    raw = markdown.to_html(statement.text, marks.formula) if statement.kind == "md" else marks.found(statement.text)
+    raw = _markdown(statement.text, marks.formula) if statement.kind == "md" else marks.marked(statement.text)
     raw = _SIZED.sub(_size, _STYLED.sub(r'align="\1"', _SAMPLES.sub(marks.sample, raw)))
     raw = _DRAWING.sub(lambda match: _drawing(match[0], statement.files), raw)
     cleaned = sanitize.clean(raw, _resolver(statement.files, missing), marks.names())
@@ -91,6 +122,52 @@ def render(statement: StatementText) -> Fragment:
     pieces, amounts = marks.cut(cleaned)
     _check_amount(pieces)
     return Fragment(pieces=[undirected(piece) for piece in pieces], samples=amounts, missing=missing[:20])
+
+
+def _markdown(text: str, formula: Callable[[str, bool], str]) -> str:
+    """The HTML of a statement in Markdown, in which the author's own markup still is.
+
+    `formula` makes HTML of a formula's TeX, and of whether it stands on lines of its own. Blocks in blocks go twenty
+    deep, tables grow by 65 536 cells that nobody typed.
+    """
+    md = MarkdownIt("commonmark", {"html": True, "maxNesting": 20}).enable(["table", "strikethrough"])
+    md.use(dollarmath_plugin, double_inline=True, allow_labels=False, allow_blank_lines=False)
+    md.use(amsmath_plugin)
+    md.use(footnote_plugin)
+    md.use(attrs_plugin, after=("image",), allowed=("width", "height"))
+    for name, display in (
+        ("math_inline", False),
+        ("math_inline_double", True),
+        ("math_block", True),
+        ("amsmath", True),
+    ):
+        md.add_render_rule(name, _renderer(formula, display=display))
+    md.add_render_rule("footnote_block_open", lambda *_: '<section class="footnotes">\n<ol>\n')
+    tokens = md.parse(_SIZED_IMAGE.sub(_sizes, text))
+    for token in tokens:
+        if token.type in {"th_open", "td_open"}:
+            _align(token)
+    return str(md.renderer.render(tokens, md.options, {}))
+
+
+def _renderer(formula: Callable[[str, bool], str], *, display: bool) -> Callable[..., str]:
+    def rule(_self: Any, tokens: Sequence[Token], index: int, *_: Any) -> str:
+        mark = formula(tokens[index].content.strip(), display)
+        return f"<p>{mark}</p>\n" if tokens[index].block else mark
+
+    return rule
+
+
+def _sizes(match: re.Match[str]) -> str:
+    pairs = " ".join(f'{name}="{value}"' for name, value in _PAIR.findall(match[2]))
+    return f"{match[1]}{{{pairs}}}" if pairs else match[1]
+
+
+def _align(cell: Token) -> None:
+    """A page's policy lets no attribute `style` through; the older one for a cell's side works."""
+    side = _ALIGNED.search(str(cell.attrs.pop("style", "")))
+    if side:
+        cell.attrs["align"] = side[1]
 
 
 class _Marks:
@@ -110,12 +187,12 @@ class _Marks:
         formula = formulas.from_tex(tex, display=display)
         return self._mark(formula or f'<code class="formula">{html.escape(tex)}</code>')
 
-    def found(self, text: str) -> str:
+    def marked(self, text: str) -> str:
         """A stranger's HTML with a mark in place of each formula; one that is none goes."""
         pieces, last = [], 0
-        for begin, end in formulas.in_html(text):
-            pieces += [text[last:begin], self._mark(formulas.from_markup(text[begin:end]) or "")]
-            last = end
+        for match in _MATH.finditer(text):
+            pieces += [text[last : match.start()], self._mark(formulas.from_markup(match[0]) or "")]
+            last = match.end()
         return "".join([*pieces, text[last:]])
 
     def sample(self, match: re.Match[str]) -> str:
@@ -197,13 +274,11 @@ class _Depth(HTMLParser):
         self.depth = self.deepest = 0
 
     def handle_starttag(self, tag: str, attrs: object) -> None:  # noqa: ARG002 - the base class calls it
-        """One deeper."""
         if tag not in _EMPTY:
             self.depth += 1
             self.deepest = max(self.deepest, self.depth)
 
     def handle_endtag(self, tag: str) -> None:
-        """One up."""
         if tag not in _EMPTY:
             self.depth -= 1
 

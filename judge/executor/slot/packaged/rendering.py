@@ -101,7 +101,7 @@ def question(manifest: ProblemManifest, statement: Statement, data: bytes) -> by
 @functools.cache
 def renderer() -> dict[str, bytes]:
     """The files of the program that renders, by name below /box: some modules of this installation."""
-    files = {"__main__.py": b"from judge.problems.rendering.program import main\nmain()\n"}
+    files = {"__main__.py": b"from judge.problems.rendering.fragment import main\nmain()\n"}
     for module in _MODULES:
         place = _place(module)
         name = module.replace(".", "/") + ("/__init__.py" if place.name == "__init__.py" else ".py")
