@@ -6,7 +6,7 @@ Programs are described, not built: executors compile them in a sandbox (judge.ex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -61,6 +61,12 @@ def substitute(data: bytes, constants: Mapping[str, str | int | float] | None) -
     return _CONSTANT.sub(lambda match: str(constants.get(match[1], match[0])), text).encode()
 
 
+def several(programs: Sequence[FoundProgram]) -> str:
+    """The sentence about programs in one place, of which there may be one."""
+    names = ", ".join(program.name for program in programs[:4])
+    return f"has several programs ({names})"
+
+
 class Finder:
     """Looks for the programs of one package; what is left out is noted in `findings`."""
 
@@ -74,15 +80,11 @@ class Finder:
 
         `as_one`: sources beside each other are one program. PackageError when there are several, or none at all.
         """
-        programs = self.all(folder, as_one=as_one)
+        programs, paths = self.all(folder, as_one=as_one), self._tree.below(folder)
         if len(programs) > 1:
-            names = ", ".join(program.name for program in programs[:4])
-            raise PackageError(
-                f"{self._tree.where(folder)}: has several programs ({names}); keep one, or put its files together"
-            )
-        if not programs and self._tree.below(folder):
-            first = self._tree.below(folder)[0]
-            raise PackageError(f"{self._tree.where(first)}: {_NO_LANGUAGE}")
+            raise PackageError(f"{self._tree.where(folder)}: {several(programs)}; keep one, or put its files together")
+        if not programs and paths:
+            raise PackageError(f"{self._tree.where(paths[0])}: {_NO_LANGUAGE}")
         return programs[0] if programs else None
 
     def all(self, folder: str, *, as_one: bool) -> list[FoundProgram]:
@@ -98,9 +100,8 @@ class Finder:
         entry_names = {PurePosixPath(path).name for path in direct} & set(_ENTRY_NAMES)
         inner = [top for top in tops if any(self._starts(path) for path in self._tree.below(f"{folder}/{top}"))]
         if entry_names or (sources and (as_one or (not inner and self._is_one(sources)))):
-            name = (
-                PurePosixPath(sources[0]).stem if len(sources) == 1 and not entry_names else PurePosixPath(folder).name
-            )
+            is_file = len(sources) == 1 and not entry_names
+            name = PurePosixPath(sources[0]).stem if is_file else PurePosixPath(folder).name
             return [self._program(name, folder, paths)]
         programs = [self._program(top, f"{folder}/{top}", self._tree.below(f"{folder}/{top}")) for top in inner]
         # A file that is no source by itself, such as a header, goes with each of the sources beside it.
@@ -109,8 +110,7 @@ class Finder:
         for top in sorted(set(tops) - set(inner)):
             if all(path.endswith(checktestdata.SUFFIX) for path in self._tree.below(f"{folder}/{top}")):
                 continue
-            where = self._tree.where(f"{folder}/{top}")
-            self._findings.warning(f"{where}: has no source in a language of the table, and no 'run'; it is no program")
+            self._warn(f"{folder}/{top}", "has no source in a language of the table, and no 'run'; it is no program")
         return sorted(programs, key=lambda program: program.name)
 
     def checkers(self, folder: str) -> list[FoundProgram]:
@@ -122,9 +122,7 @@ class Finder:
                 programs.append(FoundProgram(name, checktestdata.LANGUAGE, checktestdata.MAIN, {name: path}))
             kind = _GRAMMARS.get(PurePosixPath(path).suffix)
             if kind is not None:
-                self._findings.warning(
-                    f"{self._tree.where(path)}: is a {kind} file; it is not run here, and no verdict depends on it"
-                )
+                self._warn(path, f"is a {kind} file; it is not run here, and no verdict depends on it")
         try:
             programs += self.all(folder, as_one=False)
         except PackageError as exc:
@@ -152,7 +150,7 @@ class Finder:
                 if "/" in file:
                     raise PackageError(f"{self._tree.where(path)}: {msg}; rename it")
                 # Mostly judge.cpp, compiled by its author.
-                self._findings.warning(f"{self._tree.where(path)}: {msg}; it is left out")
+                self._warn(path, f"{msg}; it is left out")
                 del files[file]
         for entry_name in _ENTRY_NAMES:
             if entry_name in files:
@@ -180,11 +178,9 @@ class Finder:
         able = [file for file in sources if _STARTS.search(self._tree.read(files[file], MAX_PROGRAM_BYTES))]
         if len(able) == 1:
             return able[0]
-        label = "Python" if kind == PYTHON else kind
-        start = "__main__.py" if kind == PYTHON else "file called main"
-        raise PackageError(
-            f"{self._tree.where(folder)}: has several {label} files and no {start}; name the one to start"
-        )
+        label, start = ("Python", "__main__.py") if kind == PYTHON else (kind, "file called main")
+        sentence = f"has several {label} files and no {start}; name the one to start"
+        raise PackageError(f"{self._tree.where(folder)}: {sentence}")
 
     def _by_name(self, folder: str, paths: Sequence[str]) -> dict[str, str]:
         """The files of a folder by their names in it, without those whose names cannot be; PackageError for many."""
@@ -195,7 +191,7 @@ class Finder:
                 rule = "a program's file must be named with letters, digits and _ . + -"
                 if self._starts(path):
                     raise PackageError(f"{self._tree.where(path)}: {rule}")
-                self._findings.warning(f"{self._tree.where(path)}: {rule}; it is left out")
+                self._warn(path, f"{rule}; it is left out")
             else:
                 files[name] = path
         if len(files) > MAX_PROGRAM_FILES or sum(self._tree.files[path] for path in files.values()) > MAX_PROGRAM_BYTES:
@@ -203,31 +199,24 @@ class Finder:
             raise PackageError(msg)
         return files
 
-    def include(self, table: Mapping[str, Language]) -> dict[str, dict[str, str]]:
+    def include(self) -> dict[str, dict[str, str]]:
         """Files that go with submissions: by our language (or `default`), name to path. PackageError as `all`."""
         include: dict[str, dict[str, str]] = {}
-        for path in self._tree.below("include"):
+        paths = self._tree.below("include")
+        for path in paths:
             if path.count("/") == 1:
-                where = self._tree.where(path)
-                self._findings.warning(
-                    f"{where}: lies in no language's folder, expected include/LANGUAGE/FILE; it goes with no submission"
-                )
-        for language in _folders(self._tree.below("include")):
+                sentence = "lies in no language's folder, expected include/LANGUAGE/FILE; it goes with no submission"
+                self._warn(path, sentence)
+        for language in sorted({path.split("/")[1] for path in paths if path.count("/") > 1}):
             folder = f"include/{language}"
-            name = "default" if language == "default" else find(language, table)
+            name = "default" if language == "default" else find(language, self._table)
             if name is None:
-                where = self._tree.where(folder)
-                self._findings.warning(
-                    f"{where}: '{language}' is no language that is judged here; its files are left out"
-                )
+                self._warn(folder, f"'{language}' is no language that is judged here; its files are left out")
                 continue
             if name in include:
-                where = self._tree.where(folder)
-                self._findings.warning(f"{where}: is for '{name}' as another folder is; its files count")
+                self._warn(folder, f"is for '{name}' as another folder is; its files count")
             include[name] = self._by_name(folder, self._tree.below(folder))
         return include
 
-
-def _folders(paths: Iterable[str]) -> list[str]:
-    """The folders directly below include/ that have files."""
-    return sorted({path.split("/")[1] for path in paths if path.count("/") > 1})
+    def _warn(self, path: str, sentence: str) -> None:
+        self._findings.warning(f"{self._tree.where(path)}: {sentence}")

@@ -20,7 +20,7 @@ from judge.model.messages import Limits
 from judge.model.problem import DEFAULT_MEMORY, FileIndex, LimitOrigin, ProblemManifest, ProblemProgram
 from judge.problems import checktestdata, ini, metadata, statements, testdata
 from judge.problems.metadata import ProblemYaml
-from judge.problems.programs import Finder, FoundProgram, substitute
+from judge.problems.programs import Finder, FoundProgram, several, substitute
 from judge.problems.reading import formats, settings
 from judge.problems.reading.findings import Findings
 from judge.problems.reading.formats import DOMJUDGE, Dialect
@@ -174,7 +174,7 @@ class Reader:
 
     def _public_fields(self) -> dict[str, Any]:
         """The manifest's fields about submissions, limits and what people see."""
-        include = self._finder.include(self._table)
+        include = self._finder.include()
         return {
             "languages": self._languages(),
             "include": {name: self._program_files(files) for name, files in include.items()},
@@ -305,12 +305,11 @@ class Reader:
                 return [] if program is None else [program]
             programs = self._finder.all(folder, as_one=self.dialect == DOMJUDGE)
             if len(programs) > 1:
-                names = ", ".join(program.name for program in programs[:4])
-                where = self.tree.where(folder)
+                sentence = f"{self.tree.where(folder)}: {several(programs)}"
                 if self.dialect == DOMJUDGE or len(programs) > MAX_VALIDATORS:
-                    raise PackageError(f"{where}: has several programs ({names}); keep one, or put its files together")
+                    raise PackageError(f"{sentence}; keep one, or put its files together")
                 if self.yaml.settings.custom:
-                    self.findings.warning(f"{where}: has several programs ({names}); all of them must accept")
+                    self.findings.warning(f"{sentence}; all of them must accept")
         return programs
 
     def _static(self, data: testdata.TestData) -> ProblemProgram | None:
