@@ -11,7 +11,6 @@ from judge.languages.table import load_table
 
 
 def main(arguments: list[str]) -> int:
-    """Print the packages in one line."""
     parser = argparse.ArgumentParser(prog="python -m judge.languages", description=(__doc__ or "").split(":")[0])
     parser.add_argument("--release", default=platform.freedesktop_os_release().get("VERSION_CODENAME", ""))
     release = parser.parse_args(arguments).release

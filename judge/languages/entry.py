@@ -72,7 +72,6 @@ def default_class(source: str, filename: str, kind: Kind) -> str:
 
 
 def _facade(source: str, filename: str) -> str:
-    """The class that holds a Kotlin file's own functions."""
     if match := _FACADE.search(source):
         return match[1]
     stem = re.sub(r"\W", "_", PurePosixPath(filename).stem) or _DEFAULT

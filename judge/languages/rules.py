@@ -19,7 +19,6 @@ def check_size(length: int, limit: int, field: str = SOURCE, name: str = "") -> 
 
 
 def check_not_empty(text: str, field: str = SOURCE) -> None:
-    """FieldError for white space alone."""
     if not text.strip():
         raise FieldError(field, "is empty; hand in the text of a program")
 

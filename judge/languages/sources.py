@@ -22,8 +22,6 @@ _CLASS = re.compile(r"[^\W\d][\w$]*(\.[^\W\d][\w$]*)*")
 
 
 class EntryRules(config.Model):
-    """The fields of a language's row that decide it."""
-
     suffixes: list[Suffix] = Field(default_factory=list)
     entry: Literal["file", "class", "kotlin"] = "file"
     entry_files: list[str] = Field(default_factory=list, description="of several files, which is started: the first")

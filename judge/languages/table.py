@@ -464,7 +464,6 @@ def _with_options(command: list[str], filled: list[str], options: Iterable[str])
 
 
 def _fill(command: Iterable[str], values: Mapping[str, str], sources: list[str]) -> list[str]:
-    """A command with its placeholders replaced."""
     return [part for word in command for part in (sources if word == _SOURCES else [_replace(word, values)])]
 
 

@@ -191,7 +191,6 @@ class _Headers(io.FileIO):
     """A tar archive's file while its headers are read, of which none may be long; PackageError."""
 
     def read(self, size: int | None = -1) -> bytes:
-        """As any file."""
         if size is None or not 0 <= size <= _HEADER_BYTES:
             raise PackageError(f"a header in it has more than {_HEADER_BYTES} bytes")
         return super().read(size) or b""

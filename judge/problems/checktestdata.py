@@ -81,7 +81,6 @@ class CheckedInput:
         return MismatchError(f"line {line}, character {column}: expected {expected}, found {actual}")
 
     def literal(self, text: str) -> None:
-        """Read exactly this."""
         if not self.text.startswith(text, self.at):
             raise self.reject(repr(text))
         self.at += len(text)
@@ -326,7 +325,6 @@ class Parser:
     # --- values -----------------------------------------------------------------------------------------------------
 
     def _place(self) -> tuple[str, list[Get]]:
-        """A variable and its indices."""
         name = self._name()
         indices: list[Get] = []
         if self._and("["):

@@ -41,7 +41,6 @@ class Example:
 
     @property
     def file(self) -> str:
-        """Its place, for people."""
         return f"{self.problem}/submissions/{self.candidate.path}" if self.problem else self.candidate.path
 
     def wrong(self, verdict: Verdict | None, result: Result) -> str:

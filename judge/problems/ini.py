@@ -31,10 +31,14 @@ def parse_ini(data: bytes, where: str) -> dict[str, str]:
         inline_comment_prefixes=(";",),
     )
     try:
-        lines = (line.strip() for line in _text(data).splitlines())
-        plain_lines = [line for line in lines if not _SECTION.fullmatch(line)]
-        if odd := next((line for line in plain_lines if line.startswith("[")), ""):
-            raise PackageError(f"{where}: is not a list of 'key = value' lines: '{clean(odd, 40)}'")
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # The Western encoding of the editors of its time: old packages have names of people and places.
+        text = data.decode("cp1252", "replace")
+    plain_lines = [line.strip() for line in text.splitlines() if not _SECTION.fullmatch(line.strip())]
+    if odd := next((line for line in plain_lines if line.startswith("[")), ""):
+        raise PackageError(f"{where}: is not a list of 'key = value' lines: '{clean(odd, 40)}'")
+    try:
         parser.read_string("[problem]\n" + "\n".join(plain_lines))
     except configparser.Error as exc:
         first = str(exc).splitlines()[0]
@@ -44,11 +48,3 @@ def parse_ini(data: bytes, where: str) -> dict[str, str]:
         examples = ", ".join(clean(key, 40) for key in list(settings)[:3])
         raise PackageError(f"{where}: has none of the keys of DOMjudge ({examples}); expected timelimit and the like")
     return settings
-
-
-def _text(data: bytes) -> str:
-    """UTF-8, else the Western encoding of the editors of its time: old packages have names of people and places."""
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return data.decode("cp1252", "replace")

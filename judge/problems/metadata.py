@@ -490,7 +490,6 @@ def _parts(annotation: Any) -> list[Any]:
 
 
 def _section(annotation: Any) -> type[BaseModel] | None:
-    """The model that a field's value is read by, if it is one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((section for part in get_args(annotation) if (section := _section(part)) is not None), None)
@@ -522,7 +521,6 @@ def review(source: SettingsSource[ProblemYaml], findings: Findings) -> None:
 
 
 def seconds(text: str, where: str) -> float:
-    """A time limit as some file spells it, in seconds."""
     value = number(text.strip())
     if value is None or not 0 < value <= 600:
         sentence = f"the time limit must be a number of seconds from 0 to 600, found '{clean(text, 40)}'"

@@ -142,7 +142,6 @@ class Finder:
         return PurePosixPath(path).name in _ENTRY_NAMES or guess(path, self._table) is not None
 
     def _program(self, name: str, folder: str, paths: Sequence[str]) -> FoundProgram:
-        """One program from the files of one folder."""
         files = self._by_name(folder, paths)
         for file, path in list(files.items()):
             if file.split("/")[0] in RESERVED_FOLDERS:

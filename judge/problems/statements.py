@@ -49,7 +49,6 @@ class FoundStatement:
 
     @property
     def kind(self) -> str:
-        """One of KINDS."""
         return kind_of(self.main)
 
 
@@ -198,7 +197,6 @@ def _mains(files: list[str], folder: str) -> dict[str, str | None]:
 
 
 def _companion_files(files: list[str], folder: str, parts: PublicParts) -> dict[str, str]:
-    """All files of a statements' folder but the main ones."""
     companions: dict[str, str] = {}
     mains = _mains(files, folder)
     for path in files:

@@ -113,29 +113,16 @@ def read_task(
     if talks and program is None:
         raise PackageError(f"{where}: kind: communication needs a manager; expected a program in the folder {MANAGER}/")
     return IoiTask(
-        kind=task.kind,
-        input_file=task.input_file,
-        output_file=task.output_file,
-        source=task.source,
-        entry=task.entry,
+        **task.model_dump(exclude={"processes", "io", "subtasks"}),
         processes={"batch": 1, "two-steps": 2}.get(task.kind, task.processes or 1),
         io=task.io or "fifo",
-        writes_first=task.writes_first,
-        define=task.define,
-        before=task.before,
-        show_source=task.show_source,
         manager=program,
         subtasks=_subtasks(task, [test.name for test in fields["tests"]], where),
     )
 
 
 def _check_types(task: JudgeYaml, types: Collection[ProblemType], where: str, *, validated: bool) -> None:
-    """PackageError when a task's type contradicts problem.yaml."""
-    unsuitable = [
-        problem_type
-        for problem_type in types
-        if problem_type.traits.needs_validator or not problem_type.traits.has_program
-    ]
+    unsuitable = [kind for kind in types if kind.traits.needs_validator or not kind.traits.has_program]
     if unsuitable and (task.kind != "batch" or task.input_file or task.output_file):
         key = "kind" if task.kind != "batch" else ("input_file" if task.input_file else "output_file")
         raise PackageError(f"{where}: {key}: a problem of type {unsuitable[0]} cannot have it")
@@ -184,7 +171,5 @@ def _subtasks(task: JudgeYaml, tests: Sequence[str], where: str) -> list[Subtask
         if any(name == previous.name for previous in subtasks):
             raise PackageError(f"{where}: subtasks.{number}.name: '{name}' is the name of two subtasks; rename one")
         order = [test for test in tests if test in selected]
-        subtasks.append(
-            Subtask(name=name, points=subtask.points, rule=subtask.rule, threshold=subtask.threshold, tests=order)
-        )
+        subtasks.append(Subtask(**subtask.model_dump(exclude={"name", "tests"}), name=name, tests=order))
     return subtasks

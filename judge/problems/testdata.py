@@ -53,7 +53,6 @@ class TestData:
 
 
 def group_files(tree: Tree) -> list[str]:
-    """The files of all groups below data/, under either name."""
     return [path for path in tree.below("data") if path.rpartition("/")[2] in {"testdata.yaml", "test_group.yaml"}]
 
 
@@ -148,7 +147,6 @@ class TestDataReader:
         return f"; run its generators first ({clean(match[0], 60)}), which is not done here" if match else ""
 
     def _where(self, group: str) -> str:
-        """A group's settings file, for people."""
         return self._tree.where(f"data/{group}/{self._yaml.format.groups[0]}")
 
     # --- folders -------------------------------------------------------------------------------------------------
@@ -198,7 +196,6 @@ class TestDataReader:
         return self._changed(above, settings_source.settings, path or "")
 
     def _current(self, document: Any, where: str) -> metadata.SettingsSource[settings.TestSettings]:
-        """A settings file in the words of 2025-09."""
         value = document.value
         with self._findings.caught():
             value, sentences = settings.current(document.value, where)

@@ -70,7 +70,6 @@ class Tree(ABC):
         return None
 
     def close(self) -> None:
-        """Let go of what was opened."""
         self.resources.close()
 
     def read(self, path: str, limit: int) -> bytes:
@@ -85,11 +84,9 @@ class Tree(ABC):
         return f"{self.label}/{text if len(text) <= 200 else text[:200] + '…'}"
 
     def below(self, folder: str) -> list[str]:
-        """All files below a folder, in name order."""
         return sorted(path for path in self.files if path.startswith(folder + "/"))
 
     def only_folder(self) -> str | None:
-        """The one folder that all files lie in, if there is one."""
         tops = {path.split("/", 1)[0] for path in self.files}
         top = next(iter(tops), "")
         return top if len(tops) == 1 and top not in self.files else None
@@ -141,8 +138,6 @@ class Tree(ABC):
 
 
 class Folder(Tree):
-    """A package in a directory."""
-
     def __init__(self, root: Path) -> None:
         """List the directory; PackageError for what must not be in a package."""
         super().__init__(root.name or str(root))

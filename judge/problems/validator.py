@@ -173,7 +173,6 @@ class _TokenWalk:
         return self._tokens[self._position :] if self._position else self._tokens
 
     def advance(self, count: int) -> None:
-        """Use up the next `count` tokens of the window."""
         self._position += count
         self.index += count
 
@@ -200,7 +199,6 @@ def _close(actual_token: bytes, expected_token: bytes, rules: Flags) -> bool:
 
 
 def _token_difference(output_walk: _TokenWalk, answer_walk: _TokenWalk, ahead: int, rules: Flags) -> Validation:
-    """Say why two tokens are not the same."""
     place, token = output_walk.locate(ahead)
     _, want = answer_walk.locate(ahead)
     expected = number(want) if rules.numbers else None
@@ -249,7 +247,6 @@ def _space_difference(output: bytes, answer: bytes) -> Validation:
 
 
 def _blank(byte: bytes) -> str:
-    """The name of one byte of a skeleton."""
     names = {b" ": "a space", b"\n": "the end of the line", b"\t": "a tab", b"\r": "a carriage return"}
     names |= {b"": "the end", b"x": "a token"}
     return names.get(byte, f"byte {byte[0] if byte else 0}")

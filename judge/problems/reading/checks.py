@@ -298,7 +298,6 @@ class _Checks:
                 self.warn(f"{sample}.in", f"has no {sample}.interaction, which shows how to talk")
 
     def _interaction(self, path: str) -> None:
-        """The lines of a sample interaction."""
         multi = self.settings.traits.passes > 1
         data = self.tree.read(path, YAML_BYTES)
         for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):

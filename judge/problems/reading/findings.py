@@ -47,7 +47,6 @@ class Findings:
         self._add("warning", text)
 
     def note(self, text: str) -> None:
-        """Something is there and is not looked at."""
         self._add("note", text)
 
     def _add(self, level: Level, text: str) -> None:
@@ -69,7 +68,6 @@ class Findings:
 
     @property
     def errors(self) -> list[str]:
-        """The sentences that refuse the package."""
         return [finding.text for finding in self.all if finding.level == "error"]
 
     def refuse(self) -> None:

@@ -88,11 +88,9 @@ class SignsSeen:
     validators: int = 0
 
     def below(self, *folders: str) -> bool:
-        """Return whether one of the folders is there."""
         return any(path.startswith(tuple(f"{folder}/" for folder in folders)) for path in self.paths)
 
     def words(self, key: str) -> list[str]:
-        """The words of a key of problem.yaml."""
         value = self.yaml.get(key)
         return value.split() if isinstance(value, str) else []
 
@@ -107,7 +105,6 @@ class Sign:
 
 
 def _values_of(signs: SignsSeen, key: str) -> list[str]:
-    """The values of a key in all groups, as text."""
     return [str(group[key]) for group in signs.groups if group.get(key) is not None]
 
 

@@ -49,7 +49,6 @@ class Package:
     _cleanup: weakref.finalize[..., Package] | None = None
 
     def read(self, sha: str) -> bytes:
-        """A whole blob; errors as `open`."""
         with self.open(sha) as file:
             return file.read()
 

@@ -204,7 +204,6 @@ class Reader:
     # --- settings --------------------------------------------------------------------------------------------------
 
     def _small(self, path: str) -> tuple[bytes, str]:
-        """A settings file and its name for people."""
         return self.tree.read(path, metadata.YAML_BYTES), self.tree.where(path)
 
     def _settings(self) -> None:
@@ -345,7 +344,6 @@ class Reader:
         return None if program is None else self._described(program)
 
     def _manager(self) -> ProblemProgram | None:
-        """The manager of an IOI task, if there is one."""
         program = self._finder.single(MANAGER, as_one=True)
         return None if program is None else self._described(program)
 

@@ -77,8 +77,6 @@ class TestSettings(Section):
 
 
 class LegacyTestSettings(Section):
-    """testdata.yaml of the legacy format."""
-
     DECIDES = frozenset({"on_reject", "grading", "grader_flags", "output_validator_flags", "accept_score",
                          "reject_score", "range"})  # fmt: skip
     on_reject: str = Field(default="break", pattern=r"^(break|continue)$")
@@ -95,7 +93,6 @@ class LegacyTestSettings(Section):
 
 
 def graded(raw: Mapping[Any, Any]) -> bool:
-    """Return whether a group's file speaks to the legacy graders."""
     legacy = GRADER_KEYS - {"input_validator_flags"}
     return any(key in legacy and not isinstance(raw[key], dict) for key in raw)
 

@@ -23,8 +23,6 @@ Grade = Callable[[LegacyGroup, Sequence[tuple[Verdict, float]]], tuple[Verdict, 
 
 @dataclass(frozen=True)
 class Judged:
-    """One test that was run, as the scoring needs it."""
-
     verdict: Verdict
     score: float | None = None
     multiplier: float | None = None
@@ -116,7 +114,6 @@ class Evaluation:
     """One look at a submission: each way of scoring fills `standing` in its `evaluate`."""
 
     def __init__(self, manifest: ProblemManifest, results: Mapping[str, Judged], standing: Standing) -> None:
-        """`standing` is empty."""
         self.manifest = manifest
         self.results = results
         self.standing = standing

@@ -15,7 +15,6 @@ class Current(Evaluation):
     """Sample, then every group of `secret`, then `secret` itself."""
 
     def evaluate(self) -> None:
-        """Fill `standing`."""
         self._static = {static.name: static for static in self.manifest.static_tests}
         self._tests_below: dict[str, list[str]] = {}
         for name in self.names:

@@ -19,7 +19,6 @@ class Domjudge(Evaluation):
     """The root group's score is the submission's; the verdict is that of the first failing test of all groups."""
 
     def evaluate(self) -> None:
-        """Fill `standing`."""
         self._groups_by_name = {group.name: group for group in self.manifest.graders}
         root = self._groups_by_name.pop(ROOT, LegacyGroup(name=ROOT))
         self._children = children_of(self.names)

@@ -34,7 +34,6 @@ class Legacy(Evaluation):
     def __init__(
         self, manifest: ProblemManifest, results: Mapping[str, Judged], standing: Standing, grade: Grade | None
     ) -> None:
-        """`grade` asks the package's own grader."""
         super().__init__(manifest, results, standing)
         self._grade = grade
         self._groups = {group.name: group for group in manifest.graders}
@@ -43,7 +42,6 @@ class Legacy(Evaluation):
         self._scoring = manifest.traits.has_score
 
     def evaluate(self) -> None:
-        """Fill `standing`."""
         root = self._grader(ROOT)
         verdict, score, failed = self._group(ROOT)
         self.standing.verdict = verdict
@@ -59,7 +57,6 @@ class Legacy(Evaluation):
         return self._groups.get(name, LegacyGroup(name=ROOT))
 
     def _group(self, name: str) -> _Result:
-        """Verdict, score and deciding test of one folder."""
         grader = self._grader(name)
         before = len(self.standing.missing)
         results: list[_Result] = []
@@ -86,7 +83,6 @@ class Legacy(Evaluation):
         return verdict, score, failed
 
     def _default(self, name: str, grader: LegacyGroup, results: list[_Result]) -> _Result:
-        """The default grader's result for a folder."""
         if grader.ignore_sample and name == ROOT and len(results) > 1:
             results = results[1:2]
         verdict, failed = _verdict(results, grader)

@@ -18,7 +18,6 @@ class Subtasks(Evaluation):
     """The samples that are in no subtask, then the subtasks in their order; the score is their sum."""
 
     def evaluate(self, task: IoiTask) -> None:
-        """Fill `standing`."""
         self._judged: dict[str, Judged | None] = {}
         scored = {name for subtask in task.subtasks for name in subtask.tests}
         for name in self.names:
