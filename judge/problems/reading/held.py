@@ -33,8 +33,7 @@ class Package:
     `submissions` are the files below submissions/, by their paths, `expectations` is submissions.yaml and its name for
     people, `entries` what submissions.json (DOMjudge's) says is started, by the same paths. `notes` are sentences for
     its importer, the warnings among its `findings`. `infer`: the package has no time limit, and the manifest's is
-    `timing.PROVISIONAL` until one is inferred. Files of an archive live in a temporary directory that goes away with
-    this object, or with `close`.
+    `timing.PROVISIONAL` until one is inferred. `held` has the files of an archive.
     """
 
     manifest: ProblemManifest
@@ -46,7 +45,7 @@ class Package:
     notes: list[str] = field(default_factory=list)
     findings: Findings = field(default_factory=Findings)
     infer: bool = False
-    _cleanup: weakref.finalize[..., Package] | None = None
+    held: TreeBlobs | None = None
 
     def read(self, sha: str) -> bytes:
         with self.open(sha) as file:
@@ -67,15 +66,10 @@ class Package:
         file.seek(0)
         return file
 
-    def keep(self, blobs: TreeBlobs) -> None:
-        """Remove the temporary files of an archive when this object goes away."""
-        if blobs.temporary is not None:
-            self._cleanup = weakref.finalize(self, shutil.rmtree, blobs.temporary, ignore_errors=True)
-
     def close(self) -> None:
         """Remove the temporary files of an archive; blobs that are paths into it are gone then."""
-        if self._cleanup is not None:
-            self._cleanup()
+        if self.held is not None:
+            self.held.close()
 
     def __enter__(self) -> Package:
         return self
@@ -87,12 +81,14 @@ class Package:
 class TreeBlobs:
     """The files of a tree by their hashes, each read once and in pieces, so that a package of GiB takes little memory.
 
-    `look` is shown every piece of every file as it is hashed.
+    `look` is shown every piece of every file as it is hashed. Files of an archive that are unpacked go away with this
+    object, or with `close`.
     """
 
     def __init__(self, tree: Tree, look: Look | None = None) -> None:
         self.contents: dict[str, Path | bytes] = {}
-        self.temporary: str | None = None
+        self._unpacked: Path | None = None
+        self._cleanup: Callable[[], object] = lambda: None
         self._tree = tree
         self._look = look
         self._shas: dict[str, str] = {}
@@ -110,10 +106,9 @@ class TreeBlobs:
         """The hash of content that is no file of the tree as it is."""
         return self._note(hashlib.sha256(data).hexdigest(), data)
 
-    def drop(self) -> None:
-        """Remove what was unpacked: the package is refused."""
-        if self.temporary is not None:
-            shutil.rmtree(self.temporary, ignore_errors=True)
+    def close(self) -> None:
+        """Remove what was unpacked."""
+        self._cleanup()
 
     def _file(self, path: str) -> str:
         digest = hashlib.sha256()
@@ -129,9 +124,10 @@ class TreeBlobs:
             self._observe(path, data)
             self._in_memory += size
             return self.add_bytes(data)
-        if self.temporary is None:
-            self.temporary = tempfile.mkdtemp(prefix="judge-package-")
-        handle, name = tempfile.mkstemp(dir=self.temporary)
+        if self._unpacked is None:
+            self._unpacked = Path(tempfile.mkdtemp(prefix="judge-package-"))
+            self._cleanup = weakref.finalize(self, shutil.rmtree, self._unpacked, ignore_errors=True)
+        handle, name = tempfile.mkstemp(dir=self._unpacked)
         try:
             with os.fdopen(handle, "wb") as file:
                 for chunk in self._tree.chunks(path):

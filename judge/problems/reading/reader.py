@@ -88,18 +88,13 @@ class Reader:
 
     def read(self) -> Package | None:
         """Everything, or None with the errors in `findings` and no temporary file left."""
+        package = None
         try:
-            package = self._read()
-        except PackageError as exc:
-            self.findings.error(str(exc))
-            package = None
-        except BaseException:
-            self._blobs.drop()
-            raise
-        if package is None:
-            self._blobs.drop()
-        else:
-            package.keep(self._blobs)
+            with self.findings.caught():
+                package = self._read()
+        finally:
+            if package is None:
+                self._blobs.close()
         return package
 
     def _read(self) -> Package | None:
@@ -138,6 +133,7 @@ class Reader:
             notes=[*self.notes, *(finding.text for finding in self.findings.all)],
             findings=self.findings,
             infer=cpu is None,
+            held=self._blobs,
         )
 
     def _check_counts(self, manifest: ProblemManifest) -> None:
