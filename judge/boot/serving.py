@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from judge.common import clock, endpoint
 
 SILENCE = 30.0  # seconds without WATCHDOG=1 from a loop that reports every second or so
+_MESSAGES = 1000  # that are taken in at a time
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
@@ -90,24 +91,24 @@ class NotifyListener:
         self._words: dict[int, Word] = {}
 
     def fileno(self) -> int:
-        """The descriptor to wait for."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Stop listening."""
         self._socket.close()
 
     def receive(self) -> bool:
-        """Take in everything that was said; never waits. True when somebody is newly ready."""
+        """Take in what was said, up to a limit; never waits. True when somebody is newly ready.
+
+        Any process of this host may talk here, and one that does not stop must not keep boot from its services.
+        """
         news = False
         with contextlib.suppress(BlockingIOError):
-            while True:
+            for _ in range(_MESSAGES):
                 # There is room for the credentials only, so descriptors that somebody sends along are dropped.
                 data, extra, _, _ = self._socket.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
                 for level, kind, content in extra:
                     if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
                         news |= self._hear(_CREDENTIALS.unpack(content)[0], data.decode(errors="replace"))
-
         return news
 
     def _hear(self, pid: int, text: str) -> bool:
@@ -127,7 +128,7 @@ class NotifyListener:
         """The last word of this process; a blank one when it said nothing."""
         return self._words.get(pid, Word())
 
-    def forget_others(self, pids: set[int]) -> None:
+    def forget_others(self, pids: set[int | None]) -> None:
         """Keep only what living services said, as their children may talk here as well."""
         for pid in self._words.keys() - pids:
             del self._words[pid]

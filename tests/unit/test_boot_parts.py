@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -431,6 +432,19 @@ def test_listener_hears_services_by_their_pid(work, monkeypatch):
     assert listener.word(me).ready
     listener.close()
     notify("READY=1")
+
+
+def test_a_process_that_never_stops_talking_does_not_hold_up_boot(work, monkeypatch):
+    listener, messages = serving.NotifyListener(work), itertools.count()
+
+    class Flooded:
+        def recvmsg(self, size, room):
+            assert next(messages) < 100_000, "boot listens for ever"
+            return b"STATUS=x", [], 0, None
+
+    with contextlib.closing(listener._socket):
+        monkeypatch.setattr(listener, "_socket", Flooded())
+        assert listener.receive() is False
 
 
 # --- logs and status ---------------------------------------------------------------------------------------------
