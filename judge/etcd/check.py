@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import logging
 import threading
@@ -11,11 +12,10 @@ from urllib.parse import urlsplit
 from prometheus_client import Counter, Gauge
 
 from judge.common.errors import JudgeError
-from judge.config import CheckSettings as CheckConfig
-from judge.config import Tls
+from judge.config import CheckSettings, Tls
 from judge.daemon import tlsfiles
 from judge.daemon.process import ChildProcess
-from judge.etcd.wire import Stubs, connect, grpc
+from judge.etcd.wire import Stubs, connect, credentials, grpc
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class Check(threading.Thread):
     """Asks every `interval` seconds; after `tries` failures in a row it kills the server, unless it is excused."""
 
     def __init__(
-        self, child: ChildProcess, config: CheckConfig, serves: Callable[[], bool], excused: Callable[[], str]
+        self, child: ChildProcess, config: CheckSettings, serves: Callable[[], bool], excused: Callable[[], str]
     ) -> None:
         """`serves`: whether the server serves now. `excused`: why not serving is not its fault, or an empty text."""
         super().__init__(name=f"{child.name}-check", daemon=True)
@@ -97,11 +97,7 @@ def serves(url: str, tls: Tls | None, timeout: float) -> bool:
     ending.
     """
     try:
-        credentials = None
-        if tls is not None:
-            files = tlsfiles.current(tls)
-            credentials = grpc.ssl_channel_credentials(files.ca, files.key, files.cert)
-        with connect(urlsplit(url).netloc, credentials) as channel:
+        with connect(urlsplit(url).netloc, credentials(tls)) as channel:
             Stubs(channel).alive(b"", timeout=timeout)
     except grpc.RpcError as exc:
         return _LEARNER in (exc.details() or "")  # it answers, though not this question
@@ -112,19 +108,15 @@ def serves(url: str, tls: Tls | None, timeout: float) -> bool:
 
 def answers(url: str, tls: Tls | None, timeout: float) -> bool:
     """Return whether a member answers its peers at this URL, over a new connection; it does from its start."""
-    parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port
-    connection: http.client.HTTPConnection | None = None
+    netloc = urlsplit(url).netloc
     try:
         if tls is None:
-            connection = http.client.HTTPConnection(host, port, timeout=timeout)
+            connection = http.client.HTTPConnection(netloc, timeout=timeout)
         else:
             context = tlsfiles.client_context(tlsfiles.current(tls))
-            connection = http.client.HTTPSConnection(host, port, timeout=timeout, context=context)
-        connection.request("GET", "/version")
-        return connection.getresponse().status == http.HTTPStatus.OK
+            connection = http.client.HTTPSConnection(netloc, timeout=timeout, context=context)
+        with contextlib.closing(connection):
+            connection.request("GET", "/version")
+            return connection.getresponse().status == http.HTTPStatus.OK
     except (OSError, http.client.HTTPException, JudgeError):
         return False
-    finally:
-        if connection is not None:
-            connection.close()

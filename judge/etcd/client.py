@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -104,7 +105,6 @@ class Etcd:
     def __exit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close it."""
         self.close()
 
     @property
@@ -117,14 +117,14 @@ class Etcd:
     def get(self, key: str) -> KeyValue | None:
         """The key as a quorum knows it now, or None."""
         request = rpc.RangeRequest(key=self._key(key))
-        reply = self._transport.read(f"get {key}", lambda stubs, timeout: stubs.kv.Range(request, timeout=timeout))
+        reply = self._transport.read(f"get {key}", lambda stubs: stubs.kv.Range, request)
         return self._kv(reply.kvs[0]) if reply.kvs else None
 
     def list(self, prefix: str) -> builtins.list[KeyValue]:
         """All keys that start with `prefix`, in the order of their names."""
         start = self._key(prefix)
         request = rpc.RangeRequest(key=start, range_end=after(start))
-        reply = self._transport.read(f"list {prefix}", lambda stubs, timeout: stubs.kv.Range(request, timeout=timeout))
+        reply = self._transport.read(f"list {prefix}", lambda stubs: stubs.kv.Range, request)
         return [self._kv(raw) for raw in reply.kvs]
 
     def create(self, key: str, value: str, lease: int = 0) -> KeyValue | None:
@@ -134,7 +134,7 @@ class Etcd:
             compare=[_created(raw, 0)],
             success=[rpc.RequestOp(request_put=rpc.PutRequest(key=raw, value=value.encode(), lease=lease))],
         )
-        reply = self._transport.write(f"create {key}", lambda stubs, timeout: stubs.kv.Txn(request, timeout=timeout))
+        reply = self._transport.write(f"create {key}", lambda stubs: stubs.kv.Txn, request)
         if not reply.succeeded:
             return None
         return KeyValue(key, value, reply.header.revision, reply.header.revision, lease)
@@ -142,7 +142,7 @@ class Etcd:
     def put(self, key: str, value: str, lease: int = 0) -> KeyValue:
         """Put the key whatever it was. LeaseGoneError when the lease is gone."""
         request = rpc.PutRequest(key=self._key(key), value=value.encode(), lease=lease, prev_kv=True)
-        reply = self._transport.write(f"put {key}", lambda stubs, timeout: stubs.kv.Put(request, timeout=timeout))
+        reply = self._transport.write(f"put {key}", lambda stubs: stubs.kv.Put, request)
         now = int(reply.header.revision)
         return KeyValue(key, value, reply.prev_kv.create_revision or now, now, lease)
 
@@ -153,7 +153,7 @@ class Etcd:
             compare=[] if create_revision is None else [_created(raw, create_revision)],
             success=[rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=raw))],
         )
-        reply = self._transport.write(f"delete {key}", lambda stubs, timeout: stubs.kv.Txn(request, timeout=timeout))
+        reply = self._transport.write(f"delete {key}", lambda stubs: stubs.kv.Txn, request)
         return bool(reply.succeeded and reply.responses[0].response_delete_range.deleted)
 
     def held(self, key: str, create_revision: int) -> bool:
@@ -174,9 +174,7 @@ class Etcd:
         lease_id = secrets.randbits(62) + 1
         request = rpc.LeaseGrantRequest(TTL=ttl, ID=lease_id)
         try:
-            reply = self._transport.read(
-                "lease grant", lambda stubs, timeout: stubs.lease_grant(request, timeout=timeout)
-            )
+            reply = self._transport.read("lease grant", lambda stubs: stubs.lease_grant, request)
         except RejectedError as exc:
             if "lease already exists" not in str(exc):
                 raise
@@ -187,9 +185,7 @@ class Etcd:
         """Refresh a lease: its seconds from now, 0 when it is gone. Says nothing about the keys: see `held`."""
         request = rpc.LeaseKeepAliveRequest(ID=lease_id)
         try:
-            reply = self._transport.read(
-                "lease keepalive", lambda stubs, timeout: stubs.lease_keepalive(request, timeout=timeout)
-            )
+            reply = self._transport.read("lease keepalive", lambda stubs: stubs.lease_keepalive, request)
         except LeaseGoneError:
             return 0
         return max(0, int(reply.TTL))
@@ -198,7 +194,7 @@ class Etcd:
         """End a lease and delete its keys; fine when it is gone already."""
         request = rpc.LeaseRevokeRequest(ID=lease_id)
         try:
-            self._transport.read("lease revoke", lambda stubs, timeout: stubs.lease_revoke(request, timeout=timeout))
+            self._transport.read("lease revoke", lambda stubs: stubs.lease_revoke, request)
         except LeaseGoneError:
             return
 
@@ -210,12 +206,13 @@ class Etcd:
         etcd 3.4 answers the member list from local state, so the same member is first asked a linearizable question.
         """
 
-        def ask(stubs: Stubs, timeout: float) -> Any:
+        def ask(stubs: Stubs, request: Any, *, timeout: float) -> Any:
             budget = Deadline(timeout)
             stubs.kv.Range(rpc.RangeRequest(key=b"\0", keys_only=True, limit=1), timeout=timeout)
-            return stubs.member_list(messages["MemberListRequest"](linearizable=True), timeout=budget.left())
+            return stubs.member_list(request, timeout=budget.left())
 
-        reply = self._transport.read("member list", ask)
+        request = messages["MemberListRequest"](linearizable=True)
+        reply = self._transport.read("member list", lambda stubs: partial(ask, stubs), request)
         return MemberList(reply.header.cluster_id, tuple(_member(raw) for raw in reply.members))
 
     def members(self) -> builtins.list[EtcdMember]:
@@ -225,18 +222,14 @@ class Etcd:
     def member_add(self, peer_url: str, learner: bool) -> EtcdMember:
         """Add a member that is started afterwards (seed: `add_member`); RejectedError says why etcd refused."""
         request = messages["MemberAddRequest"](peerURLs=[peer_url], isLearner=learner)
-        reply = self._transport.write(
-            f"member add {peer_url}", lambda stubs, timeout: stubs.member_add(request, timeout=timeout)
-        )
+        reply = self._transport.write(f"member add {peer_url}", lambda stubs: stubs.member_add, request)
         return _member(reply.member)
 
     def member_remove(self, member_id: int) -> None:
         """Remove a member for good (seed: `remove_member`); fine when it is gone already."""
         request = messages["MemberIdRequest"](ID=member_id)
         try:
-            self._transport.write(
-                f"member remove {member_id:x}", lambda stubs, timeout: stubs.member_remove(request, timeout=timeout)
-            )
+            self._transport.write(f"member remove {member_id:x}", lambda stubs: stubs.member_remove, request)
         except RejectedError as exc:
             if "member not found" not in str(exc):
                 raise
@@ -245,9 +238,7 @@ class Etcd:
         """Make a learner a voter; RejectedError while it is not in sync. Fine when it is one already."""
         request = messages["MemberIdRequest"](ID=member_id)
         try:
-            self._transport.write(
-                f"member promote {member_id:x}", lambda stubs, timeout: stubs.member_promote(request, timeout=timeout)
-            )
+            self._transport.write(f"member promote {member_id:x}", lambda stubs: stubs.member_promote, request)
         except RejectedError as exc:
             if "member not found" in str(exc):
                 raise NotFoundError(f"etcd: member {member_id:x} is not in the cluster; list its members") from None
@@ -272,9 +263,7 @@ class Etcd:
                 reply.isLearner,
                 tuple(reply.errors),
             )
-            for endpoint, reply, error in self._transport.each(
-                lambda stubs, timeout: stubs.status(request, timeout=timeout)
-            )
+            for endpoint, reply, error in self._transport.each(lambda stubs: stubs.status, request)
         ]
 
     def _key(self, key: str) -> bytes:

@@ -6,7 +6,6 @@ It answers the one question that `etcd3` leaves open after a failure: was someth
 from __future__ import annotations
 
 import contextlib
-import enum
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +15,9 @@ from typing import Any
 from judge.common.clock import Deadline, monotonic
 from judge.common.errors import DeadlineError, JudgeError, NotFoundError, OutcomeUnknownError, UnavailableError
 from judge.config import Tls
-from judge.daemon import tlsfiles
-from judge.etcd.wire import Stubs, connect, grpc
+from judge.etcd.wire import Stubs, connect, credentials, grpc
 
-Call = Callable[[Stubs, float], Any]
+Method = Callable[[Stubs], Callable[..., Any]]
 
 _MIN_SHARE = 0.5  # seconds; below this a try is more likely to fail for lack of time than for the endpoint's sake
 _FRESH = 1.0  # seconds; a connection that answered this recently is trusted with a write
@@ -51,24 +49,8 @@ class LeaseGoneError(NotFoundError):
     code = "etcd_lease_gone"
 
 
-class Failure(enum.Enum):
-    """The meaning of a failed try for the request."""
-
-    NOT_DONE = "not done"
-    UNKNOWN = "unknown"
-    REJECTED = "rejected"
-    LEASE_GONE = "lease gone"
-
-
-def classify(code: Any, details: str) -> Failure:
-    """Tell from a gRPC status code and its text what became of the request; pure."""
-    if code == grpc.StatusCode.NOT_FOUND and "lease not found" in details:
-        return Failure.LEASE_GONE
-    if any(text in details for text in _NOT_DONE):
-        return Failure.NOT_DONE
-    if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
-        return Failure.NOT_DONE if "too many requests" in details else Failure.REJECTED
-    if code in {
+_REFUSALS = frozenset(
+    {
         grpc.StatusCode.NOT_FOUND,
         grpc.StatusCode.INVALID_ARGUMENT,
         grpc.StatusCode.FAILED_PRECONDITION,
@@ -76,9 +58,20 @@ def classify(code: Any, details: str) -> Failure:
         grpc.StatusCode.PERMISSION_DENIED,
         grpc.StatusCode.UNAUTHENTICATED,
         grpc.StatusCode.UNIMPLEMENTED,
-    }:
-        return Failure.REJECTED
-    return Failure.UNKNOWN
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+    }
+)
+
+
+def classify(code: Any, details: str) -> type[JudgeError] | None:
+    """Tell from a gRPC status code and its text what became of the request; None: it was not carried out. Pure."""
+    if code == grpc.StatusCode.NOT_FOUND and "lease not found" in details:
+        return LeaseGoneError
+    if any(text in details for text in _NOT_DONE):
+        return None
+    if code == grpc.StatusCode.RESOURCE_EXHAUSTED and "too many requests" in details:
+        return None
+    return RejectedError if code in _REFUSALS else OutcomeUnknownError
 
 
 def shares(timeout: float, endpoints: int) -> int:
@@ -123,16 +116,15 @@ def outcome(exc: Any, *, sent: bool) -> FailedTry:
         return FailedTry(str(exc))
     if isinstance(exc, ValueError):  # grpc's answer to a call on a closed channel
         return FailedTry("this client is closed", UnavailableError)
-    failure, reason = classify(exc.code(), exc.details() or ""), _text(exc)
+    error, reason = classify(exc.code(), exc.details() or ""), _text(exc)
     late = exc.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     retire = late or "etcdserver:" not in reason
-    if failure is Failure.LEASE_GONE:
-        return FailedTry("the lease is gone", LeaseGoneError, retire)
-    if failure is Failure.REJECTED:
-        return FailedTry(f"refused: {reason}", RejectedError, retire)
-    if failure is Failure.UNKNOWN and sent:
-        text = f"no answer ({reason}); it may or may not have been done"
-        return FailedTry(text, OutcomeUnknownError, retire)
+    if error is LeaseGoneError:
+        return FailedTry("the lease is gone", error, retire)
+    if error is RejectedError:
+        return FailedTry(f"refused: {reason}", error, retire)
+    if error is OutcomeUnknownError and sent:
+        return FailedTry(f"no answer ({reason}); it may or may not have been done", error, retire)
     return FailedTry(reason, None, retire, late)
 
 
@@ -140,7 +132,6 @@ class TermGuard:
     """Remembers the highest raft term of each cluster: an answer with an older one comes from a member left behind."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self._lock = threading.Lock()
         self._highest: dict[int, int] = {}
 
@@ -156,14 +147,11 @@ class _Channel:
     """One channel; closed when it is retired and nobody uses it any more."""
 
     def __init__(self, endpoint: str, credentials: Any | None) -> None:
-        self._channel = connect(endpoint, credentials)
-        self.stubs = Stubs(self._channel)
+        channel = connect(endpoint, credentials)
+        self.stubs, self.close = Stubs(channel), channel.close
         self.users = 0
         self.retired = False
         self.answered = -_FRESH
-
-    def close(self) -> None:
-        self._channel.close()
 
     def prove(self, share: Deadline) -> None:
         """Ask a harmless question, unless one was answered just now; grpc.RpcError when nobody answers in time."""
@@ -172,20 +160,13 @@ class _Channel:
             self.answered = monotonic()
 
 
-def _credentials(tls: Tls | None) -> Any | None:
-    if tls is None:
-        return None
-    files = tlsfiles.current(tls)
-    return grpc.ssl_channel_credentials(files.ca, files.key, files.cert)
-
-
 class Transport:
     """Thread-safe; used by `Etcd` only."""
 
     def __init__(self, endpoints: Sequence[str], tls: Tls | None, timeout: float) -> None:
         """`endpoints` are `host:port`; `timeout` is the seconds that a whole call may take. Nothing connects yet."""
         self.endpoints = tuple(endpoints)
-        self._credentials = _credentials(tls)
+        self._credentials = credentials(tls)
         self._timeout = timeout
         self._lock = threading.Lock()
         self._connections: dict[str, _Channel] = {}
@@ -202,32 +183,32 @@ class Transport:
         for connection in connections:
             connection.close()
 
-    def read(self, label: str, call: Call) -> Any:
+    def read(self, label: str, method: Method, request: Any) -> Any:
         """A call that may be repeated: tries every endpoint within the deadline."""
-        return self._run(label, call, repeat=True)
+        return self._run(label, method, request, repeat=True)
 
-    def write(self, label: str, call: Call) -> Any:
+    def write(self, label: str, method: Method, request: Any) -> Any:
         """A call that must not be sent twice: goes only over a connection that has just answered.
 
         A frozen or vanished member is thereby found by a harmless question and not by the write itself.
         OutcomeUnknownError when the write was sent and its answer is missing.
         """
-        return self._run(label, call, repeat=False)
+        return self._run(label, method, request, repeat=False)
 
-    def each(self, call: Call) -> list[tuple[str, Any | None, str]]:
+    def each(self, method: Method, request: Any) -> list[tuple[str, Any | None, str]]:
         """Ask every endpoint once: (endpoint, reply or None, reason when None)."""
         replies: list[tuple[str, Any | None, str]] = []
         share = max(self._timeout / len(self.endpoints), _MIN_SHARE)
         for endpoint in self.endpoints:
             try:
                 with self._use(endpoint) as connection:
-                    replies.append((endpoint, call(connection.stubs, share), ""))
+                    replies.append((endpoint, method(connection.stubs)(request, timeout=share), ""))
             except grpc.RpcError as exc:
                 self._retire(endpoint, connection)
                 replies.append((endpoint, None, _text(exc)))
         return replies
 
-    def _run(self, label: str, call: Call, *, repeat: bool) -> Any:
+    def _run(self, label: str, method: Method, request: Any, *, repeat: bool) -> Any:
         deadline = Deadline(self._timeout)
         reasons: dict[str, str] = {}
         late = False
@@ -239,7 +220,8 @@ class Transport:
                     if not repeat:
                         connection.prove(share)
                     sent = not repeat
-                    reply = call(connection.stubs, share.left() if repeat else deadline.left())
+                    remaining = share.left() if repeat else deadline.left()
+                    reply = method(connection.stubs)(request, timeout=remaining)
                     self._check_term(reply, accept=not repeat)
                 except (grpc.RpcError, _StaleMemberError, ValueError) as exc:
                     failed = outcome(exc, sent=sent)

@@ -11,6 +11,9 @@ import os
 import warnings
 from typing import Any
 
+from judge.config import Tls
+from judge.daemon import tlsfiles
+
 # Read by the libraries at their import: without the first etcd3 cannot be imported, without the second gRPC's core
 # writes its own lines to stderr whenever a server is away, and without the third its handlers abort a forked child now
 # and then (3 % of forks beside channels that open and close), before it has become the program that was to be run.
@@ -25,47 +28,39 @@ with warnings.catch_warnings():
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
     from google.protobuf.message import DecodeError
 
-__all__ = ["DecodeError", "Stubs", "connect", "grpc", "messages", "rpc"]
+__all__ = ["DecodeError", "Stubs", "connect", "credentials", "grpc", "messages", "rpc"]
 
-_U64, _I64, _STR, _BOOL, _MSG = 4, 3, 9, 8, 11  # FieldDescriptorProto.Type
+_TYPES = {"uint64": 4, "int64": 3, "string": 9, "bool": 8}  # FieldDescriptorProto.Type
+_MESSAGE = 11  # of a field that is one of these messages itself
 
-# message -> (field, number, type, repeated, message type)
-_FIELDS: dict[str, list[tuple[str, int, int, bool, str]]] = {
-    "Header": [
-        ("cluster_id", 1, _U64, False, ""),
-        ("member_id", 2, _U64, False, ""),
-        ("revision", 3, _I64, False, ""),
-        ("raft_term", 4, _U64, False, ""),
-    ],
-    "Member": [
-        ("ID", 1, _U64, False, ""),
-        ("name", 2, _STR, False, ""),
-        ("peerURLs", 3, _STR, True, ""),
-        ("clientURLs", 4, _STR, True, ""),
-        ("isLearner", 5, _BOOL, False, ""),
-    ],
-    "MemberAddRequest": [("peerURLs", 1, _STR, True, ""), ("isLearner", 2, _BOOL, False, "")],
-    "MemberIdRequest": [("ID", 1, _U64, False, "")],
-    "MemberListRequest": [("linearizable", 1, _BOOL, False, "")],
-    "MemberAddResponse": [
-        ("header", 1, _MSG, False, "Header"),
-        ("member", 2, _MSG, False, "Member"),
-        ("members", 3, _MSG, True, "Member"),
-    ],
-    "MembersResponse": [("header", 1, _MSG, False, "Header"), ("members", 2, _MSG, True, "Member")],
-    "StatusRequest": [],
-    "StatusResponse": [
-        ("header", 1, _MSG, False, "Header"),
-        ("version", 2, _STR, False, ""),
-        ("dbSize", 3, _I64, False, ""),
-        ("leader", 4, _U64, False, ""),
-        ("raftIndex", 5, _U64, False, ""),
-        ("raftTerm", 6, _U64, False, ""),
-        ("raftAppliedIndex", 7, _U64, False, ""),
-        ("errors", 8, _STR, True, ""),
-        ("dbSizeInUse", 9, _I64, False, ""),
-        ("isLearner", 10, _BOOL, False, ""),
-    ],
+# The fields of each message in the order of their numbers, which count from 1; a list stands for a repeated field.
+_MESSAGES: dict[str, dict[str, str | list[str]]] = {
+    "Header": {"cluster_id": "uint64", "member_id": "uint64", "revision": "int64", "raft_term": "uint64"},
+    "Member": {
+        "ID": "uint64",
+        "name": "string",
+        "peerURLs": ["string"],
+        "clientURLs": ["string"],
+        "isLearner": "bool",
+    },
+    "MemberAddRequest": {"peerURLs": ["string"], "isLearner": "bool"},
+    "MemberIdRequest": {"ID": "uint64"},
+    "MemberListRequest": {"linearizable": "bool"},
+    "MemberAddResponse": {"header": "Header", "member": "Member", "members": ["Member"]},
+    "MembersResponse": {"header": "Header", "members": ["Member"]},
+    "StatusRequest": {},
+    "StatusResponse": {
+        "header": "Header",
+        "version": "string",
+        "dbSize": "int64",
+        "leader": "uint64",
+        "raftIndex": "uint64",
+        "raftTerm": "uint64",
+        "raftAppliedIndex": "uint64",
+        "errors": ["string"],
+        "dbSizeInUse": "int64",
+        "isLearner": "bool",
+    },
 }
 
 _OPTIONS = [
@@ -80,19 +75,21 @@ _OPTIONS = [
 
 def _build() -> dict[str, Any]:
     file = descriptor_pb2.FileDescriptorProto(name="judge/etcd/wire.proto", package="judge.etcd", syntax="proto3")
-    for name, fields in _FIELDS.items():
+    for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
-        for field, number, kind, repeated, of in fields:
+        for number, (field, kind) in enumerate(fields.items(), 1):
+            repeated, kind_name = isinstance(kind, list), "".join(kind)
             message.field.add(
                 name=field,
                 number=number,
-                type=kind,
+                type=_TYPES.get(kind_name, _MESSAGE),
                 label=3 if repeated else 1,
-                type_name=f".judge.etcd.{of}" if of else None,
+                type_name=None if kind_name in _TYPES else f".judge.etcd.{kind_name}",
             )
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"judge.etcd.{name}")) for name in _FIELDS}
+    types = {name: pool.FindMessageTypeByName(f"judge.etcd.{name}") for name in _MESSAGES}
+    return {name: message_factory.GetMessageClass(kind) for name, kind in types.items()}
 
 
 messages: dict[str, Any] = _build()
@@ -102,7 +99,6 @@ class Stubs:
     """Every call that the facade makes, over one channel."""
 
     def __init__(self, channel: Any) -> None:
-        """Bind the calls; nothing connects yet."""
         self.kv = rpc.KVStub(channel)
         lease = rpc.LeaseStub(channel)
         self.lease_grant = lease.LeaseGrant
@@ -132,6 +128,14 @@ class Stubs:
             request_serializer=messages[request].SerializeToString,
             response_deserializer=messages[response].FromString,
         )
+
+
+def credentials(tls: Tls | None) -> Any | None:
+    """A client's credentials, by what its files are now; ConfigError when they cannot be used."""
+    if tls is None:
+        return None
+    files = tlsfiles.current(tls)
+    return grpc.ssl_channel_credentials(files.ca, files.key, files.cert)
 
 
 def connect(endpoint: str, credentials: Any | None) -> Any:

@@ -29,7 +29,7 @@ from judge.etcd.discovery import find_by_dns, find_others
 from judge.etcd.election import Election, deadline, read_holder
 from judge.etcd.planner import EntryMode, MemberDisk, MemberRecord, PeerAddress
 from judge.etcd.policy import after
-from judge.etcd.transport import Failure, RejectedError, TermGuard, attempts, classify, outcome, shares
+from judge.etcd.transport import RejectedError, TermGuard, attempts, classify, outcome, shares
 from judge.etcd.wire import grpc
 
 CODE = grpc.StatusCode
@@ -39,26 +39,26 @@ CODE = grpc.StatusCode
 
 
 @pytest.mark.parametrize(
-    ("code", "details", "failure"),
+    ("code", "details", "error"),
     [
-        (CODE.UNAVAILABLE, "failed to connect to all addresses; last error: refused", Failure.NOT_DONE),
-        (CODE.UNAVAILABLE, "etcdserver: no leader", Failure.NOT_DONE),
-        (CODE.UNAVAILABLE, "etcdserver: unhealthy cluster", Failure.NOT_DONE),
-        (CODE.UNAVAILABLE, "etcdserver: request timed out", Failure.UNKNOWN),
-        (CODE.UNAVAILABLE, "etcdserver: leader changed", Failure.UNKNOWN),
-        (CODE.UNAVAILABLE, "Socket closed", Failure.UNKNOWN),
-        (CODE.UNAVAILABLE, "etcdserver: rpc not supported for learner", Failure.NOT_DONE),
-        (CODE.DEADLINE_EXCEEDED, "Deadline Exceeded", Failure.UNKNOWN),
-        (CODE.CANCELLED, "Channel closed!", Failure.UNKNOWN),
-        (CODE.NOT_FOUND, "etcdserver: requested lease not found", Failure.LEASE_GONE),
-        (CODE.NOT_FOUND, "etcdserver: member not found", Failure.REJECTED),
-        (CODE.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", Failure.REJECTED),
-        (CODE.RESOURCE_EXHAUSTED, "etcdserver: too many requests", Failure.NOT_DONE),
-        (CODE.FAILED_PRECONDITION, "etcdserver: can only promote a learner member which is in sync", Failure.REJECTED),
+        (CODE.UNAVAILABLE, "failed to connect to all addresses; last error: refused", None),
+        (CODE.UNAVAILABLE, "etcdserver: no leader", None),
+        (CODE.UNAVAILABLE, "etcdserver: unhealthy cluster", None),
+        (CODE.UNAVAILABLE, "etcdserver: request timed out", OutcomeUnknownError),
+        (CODE.UNAVAILABLE, "etcdserver: leader changed", OutcomeUnknownError),
+        (CODE.UNAVAILABLE, "Socket closed", OutcomeUnknownError),
+        (CODE.UNAVAILABLE, "etcdserver: rpc not supported for learner", None),
+        (CODE.DEADLINE_EXCEEDED, "Deadline Exceeded", OutcomeUnknownError),
+        (CODE.CANCELLED, "Channel closed!", OutcomeUnknownError),
+        (CODE.NOT_FOUND, "etcdserver: requested lease not found", LeaseGoneError),
+        (CODE.NOT_FOUND, "etcdserver: member not found", RejectedError),
+        (CODE.RESOURCE_EXHAUSTED, "etcdserver: mvcc: database space exceeded", RejectedError),
+        (CODE.RESOURCE_EXHAUSTED, "etcdserver: too many requests", None),
+        (CODE.FAILED_PRECONDITION, "etcdserver: can only promote a learner member which is in sync", RejectedError),
     ],
 )
-def test_what_a_failure_means(code, details, failure):
-    assert classify(code, details) is failure
+def test_what_a_failure_means(code, details, error):
+    assert classify(code, details) is error
 
 
 @given(st.floats(0.01, 100), st.integers(1, 9))
@@ -123,13 +123,7 @@ TEXTS = st.sampled_from(
 @given(st.sampled_from(list(CODE)), TEXTS | st.text(max_size=20), st.booleans())
 def test_no_other_endpoint_is_asked_when_a_write_may_have_been_done(code, details, sent):
     failed, meant = outcome(RpcError(code, details), sent=sent), classify(code, details)
-    errors = {
-        Failure.NOT_DONE: None,
-        Failure.UNKNOWN: OutcomeUnknownError if sent else None,
-        Failure.REJECTED: RejectedError,
-        Failure.LEASE_GONE: LeaseGoneError,
-    }
-    assert failed.error is errors[meant]
+    assert failed.error is (None if meant is OutcomeUnknownError and not sent else meant)
     assert failed.text
     assert failed.retire or "etcdserver:" in details, "only who answers as etcd does keeps the connection"
     assert failed.retire or code is not CODE.DEADLINE_EXCEEDED
