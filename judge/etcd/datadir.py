@@ -5,13 +5,13 @@ The ids are read from the log that etcd itself wrote: swapped or foreign data is
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import shutil
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from judge.common import files
 from judge.common.errors import RefusedError
@@ -21,8 +21,12 @@ _METADATA = 1  # walpb.Record.type of the record that names the member and the c
 _HEAD = 4096  # bytes; the metadata is the second record of every log file
 
 
+# As etcd's own tools print ids.
+_Hexadecimal = Annotated[int, BeforeValidator(lambda text: int(text, 16)), PlainSerializer("{:x}".format)]
+
+
 class _Stored(BaseModel):
-    """The record as JSON; ids in hexadecimal, as etcd's own tools print them."""
+    """The record as JSON."""
 
     model_config = ConfigDict(defer_build=True, extra="forbid")
 
@@ -30,9 +34,9 @@ class _Stored(BaseModel):
     name: str
     peer: str
     decision: EntryMode
-    initial: list[tuple[str, str]] = []
-    member_id: str = "0"
-    cluster_id: str = "0"
+    initial: tuple[PeerAddress, ...] = ()
+    member_id: _Hexadecimal = 0
+    cluster_id: _Hexadecimal = 0
     started: bool = False
     left: bool = False
 
@@ -89,10 +93,9 @@ def log_ids(head: bytes) -> tuple[int, int]:
 
 
 class EtcdDataDir:
-    """The directory of one member; one process at a time uses it."""
+    """The directory of one member; one process at a time uses it. Nothing is made before something is written."""
 
     def __init__(self, path: Path) -> None:
-        """Nothing is made before something is written."""
         self.path = path
         self.data = path / "data"
         self.old = path / "data.old"
@@ -112,42 +115,21 @@ class EtcdDataDir:
 
     def _read_record(self) -> MemberRecord | None:
         try:
-            stored = _Stored.model_validate_json(self.record_file.read_text(encoding="utf-8"))
-            return MemberRecord(
-                stored.token,
-                stored.name,
-                stored.peer,
-                stored.decision,
-                tuple(PeerAddress(name, url) for name, url in stored.initial),
-                int(stored.member_id, 16),
-                int(stored.cluster_id, 16),
-                stored.started,
-                stored.left,
-            )
+            return MemberRecord(**dict(_Stored.model_validate_json(self.record_file.read_text(encoding="utf-8"))))
         except FileNotFoundError:
             return None
-        except (OSError, ValidationError, ValueError) as exc:
+        except (OSError, ValueError, TypeError) as exc:  # TypeError: an id that is no text
             reason = exc.strerror if isinstance(exc, OSError) else "it is not a membership record"
             msg = f"{self.record_file}: cannot be used: {reason}; restore it, or move {self.path} away to join anew"
             raise RefusedError(msg) from None
 
     def write(self, record: MemberRecord) -> None:
         """Replace the record; after this returns it survives a power cut."""
-        stored = {
-            "token": record.token,
-            "name": record.name,
-            "peer": record.peer,
-            "decision": record.decision.value,
-            "initial": [[peer.name, peer.url] for peer in record.initial],
-            "member_id": f"{record.member_id:x}",
-            "cluster_id": f"{record.cluster_id:x}",
-            "started": record.started,
-            "left": record.left,
-        }
+        stored = _Stored.model_construct(**dataclasses.asdict(record))
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             files.sweep(self.path)
-            files.replace(self.record_file, json.dumps(stored, indent=1), durable=True)
+            files.replace(self.record_file, stored.model_dump_json(indent=1), durable=True)
         except OSError as exc:
             msg = f"{self.record_file}: cannot be written: {exc.strerror}; give this user a writable data_dir"
             raise RefusedError(msg) from None

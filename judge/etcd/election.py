@@ -144,12 +144,11 @@ class Election:
     def _stand(self) -> None:
         holder_key = self._etcd.get(self.key)
         if holder_key is not None:
-            if (
-                _holder(holder_key).incarnation == self.incarnation
-            ):  # an earlier request whose answer was lost did succeed
+            holder = _holder(holder_key)
+            if holder.incarnation == self.incarnation:  # an earlier request whose answer was lost did succeed
                 self._refresh(_Tenure(holder_key.create_revision, holder_key.lease, 0.0))
             else:
-                self.other = _holder(holder_key)
+                self.other = holder
             return
         sent_at = self._boottime()
         lease = self._etcd.grant(self.ttl)
@@ -157,23 +156,16 @@ class Election:
         try:
             created = self._etcd.create(self.key, value, lease.id)
         except OutcomeUnknownError:
-            created = self._settle()
-            if created is not None:
-                lease_id = created.lease
-                self._win(_Tenure(created.create_revision, lease_id, deadline(sent_at, lease.ttl)))
-                return
+            created = self._etcd.get(self.key)
+            if created is not None and _holder(created).incarnation != self.incarnation:
+                created = None
         except LeaseGoneError:
             return
         if created is None:
             # Also makes sure that a request without an answer cannot come into force later.
             self._etcd.revoke(lease.id)
             return
-        self._win(_Tenure(created.create_revision, lease.id, deadline(sent_at, lease.ttl)))
-
-    def _settle(self) -> KeyValue | None:
-        """After an unknown outcome: the key, when it is ours."""
-        holder_key = self._etcd.get(self.key)
-        return holder_key if holder_key is not None and _holder(holder_key).incarnation == self.incarnation else None
+        self._win(_Tenure(created.create_revision, created.lease, deadline(sent_at, lease.ttl)))
 
     def _refresh(self, tenure: _Tenure) -> None:
         """Keepalive, then ask a quorum whether the key still is ours: either alone proves nothing."""

@@ -25,9 +25,8 @@ from judge.etcd import planner, program
 from judge.etcd.check import Check, answers, serves
 from judge.etcd.client import Etcd
 from judge.etcd.datadir import EtcdDataDir
-from judge.etcd.discovery import host_port
+from judge.etcd.discovery import alone, client_of, endpoints, host_port, observe
 from judge.etcd.gate import Gate
-from judge.etcd.observe import alone, client_of, endpoints, observe
 from judge.etcd.planner import PeerAddress, Step
 from judge.etcd.proxy import ProxyDaemon
 
@@ -262,7 +261,8 @@ class _MemberDaemon:
             check.end()
             code = child.stop(config.stop_grace)
         if self._stop.is_set():
-            self._after_stop()
+            if self._left:
+                self._directory.discard()  # data of a member that has left is of no use to anybody
             return 0
         return self._classify(child, check, code)
 
@@ -372,8 +372,3 @@ class _MemberDaemon:
         log.info("%s has left the cluster", self._config.name)
         hit("etcd-left")
         self._left = True
-
-    def _after_stop(self) -> None:
-        """Data of a member that has left is of no use to anybody."""
-        if self._left:
-            self._directory.discard()

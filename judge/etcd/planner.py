@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class PeerAddress:
+class PeerAddress(NamedTuple):
     """One listed member: its name and peer URL."""
 
     name: str

@@ -34,25 +34,14 @@ _BUGS: tuple[tuple[str, dict[int, int]], ...] = (
     ("reads may be stale after a process was paused (and CVE-2026-33413, CVE-2026-33343)", {4: 42, 5: 28, 6: 9}),
 )
 
+# The levels of zap and the letters of capnslog; all others are information.
 _LEVELS = {
-    "debug": logging.DEBUG,
-    "info": logging.INFO,
-    "warn": logging.WARNING,
-    "error": logging.ERROR,
-    "dpanic": logging.CRITICAL,
-    "panic": logging.CRITICAL,
-    "fatal": logging.CRITICAL,
+    **dict.fromkeys(("debug", "D", "T"), logging.DEBUG),
+    **dict.fromkeys(("warn", "W"), logging.WARNING),
+    **dict.fromkeys(("error", "E"), logging.ERROR),
+    **dict.fromkeys(("dpanic", "panic", "fatal", "C"), logging.CRITICAL),
 }
 _CAPNSLOG = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ ([CEWNIDT]) \| (.*)$")
-_CAPNSLOG_LEVELS = {
-    "C": logging.CRITICAL,
-    "E": logging.ERROR,
-    "W": logging.WARNING,
-    "N": logging.INFO,
-    "I": logging.INFO,
-    "D": logging.DEBUG,
-    "T": logging.DEBUG,
-}
 _DULL = {"level", "ts", "caller", "msg", "logger", "stacktrace"}
 
 
@@ -67,7 +56,7 @@ def parse_line(line: str) -> tuple[int, str]:
         return _LEVELS.get(str(data.get("level")), logging.INFO), f"{data.get('msg', '')} {fields}".strip()
     match = _CAPNSLOG.match(line)
     if match:
-        return _CAPNSLOG_LEVELS[match[1]], match[2]
+        return _LEVELS.get(match[1], logging.INFO), match[2]
     return logging.INFO, line
 
 
@@ -117,8 +106,8 @@ def _dotted(version: Version) -> str:
 
 def environment() -> dict[str, str]:
     """The environment of this process without ETCD_*, each of which would act like a flag that nobody sees."""
-    names = {"ETCD_UNSUPPORTED_ARCH"}  # this tells etcd 3.4 to run on arm64
-    return {key: value for key, value in os.environ.items() if not key.startswith("ETCD_") or key in names}
+    needed = "ETCD_UNSUPPORTED_ARCH"  # this tells etcd 3.4 to run on arm64
+    return {key: value for key, value in os.environ.items() if not key.startswith("ETCD_") or key == needed}
 
 
 def check_urls(config: EtcdConfig) -> None:
@@ -171,20 +160,20 @@ def member_command(
         "auto-compaction-retention": "1h",
         "logger": "zap",
         "log-outputs": "stderr",
+        "strict-reconfig-check": "true",
+        # A member that comes back must not disturb a healthy leader by an election.
+        "pre-vote": "true",
     }
-    command = [str(binary), *(f"--{key}={value}" for key, value in flags.items()), "--strict-reconfig-check=true"]
-    # A member that comes back must not disturb a healthy leader by an election.
-    command.append("--pre-vote=true")
     tls = config.peer_tls
     if tls is not None:
-        command += [
-            f"--peer-cert-file={tls.cert.absolute()}",
-            f"--peer-key-file={tls.key.absolute()}",
-            f"--peer-trusted-ca-file={tls.ca.absolute()}",
-            "--peer-client-cert-auth=true",
-            f"--peer-cert-allowed-hostname={MEMBER}",
-        ]
-    return command
+        flags |= {
+            "peer-cert-file": str(tls.cert.absolute()),
+            "peer-key-file": str(tls.key.absolute()),
+            "peer-trusted-ca-file": str(tls.ca.absolute()),
+            "peer-client-cert-auth": "true",
+            "peer-cert-allowed-hostname": MEMBER,
+        }
+    return [str(binary), *(f"--{key}={value}" for key, value in flags.items())]
 
 
 def proxy_command(config: EtcdConfig, binary: Path, endpoints: Sequence[str]) -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 from judge.common import clock
@@ -23,24 +22,6 @@ log = logging.getLogger(__name__)
 
 _REDISCOVER = 30.0  # seconds between two looks at a DNS name; the proxy itself never looks again
 _TICK = 0.1
-
-
-class _Patience:
-    """Excuses a proxy that does not serve, as long as it is not to blame."""
-
-    def __init__(self, direct: Callable[[], bool]) -> None:
-        """`direct`: whether any member answers without the proxy."""
-        self._direct = direct
-        self._since: float | None = None
-
-    def excuse(self) -> str:
-        """Empty only when the members have answered for so long that the proxy must have tried them again."""
-        if not self._direct():
-            self._since = None
-            return "no member of the cluster answers directly either"
-        now = clock.monotonic()
-        self._since = now if self._since is None else self._since
-        return "" if now - self._since > 2 * RETRY_DELAY else "the members answer, and it will try them again soon"
 
 
 class ProxyDaemon:
@@ -79,16 +60,27 @@ class ProxyDaemon:
         wait_for_ports([config.proxy_listen], config.stop_grace)
         timeout = max(1.0, config.check.interval)
         scheme = "http" if config.tls is None else "https"
+        answering_since: float | None = None
 
         def reaches(address: str) -> bool:
             return serves(f"{scheme}://{address}", config.tls, timeout)
+
+        def excuse() -> str:
+            """Empty only when the members have answered for so long that the proxy must have tried them again."""
+            nonlocal answering_since
+            if not any(reaches(address) for address in members):
+                answering_since = None
+                return "no member of the cluster answers directly either"
+            now = clock.monotonic()
+            answering_since = now if answering_since is None else answering_since
+            patient = now - answering_since <= 2 * RETRY_DELAY
+            return "the members answer, and it will try them again soon" if patient else ""
 
         log.info("forwarding %s to %s", config.proxy_listen, ", ".join(members))
         child = ChildProcess(
             "etcd-proxy", proxy_command(config, self._binary, members), parse=parse_line, env=environment()
         )
-        patience = _Patience(lambda: any(reaches(address) for address in members))
-        check = Check(child, config.check, lambda: reaches(config.proxy_listen), patience.excuse)
+        check = Check(child, config.check, lambda: reaches(config.proxy_listen), excuse)
         check.start()
         try:
             changed = self._watch(child, check, members)
