@@ -84,17 +84,17 @@ def _certificates(text: bytes) -> list[x509.Certificate]:
 def client_context(files: Files) -> ssl.SSLContext:
     """A client side that shows this certificate and trusts this authority only."""
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cadata=files.ca.decode("ascii"))
-    with joined(files) as path:
+    with joined(files.cert, files.key) as path:
         context.load_cert_chain(path)
     return context
 
 
 @contextlib.contextmanager
-def joined(files: Files) -> Iterator[str]:
+def joined(cert: bytes, key: bytes) -> Iterator[str]:
     """A path with certificate and key in one, for libraries that take files only; in memory, so on no disk."""
     fd = in_memory("judge-tls")
     try:
-        os.write(fd, files.cert + b"\n" + files.key)
+        os.write(fd, cert + b"\n" + key)
         yield f"/proc/self/fd/{fd}"
     finally:
         os.close(fd)

@@ -13,7 +13,7 @@ from pymongo import errors
 
 from judge.config import MongodbConfig
 from judge.mongodb.replica import credentials
-from judge.mongodb.store import Bson, Client, tls_options, translate
+from judge.mongodb.store import Bson, Client, tls_options, translated
 
 _CALL_MS = 5000
 _CONFIRMED = 7  # from this version on the command wants to be confirmed
@@ -68,11 +68,9 @@ def short(version: str) -> str:
 
 def observe(client: Client, config: MongodbConfig) -> Features:
     """Ask the primary and every member; `client` is a member's, on the primary. Raises what `translate` says."""
-    try:
+    with translated():
         parameters = client.admin.command({"getParameter": 1, "featureCompatibilityVersion": 1})
         members = [str(member["host"]) for member in client.admin.command("replSetGetConfig")["config"]["members"]]
-    except errors.PyMongoError as exc:
-        raise translate(exc) from exc
     now = str(parameters["featureCompatibilityVersion"]["version"])
     return Features(now, {address: _version_of(config, address) for address in members})
 
@@ -95,7 +93,5 @@ def raise_to(client: Client, version: str) -> None:
     command: Bson = {"setFeatureCompatibilityVersion": version, "writeConcern": {"w": "majority"}}
     if number(version)[0] >= _CONFIRMED:
         command["confirm"] = True
-    try:
+    with translated():
         client.admin.command(command)
-    except errors.PyMongoError as exc:
-        raise translate(exc) from exc

@@ -16,15 +16,12 @@ from judge.common.errors import EXIT_FAILED, JudgeError, RefusedError, Unavailab
 from judge.config import MongodbConfig
 from judge.daemon import metrics
 from judge.daemon.notify import notify
-from judge.daemon.process import ChildProcess
+from judge.daemon.process import ChildProcess, find_binary
 from judge.etcd.client import Etcd
 from judge.mongodb import data, server
 from judge.mongodb.membership import HELLO, Membership, Sentences, wait_for_place
 from judge.mongodb.registry import Registry
 from judge.mongodb.replica import Replica, credentials
-from judge.mongodb.server import packaged_binary
-
-__all__ = ["packaged_binary", "run"]
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +41,6 @@ class Supervisor:
     def __init__(
         self, config: MongodbConfig, child: ChildProcess, replica: Replica, membership: Membership, sentences: Sentences
     ) -> None:
-        """Nothing happens before `start`."""
         self.error: JudgeError | None = None
         self._config = config
         self._child = child
@@ -58,7 +54,6 @@ class Supervisor:
         self._thread = threading.Thread(target=self._guarded, name="supervisor", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self, seconds: float) -> bool:
@@ -134,7 +129,8 @@ class Supervisor:
 
 def _supervise(config: MongodbConfig, etcd: Etcd, stop: threading.Event) -> int:
     """Everything from the checks before the start to mongod's end (seed: `run`)."""
-    binary = server.resolve(config.binary)
+    binary = find_binary(config.binary)
+    server.check_version(binary)
     credentials(config)
     data_dir = data.prepare(config.data_dir)
     registry = Registry(etcd, config, data_dir.incarnation)

@@ -16,6 +16,7 @@ from judge.common.errors import JudgeError, RefusedError, UnavailableError
 from judge.common.failpoint import hit
 from judge.config import MongodbConfig
 from judge.daemon.notify import notify
+from judge.mongodb import store, users
 from judge.mongodb.data import MongodDataDir
 from judge.mongodb.planner import Step, StepKind, plan
 from judge.mongodb.registry import INIT, RSID, Registry
@@ -36,7 +37,6 @@ class Sentences:
     """Logs what a loop decides, once per change, and shows it in `systemctl status`."""
 
     def __init__(self) -> None:
-        """Nothing said yet."""
         self._last = ""
 
     def say(self, text: str, level: int = logging.INFO) -> None:
@@ -178,10 +178,10 @@ class Membership:
 
     def _settle(self) -> None:
         """Make sure, once as a new primary, of the default concerns and the judicators' user."""
-        if self._replica.ensure_defaults():
+        if store.ensure_defaults(self._replica.client):
             log.info("made majority the default read and write concern")
         try:
-            created = self._replica.ensure_user()
+            created = users.ensure(self._replica.client, self._config)
         except RefusedError as exc:
             # Each next primary would end by it, until none is left; a set that has its user can do without the file.
             raise JudgeError(str(exc)) from None

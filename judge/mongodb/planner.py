@@ -23,7 +23,7 @@ TAG = "incarnation"
 
 @dataclass(frozen=True)
 class Registered:
-    """One entry of `mongodb/member/NAME` in etcd: this data directory wants to be a member at this address."""
+    """One entry of etcd: this data directory wants to be a member at this address, or may initiate the replica set."""
 
     name: str
     address: str

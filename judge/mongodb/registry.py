@@ -10,7 +10,6 @@ None of them has a lease: a member that is down stays a member until somebody sa
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from judge.common.errors import JudgeError, RefusedError
 from judge.config import MongodbConfig
@@ -20,15 +19,6 @@ from judge.mongodb.planner import Registered
 INIT = "mongodb/init"
 RSID = "mongodb/rsid"
 MEMBER = "mongodb/member/"
-
-
-@dataclass(frozen=True)
-class Claim:
-    """The data directory that may initiate the replica set."""
-
-    name: str
-    address: str
-    incarnation: str
 
 
 def _fields(key: str, value: str, *names: str) -> list[str]:
@@ -51,9 +41,7 @@ class Registry:
     def __init__(self, etcd: Etcd, config: MongodbConfig, incarnation: str) -> None:
         """The member `config.name` at `config.address` with the data directory `incarnation`."""
         self._etcd = etcd
-        self._name = config.name
-        self._address = config.address
-        self._incarnation = incarnation
+        self._name, self._address, self._incarnation = config.name, config.address, incarnation
 
     def rsid(self) -> str | None:
         """The recorded id of the replica set, None before it has been made."""
@@ -65,22 +53,22 @@ class Registry:
         self._etcd.create(RSID, rsid)
         return self.rsid() or rsid
 
-    def claim(self) -> Claim | None:
-        """The claim that may initiate, None while nobody has asked to."""
+    def claim(self) -> Registered | None:
+        """The data directory that may initiate the replica set, None while nobody has asked to."""
         entry = self._etcd.get(INIT)
-        return Claim(*_fields(INIT, entry.value, "name", "address", "incarnation")) if entry else None
+        return Registered(*_fields(INIT, entry.value, "name", "address", "incarnation")) if entry else None
 
-    def claim_init(self) -> Claim | None:
+    def claim_init(self) -> Registered | None:
         """Ask to be the one that initiates (seed: `insert(init_key, address)`); returns who is."""
         fields = {"name": self._name, "address": self._address, "incarnation": self._incarnation}
         self._etcd.create(INIT, json.dumps(fields))
         return self.claim()
 
-    def is_mine(self, claim: Claim | None) -> bool:
+    def is_mine(self, claim: Registered | None) -> bool:
         """Return whether this very data directory made the claim; its name or address alone do not suffice."""
         return claim is not None and claim.incarnation == self._incarnation
 
-    def was_mine(self, claim: Claim | None) -> bool:
+    def was_mine(self, claim: Registered | None) -> bool:
         """Return whether this host made the claim with a data directory that it no longer has."""
         if claim is None or self.is_mine(claim):
             return False

@@ -13,9 +13,9 @@ from pymongo import errors
 from judge.common import clock
 from judge.common.errors import OutcomeUnknownError, RefusedError
 from judge.config import MongodbConfig
-from judge.mongodb import store, users
+from judge.mongodb import store
 from judge.mongodb.planner import TAG, ElectionTimings, Observed, Registered, SetMember, Step, StepKind, next_config
-from judge.mongodb.store import Bson, Client, translate
+from judge.mongodb.store import Bson, Client, translated
 
 PRIMARY, SECONDARY = 1, 2
 _NOT_INITIALISED = 94
@@ -109,45 +109,44 @@ class Replica:
     def __init__(self, config: MongodbConfig, timeout: float = _CALL) -> None:
         """Nothing is sent yet; `timeout` seconds bound each call."""
         self._config = config
-        self._client = _client(config, [config.address], timeout, directConnection=True)
+        self.client = _client(config, [config.address], timeout, directConnection=True)
 
     def close(self) -> None:
-        """Close the connections."""
-        _close(self._client)
+        _close(self.client)
 
     def _command(self, command: Bson) -> Bson:
-        try:
-            return self._client.admin.command(command)
-        except errors.PyMongoError as exc:
-            raise translate(exc) from exc
+        with translated():
+            return self.client.admin.command(command)
+
+    def _command_unless(self, codes: set[int], command: Bson) -> Bson | None:
+        """The answer to a command, or None when it is refused with one of these codes."""
+        with translated():
+            try:
+                return self.client.admin.command(command)
+            except errors.OperationFailure as exc:
+                if exc.code in codes:
+                    return None
+                raise
 
     def hello(self, timeout: float) -> Bson | None:
         """The answer to `hello`, or None when it does not serve within `timeout` seconds."""
         try:
             with pymongo.timeout(timeout):
-                return self._client.admin.command("hello")
+                return self.client.admin.command("hello")
         except errors.PyMongoError:
             return None
 
     def configuration(self) -> Bson | None:
         """The replica set's configuration as this member has it, None before it has any."""
-        try:
-            return dict(self._client.admin.command("replSetGetConfig")["config"])
-        except errors.OperationFailure as exc:
-            if exc.code == _NOT_INITIALISED:
-                return None
-            raise translate(exc) from exc
-        except errors.PyMongoError as exc:
-            raise translate(exc) from exc
+        answer = self._command_unless({_NOT_INITIALISED}, {"replSetGetConfig": 1})
+        return None if answer is None else dict(answer["config"])
 
     def oplog(self) -> Oplog:
         """The oplog of this member, which has one as soon as it is in a replica set."""
-        try:
-            local = self._client.local
+        with translated():
+            local = self.client.local
             ends = [local["oplog.rs"].find_one({}, {"ts": 1}, sort=[("$natural", way)]) for way in (1, -1)]
             sizes = local.command({"collStats": "oplog.rs"})
-        except errors.PyMongoError as exc:
-            raise translate(exc) from exc
         times = [entry["ts"].time for entry in ends if entry is not None]
         return Oplog(float(times[-1] - times[0]) if times else 0.0, sizes["size"], sizes["maxSize"])
 
@@ -188,13 +187,7 @@ class Replica:
                 "heartbeatIntervalMillis": config.heartbeat_ms,
             },
         }
-        try:
-            self._client.admin.command("replSetInitiate", document)
-        except errors.OperationFailure as exc:
-            if exc.code != _ALREADY_INITIALISED:
-                raise translate(exc) from exc
-        except errors.PyMongoError as exc:
-            raise translate(exc) from exc
+        self._command_unless({_ALREADY_INITIALISED}, {"replSetInitiate": document})
 
     def observe(self, registered: Iterable[Registered]) -> tuple[Bson, Observed]:
         """The configuration document and the planner's view of it; asked of a primary only.
@@ -230,11 +223,6 @@ class Replica:
             # The client's timeout travels along as maxTimeMS, so the server gives up when this caller does.
             self._command({"replSetReconfig": new})
 
-    @property
-    def client(self) -> Client:
-        """The connection itself, for what only one caller asks."""
-        return self._client
-
     def force(self, configuration: Bson) -> None:
         """Set a configuration without a majority, for judge.deploy.recovery; what only others have is lost."""
         self._command({"replSetReconfig": configuration, "force": True})
@@ -247,28 +235,9 @@ class Replica:
             # A primary that steps down may close this very connection; the next question shows what became of it.
             return
 
-    def ensure_defaults(self) -> bool:
-        """Majority as the default of every client (store.ensure_defaults); True when it had to be set."""
-        return store.ensure_defaults(self._client)
-
-    def ensure_user(self) -> list[str]:
-        """The users that judicators log in as, with the passwords of the config's file; the names of those it made.
-
-        Called by each new primary. Nothing without a username.
-        """
-        return users.ensure(self._client, self._config)
-
     def is_member(self) -> bool:
         """Return whether the configuration that this mongod has still lists it; False also before it has any."""
-        try:
-            self._client.admin.command("replSetGetStatus")
-        except errors.OperationFailure as exc:
-            if exc.code in {_NOT_A_MEMBER, _NOT_INITIALISED}:
-                return False
-            raise translate(exc) from exc
-        except errors.PyMongoError as exc:
-            raise translate(exc) from exc
-        return True
+        return self._command_unless({_NOT_A_MEMBER, _NOT_INITIALISED}, {"replSetGetStatus": 1}) is not None
 
 
 def _seconds(state: Bson | None) -> int:
@@ -302,10 +271,9 @@ def blocking_entry(config: MongodbConfig, addresses: list[str], incarnation: str
     """
     client = _client(config, addresses, _CALL, replicaSet=config.replica_set, readPreference="primary")
     try:
-        document = client.admin.command("replSetGetConfig")["config"]
-        client.admin.command({"find": "system.version", "limit": 1, "readConcern": {"level": "linearizable"}})
-    except errors.PyMongoError as exc:
-        raise translate(exc) from exc
+        with translated():
+            document = client.admin.command("replSetGetConfig")["config"]
+            client.admin.command({"find": "system.version", "limit": 1, "readConcern": {"level": "linearizable"}})
     finally:
         _close(client)
     for entry in document["members"]:

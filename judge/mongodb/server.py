@@ -14,9 +14,8 @@ from typing import Any, Literal
 
 from judge.common import clock, endpoint
 from judge.common.errors import RefusedError
-from judge.common.memory import machine_memory
+from judge.common.procfs import machine_memory
 from judge.config import MongodbConfig
-from judge.daemon.process import find_binary
 from judge.mongodb.data import TLS_FILE, write_private
 from judge.mongodb.store import read_file
 
@@ -98,13 +97,6 @@ def check_version(binary: Path) -> tuple[int, int, int]:
     if ended:
         log.warning("MongoDB %s has been past its end of life since %s; plan an upgrade to 7.0 or 8.0", text, ended)
     return version
-
-
-def resolve(binary: str) -> Path:
-    """The checked mongod of a config: a path or a name on PATH; RefusedError says what is missing."""
-    path = find_binary(binary)
-    check_version(path)
-    return path
 
 
 def check_port(config: MongodbConfig, patience: float = 5.0) -> None:
@@ -192,20 +184,17 @@ def command(config: MongodbConfig, binary: Path) -> list[str]:
 
 def _short(attributes: dict[str, Any]) -> str:
     """The attributes of a log line that a person reads, on one line."""
-    parts = []
-    for key, value in attributes.items():
-        if key in _QUIET_KEYS:
-            continue
-        value_text = json.dumps(value) if isinstance(value, dict | list) else str(value)
-        parts.append(f"{key}: {value_text}")
-    return ", ".join(parts)
+    return ", ".join(
+        f"{key}: {json.dumps(value) if isinstance(value, dict | list) else value}"
+        for key, value in attributes.items()
+        if key not in _QUIET_KEYS
+    )
 
 
 class LogLines:
     """Turns mongod's JSON lines into (level, short text) and keeps the last error for the daemon's own sentence."""
 
     def __init__(self) -> None:
-        """Nothing read yet."""
         self.last_error = ""
 
     def parse(self, line: str) -> tuple[int, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
@@ -16,8 +15,8 @@ from bson.errors import BSONError
 from pymongo import errors
 
 from judge.common.errors import JudgeError, OutcomeUnknownError, RefusedError, TooLargeError, UnavailableError
-from judge.common.files import in_memory
 from judge.config import MongodbClient, Tls
+from judge.daemon.tlsfiles import joined
 
 # Documents that MongoDB takes and gives without a fixed shape: filters, updates, commands, rows of aggregations.
 Bson = dict[str, Any]
@@ -54,19 +53,12 @@ WANTED_DEFAULTS: Bson = {"read": "majority", "w": "majority", "j": True}
 
 @contextlib.contextmanager
 def tls_options(tls: Tls | None) -> Iterator[Bson]:
-    """The driver's options for mutual TLS, to be used while a client is being constructed (and not afterwards).
-
-    The driver wants certificate and key in one file; they are joined in memory so that no key is copied to a disk.
-    """
+    """The driver's options for mutual TLS, to be used while a client is being constructed (and not afterwards)."""
     if tls is None:
         yield {}
         return
-    fd = in_memory("judge-tls")
-    try:
-        os.write(fd, read_file(tls.cert, "tls.cert") + b"\n" + read_file(tls.key, "tls.key"))
-        yield {"tls": True, "tlsCAFile": str(tls.ca), "tlsCertificateKeyFile": f"/proc/self/fd/{fd}"}
-    finally:
-        os.close(fd)
+    with joined(read_file(tls.cert, "tls.cert"), read_file(tls.key, "tls.key")) as path:
+        yield {"tls": True, "tlsCAFile": str(tls.ca), "tlsCertificateKeyFile": path}
 
 
 def read_file(path: Path, setting: str) -> bytes:
@@ -107,11 +99,6 @@ def _login(username: str, line: str) -> Bson:
     return {"username": user, "password": password, "authSource": "admin", "authMechanism": "SCRAM-SHA-256"}
 
 
-def password_options(username: str | None, password_file: Path | None) -> Bson:
-    """The driver's options for the user to log in as; empty when no user is configured. Raises as `logins` does."""
-    return next(iter(logins(username, password_file)), {})
-
-
 @overload
 def connect(config: MongodbClient, *, asynchronous: Literal[False]) -> Client: ...
 @overload
@@ -139,7 +126,7 @@ def connect(config: MongodbClient, *, asynchronous: bool) -> Client | AsyncClien
         "heartbeatFrequencyMS": _HEARTBEAT_MS,
         "tz_aware": True,
         "uuidRepresentation": "standard",
-        **password_options(config.username, config.password_file),
+        **next(iter(logins(config.username, config.password_file)), {}),
     }
     with tls_options(config.tls) as tls:
         if asynchronous:
@@ -204,13 +191,22 @@ def translate(exc: errors.PyMongoError | BSONError) -> JudgeError:
     return JudgeError(f"MongoDB refused this call: {text}")
 
 
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Raise what `translate` says for the driver's errors."""
+    try:
+        yield
+    except errors.PyMongoError as exc:
+        raise translate(exc) from exc
+
+
 def ensure_defaults(client: Client) -> bool:
     """Make majority the default of every client that forgets to ask for it; True when it had to be set.
 
     Called by the primary's member daemon on each pass: the implicit default becomes w:1 once an arbiter joins, and
     the default read concern is `local`, which returns writes that can still be rolled back.
     """
-    try:
+    with translated():
         defaults = client.admin.command("getDefaultRWConcern")
         write = defaults.get("defaultWriteConcern", {})
         now = {"read": defaults.get("defaultReadConcern", {}).get("level"), "w": write.get("w"), "j": write.get("j")}
@@ -223,6 +219,4 @@ def ensure_defaults(client: Client) -> bool:
                 "defaultWriteConcern": {"w": WANTED_DEFAULTS["w"], "j": WANTED_DEFAULTS["j"], "wtimeout": 0},
             }
         )
-    except errors.PyMongoError as exc:
-        raise translate(exc) from exc
     return True

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pymongo import errors
-
 from judge.config import MongodbConfig
 from judge.mongodb import store
-from judge.mongodb.store import Bson, Client, translate
+from judge.mongodb.store import Bson, Client
 
 
 def ensure(client: Client, config: MongodbConfig) -> list[str]:
@@ -17,14 +15,12 @@ def ensure(client: Client, config: MongodbConfig) -> list[str]:
     """
     roles = [{"role": "readWrite", "db": config.database}, {"role": "clusterMonitor", "db": "admin"}]
     created = []
-    try:
+    with store.translated():
         for login in store.logins(config.username, config.password_file):
             fields: Bson = {"pwd": login["password"], "roles": roles, "writeConcern": {"w": "majority"}}
             exists = bool(client.admin.command("usersInfo", login["username"])["users"])
             client.admin.command("updateUser" if exists else "createUser", login["username"], **fields)
             created += [] if exists else [str(login["username"])]
-    except errors.PyMongoError as exc:
-        raise translate(exc) from exc
     return created
 
 
@@ -39,11 +35,9 @@ def remove_left_over(client: Client, config: MongodbConfig) -> list[str]:
     wanted_users = [str(login["username"]) for login in store.logins(config.username, config.password_file)]
     if config.username is None or not wanted_users:
         return []
-    try:
+    with store.translated():
         stored_users = [str(user["user"]) for user in client.admin.command("usersInfo", 1)["users"]]
         leftover = left_over(config.username, stored_users, wanted_users)
         for name in leftover:
             client.admin.command("dropUser", name, writeConcern={"w": "majority"})
-    except errors.PyMongoError as exc:
-        raise translate(exc) from exc
     return leftover
