@@ -12,7 +12,7 @@ import judge
 from judge.boot.plan import Process
 from judge.common import files
 from judge.config import BootService
-from judge.config.together import Rendered
+from judge.config.rendering import Rendered
 
 
 @dataclass
@@ -26,7 +26,6 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """The service's name."""
         return self.spec.name
 
 
@@ -54,11 +53,14 @@ class ObservedService:
 
 
 class Backend(Protocol):
-    """Starts, watches and ends services. No call waits for a service; none raises for one bad service.
+    """Starts, watches and ends services. No call but `prepare` raises for one bad service; none waits for a service.
 
     A call may take some seconds when the system itself is slow (systemd's limit: backend_systemd). So boot makes all of
     them, one at a time, in threads: its checks keep their own time, and signals are heard meanwhile.
     """
+
+    def prepare(self, unit: Unit) -> None:
+        """Fill in the command and the digest of what it is started with; after every change of its config. OSError."""
 
     def adopt(self, unit: Unit) -> None:
         """Look for what an earlier boot left running; `poll` then tells. Called once per service, before anything."""

@@ -73,7 +73,6 @@ class ProcessBackend:
         command: Callable[[Unit], Sequence[str]] = daemon_command,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Services of one run directory; nothing is started or looked for yet."""
         self._run_dir = run_dir.resolve()
         self._log_dir = log_dir
         self._command = command
@@ -83,7 +82,6 @@ class ProcessBackend:
         self._next_logs = clock.monotonic()
 
     def prepare(self, unit: Unit) -> None:
-        """Fill in the command and the digest of what the service is started with; after every change of its config."""
         unit.command = self._command(unit)
         unit.fingerprint = fingerprint(unit.command, unit.config)
 
@@ -103,11 +101,8 @@ class ProcessBackend:
             return
         self._next_logs = clock.monotonic() + _LOGS_EVERY
         for log_file in self._log_dir.glob("*.log"):
-            if not rotate(log_file, copy=True):
-                continue
-            for name, running in self._running.items():
-                if log_file.name == f"{name}.log":
-                    running.log_start = 0
+            if rotate(log_file, copy=True) and log_file.stem in self._running:
+                self._running[log_file.stem].log_start = 0
 
     def start(self, unit: Unit) -> None:
         """Start the service with a new incarnation, unless a leftover that cannot be ended stands in the way."""
@@ -138,12 +133,10 @@ class ProcessBackend:
     def stop(self, unit: Unit, *, force: bool) -> None:
         """SIGTERM to the daemon, or SIGKILL to it, its session and everything with its incarnation."""
         running = self._running.get(unit.name)
-        if running is None:
-            return
-        if force:
+        if running is not None and force:
             procs.kill_session(running.handle)
             procs.kill_marked(procs.INCARNATION, running.incarnation)
-        else:
+        elif running is not None:
             running.handle.send(signal.SIGTERM)
 
     def clear(self, unit: Unit) -> None:
@@ -151,17 +144,14 @@ class ProcessBackend:
         procs.kill_marked(procs.SERVICE, self._mark(unit))
 
     def describe(self, unit: Unit) -> str:
-        """One line for people."""
         running = self._running.get(unit.name)
         running_text = f"process {running.handle.pid}" if running else "not running"
         return f"{running_text}, log {self._log(unit) or 'of boot'}"
 
     def descriptors(self) -> list[int]:
-        """The services' pidfds, which become readable when they end."""
         return [running.handle.fd for running in self._running.values()]
 
     def close(self) -> None:
-        """Give the pidfds back; the services keep running."""
         for running in self._running.values():
             running.handle.close()
             if running.child is not None:
@@ -198,25 +188,19 @@ class ProcessBackend:
         self._running[unit.name] = _Running(procs.Handle(child.pid), incarnation, child, log_start=log_start)
 
     def _spawn(self, unit: Unit, alive: int, incarnation: str) -> tuple[subprocess.Popen[bytes], int]:
-        environment = self._environment | {
-            procs.INCARNATION: incarnation,
-            procs.SERVICE: self._mark(unit),
-            ALIVE_FD: str(alive),
-        }
-        with contextlib.ExitStack() as stack:
-            path = self._log(unit)
-            output: int | None = None
-            log_start = 0
-            if path is not None:
-                rotate(path)
-                file = stack.enter_context(path.open("ab"))
-                output, log_start = file.fileno(), file.tell()
+        environment = {procs.INCARNATION: incarnation, procs.SERVICE: self._mark(unit), ALIVE_FD: str(alive)}
+        path = self._log(unit)
+        if path is not None:
+            rotate(path)
+        output = None if path is None else path.open("ab")
+        with output or contextlib.nullcontext():
+            log_start = output.tell() if output else 0  # before the service writes, whose place in the file it is, too
             child = subprocess.Popen(
                 list(unit.command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env=environment,
+                env=self._environment | environment,
                 pass_fds=(alive,),
                 start_new_session=True,
             )
@@ -238,10 +222,8 @@ class ProcessBackend:
         with contextlib.suppress(OSError), path.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
             file.seek(max(start, end - _TAIL))
-            lines = file.read().decode(errors="replace").split("\n")
-            for line in reversed(lines):
-                if line.strip():
-                    return _LOG_PREFIX.sub("", line.strip())[:500]
+            lines = file.read().decode(errors="replace").strip().rsplit("\n", 1)
+            return _LOG_PREFIX.sub("", lines[-1].strip())[:500]
         return ""
 
     def _alive(self, unit: Unit) -> Path:

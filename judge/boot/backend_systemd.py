@@ -57,7 +57,6 @@ class SystemdBackend:
         self._host_stops = False
 
     def prepare(self, unit: Unit) -> None:
-        """Fill in the digest of what the service is started with; after every change of its config."""
         unit.command = ["systemctl", "start", unit_name(unit.name)]
         unit.fingerprint = fingerprint(unit.command, unit.config)
         self._units[unit.name] = unit
@@ -192,7 +191,6 @@ class SystemdBackend:
         """Nothing to do: systemd leaves nothing of a unit behind."""
 
     def describe(self, unit: Unit) -> str:
-        """One line for people."""
         return f"unit {unit_name(unit.name)}, log: journalctl -u {unit_name(unit.name)}"
 
     def descriptors(self) -> list[int]:
@@ -200,7 +198,6 @@ class SystemdBackend:
         return [handle.fd for handle in self._handles.values()]
 
     def close(self) -> None:
-        """Close the descriptors."""
         for handle in self._handles.values():
             handle.close()
         self._handles.clear()

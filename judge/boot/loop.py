@@ -21,10 +21,9 @@ from judge.boot.backend import Backend, ObservedService, Unit, write_config
 from judge.boot.plan import Action, Phase, Process, ServiceFacts, ServiceState
 from judge.common import clock
 from judge.common.errors import ConfigError
-from judge.config import BootConfig, BootService
+from judge.config import BootConfig
 from judge.config.reading import Override
-from judge.config.rendering import Overrides, render
-from judge.config.together import Rendered
+from judge.config.rendering import Overrides, Rendered, render
 from judge.daemon.notify import notify
 
 log = logging.getLogger(__name__)
@@ -35,7 +34,6 @@ STARTS = Counter("judge_boot_starts_total", "Starts of this host's services by b
 QUICK = 0.1  # seconds between two looks while a service is starting or stopping
 
 Observer = Callable[[status.BootStatus], bool]
-Prepare = Callable[[Unit], None]
 
 
 @dataclass
@@ -43,7 +41,6 @@ class _WatchedService:
     """One service, with what boot keeps of it beside the planned state."""
 
     unit: Unit
-    source: BootService
     overrides: Sequence[Override]
     signature: tuple[int, ...]
     state: ServiceState = field(default_factory=ServiceState)
@@ -73,17 +70,15 @@ class BootLoop:
         config: BootConfig,
         rendered: Sequence[Rendered],
         backend: Backend,
-        prepare: Prepare,
         *,
         overrides: Overrides | None = None,
         listener: serving.NotifyListener | None = None,
         observer: Observer | None = None,
     ) -> None:
-        """`prepare` fills in a unit's command and digest; `observer` hears of changes and says whether to go on."""
+        """`observer` hears of changes and says whether to go on."""
         self._config = config
         self._run_dir = config.run_dir
         self._backend = backend
-        self._prepare = prepare
         self._listener = listener
         self._observer = observer
         self._services: list[_WatchedService] = []
@@ -94,13 +89,11 @@ class BootLoop:
         self._wake = asyncio.Event()
         for service in rendered:
             unit = Unit(service.service, self._run_dir / f"{service.service.name}.yml")
-            prepare(unit)
+            backend.prepare(unit)
             STARTS.labels(unit.name)  # there before the first start, which counts
             own_overrides = (overrides or {}).get(service.service.name, ())
             self._services.append(
-                _WatchedService(
-                    unit, service.service, own_overrides, signature(service.service.config), since=self._since
-                )
+                _WatchedService(unit, own_overrides, signature(service.service.config), since=self._since)
             )
 
     def stop(self) -> None:
@@ -168,10 +161,17 @@ class BootLoop:
             self._listener.receive()
         await asyncio.to_thread(self._look)
         if self._listener is not None:
-            self._listener.forget_others(
-                {watched.seen.pid for watched in self._services if watched.seen.pid is not None}
-            )
-        self._open_gates(now)
+            self._listener.forget_others({service.seen.pid for service in self._services})
+        gates, sentences = plan.open_gates(
+            [service.unit.spec for service in self._services],
+            [service.state for service in self._services],
+            [service.gate for service in self._services],
+            now,
+        )
+        for sentence in sentences:
+            log.warning("%s", sentence)
+        for service, gate in zip(self._services, gates, strict=True):
+            service.gate = gate
         # A stop goes in reverse order, so that the end of one is the turn of the one before in the same look.
         order = range(len(self._services))
         for index in reversed(order) if self._stopping else order:
@@ -191,28 +191,15 @@ class BootLoop:
         for service in self._services:
             service.seen = self._backend.poll(service.unit)
 
-    def _open_gates(self, now: float) -> None:
-        gates, sentences = plan.open_gates(
-            [service.unit.spec for service in self._services],
-            [service.state for service in self._services],
-            [service.gate for service in self._services],
-            now,
-        )
-        for service, gate in zip(self._services, gates, strict=True):
-            service.gate = gate
-        for sentence in sentences:
-            log.warning("%s", sentence)
-
     def _facts(self, index: int, *, free: bool, now: float) -> ServiceFacts:
         service = self._services[index]
         name, observed = service.unit.name, service.seen
-        holder = ""
-        if not free:
-            holder = f"its pid file is locked by {pidfile.holder(self._run_dir / f'{name}.pid')}"
-        else:
+        if free:
             holds.forget_expired(self._run_dir, name)
             hold = holds.read_one(self._run_dir, name)
             holder = hold.sentence if hold is not None else ""
+        else:
+            holder = f"its pid file is locked by {pidfile.holder(self._run_dir / f'{name}.pid')}"
         if holds.take_release(self._run_dir, name):
             service.renewed = True
         renewed, service.renewed = service.renewed, False
@@ -295,24 +282,18 @@ class BootLoop:
                 level = logging.WARNING
             log.log(level, "%s: %s", unit.name, decision.sentence)
         if decision.action is Action.START:
-            self._drop_probe(service)
+            if service.probe is not None:  # of the former process: its answer says nothing about the next one
+                service.probe.cancel()
+                service.probe = None
+            service.next_probe = 0.0
             STARTS.labels(unit.name).inc()
             await asyncio.to_thread(self._backend.start, unit)
             service.seen = await asyncio.to_thread(self._backend.poll, unit)
             log.info("%s: %s", unit.name, self._backend.describe(unit))
-        elif decision.action is Action.TERMINATE:
-            await asyncio.to_thread(self._backend.stop, unit, force=False)
-        elif decision.action is Action.KILL:
-            await asyncio.to_thread(self._backend.stop, unit, force=True)
+        elif decision.action in {Action.TERMINATE, Action.KILL}:
+            await asyncio.to_thread(self._backend.stop, unit, force=decision.action is Action.KILL)
         elif decision.action is Action.CLEAR:
             await asyncio.to_thread(self._backend.clear, unit)
-
-    def _drop_probe(self, service: _WatchedService) -> None:
-        """Forget a check of the former process: its answer says nothing about the next one."""
-        if service.probe is not None:
-            service.probe.cancel()
-            service.probe = None
-        service.next_probe = 0.0
 
     def _finished(self, service: _WatchedService) -> bool:
         return service.state.phase in {Phase.STOPPED, Phase.HELD} and not (
@@ -323,12 +304,12 @@ class BootLoop:
 
     def _reread(self, service: _WatchedService) -> None:
         """Notice an edited config; a good one is written for the next start and ends FATAL, a bad one is told."""
-        new_signature = signature(service.source.config)
+        new_signature = signature(service.unit.spec.config)
         if new_signature == service.signature or self._stopping:
             return
         service.signature = new_signature
         try:
-            rendered = render(service.source, self._config.variables, service.overrides)
+            rendered = render(service.unit.spec, self._config.variables, service.overrides)
         except ConfigError as exc:
             log.warning("%s: the changed config is not used: %s", service.unit.name, exc)
             return
@@ -339,7 +320,7 @@ class BootLoop:
         except OSError as exc:
             log.warning("%s: the changed config cannot be written: %s", service.unit.name, exc)
             return
-        self._prepare(service.unit)
+        self._backend.prepare(service.unit)
         service.renewed = True
         effect = "takes effect at its next start" if service.seen.process is Process.RUNNING else "is used from now on"
         log.info("%s: its config has changed, which %s", service.unit.name, effect)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from judge.boot import serving
-from judge.boot.backend import Unit, write_config
+from judge.boot.backend import Backend, Unit, write_config
 from judge.boot.backend_process import ProcessBackend, daemon_command, minimal_environment
 from judge.boot.backend_systemd import SystemdBackend, check_host
 from judge.boot.loop import BootLoop, Observer
@@ -17,8 +17,7 @@ from judge.boot.pidfile import BootLock
 from judge.common import files
 from judge.common.errors import RefusedError
 from judge.config import BootConfig
-from judge.config.rendering import Overrides, render_all
-from judge.config.together import Rendered
+from judge.config.rendering import Overrides, Rendered, render_all
 from judge.daemon import metrics
 
 log = logging.getLogger(__name__)
@@ -86,16 +85,14 @@ async def _main(
     command: Callable[[Unit], Sequence[str]],
 ) -> None:
     listener = None
-    backend: ProcessBackend | SystemdBackend
+    backend: Backend
     if config.backend == "systemd":
         backend = SystemdBackend(config.run_dir)
     else:
         listener = _listen(config.run_dir)
         environment = minimal_environment() | ({"NOTIFY_SOCKET": listener.address} if listener else {})
         backend = ProcessBackend(config.run_dir, config.log_dir, command=command, environment=environment)
-    loop = BootLoop(
-        config, rendered, backend, backend.prepare, overrides=overrides, listener=listener, observer=observer
-    )
+    loop = BootLoop(config, rendered, backend, overrides=overrides, listener=listener, observer=observer)
     running = asyncio.get_running_loop()
     for sig in _SIGNALS:
         running.add_signal_handler(sig, loop.stop)

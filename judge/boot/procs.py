@@ -11,7 +11,7 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from judge.common import clock, procfs
 
@@ -85,14 +85,9 @@ def open_verified(pid: int, match: Match) -> Handle | None:
     return None
 
 
-def matching(match: Match) -> list[Handle]:
-    """Handles on every process that `match` holds for; the caller closes them."""
-    result = []
-    for pid in procfs.pids():
-        handle = open_verified(pid, match)
-        if handle is not None:
-            result.append(handle)
-    return result
+def matching(match: Match, pids: Iterable[int]) -> list[Handle]:
+    """Handles on those of these processes that `match` holds for; the caller closes them."""
+    return [handle for pid in pids if (handle := open_verified(pid, match)) is not None]
 
 
 class Marked:
@@ -104,7 +99,6 @@ class Marked:
         self.blank: list[int] = []
 
     def __call__(self, pid: int) -> bool:
-        """Return whether the process carries the mark."""
         variables = environment(pid)
         if not variables and procfs.has_program(pid):
             self.blank.append(pid)
@@ -114,11 +108,11 @@ class Marked:
 def find_marked(key: str, value: str) -> list[Handle]:
     """Handles on every process that carries the mark; the caller closes them."""
     match = Marked(key, value)
-    result = matching(match)
+    result = matching(match, procfs.pids())
     if match.blank:
         # A process shows no environment for an instant while it becomes another program: look at those again.
         clock.sleep(_EXEC)
-        result += [handle for handle in (open_verified(pid, match) for pid in list(match.blank)) if handle is not None]
+        result += matching(match, list(match.blank))
     return result
 
 
@@ -132,7 +126,7 @@ def kill_session(main: Handle) -> None:
 
     Members are looked up while `main` is alive, since its session id cannot be another's until then.
     """
-    members = matching(lambda pid: pid != main.pid and session(pid) == main.pid)
+    members = matching(lambda pid: pid != main.pid and session(pid) == main.pid, procfs.pids())
     if main.alive:
         _kill(members)
         main.send(signal.SIGKILL)

@@ -35,11 +35,15 @@ class ClosedError(OutputError):
 
 
 class _Raw(io.RawIOBase):
-    """A descriptor. After the first failure all that is written is dropped; `error` says what is raised for it."""
+    """A descriptor. After the first failure all that is written is dropped; `error` says what is raised for it.
+
+    `forgiving`: nothing is raised.
+    """
 
     def __init__(self, descriptor: int, error: Callable[[OSError], Exception | None]) -> None:
         super().__init__()
         self._descriptor, self._error, self._broken = descriptor, error, False
+        self.forgiving = False
 
     def fileno(self) -> int:
         return self._descriptor
@@ -54,28 +58,22 @@ class _Raw(io.RawIOBase):
         if not self._broken:
             try:
                 return os.write(self._descriptor, data)
-            except BlockingIOError:
-                raise
             except OSError as exc:
+                if isinstance(exc, BlockingIOError) and not self.forgiving:
+                    raise
                 self._broken = True
-                error = self._error(exc)
+                error = None if self.forgiving else self._error(exc)
                 if error is not None:
                     raise error from None
         return len(data)
 
 
-class _Result:
-    """The exit code of a command whose answer is known before it is printed."""
-
-    code: int | None = None
-
-
-_result = _Result()
+_settled: list[int] = []  # the exit code of a command whose answer is known before it is printed
 
 
 def settle(code: int) -> None:
     """Note the exit code of the command; it is the same if nobody reads the output."""
-    _result.code = code
+    _settled[:] = [code]
 
 
 def guard(name: str, command: Callable[[], Any], say: Callable[[str], object] | None = None) -> int:
@@ -92,7 +90,7 @@ def guard(name: str, command: Callable[[], Any], say: Callable[[str], object] | 
                 say(exc.code)
         sys.stdout.flush()
     except ClosedError as exc:
-        code = exc.exit_code if _result.code is None else _result.code
+        code = _settled[0] if _settled else exc.exit_code
     except JudgeError as exc:
         say(str(exc))
         code = exc.exit_code
@@ -123,6 +121,14 @@ def prepare() -> None:
     """Have `sys.stdout` and `sys.stderr` replace what they cannot show, and fail as this module says."""
     sys.stdout = _stream(sys.stdout, 1, _output_error)
     sys.stderr = _stream(sys.stderr, 2, lambda _: None)
+
+
+def forgive() -> None:
+    """From now on what standard output does not take is lost without an error, for a program that has to go on."""
+    prepare()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if isinstance(raw, _Raw):
+        raw.forgiving = True
 
 
 def _output_error(exc: OSError) -> Exception:

@@ -16,7 +16,7 @@ from rich.console import Console
 from judge import config
 from judge.boot.backend import Unit
 from judge.boot.embedded import cluster as embedded
-from judge.boot.embedded import monitoring, up
+from judge.boot.embedded import up
 from judge.boot.plan import Phase
 from judge.boot.status import BootStatus, ServiceStatus
 from judge.common import files
@@ -50,10 +50,10 @@ def test_metrics_take_as_many_ports_as_services_serve_them(directory):
     cluster = directory.open_cluster(0)
     directory.secrets()
     services = embedded.configs(directory, cluster, slots=1, cores=[], weak=False)
-    served, boot = monitoring.with_metrics(directory, services, 30000)
+    served, boot = embedded.with_metrics(directory, services, 30000)
     addresses = [*(config.metrics for config in served.values()), boot[0]]
-    assert addresses == [f"127.0.0.1:{port}" for port in monitoring.ports(30000)]
-    assert not monitoring.ports(None)
+    assert addresses == [f"127.0.0.1:{port}" for port in embedded.metrics_ports(30000)]
+    assert not embedded.metrics_ports(None)
 
 
 def test_default_port(directory):
@@ -221,8 +221,9 @@ def test_status_line():
 def test_an_output_that_takes_nothing_more_ends_nothing(tmp_path):
     """A full disk; the process ends as if all had been written."""
     program = (
-        "import sys; from rich.console import Console; from judge.boot.embedded.up import StandardOutput\n"
-        "console = Console(file=StandardOutput(sys.stdout))\n"
+        "import sys; from rich.console import Console; from judge.common import terminal\n"
+        "terminal.forgive()\n"
+        "console = Console(file=sys.stdout)\n"
         "for line in range(3): console.print('x' * 2000)\n"
         "print('said', file=sys.stderr)"
     )

@@ -14,7 +14,7 @@ import secrets
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -25,6 +25,8 @@ from judge import config as settings
 from judge.boot import pidfile
 from judge.common import clock, files
 from judge.common.errors import RefusedError, UsageError
+from judge.common.kinds import KINDS
+from judge.daemon.metrics import ROLE
 from judge.rpc import pki
 
 HOST = "127.0.0.1"
@@ -124,7 +126,6 @@ class ClusterDirectory:
         return cluster
 
     def save(self, cluster: ClusterFile) -> None:
-        """Write cluster.yml."""
         files.replace(self.path / "cluster.yml", settings.dump(cluster), durable=True)
 
     def _new_cluster(self, wanted: int | None, used_ports: set[int]) -> ClusterFile:
@@ -334,6 +335,52 @@ def configs(
             secure_cookies=False,  # plain HTTP, on loopback only
         ),
     }
+
+
+def metrics_ports(first: int | None) -> range:
+    """The ports that metrics take from this one on, boot's among them; none without it."""
+    return range(0) if first is None else range(first, first + len(KINDS) + 1)
+
+
+def with_metrics(
+    directory: ClusterDirectory, services: Mapping[str, settings.Daemon], port: int
+) -> tuple[dict[str, settings.Daemon], tuple[str, settings.Tls]]:
+    """The services with their metrics at this port and those behind it; the address and TLS of boot's, which are last.
+
+    Writes etc/prometheus.yml for all of them.
+    """
+    monitor = directory.tls(ROLE, ROLE)
+    served = {
+        name: config.model_copy(update={"metrics": f"{HOST}:{port + index}", "metrics_tls": _tls_of(directory, config)})
+        for index, (name, config) in enumerate(services.items())
+    }
+    boot = f"{HOST}:{port + len(served)}"
+    addresses = {name: config.metrics for name, config in served.items()} | {"boot": boot}
+    scrape = {
+        "global": {"scrape_interval": "5s"},
+        "scrape_configs": [
+            {
+                "job_name": "judge",
+                "scheme": "https",
+                "tls_config": {
+                    "ca_file": str(monitor.ca),
+                    "cert_file": str(monitor.cert),
+                    "key_file": str(monitor.key),
+                },
+                "static_configs": [
+                    {"targets": [address], "labels": {"service": name}} for name, address in addresses.items()
+                ],
+            }
+        ],
+    }
+    files.replace(directory.etc / "prometheus.yml", yaml.safe_dump(scrape, sort_keys=False), durable=False)
+    return served, (boot, directory.tls("boot", "boot"))
+
+
+def _tls_of(directory: ClusterDirectory, config: settings.Daemon) -> settings.Tls:
+    """The certificate that a service shows to others."""
+    tls = getattr(config, "tls", None)
+    return tls if isinstance(tls, settings.Tls) else directory.tls(config.name, config.name)
 
 
 def boot_config(

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, cast
 
 from rich.console import Console
 from rich.live import Live
@@ -20,15 +17,11 @@ from judge.boot import main
 from judge.boot.backend import Unit
 from judge.boot.backend_process import daemon_command
 from judge.boot.embedded import cluster as embedded
-from judge.boot.embedded import monitoring
 from judge.boot.plan import Phase
 from judge.boot.status import BootStatus
-from judge.common import clock, files
+from judge.common import clock, files, terminal
 from judge.common.errors import EXIT_FAILED, RefusedError, UsageError
-from judge.common.terminal import OutputError
 from judge.daemon import log as logs
-
-log = logging.getLogger(__name__)
 
 _STYLES = {
     Phase.RUNNING: "green",
@@ -56,45 +49,6 @@ class UpOptions:
     callback_networks: list[str] = field(default_factory=list)
 
 
-class StandardOutput(io.TextIOBase):
-    """Standard output that may fail: a reader that has gone, or a full disk, must not end boot and leave its services.
-
-    What comes after a failure is lost.
-    """
-
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
-
-    def write(self, text: str) -> int:
-        """Write; the characters that count as written."""
-        try:
-            return self._file.write(text)
-        except (OSError, OutputError):
-            self._give_up()
-            return len(text)
-
-    def flush(self) -> None:
-        """Write what waits."""
-        try:
-            self._file.flush()
-        except (OSError, OutputError):
-            self._give_up()
-
-    def isatty(self) -> bool:
-        """Return whether it is a terminal."""
-        return self._file.isatty()
-
-    def fileno(self) -> int:
-        """Its descriptor."""
-        return self._file.fileno()
-
-    def _give_up(self) -> None:
-        """Drop what is still to be written: else it would fail again at the end of the process."""
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self._file.fileno())
-        os.close(nowhere)
-
-
 class StatusScreen:
     """The screen of `judge up`: a status line on a terminal, plain lines elsewhere. boot calls it at each change."""
 
@@ -114,7 +68,6 @@ class StatusScreen:
             self._live.start()
 
     def close(self) -> None:
-        """Give the terminal back."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -201,7 +154,7 @@ def run(options: UpOptions) -> int:
 
 
 def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
-    cluster = directory.open_cluster(options.port, monitoring.ports(options.metrics))
+    cluster = directory.open_cluster(options.port, embedded.metrics_ports(options.metrics))
     directory.check_ports(cluster)
     _remove(options.wait_file)
     token = directory.secrets()
@@ -215,7 +168,7 @@ def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
     )
     own_metrics = None
     if options.metrics is not None:
-        services, own_metrics = monitoring.with_metrics(directory, services, options.metrics)
+        services, own_metrics = embedded.with_metrics(directory, services, options.metrics)
     config = embedded.boot_config(directory, cluster, services, own_metrics)
     address = f"http://{embedded.HOST}:{cluster.ports.gateway}"
 
@@ -225,8 +178,10 @@ def _run(options: UpOptions, directory: embedded.ClusterDirectory) -> int:
         if options.wait_file is not None:
             files.replace(options.wait_file, address + "\n", 0o644, durable=False)
 
-    _log_to(directory.log_dir / "boot.log")
-    console = Console(file=cast("IO[str]", StandardOutput(sys.stdout)), highlight=False)
+    # To a file, so that the terminal shows the status line only.
+    logs.setup("info", to=(directory.log_dir / "boot.log").open("a", encoding="utf-8"))
+    terminal.forgive()  # a reader that has gone, or a full disk, must not end boot and leave its services
+    console = Console(file=sys.stdout, highlight=False)
     screen = StatusScreen(options, address, ready, console)
     try:
         if not options.quiet:
@@ -265,14 +220,6 @@ def pinned(cores: Sequence[int]) -> Callable[[Unit], Sequence[str]]:
         return ["taskset", "-c", everywhere, *plain] if unit.spec.kind == "executor" else plain
 
     return command
-
-
-def _log_to(path: Path) -> None:
-    """Boot's own log goes to a file, so that the terminal shows the status line only."""
-    logs.setup("info")
-    for handler in logging.getLogger().handlers:
-        if isinstance(handler, logging.StreamHandler):
-            handler.setStream(path.open("a", encoding="utf-8"))
 
 
 def _remove(path: Path | None) -> None:
