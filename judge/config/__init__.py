@@ -1,7 +1,7 @@
 """One pydantic model per config file; unknown keys, wrong types, impossible timings are errors with file and line.
 
-`services` and `boot` have the models, `sections` what they are made of; `reading` reads a file, `together` checks what
-no file shows alone, `rendering` does both for all files of a host and fills in templates.
+`services` and `boot` have the models, `sections` what they are made of; `reading` reads a file, `rendering` all files
+of a host, fills in templates, and checks what no file shows alone.
 """
 
 from judge.config.boot import MODELS, BootConfig, BootService

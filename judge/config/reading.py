@@ -18,8 +18,6 @@ from judge.common.errors import ConfigError
 T = TypeVar("T", bound=BaseModel)
 
 
-# Errors of our own validators: their sentences name the keys.
-_WHOLE_MODEL = {"value_error", "fault"}
 # Patterns, and what they mean to a person.
 _MEANINGS = {r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,62})$": "expected a name of letters, digits, '.', '_' and '-'"}
 
@@ -50,7 +48,7 @@ def _sentence(error: Any, model: type[BaseModel], path: tuple[Any, ...]) -> str:
         return f"unknown key '{'.'.join(map(str, path))}'{hint}"
     if error["type"] == "missing":
         return f"key '{'.'.join(map(str, error['loc']))}' is missing"
-    if error["type"] in _WHOLE_MODEL:
+    if error["type"] in {"value_error", "fault"}:  # of our own validators, whose sentences name the keys
         return str(error["msg"]).removeprefix("Value error, ")
     text = error["msg"]
     text = _MEANINGS.get(error.get("ctx", {}).get("pattern"), text)
@@ -152,7 +150,6 @@ def read(path: Path) -> str:
 
 
 def load(model: type[T], path: Path, overrides: Sequence[Override] = ()) -> T:
-    """Read and check a YAML file against its model; raises ConfigError."""
     return parse_text(model, read(path), str(path), overrides)
 
 

@@ -92,7 +92,6 @@ class EtcdConfig(Daemon):
     peer_tls: Tls | None = None
 
     def listening(self) -> list[str]:
-        """Its own addresses, then that of its metrics."""
         if self.mode == "proxy":
             return [self.proxy_listen, *super().listening()]
         urls = [*(self.listen_client or [self.client]), *(self.listen_peer or [self.peer])]
@@ -143,7 +142,6 @@ class MongodbConfig(Daemon):
     tls: Tls | None = None
 
     def listening(self) -> list[str]:
-        """Its own addresses, then that of its metrics."""
         return [self.address, *super().listening()]
 
     @model_validator(mode="after")
@@ -247,7 +245,6 @@ class JudicatorConfig(Traced):
     webhooks: WebhookSettings = WebhookSettings()
 
     def listening(self) -> list[str]:
-        """Its own addresses, then that of its metrics."""
         return [self.listen, *super().listening()]
 
     @model_validator(mode="after")
@@ -426,5 +423,4 @@ class GatewayConfig(Traced):
         return self
 
     def listening(self) -> list[str]:
-        """Its own addresses, then that of its metrics."""
         return [self.listen, *super().listening()]
