@@ -7,10 +7,9 @@ import time
 
 from judge.common.errors import DeadlineError
 
-
-def monotonic() -> float:
-    """Seconds on CLOCK_MONOTONIC, for durations and timeouts inside one process."""
-    return time.monotonic()
+monotonic = time.monotonic  # for durations and timeouts inside one process
+cpu_time = time.process_time  # of this process, for calibration
+sleep = time.sleep  # daemons' loops should wait on an event instead, so that they can be stopped
 
 
 def boottime() -> float:
@@ -18,26 +17,15 @@ def boottime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def cpu_time() -> float:
-    """Seconds of CPU time that this process has used, for calibration."""
-    return time.process_time()
-
-
 def wall() -> datetime.datetime:
     """The time of day in UTC, to be shown or stored for people; never compared in a decision."""
     return datetime.datetime.now(datetime.UTC)
 
 
-def sleep(seconds: float) -> None:
-    """Sleep this thread; daemons' loops should wait on an event instead, so that they can be stopped."""
-    time.sleep(seconds)
-
-
 class Deadline:
-    """One budget of time shared by the steps of a call."""
+    """One budget of time, from now on, shared by the steps of a call."""
 
     def __init__(self, seconds: float) -> None:
-        """Start the budget now."""
         self.seconds = seconds
         self._end = monotonic() + seconds
 
@@ -47,11 +35,10 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        """Return whether the budget is used up."""
         return self.left() <= 0.0
 
     def check(self, action: str) -> float:
-        """Seconds that remain; raises DeadlineError naming `what` when none do."""
+        """Seconds that remain; raises DeadlineError naming `action` when none do."""
         remaining = self.left()
         if remaining <= 0.0:
             raise DeadlineError(f"{action} did not finish within {self.seconds:g} s")

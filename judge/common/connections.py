@@ -53,8 +53,8 @@ class ConnectionLimiter(Generic[C]):
     """
 
     def __init__(self, most: int, share: int) -> None:
-        """At most `most` connections, at most `each` of one stranger."""
-        self._most, self._each = most, share
+        """At most `most` connections, at most `share` of one stranger."""
+        self._most, self._share = most, share
         self._all: dict[C, str] = {}
         self._of: dict[str, dict[C, None]] = {}
         # In the order of their beginning to wait, which is the order of dicts.
@@ -62,16 +62,11 @@ class ConnectionLimiter(Generic[C]):
         self._waiting_of: dict[str, dict[C, None]] = {}
 
     def __len__(self) -> int:
-        """The number of all of them."""
         return len(self._all)
 
     def __iter__(self) -> Iterator[C]:
         """All of them, as they are now."""
         return iter(list(self._all))
-
-    def those_who_wait(self) -> Iterator[C]:
-        """Those that wait for their client, the longest first, as they are now."""
-        return iter(list(self._waiting))
 
     @property
     def waiting(self) -> int:
@@ -79,17 +74,13 @@ class ConnectionLimiter(Generic[C]):
         return len(self._waiting)
 
     def enter(self, connection: C, stranger: str, *, counted: bool = True) -> tuple[bool, C | None]:
-        """(whether it may come in, whom it replaces); it waits at first. Not `counted`: `each` does not apply."""
+        """(whether it may come in, whom it replaces); it waits at first. Not `counted`: `share` does not apply."""
         victim: C | None = None
-        if counted and len(self._of.get(stranger, ())) >= self._each:
-            victim = next(iter(self._waiting_of.get(stranger, ())), None)
+        own_full = counted and len(self._of.get(stranger, ())) >= self._share
+        if own_full or len(self._all) >= self._most:
+            victim = next(iter(self._waiting_of.get(stranger, ()) if own_full else self._waiting), None)
             if victim is None:
                 return False, None
-        elif len(self._all) >= self._most:
-            victim = next(iter(self._waiting), None)
-            if victim is None:
-                return False, None
-        if victim is not None:
             self.leave(victim)
         self._all[connection] = stranger
         self._of.setdefault(stranger, {})[connection] = None

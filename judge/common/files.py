@@ -80,16 +80,11 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def is_leftover(name: str) -> bool:
-    """Return whether a file of this name is what a killed writer left."""
-    return _LEFTOVER.fullmatch(name) is not None
-
-
 def sweep(directory: Path) -> None:
     """Remove what killed writers left; called at its start by the one that is then alone to write there."""
     with contextlib.suppress(OSError):
         for path in list(directory.iterdir()):
-            if is_leftover(path.name):
+            if _LEFTOVER.fullmatch(path.name):
                 path.unlink(missing_ok=True)
 
 

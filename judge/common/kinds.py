@@ -41,7 +41,7 @@ METRICS_PORTS: Final = {service: 9400 + number for number, service in enumerate(
 
 def services() -> list[str]:
     """Every service that a host may have, as their units are called without `judge-`; boot first."""
-    return ["boot", *(name for kind in KINDS for name in _services_of(kind))]
+    return ["boot", *(f"{name}{end}" for name, kind in KINDS.items() for end in ["", "-proxy"][: 1 + kind.proxy])]
 
 
 def services_of(groups: set[str]) -> list[str]:
@@ -54,7 +54,3 @@ def services_of(groups: set[str]) -> list[str]:
         if kind.group in groups or kind.proxy
     ]
     return ["boot", *names]
-
-
-def _services_of(kind: str) -> list[str]:
-    return [kind, f"{kind}-proxy"] if KINDS[kind].proxy else [kind]

@@ -1,14 +1,27 @@
-"""Reads of /proc about processes that may end, or belong to somebody else, at any instant.
+"""The kernel's word about processes, which may end or belong to somebody else at any instant, and about memory.
 
-No read raises: the kernel answers ENOENT after a process is reaped, ESRCH while it ends, EACCES and EPERM if this
+No read of a process raises: the kernel answers ENOENT after it is reaped, ESRCH while it ends, EACCES and EPERM if this
 process may not look. `Path.exists` raises for three of these four, so no other module reads below /proc/PID.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 _START_FIELD = 19  # of /proc/PID/stat after the command's closing bracket, see proc(5)
+
+
+def machine_memory(base: Path = Path("/")) -> int:
+    """Bytes of memory that this machine, or this container, may use."""
+    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for name in ("memory/memory.limit_in_bytes", "memory.max"):
+        try:
+            text = (base / "sys/fs/cgroup" / name).read_text(encoding="ascii").strip()
+        except OSError:
+            continue  # the other version of cgroups
+        sizes += [int(text)] if text.isdigit() else []  # `max`: none
+    return min(sizes)
 
 
 def pids() -> list[int]:

@@ -53,7 +53,6 @@ class Loader(yaml.SafeLoader):
             super().scan_to_next_token()
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """One node, and all below it."""
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         mark: Any = event.start_mark
         deeper = isinstance(event, yaml.CollectionStartEvent)
@@ -69,7 +68,6 @@ class Loader(yaml.SafeLoader):
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """One node's value."""
         try:
             value = super().construct_object(node, deep)
         except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError) as exc:
@@ -223,14 +221,12 @@ class StrangersLoader(Loader):
                 raise UnreadableError(None, None, problem, key.start_mark)
 
     def items(self, node: yaml.SequenceNode) -> Iterator[Items]:
-        """A list."""
         value = Items()
         yield value
         value.extend(self.construct_sequence(node))
         value.written = {index: item.value for index, item in enumerate(node.value) if _is_spelled(item)}
 
     def number(self, node: yaml.ScalarNode) -> int | float:
-        """A number."""
         result = number(node.value)
         if result is None:
             raise ValueError(f"'{node.value[:_QUOTED]}' is no number")
@@ -325,26 +321,17 @@ def read(text: str, source: str, *, plain: bool = False, repeats: list[str] | No
     """
     try:
         loader = (StrangersLoader if plain else Loader)(text)
-        node = compose(loader, source, repeats)
-        return Document(source, None if node is None else loader.construct_document(node), node)
-    except yaml.YAMLError as exc:
-        raise refusal(exc, text, source) from None
-    except RecursionError:
-        raise _too_deep(source) from None
-
-
-def compose(loader: yaml.SafeLoader, source: str, repeats: list[str] | None = None) -> yaml.Node | None:
-    """The nodes of a loader's only document; yaml.YAMLError, or ConfigError for what stands for too much."""
-    try:
         node: yaml.Node | None = loader.get_single_node()
         if node is not None:
             _check(node, {}, set(), source, repeats)
+        return Document(source, None if node is None else loader.construct_document(node), node)
+    except yaml.YAMLError as exc:
+        raise _refusal(exc, text, source) from None
     except RecursionError:
-        raise _too_deep(source) from None
-    return node
+        raise ConfigError(f"{source}:1: is nested too deeply to be read") from None
 
 
-def refusal(exc: yaml.YAMLError, text: str, source: str) -> ConfigError:
+def _refusal(exc: yaml.YAMLError, text: str, source: str) -> ConfigError:
     """The library's refusal, as a sentence with file and line."""
     mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
     line = mark.line + 1 if mark else text.count("\n", 0, getattr(exc, "position", 0)) + 1
@@ -370,13 +357,7 @@ _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = _QUOTED
 
 
-def _too_deep(source: str) -> ConfigError:
-    return ConfigError(f"{source}:1: is nested too deeply to be read")
-
-
-def _check(
-    node: yaml.Node, sizes: dict[int, int], above: set[int], source: str, repeats: list[str] | None = None
-) -> int:
+def _check(node: yaml.Node, sizes: dict[int, int], above: set[int], source: str, repeats: list[str] | None) -> int:
     """Count the values that a node stands for; ConfigError: too many, one inside itself, or repeated keys."""
     line = node.start_mark.line + 1
     if id(node) in above:

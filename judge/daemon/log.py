@@ -78,16 +78,13 @@ class _JsonFormatter(logging.Formatter):
         return prefix + json.dumps(fields, ensure_ascii=False)
 
 
-_FORMATTERS: Final = {"text": _Formatter, "json": _JsonFormatter}
-
-
 def setup(level: str, *, journal: bool = False, form: str = "text", to: TextIO | None = None) -> None:
     """Send all loggers to stderr at `level` (debug, info, warning, error); called once by every daemon's main.
 
     `form` is text, or json for those who collect lines by machine. `to` is another's stderr, whose log this is.
     """
     handler = logging.StreamHandler(to or sys.stderr)
-    handler.setFormatter(_FORMATTERS[form](journal=journal))
+    handler.setFormatter((_JsonFormatter if form == "json" else _Formatter)(journal=journal))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

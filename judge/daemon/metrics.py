@@ -64,7 +64,6 @@ class _Certificates(Collector):
         self.paths: dict[Path, None] = {}
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One gauge, with a sample for each file."""
         family = GaugeMetricFamily(
             "judge_certificate_expiry_timestamp_seconds", "When the certificate in a file ends", labels=["file"]
         )
@@ -82,7 +81,6 @@ class _Disks(Collector):
         self.directories: dict[Path, None] = {}
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """The free and the whole bytes, with a sample for each directory."""
         free = GaugeMetricFamily("judge_disk_free_bytes", "Room on a directory's file system", labels=["directory"])
         size = GaugeMetricFamily("judge_disk_bytes", "Size of a directory's file system", labels=["directory"])
         for directory in self.directories:
@@ -94,10 +92,12 @@ class _Disks(Collector):
 
 
 class _Clock(Collector):
-    """The time of this host, which Prometheus compares with its own."""
+    """The time of this host, which Prometheus compares with its own.
+
+    No Gauge: each process of a gateway would count one more, at 0, and nobody sets theirs.
+    """
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """One sample."""
         yield GaugeMetricFamily("judge_clock_timestamp_seconds", "The host's clock", clock.wall().timestamp())
 
 
@@ -144,7 +144,6 @@ class _Secured:
     """The TLS side of the endpoint."""
 
     def __init__(self, tls: Tls) -> None:
-        """OSError or ValueError when the files cannot be used."""
         self._tls = tls
         self._seen = self._stamp()
         self.context = self._latest = self._read()

@@ -36,11 +36,6 @@ def find_binary(name: str) -> Path:
     return Path(path).resolve()
 
 
-def environment_of_child(variables: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what systemd has told this process alone."""
-    return {key: value for key, value in variables.items() if key not in _OURS}
-
-
 class ChildProcess:
     """One child whose output goes line by line to the log and which never outlives this process.
 
@@ -67,12 +62,13 @@ class ChildProcess:
         self._odd = False
         self._parse = parse
         self._log = logging.getLogger(f"judge.{name}.server")
+        variables = os.environ if env is None else env
         self._process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "--", *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=environment_of_child(os.environ if env is None else env),
+            env={key: value for key, value in variables.items() if key not in _OURS},
             cwd=cwd,
             pass_fds=keeps,
             text=True,
@@ -85,7 +81,6 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
         return self._process.pid
 
     def poll(self) -> int | None:

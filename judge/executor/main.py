@@ -14,7 +14,7 @@ from pathlib import Path
 import judge
 from judge.common import clock, files
 from judge.common.errors import ConfigError, RefusedError
-from judge.common.memory import machine_memory
+from judge.common.procfs import machine_memory
 from judge.config import ExecutorConfig
 from judge.daemon import metrics, tracing
 from judge.etcd.client import Etcd

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.common.errors import RefusedError, UnavailableError
-from judge.common.memory import machine_memory
+from judge.common.procfs import machine_memory
 from judge.executor import machine
 from judge.executor.machine import (
     Disk,

@@ -94,7 +94,7 @@ def test_a_kill_leaves_one_of_both_and_what_a_sweep_removes(work, name, content)
     assert ended.returncode == -signal.SIGKILL
     assert path.read_text() == content
     left = [one for one in names(work) if one != "file"]
-    assert len(left) == (content == "old") and all(files.is_leftover(one) for one in left)
+    assert len(left) == (content == "old") and all(files._LEFTOVER.fullmatch(one) for one in left)
     (work / ".mine").touch()
     (work / "notes.1.tmp").touch()
     files.sweep(work)

@@ -44,12 +44,10 @@ class WantedCertificate:
 
 
 def now() -> datetime.datetime:
-    """The controller's time, in UTC."""
     return clock.wall()
 
 
 def days_left(certificate: x509.Certificate, at: datetime.datetime) -> int:
-    """Whole days until a certificate expires; negative when it has."""
     return (certificate.not_valid_after_utc - at).days
 
 
@@ -65,7 +63,6 @@ def general_names(sans: tuple[str, ...]) -> list[x509.GeneralName]:
 
 
 def subject(name: str, role: str) -> x509.Name:
-    """The subject: the host, in its role."""
     return x509.Name(
         [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, role), x509.NameAttribute(NameOID.COMMON_NAME, name)]
     )

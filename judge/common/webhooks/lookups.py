@@ -27,7 +27,6 @@ class Lookups(AbstractResolver):
     """The lookups of one event loop. None that is still under way keeps the process from ending."""
 
     def __init__(self) -> None:
-        """None is under way."""
         self._under_way = 0
 
     async def resolve(
