@@ -97,7 +97,7 @@ def test_the_change_stream_and_a_load_give_the_same_queue(world: World) -> None:
 
 
 def test_differences_are_repaired_and_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("judge.judicator.replica._AGAIN", 0.1)
+    monkeypatch.setattr("judge.judicator.replica._SECOND_LOOK", 0.1)
     running = world.judicator()
     before = repairs()
     tasks = [add(world) for _ in range(3)]
