@@ -97,8 +97,6 @@ def boot(
 
 
 def _add(kind: str) -> None:
-    """Give a kind of daemon its command."""
-
     def start(config: ConfigOption = Path(f"/etc/judge/{kind}.yml")) -> int:
         return _start(kind, config)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import io
 import os
@@ -72,7 +71,7 @@ class Api:
         content: IO[bytes] | None = None,
         headers: dict[str, str] | None = None,
         read: Callable[[httpx.Response], Any] = httpx.Response.read,
-        sent: Callable[[int], None] | None = None,
+        sent: Callable[[int], None] = lambda _: None,
     ) -> httpx.Response:
         """One call under /api/v1, repeated while the gateway or its judicators do not answer (all calls may be).
 
@@ -81,23 +80,22 @@ class Api:
         """
         deadline = clock.Deadline(self.timeout)
         silent: set[str] = set()
+        options: dict[str, Any] = {"json": json, "headers": dict(headers or {})}
+        options["params"] = {name: value for name, value in (params or {}).items() if value is not None}
+        if content is not None:
+            options["headers"]["Content-Length"] = str(content.seek(0, os.SEEK_END))
         while True:
             server = self._servers[0]
-            url = f"{server}/api/v1{path}"
             by_address = self.context.name and server in self.context.alternatives
-            extensions = {"extensions": {"sni_hostname": self.context.name}} if by_address else {}
+            options["extensions"] = {"sni_hostname": self.context.name} if by_address else {}
+            if content is not None:
+                options["content"] = _pieces(content, sent)
             try:
-                response = self._once(
-                    method, url, read, json=json, params=params, **_sent(content, headers, sent), **extensions
-                )
+                with self._http.stream(method, f"{server}/api/v1{path}", **options) as response:
+                    (read if response.is_success else httpx.Response.read)(response)
             except httpx.TransportError as exc:
                 silent.add(server)
-                error: JudgeError = UnavailableError(
-                    f"{_server_list(self._servers, silent)} ({_why(exc)}); "
-                    f"is the cluster of {self.context.source} running?"
-                )
-                if _is_about_a_certificate(exc):
-                    error = self._trust_again() or error
+                error = self._no_answer(exc, sorted(silent))
             else:
                 if response.is_success:
                     return response
@@ -108,6 +106,14 @@ class Api:
             if deadline.left() <= _PAUSE:
                 raise error
             clock.sleep(_PAUSE)
+
+    def _no_answer(self, exc: httpx.TransportError, silent: list[str]) -> JudgeError:
+        untrusted = "certificate" in str(exc).lower()
+        names = f"{silent[0]} does not answer" if len(silent) == 1 else f"none of {', '.join(silent)} answers"
+        # What is wrong with a certificate is told in full, as only a person can put that right.
+        why = exc if untrusted else type(exc).__name__
+        error = UnavailableError(f"{names} ({why}); is the cluster of {self.context.source} running?")
+        return (self._trust_again() if untrusted else None) or error
 
     def _move_on(self, server: str) -> None:
         """Ask the next gateway from now on, unless another thread has moved on from this one already."""
@@ -133,11 +139,6 @@ class Api:
             self._trusted, self._http = now, client
             return None
 
-    def _once(self, method: str, url: str, read: Callable[[httpx.Response], Any], **kwargs: Any) -> httpx.Response:
-        with self._http.stream(method, url, **kwargs) as response:
-            (read if response.is_success else httpx.Response.read)(response)
-            return response
-
     def call(
         self,
         reply: type[M],
@@ -159,8 +160,8 @@ class Api:
 
     def get(self, task: str, *, wait: float = 0, version: int | None = None) -> m.Task:
         """One task; with `wait` (seconds) the answer is held until it changes past `version` or is done."""
-        params = {"wait": wait, **({"version": version} if version is not None else {})}
-        response = self.request("GET", f"/submissions/{task}", params=params if wait else None)
+        params = {"wait": wait, "version": version} if wait else None
+        response = self.request("GET", f"/submissions/{task}", params=params)
         answer = _parse(m.Task, response)
         pause = response.headers.get("Retry-After", "")
         if not answer.done and pause.isdigit():  # too many wait already, so it was answered at once
@@ -228,16 +229,7 @@ class Api:
 
     def search(self, **conditions: Any) -> m.SearchReply:
         """Find tasks, newest first; conditions as in SearchRequest."""
-        params = {key: value for key, value in conditions.items() if value is not None}
-        return self.call(m.SearchReply, "GET", "/submissions", params=params)
-
-    def put_blob(self, sha: str, read: Callable[[], IO[bytes]]) -> None:
-        """Upload a blob unless the cluster has it; `read` is called only when it does not."""
-        try:
-            self.request("HEAD", f"/blobs/{sha}")
-        except NotFoundError:
-            with read() as file:
-                self.request("PUT", f"/blobs/{sha}", content=file)
+        return self.call(m.SearchReply, "GET", "/submissions", params=conditions)
 
     def missing(self, shas: Sequence[str]) -> list[str]:
         """Those of the blobs that are to be uploaded; the others stay in the cluster for a while."""
@@ -249,8 +241,15 @@ class Api:
 
     def get_blob(self, sha: str, into: IO[bytes]) -> None:
         """Write a blob into a file, from its beginning; UnavailableError when it arrives damaged."""
+
+        def read(response: httpx.Response) -> None:
+            into.seek(0)
+            into.truncate()
+            for piece in response.iter_bytes(_PIECE):
+                into.write(piece)
+
+        self.request("GET", f"/blobs/{sha}", read=read)
         digest = hashlib.sha256()
-        self.request("GET", f"/blobs/{sha}", read=_into(into))
         into.flush()
         into.seek(0)
         while piece := into.read(_PIECE):
@@ -268,12 +267,14 @@ class Api:
     def put_content(self, data: bytes) -> str:
         """Upload content unless the cluster has it; returns its SHA-256."""
         sha = hashlib.sha256(data).hexdigest()
-        self.put_blob(sha, lambda: io.BytesIO(data))
+        try:
+            self.request("HEAD", f"/blobs/{sha}")
+        except NotFoundError:
+            self.request("PUT", f"/blobs/{sha}", content=io.BytesIO(data))
         return sha
 
 
 def whole_ids(texts: Sequence[str]) -> list[str]:
-    """Ids of submissions, some of them perhaps by their last characters only."""
     if not any(_SHORT_ID.fullmatch(text.removeprefix("…")) for text in texts):
         return list(texts)
     with connect() as api:
@@ -314,50 +315,11 @@ def _unreadable(context: Context, why: str) -> ConfigError:
     return ConfigError(f"{context.ca}: CA of {context.source} cannot be read: {why}")
 
 
-def _into(file: IO[bytes]) -> Callable[[httpx.Response], None]:
-    """Write an answer into a file, from its beginning."""
-
-    def read(response: httpx.Response) -> None:
-        file.seek(0)
-        file.truncate()
-        for piece in response.iter_bytes(_PIECE):
-            file.write(piece)
-
-    return read
-
-
-def _sent(
-    content: IO[bytes] | None, headers: dict[str, str] | None, progress: Callable[[int], None] | None
-) -> dict[str, Any]:
-    """A body as httpx is told: its pieces from the beginning, and how long it is."""
-    if content is None:
-        return {"headers": headers}
-    length = content.seek(0, os.SEEK_END)
+def _pieces(content: IO[bytes], sent: Callable[[int], None]) -> Iterator[bytes]:
     content.seek(0)
-    pieces = iter(functools.partial(content.read, _PIECE), b"")
-    if progress is not None:
-        pieces = _reported(pieces, progress)
-    return {"content": pieces, "headers": {**(headers or {}), "Content-Length": str(length)}}
-
-
-def _reported(pieces: Iterator[bytes], progress: Callable[[int], None]) -> Iterator[bytes]:
-    for piece in pieces:
-        progress(len(piece))
+    while piece := content.read(_PIECE):
+        sent(len(piece))
         yield piece
-
-
-def _server_list(servers: Sequence[str], silent: set[str]) -> str:
-    names = [server for server in sorted(servers) if server in silent]
-    return f"{names[0]} does not answer" if len(names) == 1 else f"none of {', '.join(names)} answers"
-
-
-def _why(exc: httpx.TransportError) -> str:
-    """The kind of failure; what is wrong with a certificate in full, as only a person can put that right."""
-    return str(exc) if _is_about_a_certificate(exc) else type(exc).__name__
-
-
-def _is_about_a_certificate(exc: httpx.TransportError) -> bool:
-    return "certificate" in str(exc).lower()
 
 
 def _parse(reply: type[M], response: httpx.Response) -> M:
@@ -369,7 +331,6 @@ def _parse(reply: type[M], response: httpx.Response) -> M:
 
 
 def _error(response: httpx.Response) -> JudgeError:
-    """The error that an answer stands for, as its own class."""
     if response.status_code == NotFoundError.http_status and not response.content:  # the answer to a HEAD
         return NotFoundError(f"{response.request.url.path} does not exist")
     try:

@@ -6,7 +6,7 @@ An inventory will do as well: the gateways are in it, and the token and the CA i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -127,63 +127,43 @@ def _url(host: Host) -> str:
     return f"https://{f'[{address}]' if ':' in address else address}" + (f":{port}" if port != 443 else "")
 
 
-@dataclass(frozen=True)
-class _GivenNames:
-    """The names that flags and the environment give; a flag goes before its variable."""
-
-    context: Path | None
-    inventory: Sources | None
-    server: str | None
-    token: str | None
-
-
-def _given_names(context: Path | None, server: str | None, inventory: Sources | None) -> _GivenNames:
-    if context and inventory:
-        raise UsageError("--context and --inventory both name a cluster; give one of them")
-    for name, value in (("--server", server), ("JUDGE_SERVER", os.environ.get("JUDGE_SERVER"))):
-        if value and (wrong := endpoint.url(value.rstrip("/"))):
-            raise UsageError(f"{name}: {wrong}, not '{one_line(value)[:100]}'")
-    file = context or (Path(os.environ["JUDGE_CONTEXT"]) if os.environ.get("JUDGE_CONTEXT") else None)
-    url = (server or os.environ.get("JUDGE_SERVER") or "").rstrip("/")
-    # A client.yml that is named goes before an inventory that only the environment names.
-    return _GivenNames(file, inventory or (None if file else sources()), url or None, os.environ.get("JUDGE_TOKEN"))
-
-
 def current() -> Context:
-    """The context that the global options name."""
+    """The context that the global options name. Called by every command that talks to the cluster."""
     return find(GlobalOptions.context, GlobalOptions.server, sources() if GlobalOptions.inventory else None)
 
 
-def _from_usual_place() -> Context | None:
-    files = [place.expanduser() for place in PLACES]
-    return next((from_file(file) for file in files if file.exists()), None)
-
-
-# The first of these that gives a context decides.
-_RESOLVERS: tuple[Callable[[_GivenNames], Context | None], ...] = (
-    lambda names: from_inventory(names.inventory, names.token) if names.inventory else None,
-    lambda names: from_file(names.context) if names.context else None,
-    lambda names: Context(names.server, names.token) if names.server and names.token else None,
-    lambda _: _from_usual_place(),
-)
-
-
 def find(explicit: Path | None, server: str | None, inventory: Sources | None = None) -> Context:
-    """The context to use; UsageError tells how to make one when there is none. Called by every judgectl command.
+    """The context to use; UsageError tells how to make one when there is none.
 
-    A server or token that is named takes the place of the context's own.
+    A flag goes before its variable, and a server or token that is named takes the place of the context's own.
     """
-    names = _given_names(explicit, server, inventory)
-    context = next((result for resolve in _RESOLVERS if (result := resolve(names))), None)
-    if context is None:
-        places = ", ".join(str(place) for place in PLACES)
+    if explicit and inventory:
+        raise UsageError("--context and --inventory both name a cluster; give one of them")
+    for name, value in (("--server", server), ("JUDGE_SERVER", os.environ.get("JUDGE_SERVER"))):
+        if value and (fault := endpoint.url(value.rstrip("/"))):
+            raise UsageError(f"{name}: {fault}, not '{one_line(value)[:100]}'")
+    url = (server or os.environ.get("JUDGE_SERVER") or "").rstrip("/")
+    token = os.environ.get("JUDGE_TOKEN")
+    file = explicit or (Path(os.environ["JUDGE_CONTEXT"]) if os.environ.get("JUDGE_CONTEXT") else None)
+    # A client.yml that is named goes before an inventory that only the environment names.
+    inventory = inventory or (None if file else sources())
+    usual_files = [place.expanduser() for place in PLACES]
+    if inventory:
+        context = from_inventory(inventory, token)
+    elif file:
+        context = from_file(file)
+    elif url and token:
+        context = Context(url, token)
+    elif usual_file := next((path for path in usual_files if path.exists()), None):
+        context = from_file(usual_file)
+    else:
         raise UsageError(
-            f"no cluster to talk to: none of {places} exists and JUDGE_SERVER with JUDGE_TOKEN is not set; "
-            "start one with 'judge up', or name a client.yml with --context or an inventory with --inventory"
+            f"no cluster to talk to: none of {', '.join(map(str, PLACES))} exists and JUDGE_SERVER with JUDGE_TOKEN is "
+            "not set; start one with 'judge up', or name a client.yml with --context or an inventory with --inventory"
         )
-    if names.server:
-        context = replace(context, server=names.server, alternatives=())
-    return replace(context, token=names.token or context.token)
+    if url:
+        context = replace(context, server=url, alternatives=())
+    return replace(context, token=token or context.token)
 
 
 def secrets_directory(sources: Sources, hosts: Sequence[Host]) -> Path | None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated, Any
 
 import typer
 
-from judge.common.errors import ConflictError, NotFoundError, UsageError
+from judge.common.errors import ConflictError, NotFoundError
 from judge.common.text import size
 from judge.ctl import show
 from judge.ctl.api import Api, connect, whole_ids
-from judge.ctl.options import Output
+from judge.ctl.options import TABLE, Output, Yes, check_confirmation
 from judge.model.deleting import Deleted, DeletionPreview, Purged
 
 app = typer.Typer(help="Delete submissions or a problem, after saying what goes with it.", no_args_is_help=True)
-TABLE = show.OutputFormat.TABLE
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would go, and what stays.")]
 
 
@@ -50,8 +47,7 @@ def purge(
 def run(objects: list[tuple[str, str]], *, yes: bool, dry_run: bool, output: show.OutputFormat) -> None:
     """Preview all, ask once, delete each; nothing is deleted when any of them is refused."""
     for_program = not output.for_people
-    if not (dry_run or yes) and (for_program or not sys.stdin.isatty()):
-        raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
+    check_confirmation(output, unasked=dry_run or yes)
     with connect() as api:
         previews = [_preview(api, kind, name) for kind, name in objects]
         if not for_program:
@@ -67,12 +63,10 @@ def run(objects: list[tuple[str, str]], *, yes: bool, dry_run: bool, output: sho
         if not yes:
             typer.confirm("Delete this for good?", abort=True)
         deletions = [_delete(api, kind, name) for kind, name in objects]
-    if for_program:
-        show.print_data(output, deletions)
-    else:
-        total = sum(deletion.deleted for deletion in deletions)
-        freed = size(sum(deletion.bytes for deletion in deletions))
-        show.out.say(f"{total} deleted, {freed} of the database; blobs of their own go with a later pass of retention")
+    total = sum(deletion.deleted for deletion in deletions)
+    freed = size(sum(deletion.bytes for deletion in deletions))
+    words = f"{total} deleted, {freed} of the database; blobs of their own go with a later pass of retention"
+    show.tell(output, deletions, words)
 
 
 def _preview(api: Api, kind: str, name: str) -> DeletionPreview:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -14,28 +14,13 @@ from judge.common.errors import EXIT_FAILED
 from judge.common.text import size
 from judge.ctl import show, submit
 from judge.ctl.api import Api, connect
-from judge.ctl.options import Output
+from judge.ctl.options import TABLE, Output
 from judge.ctl.problem.importing import import_package
 from judge.ctl.problem.rows import ExampleRow
 from judge.model import messages as m
 from judge.model.problem import ProblemsReply
 from judge.problems.examples import Example, load_examples
 from judge.problems.package import read_package
-
-R = TypeVar("R", bound=ExampleRow)
-
-
-def judge_rows(api: Api, rows: Sequence[R], table: Callable[[Sequence[R]], show.Grid], *, quiet: bool) -> None:
-    """Follow what was handed in to the verdicts; on a terminal `table` shows them as they come."""
-    by_id = {row.task.id: row for row in rows}
-
-    def live(tasks: Sequence[m.Task]) -> show.Grid:
-        for task in tasks:
-            by_id[task.id].task = task
-        return table(rows)
-
-    for task in submit.follow_all(api, [row.task for row in rows], live, quiet=quiet):
-        by_id[task.id].task = task
 
 
 @dataclass
@@ -51,7 +36,6 @@ class JudgedExamples:
         return bool(self.rows) and all(row.right for row in self.rows)
 
     def total(self) -> str:
-        """One line that sums up."""
         wrong = sum(not row.right for row in self.rows)
         text = f"{len(self.rows)} submissions: " + (f"{wrong} not as expected" if wrong else "all as expected")
         missing = sorted({example.candidate.language for example in self.left_out})
@@ -60,9 +44,7 @@ class JudgedExamples:
 
 def split(examples: Sequence[Example], languages: set[str]) -> tuple[list[Example], list[Example]]:
     """(those that can be judged, those in a language that nobody offers); commands need no language."""
-    able = [
-        example for example in examples if not example.submission.language or example.submission.language in languages
-    ]
+    able = [example for example in examples if (example.submission.language or "") in {"", *languages}]
     return able, [example for example in examples if example not in able]
 
 
@@ -83,10 +65,9 @@ def with_problems(api: Api, submissions: Sequence[m.Submission], files: Sequence
     if not any(packages):
         return list(submissions)
     problems = {problem.name for problem in api.call(ProblemsReply, "GET", "/problems").problems}
-    for directory in dict.fromkeys(
-        directory_path for directory_path in packages if directory_path and directory_path.name not in problems
-    ):
-        import_package(api, read_package(directory))
+    for directory in dict.fromkeys(filter(None, packages)):
+        if directory.name not in problems:
+            import_package(api, read_package(directory))
     return [
         submission.model_copy(update={"problem": directory.name}) if directory else submission
         for submission, directory in zip(submissions, packages, strict=True)
@@ -107,24 +88,24 @@ def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = Fa
     for package in examples.packages:
         import_package(api, package)
     rows = [ExampleRow(example, api.submit(example.submission.keyed())) for example in runnable]
-    judge_rows(api, rows, table, quiet=quiet)
+
+    def tell(verdict: Text, row: ExampleRow) -> None:
+        show.out.say(verdict.append(f" {row.task.submission.language or 'command'} {show.subject(row.task)}"))
+
+    submit.follow_rows(api, rows, table, tell, quiet=quiet)
     return JudgedExamples(rows, left_out)
 
 
 def table(rows: Sequence[ExampleRow]) -> show.Grid:
-    """Submission, language, verdict, expected, CPU, memory, executor, latency."""
     grid = show.grid("submission", "language", "verdict!", "expected!", "!", "cpu>", "memory>", "executor", "latency>")
     for row in rows:
         result = row.task.result
-        mark = Text("")
-        if row.task.done:
-            mark = Text("✓", style="green") if row.right else Text("✗", style="bold red")
         grid.add_row(
             row.example.file.replace("/submissions/", "/"),
             row.example.candidate.language,
             show.verdict_text(row.task),
             row.example.candidate.description,
-            mark,
+            row.mark(),
             show.seconds(result.cpu) if result else "",
             size(result.memory) if result and result.memory else "",
             row.task.judged_by or row.task.executor or "",
@@ -136,7 +117,7 @@ def table(rows: Sequence[ExampleRow]) -> show.Grid:
 def examples(
     directory: Annotated[Path, typer.Argument(help="A folder of example problems and commands.")] = Path("examples"),
     present: Annotated[bool, typer.Option("--present", help="Leave out languages that no executor has.")] = False,
-    output: Output = show.OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Judge a folder of problem packages' own submissions and compare with what their folders say.
 
@@ -144,9 +125,10 @@ def examples(
     """
     with connect() as api:
         judged = judge_examples(api, directory, quiet=not output.for_people, present=present)
-    if not output.for_people:
-        show.print_data(output, [row.as_json() for row in judged.rows])
-    else:
+
+    def print_all() -> None:
         show.out.print(table(judged.rows))
         show.out.say(judged.total(), "bold green" if judged.right else "bold red")
+
+    show.tell(output, [row.as_json() for row in judged.rows], print_all)
     raise typer.Exit(0 if judged.right else EXIT_FAILED)

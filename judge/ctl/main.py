@@ -16,12 +16,12 @@ from judge import __version__
 from judge.boot import holds
 from judge.common import terminal
 from judge.common.errors import EXIT_FAILED, JudgeError, UsageError
+from judge.common.text import several
 from judge.ctl import context as contexts
 from judge.ctl import show, sources, submit, text, trail
 from judge.ctl.api import Api, connect
 from judge.ctl.fleet import commands as fleet_commands
-from judge.ctl.fleet import operations as fleet_operations
-from judge.ctl.options import GlobalOptions, LaterCommands, Output, VaultFiles
+from judge.ctl.options import TABLE, Before, GlobalOptions, LaterCommands, Limit, Output, VaultFiles, check_choice
 from judge.model import messages as m
 from judge.model.overview import ExecutorsReply, ExecutorState, StatusReply, Whoami
 
@@ -53,7 +53,6 @@ app = typer.Typer(
 
 Reason = Annotated[str, typer.Option("--reason", help="Why; others see it in the status.")]
 Ids = Annotated[list[str], typer.Argument(metavar="ID...", help="Submission ids; the last 7 characters are enough.")]
-TABLE = show.OutputFormat.TABLE
 
 
 def _version(value: bool) -> None:
@@ -90,11 +89,6 @@ def _globals(
 def _print_tasks(tasks: Sequence[m.Task], *, full: bool = False, source: bool = False) -> None:
     for task in tasks:
         show.print_task(task, full=full, source=source)
-
-
-def parse_size(size_text: str | None) -> int | None:
-    """`64M`, `1G`, `262144` as bytes; UsageError says what is expected."""
-    return None if size_text is None else text.size(size_text, "--memory")
 
 
 # Long, since the options of a command are its arguments.
@@ -134,32 +128,27 @@ def submit_command(
     """
     if bool(files) == bool(command):
         raise UsageError("give source files, or --command; expected exactly one of them")
-    if priority not in {"high", "normal", "low"}:
-        raise UsageError(f"--priority: '{priority}' is not known; choose high, normal or low")
-    if mode not in {"lazy", "full"}:
-        raise UsageError(f"--mode: '{mode}' is not known; choose lazy or full")
+    check_choice("--priority", priority, "high", "normal", "low")
+    check_choice("--mode", mode, "lazy", "full")
     common: dict[str, Any] = {
         "problem": problem,
         "mode": mode,
         "priority": priority,
-        "limits": m.LimitsOverride(cpu=cpu, memory=parse_size(memory)),
+        "limits": m.LimitsOverride(cpu=cpu, memory=None if memory is None else text.size(memory, "--memory")),
     }
     paths = files or []
-    if command:
-        submissions = [
-            m.Submission(command=command, compile=compile_command, idempotency_key=idempotency_key, **common)
-        ]
-    else:
+    programs: list[dict[str, Any]] = [{"command": command, "compile": compile_command}]
+    if not command:
         read = sources.read_programs(paths, language=language, entry=entry, each=each, problem=problem)
-        paths = [path for path, _ in read]
-        submissions = [
-            m.Submission(
-                **program,
-                idempotency_key=f"{idempotency_key}-{index}" if idempotency_key and index else idempotency_key,
-                **common,
-            )
-            for index, (_, program) in enumerate(read)
-        ]
+        paths, programs = [path for path, _ in read], [program for _, program in read]
+    submissions = [
+        m.Submission(
+            **program,
+            **common,
+            idempotency_key=f"{idempotency_key}-{index}" if idempotency_key and index else idempotency_key,
+        )
+        for index, program in enumerate(programs)
+    ]
     with connect() as api:
         if stdin is not None:
             input_fields = submit.input_of(api, stdin)
@@ -202,8 +191,7 @@ def source_command(
         files = sources.select_files(api.get(api.whole_id(task)).submission, file)
     if to is not None:
         count = sources.save(files, to)
-        words = f"{count} file{'s' if count != 1 else ''} written to {to}"
-        show.tell(output, {"files": list(files), "to": str(to)}, lambda: show.out.say(words))
+        show.tell(output, {"files": list(files), "to": str(to)}, f"{several(count, 'file')} written to {to}")
         return
     listing = [m.SourceFile.of(name, data).model_dump(mode="json", exclude_none=True) for name, data in files.items()]
     only_file = next(iter(files.values())) if len(files) == 1 else None
@@ -219,8 +207,8 @@ def search(
     verdict: Annotated[m.Verdict | None, typer.Option()] = None,
     executor: Annotated[str | None, typer.Option(help="Judged by, or on, this executor.")] = None,
     done: Annotated[bool | None, typer.Option("--done/--open", help="Only finished, or only unfinished ones.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50,
-    before: Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")] = None,
+    limit: Limit = 50,
+    before: Before = None,
     output: Output = TABLE,
 ) -> None:
     """List submissions, newest first."""
@@ -232,13 +220,11 @@ def search(
             status=status,
             verdict=verdict,
             executor=executor,
-            done=None if done is None else str(done).lower(),
+            done=done,
             limit=limit,
             before=before,
         )
-    show.tell(output, reply, lambda: show.out.print(show.tasks_table(reply.tasks)))
-    if reply.next and output == TABLE:
-        show.err.say(f"more with --before {reply.next}", "dim")
+    show.tell(output, reply, show.tasks_table(reply.tasks), next_page=reply.next)
 
 
 @app.command()
@@ -288,7 +274,7 @@ def executors(output: Output = TABLE) -> None:
     """The executors, their slots and languages."""
     with connect() as api:
         reply = api.call(ExecutorsReply, "GET", "/executors")
-    show.tell(output, reply, lambda: show.out.print(show.executors_table(reply.executors)))
+    show.tell(output, reply, show.executors_table(reply.executors))
 
 
 @app.command()
@@ -299,14 +285,14 @@ def judicators(output: Output = TABLE) -> None:
     table = show.grid("judicator", "address", "role")
     for row in rows:
         table.add_row(row["name"], row["address"], f"leader, epoch {row['epoch']}" if row["leader"] else "follower")
-    show.tell(output, rows, lambda: show.out.print(table))
+    show.tell(output, rows, table)
 
 
 def _drain(executor: str, verb: str, reason: str, output: show.OutputFormat) -> None:
     with connect() as api:
         answer = api.request("POST", f"/executors/{executor}/{verb}", json={"reason": reason} if reason else {})
         state = ExecutorState.received(answer.content)
-    show.tell(output, state, lambda: show.out.print(show.executors_table([state])))
+    show.tell(output, state, show.executors_table([state]))
 
 
 @app.command()
@@ -346,7 +332,7 @@ def hold(
     trail.tell("hold.place", service, reason=reason, seconds=seconds)
     until = datetime.timedelta(seconds=seconds)
     words = f"{service} is held for {until}: boot neither starts, restarts nor stops it ({held_service.reason})"
-    show.tell(output, [{"service": service, "reason": reason, "seconds": seconds}], lambda: show.out.say(words))
+    show.tell(output, [{"service": service, "reason": reason, "seconds": seconds}], words)
 
 
 @app.command()
@@ -355,7 +341,7 @@ def release(service: str, run_dir: RunDir = None, output: Output = TABLE) -> Non
     holds.release(_run_dir(run_dir), service)
     trail.tell("hold.release", service)
     words = f"{service} is released: boot looks after it again"
-    show.tell(output, [{"service": service, "released": True}], lambda: show.out.say(words))
+    show.tell(output, [{"service": service, "released": True}], words)
 
 
 @app.command("languages")
@@ -366,15 +352,13 @@ def languages_command(output: Output = TABLE) -> None:
     table = show.grid("language", "title…", "suffixes…", "version…")
     for row in rows:
         table.add_row(row["name"], row.get("title", ""), " ".join(row.get("suffixes", [])), row.get("version") or "-")
-    show.tell(output, rows, lambda: show.out.print(table))
+    show.tell(output, rows, table)
 
 
 fleet_commands.add_to(app)
-fleet_operations.add_to(app)
 
 
 def main() -> None:
-    """Entry point: run a command; an error becomes one sentence and its exit code."""
     sys.exit(terminal.guard("judgectl", app, lambda sentence: show.err.verbatim(f"judgectl: {sentence}", "red")))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, cast
 
 import typer
 from typer.core import TyperGroup
 
+from judge.common.errors import UsageError
 from judge.ctl import show
 
 
@@ -53,10 +55,14 @@ class GlobalOptions:
     vault_files: list[Path] | None = None
 
 
+TABLE = show.OutputFormat.TABLE
 Output = Annotated[
     show.OutputFormat, typer.Option("--output", "-o", help="table for people, json for programs, csv for spreadsheets.")
 ]
 
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, max=500)]
+Before = Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Inventories = Annotated[
     list[str] | None,
     typer.Option(
@@ -66,3 +72,15 @@ Inventories = Annotated[
 VaultFiles = Annotated[
     list[Path] | None, typer.Option(help="A file with the password of values that ansible-vault encrypted; repeatable.")
 ]
+
+
+def check_choice(option: str, value: str, *choices: str) -> None:
+    """UsageError unless the value is one of the choices."""
+    if value not in choices:
+        raise UsageError(f"{option}: '{value}' is not known; choose {', '.join(choices[:-1])} or {choices[-1]}")
+
+
+def check_confirmation(output: show.OutputFormat, *, unasked: bool) -> None:
+    """UsageError if a person has to agree and there is none; `unasked`: nobody has to."""
+    if not unasked and not (output.for_people and sys.stdin.isatty()):
+        raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")

@@ -8,25 +8,22 @@ from __future__ import annotations
 import getpass
 import secrets
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
 from judge.common.errors import UsageError
-from judge.common.text import decimal
+from judge.common.text import decimal, several
 from judge.config.allowance import Quota, Role
 from judge.ctl import show, text
 from judge.ctl.api import Api, connect
-from judge.ctl.options import Output
+from judge.ctl.options import TABLE, Output, check_choice
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model.overview import Whoami
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-
-TABLE = show.OutputFormat.TABLE
+M = TypeVar("M", p.UsersReply, p.TokensReply)
 _PAGE = 500
 _GENERATED = 18  # bytes
 
@@ -88,18 +85,10 @@ def list_users(
     output: Output = TABLE,
 ) -> None:
     """List accounts by name. People who are in tokens.yml only are not among them."""
-    params: dict[str, Any] = {"group": group, "role": _role(role), "prefix": prefix, "limit": _PAGE}
-    if disabled is not None:
-        params["disabled"] = str(disabled).lower()
-    listed_users: list[p.User] = []
+    conditions = {"group": group, "role": _role(role), "prefix": prefix, "disabled": disabled}
     with connect() as api:
-        while True:
-            page = api.call(p.UsersReply, "GET", "/users", params=_present_params(params))
-            listed_users += page.users
-            if page.next is None:
-                break
-            params["after"] = page.next
-    show.tell(output, listed_users, lambda: show.out.print(users_table(listed_users)))
+        listed_users = [user for page in _pages(api, p.UsersReply, "/users", conditions) for user in page.users]
+    show.tell(output, listed_users, users_table(listed_users))
 
 
 @users.command("show")
@@ -166,7 +155,7 @@ def enable(names: Annotated[list[str], typer.Argument(metavar="NAME...")], outpu
 def _set_disabled(names: list[str], output: show.OutputFormat, *, disabled: bool) -> None:
     with connect() as api:
         changed = [_put(api, name, p.UserFields(disabled=disabled)) for name in names]
-    show.tell(output, changed, lambda: show.out.print(users_table(changed)))
+    show.tell(output, changed, users_table(changed))
 
 
 @users.command("passwd")
@@ -183,7 +172,7 @@ def delete(name: str, output: Output = TABLE) -> None:
     """Forget an account whose submissions are gone, with its tokens."""
     with connect() as api:
         api.request("DELETE", f"/users/{_name(name)}")
-    show.tell(output, {"name": name, "deleted": True}, lambda: show.out.say(f"{name} is deleted"))
+    show.tell(output, {"name": name, "deleted": True}, f"{name} is deleted")
 
 
 def own_passwd(
@@ -222,11 +211,13 @@ def create_token(
     with connect() as api:
         token = api.call(p.TokenMade, "POST", "/tokens", body=body)
     end = f"until {token.expires[:16].replace('T', ' ')} UTC" if token.expires else "without an end"
-    if output == TABLE:
-        show.err.say(
-            f"token {token.id} of {token.user}, for {', '.join(token.scopes)}, {end}; it is shown this once", "dim"
-        )
-    show.tell(output, token, lambda: show.out.verbatim(token.token))
+    about = f"token {token.id} of {token.user}, for {', '.join(token.scopes)}, {end}"
+
+    def print_token() -> None:
+        show.err.say(f"{about}; it is shown this once", "dim")
+        show.out.verbatim(token.token)
+
+    show.tell(output, token, print_token)
 
 
 @tokens.command("list")
@@ -238,17 +229,12 @@ def list_tokens(
     """List tokens, newest first: what they are for, when they end, and when they were last used."""
     if user and everybody:
         raise UsageError("--user and --all exclude each other; give one of them")
-    listed_tokens: list[p.TokenInfo] = []
     with connect() as api:
         owner = None if everybody else user or api.call(Whoami, "GET", "/whoami").user
-        params: dict[str, Any] = {"user": owner, "limit": _PAGE}
-        while True:
-            page = api.call(p.TokensReply, "GET", "/tokens", params=_present_params(params))
-            listed_tokens += page.tokens
-            if page.next is None:
-                break
-            params["after"] = page.next
-    show.tell(output, listed_tokens, lambda: show.out.print(tokens_table(listed_tokens)))
+        listed_tokens = [
+            token for page in _pages(api, p.TokensReply, "/tokens", {"user": owner}) for token in page.tokens
+        ]
+    show.tell(output, listed_tokens, tokens_table(listed_tokens))
 
 
 @tokens.command("revoke")
@@ -260,18 +246,13 @@ def revoke_token(
     with connect() as api:
         for token_id in ids:
             api.request("DELETE", f"/tokens/{token_id}")
-    show.tell(
-        output,
-        [{"id": token_id, "revoked": True} for token_id in ids],
-        lambda: show.out.say(f"revoked: {', '.join(ids)}"),
-    )
+    show.tell(output, [{"id": token_id, "revoked": True} for token_id in ids], f"revoked: {', '.join(ids)}")
 
 
 # --- what they have in common ------------------------------------------------------------------------------------
 
 
 def users_table(listed_users: Iterable[p.User]) -> show.Grid:
-    """Accounts as a table."""
     table = show.grid("user", "role!", "groups…", "comes in by…", "quota…", "since (UTC)", "state!")
     for user in listed_users:
         table.add_row(
@@ -287,7 +268,6 @@ def users_table(listed_users: Iterable[p.User]) -> show.Grid:
 
 
 def tokens_table(listed_tokens: Iterable[p.TokenInfo]) -> show.Grid:
-    """Tokens as a table."""
     table = show.grid("token", "user…", "label…", "for…", "made (UTC)", "ends (UTC)", "last used (UTC)", "from")
     for token in listed_tokens:
         times = [token.created, token.expires, token.used]
@@ -300,15 +280,14 @@ def tokens_table(listed_tokens: Iterable[p.TokenInfo]) -> show.Grid:
 
 
 def _ways(user: p.User) -> str:
-    ways = ["password"] if user.password else []
-    ways += [f"{user.identity.issuer} ({user.identity.subject})"] if user.identity else []
-    ways += [f"{user.tokens} token{'s' if user.tokens != 1 else ''}"] if user.tokens else []
-    return ", ".join(ways) or "nothing yet"
+    identity = f"{user.identity.issuer} ({user.identity.subject})" if user.identity else ""
+    ways = ["password" if user.password else "", identity, several(user.tokens, "token") if user.tokens else ""]
+    return ", ".join(filter(None, ways)) or "nothing yet"
 
 
 def _tell_user(user: p.User, output: show.OutputFormat, password: str | None = None) -> None:
     data = user.model_dump(mode="json") | ({"password_made": password} if password else {})
-    show.tell(output, data, lambda: show.out.print(users_table([user])))
+    show.tell(output, data, users_table([user]))
     if password and output == TABLE:
         show.out.verbatim(password)
 
@@ -322,8 +301,14 @@ def _put(api: Api, name: str, fields: p.UserFields) -> p.User:
     return api.call(p.User, "PUT", f"/users/{_name(name)}", body=cast("m.Message", fields))
 
 
-def _present_params(params: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if value is not None}
+def _pages(api: Api, reply: type[M], path: str, conditions: dict[str, Any]) -> Iterator[M]:
+    after = None
+    while True:
+        page = api.call(reply, "GET", path, params={**conditions, "limit": _PAGE, "after": after})
+        yield page
+        after = page.next
+        if after is None:
+            return
 
 
 def _name(name: str) -> str:
@@ -334,8 +319,8 @@ def _name(name: str) -> str:
 
 
 def _role(role: str | None) -> Role | None:
-    if role not in {None, "user", "judge", "admin"}:
-        raise UsageError(f"--role: '{role}' is not known; choose user, judge or admin")
+    if role is not None:
+        check_choice("--role", role, "user", "judge", "admin")
     return cast("Role | None", role)
 
 
@@ -347,11 +332,8 @@ def _identity(issuer: str | None, subject: str | None) -> p.Identity | None:
 
 def _quota(per_minute: int | None, waiting: int | None, share: float | None, stored: str | None) -> Quota | None:
     """The figures that were named; None without any. UsageError."""
-    for name, value, most in (
-        ("--per-minute", per_minute, 10**6),
-        ("--waiting", waiting, 10**9),
-        ("--slot-share", share, 1),
-    ):
+    limits = (("--per-minute", per_minute, 10**6), ("--waiting", waiting, 10**9), ("--slot-share", share, 1))
+    for name, value, most in limits:
         if value is not None and not 0 <= value <= most:
             raise UsageError(f"{name}: {decimal(value)} is out of range; expected 0 to {decimal(most)}")
     size = None if stored is None else text.size(stored, "--stored")

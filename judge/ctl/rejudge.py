@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
+from rich.text import Text
 
 from judge.common import clock
 from judge.common.errors import EmptyError, FieldError, UsageError
-from judge.ctl import rejudge_show, show
+from judge.common.text import decimal
+from judge.ctl import show
 from judge.ctl.api import Api, connect, whole_ids
-from judge.ctl.options import Output
+from judge.ctl.options import TABLE, Limit, Output, Yes, check_confirmation
 from judge.ctl.text import moment
 from judge.model import messages as m
 from judge.model import rejudging as r
 from judge.model.base import first_fault
 
 POLL = 1.0
+_STYLES = {"finished": "bold yellow", "applied": "bold green", "cancelled": "dim"}
 _STABLE = frozenset({r.RejudgeState.FINISHED, r.RejudgeState.APPLIED, r.RejudgeState.CANCELLED})
 
 app = typer.Typer(
@@ -59,20 +62,14 @@ def follow(api: Api, number: int, until: Callable[[r.Rejudging], bool], *, quiet
     def get() -> r.Rejudging:
         return api.call(r.Rejudging, "GET", f"/rejudgings/{number}")
 
-    rejudging = get()
-    if quiet or not show.err.is_terminal:
-        while not until(rejudging):
+    with contextlib.ExitStack() as stack:
+        live = show.err.is_terminal and not quiet
+        line = stack.enter_context(show.err.status("")) if live else None
+        while not until(rejudging := get()):
+            if line is not None:
+                count = f"{rejudging.done} of {rejudging.total} judged, {rejudging.changed} changed"
+                line.update(f"rejudging {number}: {rejudging.state}, {count}")
             clock.sleep(POLL)
-            rejudging = get()
-        return rejudging
-    with show.err.status("") as line:
-        while not until(rejudging):
-            line.update(
-                f"rejudging {number}: {rejudging.state}, {rejudging.done} of {rejudging.total} judged, "
-                f"{rejudging.changed} changed"
-            )
-            clock.sleep(POLL)
-            rejudging = get()
     return rejudging
 
 
@@ -91,10 +88,10 @@ def start(
     since: Since = None,
     until: Until = None,
     reason: Annotated[str, typer.Option("--reason", help="Why; everybody who sees the change sees it.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be judged again.")] = False,
     wait: Wait = False,
-    output: Output = show.OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Judge again all submissions that meet every condition, after showing which they are.
 
@@ -114,12 +111,11 @@ def start(
     )
     if not dry_run and not reason.strip():
         raise UsageError("--reason: is missing; say why, for those who see a verdict change")
-    if not (dry_run or yes) and (for_program or not sys.stdin.isatty()):
-        raise UsageError("--yes: is missing, and there is nobody to ask; look with --dry-run first, then give --yes")
+    check_confirmation(output, unasked=dry_run or yes)
     with connect() as api:
         if dry_run or not yes:
             preview = api.call(r.RejudgePreview, "POST", "/rejudgings/preview", body=filters)
-            show.tell(output, preview, lambda: rejudge_show.print_preview(preview))
+            show.tell(output, preview, lambda: print_preview(preview))
             if dry_run:
                 return
             if not preview.count:
@@ -131,7 +127,7 @@ def start(
         rejudging = r.Rejudging.received(answer.content)
         if wait:
             rejudging = follow(api, rejudging.id, _judged, quiet=for_program)
-    rejudge_show.print_one(rejudging, output)
+    show.tell(output, rejudging, lambda: print_words(rejudging))
     if not for_program:
         show.err.say(f"compare with: judgectl rejudge diff {rejudging.id}", "dim")
 
@@ -146,28 +142,26 @@ def preview(
     executor: Executors = None,
     since: Since = None,
     until: Until = None,
-    output: Output = show.OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Say which submissions a start with these conditions would judge again."""
     start(ids, problem, language, user, verdict, executor, since, until, dry_run=True, output=output)
 
 
 @app.command("list")
-def list_command(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50, output: Output = show.OutputFormat.TABLE
-) -> None:
+def list_command(limit: Limit = 50, output: Output = TABLE) -> None:
     """List rejudgings, newest first."""
     with connect() as api:
         rejudgings = api.call(r.RejudgingsReply, "GET", "/rejudgings", params={"limit": limit}).rejudgings
-    show.tell(output, rejudgings, lambda: show.out.print(rejudge_show.table_of(rejudgings)))
+    show.tell(output, rejudgings, table_of(rejudgings))
 
 
 @app.command("show")
-def show_command(number: Number, wait: Wait = False, output: Output = show.OutputFormat.TABLE) -> None:
+def show_command(number: Number, wait: Wait = False, output: Output = TABLE) -> None:
     """Show one rejudging and how far it is."""
     with connect() as api:
         rejudging = follow(api, number, _judged if wait else lambda _: True, quiet=not output.for_people)
-    rejudge_show.print_one(rejudging, output)
+    show.tell(output, rejudging, lambda: print_words(rejudging))
 
 
 @app.command()
@@ -175,29 +169,32 @@ def diff(
     number: Number,
     include_unchanged: Annotated[bool, typer.Option("--all", help="Unchanged ones too.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many submissions.")] = 500,
-    output: Output = show.OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Compare old verdicts with new ones: how many went from which to which, and the changed submissions."""
     with connect() as api:
-        params: dict[str, Any] = {"all": str(include_unchanged).lower(), "limit": min(limit, 500)}
-        diff = api.call(r.RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params=params)
-        changes = list(diff.changes)
-        while diff.next is not None and len(changes) < limit:
-            diff = api.call(r.RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params={**params, "after": diff.next})
+        params: dict[str, Any] = {"all": include_unchanged, "limit": min(limit, 500)}
+        changes: list[r.RejudgeChange] = []
+        while True:
+            diff = api.call(r.RejudgeDiff, "GET", f"/rejudgings/{number}/diff", params=params)
             changes += diff.changes
+            params["after"] = diff.next
+            if diff.next is None or len(changes) >= limit:
+                break
     more = diff.next is not None or len(changes) > limit
     diff = diff.model_copy(update={"changes": changes[:limit]})
-    if not output.for_people:
-        show.print_data(output, diff)
-        return
-    rejudge_show.print_words(diff.rejudging)
-    show.out.print()
-    show.out.print(rejudge_show.matrix_table(diff.matrix))
-    if diff.changes:
+
+    def print_all() -> None:
+        print_words(diff.rejudging)
         show.out.print()
-        show.out.print(rejudge_show.changes_table(diff.changes))
-    if more:
-        show.err.say("there are more; raise --limit", "dim")
+        show.out.print(matrix_table(diff.matrix))
+        if diff.changes:
+            show.out.print()
+            show.out.print(changes_table(diff.changes))
+        if more:
+            show.err.say("there are more; raise --limit", "dim")
+
+    show.tell(output, diff, print_all)
 
 
 def _act(number: int, verb: str, output: show.OutputFormat) -> None:
@@ -205,16 +202,106 @@ def _act(number: int, verb: str, output: show.OutputFormat) -> None:
         rejudging = api.call(r.Rejudging, "POST", f"/rejudgings/{number}/{verb}", key=uuid.uuid4().hex)
         if verb == "apply" and rejudging.state != r.RejudgeState.APPLIED:
             rejudging = follow(api, number, lambda rejudging: rejudging.settled, quiet=not output.for_people)
-    rejudge_show.print_one(rejudging, output)
+    show.tell(output, rejudging, lambda: print_words(rejudging))
 
 
 @app.command()
-def apply(number: Number, output: Output = show.OutputFormat.TABLE) -> None:
+def apply(number: Number, output: Output = TABLE) -> None:
     """Let all its new verdicts count, at once. The old ones stay in the submissions' history."""
     _act(number, "apply", output)
 
 
 @app.command()
-def cancel(number: Number, output: Output = show.OutputFormat.TABLE) -> None:
+def cancel(number: Number, output: Output = TABLE) -> None:
     """Drop it as a whole, running or finished: every verdict stays as it is."""
     _act(number, "cancel", output)
+
+
+def table_of(rejudgings: Sequence[r.Rejudging]) -> show.Grid:
+    table = show.grid("rejudging", "state!", "judged>!", "changed>!", "by…", "begun (UTC)", "what…", "reason…")
+    for rejudging in rejudgings:
+        cancelling = rejudging.state == r.RejudgeState.CANCELLED and not rejudging.settled
+        state = "cancelling" if cancelling else rejudging.state.value
+        table.add_row(
+            str(rejudging.id),
+            Text(state, style=_STYLES.get(rejudging.state.value, "cyan")),
+            f"{rejudging.done}/{rejudging.total}",
+            str(rejudging.changed),
+            rejudging.user,
+            show.utc(rejudging.created),
+            Text(describe_filter(rejudging.filter)),
+            Text(rejudging.reason),
+        )
+    return table
+
+
+def describe_filter(filters: r.RejudgeFilter) -> str:
+    parts = []
+    for name in ("ids", "problem", "language", "user", "verdict", "executor"):
+        values = [str(value) for value in getattr(filters, name)]
+        if values:
+            parts.append(f"{name} {', '.join(values[:3])}{', …' if len(values) > 3 else ''}")
+    times = (("since", filters.since), ("until", filters.until))
+    return "; ".join([*parts, *(f"{name} {time:%Y-%m-%d %H:%M}" for name, time in times if time is not None)])
+
+
+def matrix_table(matrix: dict[str, dict[str, int]]) -> show.Grid:
+    """Old verdicts in rows, new ones in columns; `-` is not judged again (yet)."""
+    columns = sorted({after for row in matrix.values() for after in row})
+    table = show.grid("old \\ new", *(f"{after}>" for after in columns))
+    for before, row in matrix.items():
+        styles = ["bold yellow" if after in row and after not in {before, "-"} else "" for after in columns]
+        counts = [str(row.get(after, "·")) for after in columns]
+        table.add_row(before, *map(Text, counts, styles))
+    return table
+
+
+def _outcome(outcome: r.Outcome | None) -> Text:
+    if outcome is None or outcome.verdict is None:
+        return Text("-")
+    score = "" if outcome.score is None else f" {decimal(outcome.score)}"
+    return Text(f"{outcome.verdict.value}{score}", style=outcome.verdict.about.colour)
+
+
+def changes_table(changes: Sequence[r.RejudgeChange]) -> show.Grid:
+    """One line for each submission; `run` names the task whose evidence `get --full` shows before it is applied."""
+    table = show.grid(
+        "id", "user…", "problem…", "language", "old!", "new!", "cpu old>", "cpu new>", "new executor", "run"
+    )
+    for change in changes:
+        after = change.after
+        table.add_row(
+            change.id,
+            change.user,
+            change.problem or "-",
+            change.language or "-",
+            _outcome(change.before),
+            _outcome(after),
+            show.seconds(change.before.cpu),
+            show.seconds(after.cpu) if after else "",
+            (after.judged_by or "") if after else "",
+            change.rerun or "",
+        )
+    return table
+
+
+def print_preview(preview: r.RejudgePreview) -> None:
+    by_verdict = ", ".join(f"{verdict} {count}" for verdict, count in preview.verdicts.items())
+    show.out.say(f"{preview.count} submissions would be judged again" + (f": {by_verdict}" if by_verdict else ""))
+    if preview.skipped:
+        show.out.say(f"{preview.skipped} more match, but are part of an open rejudging", "yellow")
+    if preview.tasks:
+        show.out.print(show.tasks_table(preview.tasks))
+    if preview.count > len(preview.tasks):
+        show.out.say(f"… and {preview.count - len(preview.tasks)} older ones")
+
+
+def print_words(rejudging: r.Rejudging) -> None:
+    show.out.print(table_of([rejudging]))
+    if rejudging.skipped:
+        are = "matches, but is" if rejudging.skipped == 1 else "match, but are"
+        show.out.say(
+            f"{rejudging.skipped} more {are} left out: part of another rejudging that is open (judgectl rejudge list); "
+            "apply or cancel that, and start one for what is left",
+            "yellow",
+        )

@@ -72,31 +72,6 @@ class OutputFormat(enum.StrEnum):
         return self is OutputFormat.TABLE
 
 
-def plain_data(value: BaseModel | dict[str, Any] | Iterable[Any]) -> Any:
-    """What a command has to tell, as JSON has it."""
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    if isinstance(value, dict):
-        return value
-    return [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in value]
-
-
-def print_json(value: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
-    """One JSON document on stdout."""
-    json.dump(plain_data(value), sys.stdout, indent=2)
-    sys.stdout.write("\n")
-
-
-def records(data: Any) -> list[dict[str, Any]]:
-    """The rows of a CSV out of JSON: a list's items, or those of an answer's only list of objects, else the answer."""
-    if isinstance(data, dict):
-        lists = [
-            value for value in data.values() if isinstance(value, list) and all(isinstance(x, dict) for x in value)
-        ]
-        data = lists[0] if len(lists) == 1 and "id" not in data else [data]
-    return [item if isinstance(item, dict) else {"value": item} for item in data]
-
-
 def _flat(record: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
     for name, value in record.items():
         if isinstance(value, dict) and value:
@@ -107,9 +82,17 @@ def _flat(record: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, An
             yield f"{before}{name}", value
 
 
-def print_csv(value: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
-    """The same data as a table with a header (RFC 4180); a field of an object in it is called `object.field`."""
-    rows = [dict(_flat(record)) for record in records(plain_data(value))]
+def _print_csv(data: Any) -> None:
+    """A table with a header (RFC 4180); a field of an object in it is called `object.field`.
+
+    Its rows are a list's items, or those of an answer's only list of objects, else the answer.
+    """
+    if isinstance(data, dict):
+        lists = [
+            value for value in data.values() if isinstance(value, list) and all(isinstance(x, dict) for x in value)
+        ]
+        data = lists[0] if len(lists) == 1 and "id" not in data else [data]
+    rows = [dict(_flat(item if isinstance(item, dict) else {"value": item})) for item in data]
     names = list(dict.fromkeys(name for row in rows for name in row))
     if names:
         writer = csv.DictWriter(sys.stdout, names, lineterminator="\r\n")
@@ -117,17 +100,39 @@ def print_csv(value: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
         writer.writerows(rows)
 
 
-def print_data(output: OutputFormat, data: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
-    """Data for programs: JSON, or CSV where that is asked for."""
-    (print_csv if output is OutputFormat.CSV else print_json)(data)
-
-
-def tell(output: OutputFormat, data: BaseModel | dict[str, Any] | Iterable[Any], in_words: Callable[[], None]) -> None:
-    """The result of a command: as data for programs, in words or a table for people."""
-    if output.for_people:
-        in_words()
+def print_data(output: OutputFormat, value: BaseModel | dict[str, Any] | Iterable[Any]) -> None:
+    """Data for programs: one JSON document, or CSV where that is asked for."""
+    data: Any = value
+    if isinstance(value, BaseModel):
+        data = value.model_dump(mode="json")
+    elif not isinstance(value, dict):
+        data = [item.model_dump(mode="json") if isinstance(item, BaseModel) else item for item in value]
+    if output is OutputFormat.CSV:
+        _print_csv(data)
     else:
+        json.dump(data, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+
+
+def tell(
+    output: OutputFormat,
+    data: BaseModel | dict[str, Any] | Iterable[Any],
+    for_people: str | Grid | Callable[[], None],
+    *,
+    next_page: str | None = None,
+) -> None:
+    """The result of a command: data for programs; for people a sentence, a table, or what a function prints."""
+    if not output.for_people:
         print_data(output, data)
+        return
+    if isinstance(for_people, str):
+        out.say(for_people)
+    elif isinstance(for_people, Grid):
+        out.print(for_people)
+    else:
+        for_people()
+    if next_page:
+        err.say(f"more with --before {next_page}", "dim")
 
 
 def seconds(value: float | None) -> str:
@@ -138,8 +143,12 @@ def seconds(value: float | None) -> str:
 
 
 def points(value: float | None) -> str:
-    """A score: `87.5`."""
     return "" if value is None else decimal(value)
+
+
+def utc(time: str) -> str:
+    """A stored time for people: `2026-01-31 12:00:05`."""
+    return time[:19].replace("T", " ")
 
 
 def verdict_text(task: Task) -> Text:
@@ -163,7 +172,6 @@ def subject(task: Task) -> str:
 
 
 def tasks_table(tasks: Sequence[Task]) -> Grid:
-    """A list of tasks."""
     table = grid(
         "id", "user…", "what…", "language", "verdict!", "cpu>", "memory>", "latency>", "executor", "created (UTC)"
     )
@@ -179,7 +187,7 @@ def tasks_table(tasks: Sequence[Task]) -> Grid:
             size(result.memory) if result and result.memory else "",
             seconds(task.latency),
             task.judged_by or task.executor or "",
-            task.created[:19].replace("T", " "),
+            utc(task.created),
         )
     return table
 
@@ -293,7 +301,7 @@ def _print_evidence(task: Task, result: Result) -> None:
         out.say(f"attempt {attempt.attempt} on {attempt.executor}{where}: {attempt.reason}", "dim")
     for past in task.past:
         before = past.verdict or past.status
-        finished = (past.finished or "")[:19].replace("T", " ")
+        finished = utc(past.finished or "")
         text = (
             f"before rejudging {past.rejudging}: {before}, cpu {seconds(past.cpu)}, by {past.judged_by}, {finished} UTC"
         )
@@ -359,9 +367,8 @@ def executors_table(executors: Sequence[ExecutorState]) -> Grid:
     table = grid("executor", "state", "busy>", "slots>", "languages>", "reported (UTC)", "notes¶")
     for state in executors:
         info = state.info
-        word = "down" if not state.alive else ("drained" if state.drain and not state.executing else "up")
-        if state.alive and state.drain and state.executing:
-            word = "draining"
+        drained = "draining" if state.executing else "drained"
+        word = "down" if not state.alive else drained if state.drain else "up"
         style = {"up": "green", "down": "bold red"}.get(word, "yellow")
         notes = [state.drain_reason] if state.drain_reason else []
         if info and info.weak_sandbox:
@@ -373,7 +380,7 @@ def executors_table(executors: Sequence[ExecutorState]) -> Grid:
             str(state.executing),
             str(info.slots) if info else "",
             str(len(info.languages)) if info else "",
-            state.reported[:19].replace("T", " "),
+            utc(state.reported),
             Text("; ".join(notes)),
         )
     return table
@@ -405,7 +412,6 @@ def print_whoami(caller: Whoami) -> None:
 
 
 def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> None:
-    """The cluster at a glance, faults first."""
     if status.faults:
         out.say("unhealthy", "bold red")
         for fault in status.faults:
@@ -439,7 +445,6 @@ def print_status(status: StatusReply, services: Sequence[dict[str, Any]]) -> Non
 
 
 def services_table(services: Sequence[dict[str, Any]]) -> Grid:
-    """The table of this host's services, by boot's word."""
     table = grid("service", "state!", "pid>", "restarts>", "reason¶")
     for service in services:
         state = str(service.get("state", ""))

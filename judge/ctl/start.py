@@ -8,7 +8,6 @@ import judge
 
 
 def main() -> None:
-    """Run judgectl."""
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"judgectl {judge.__version__}\n")
         return

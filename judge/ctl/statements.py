@@ -69,8 +69,6 @@ class ConversionError(JudgeError):
 
 
 class _StatementConversion:
-    """One statement on its way to HTML."""
-
     def __init__(self, api: Api, package: Package, statement: Statement, patience: float) -> None:
         self._api = api
         self._package = package

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-import hashlib
-import io
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from rich.live import Live
 from rich.text import Text
@@ -34,7 +32,6 @@ def exit_code(task: Task) -> int:
 
 
 def exit_codes() -> str:
-    """The exit codes of `judgectl submit`, for its help."""
     codes = sorted((verdict.about.exit_code, verdict.value) for verdict in Verdict if verdict is not Verdict.AC)
     meanings = ", ".join(f"{code} {word}" for code, word in [*codes, (EXIT_CANCELLED, "cancelled")])
     return (
@@ -55,9 +52,7 @@ def input_of(api: Api, path: Path) -> dict[str, Any]:
         text = data.decode("utf-8")
         if len(data) <= STDIN_BYTES:
             return {"stdin": text}
-    sha = hashlib.sha256(data).hexdigest()
-    api.put_blob(sha, lambda: io.BytesIO(data))
-    return {"tests": [Test(name=RUN_NAME, input_blob=sha)]}
+    return {"tests": [Test(name=RUN_NAME, input_blob=api.put_content(data))]}
 
 
 def language_of(path: Path, language: str | None) -> str:
@@ -90,18 +85,6 @@ def package_of(path: Path) -> Path | None:
     return None
 
 
-def follow_live(api: Api, task: Task, *, quiet: bool) -> Task:
-    """Wait for one task with a status line on a terminal."""
-    if quiet or not show.err.is_terminal:
-        return api.follow(task, lambda _: None)
-    with show.err.status("pending") as line:
-
-        def changed(now: Task) -> None:
-            line.update(show.verdict_text(now))
-
-        return api.follow(task, changed)
-
-
 def follow_handed(api: Api, tasks: Sequence[Task], *, quiet: bool) -> list[Task]:
     """Wait for all that was handed in; what no executor has the language of now is named first."""
     languages_here = {entry["name"] for entry in api.request("GET", "/languages").json()["languages"]}
@@ -112,39 +95,52 @@ def follow_handed(api: Api, tasks: Sequence[Task], *, quiet: bool) -> list[Task]
             have = ", ".join(sorted(languages_here)) or "no language"
             show.err.say(f"{name}: waits for an executor that has {language}; now they have {have}")
     try:
-        if len(tasks) == 1:
-            return [follow_live(api, tasks[0], quiet=quiet)]
-        return [api.follow(task, lambda _: None) for task in tasks]
+        if len(tasks) > 1 or quiet or not show.err.is_terminal:
+            return [api.follow(task, lambda _: None) for task in tasks]
+        with show.err.status("pending") as line:
+            return [api.follow(tasks[0], lambda task: line.update(show.verdict_text(task)))]
     except KeyboardInterrupt:
         ids = " ".join(task.id for task in tasks)
         show.err.say(f"judging goes on without you; look with: judgectl get {ids}")
         raise
 
 
-def follow_all(
-    api: Api, tasks: Sequence[Task], table: Callable[[Sequence[Task]], show.Grid], *, quiet: bool
-) -> list[Task]:
-    """Wait for many tasks; on a terminal a live table, else one line for each verdict as it comes."""
-    by_id = {task.id: task for task in tasks}
-    live = Live(table(tasks), console=show.out, auto_refresh=False, transient=True)
+class TaskRow(Protocol):
+    task: Task
+
+
+R = TypeVar("R", bound=TaskRow)
+
+
+def follow_rows(
+    api: Api,
+    rows: Sequence[R],
+    table: Callable[[Sequence[R]], show.Grid],
+    tell: Callable[[Text, R], None],
+    *,
+    quiet: bool,
+    give_up: Callable[[Sequence[R]], None] = lambda _: None,
+) -> None:
+    """Wait for many tasks; on a terminal in a live table, else `tell` gets each verdict as it comes.
+
+    `give_up` looks at the rows that wait, and may end their tasks.
+    """
+    waiting = {row.task.id: row for row in rows if not row.task.done}
+    live = Live(table(rows), console=show.out, auto_refresh=False, transient=True)
     if show.out.is_terminal and not quiet:
         live.start()
     try:
-        while True:
-            open_ids = [task.id for task in by_id.values() if not task.done]
-            if not open_ids:
-                break
-            first = by_id[open_ids[0]]
-            news = [api.get(first.id, wait=POLL, version=first.version)]
-            news += [api.get(task) for task in open_ids[1:9]]
-            for task in news:
-                if task.done and not by_id[task.id].done and not live.is_started and not quiet:
-                    done_count = sum(followed_task.done for followed_task in by_id.values()) + 1
-                    line = Text(f"[{done_count}/{len(by_id)}] ").append_text(show.verdict_text(task))
-                    show.out.say(line.append(f" {task.submission.language or 'command'} {show.subject(task)}"))
-                by_id[task.id] = task
+        while waiting:
+            for index, row in enumerate(list(waiting.values())[:9]):
+                row.task = api.get(row.task.id, wait=0 if index else POLL, version=row.task.version)
+            give_up(list(waiting.values()))
+            for task_id, row in list(waiting.items()):
+                if row.task.done:
+                    del waiting[task_id]
+                    if not live.is_started and not quiet:
+                        count = Text(f"[{len(rows) - len(waiting)}/{len(rows)}] ")
+                        tell(count.append_text(show.verdict_text(row.task)), row)
             if live.is_started:
-                live.update(table(list(by_id.values())), refresh=True)
+                live.update(table(rows), refresh=True)
     finally:
         live.stop()
-    return list(by_id.values())

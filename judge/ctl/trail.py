@@ -12,7 +12,7 @@ from judge.common import clock
 from judge.common.errors import JudgeError
 from judge.ctl import show
 from judge.ctl.api import connect
-from judge.ctl.options import Output
+from judge.ctl.options import TABLE, Before, Limit, Output
 from judge.ctl.text import moment
 from judge.model.audit import AuditEntry, AuditReply, folded
 
@@ -26,29 +26,25 @@ def audit(
     origin: Annotated[str | None, typer.Option(help="From this address.")] = None,
     since: Annotated[str | None, typer.Option(help="2h (ago), 2026-01-31 or 2026-01-31T12:00 (UTC).")] = None,
     until: Annotated[str | None, typer.Option(help="As --since.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50,
-    before: Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")] = None,
-    output: Output = show.OutputFormat.TABLE,
+    limit: Limit = 50,
+    before: Before = None,
+    output: Output = TABLE,
 ) -> None:
     """List who had what done, from where, and what became of it; newest first."""
     now = clock.wall()
     times = {"since": moment("since", since, now), "until": moment("until", until, now)}
-    names = {"actor": actor, "action": action, "object": object_name, "origin": origin, "before": before}
-    params = {name: value for name, value in names.items() if value is not None}
-    params |= {name: value.isoformat() for name, value in times.items() if value is not None}
+    params = {"actor": actor, "action": action, "object": object_name, "origin": origin, "before": before}
+    params |= {name: None if value is None else value.isoformat() for name, value in times.items()}
     with connect() as api:
         reply = api.call(AuditReply, "GET", "/audit", params={**params, "limit": limit})
-    show.tell(output, reply, lambda: show.out.print(table(folded(reply.entries))))
-    if reply.next and output.for_people:
-        show.err.say(f"more with --before {reply.next}", "dim")
+    show.tell(output, reply, table(folded(reply.entries)), next_page=reply.next)
 
 
 def table(entries: Iterable[AuditEntry]) -> show.Grid:
-    """The trail as a table."""
     table = show.grid("at (UTC)", "actor…", "action", "object…", "outcome!", "from", "gateway", "details…")
     for entry in entries:
         table.add_row(
-            entry.at[:19].replace("T", " "),
+            show.utc(entry.at),
             entry.actor or "-",
             entry.action,
             entry.object,

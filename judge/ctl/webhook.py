@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from judge.common.errors import FieldError, UsageError
 from judge.ctl import show
 from judge.ctl.api import connect
-from judge.ctl.options import Output
+from judge.ctl.options import TABLE, Before, Limit, Output
 from judge.model import webhooks as w
 from judge.model.base import first_fault
 from judge.model.messages import Empty
@@ -27,7 +27,7 @@ def add(
     event: Annotated[list[str] | None, typer.Option(help=f"{' or '.join(w.EVENTS)}; both unless given.")] = None,
     user: Annotated[str | None, typer.Option(help="Only of this user's submissions.")] = None,
     problem: Annotated[str | None, typer.Option("--problem", "-p", help="Only of submissions to this problem.")] = None,
-    output: Output = show.OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Add a webhook, or change what it says. Its secret, by which the receiver knows a call, is shown this once."""
     fields = {"name": name, "url": url, "user": user, "problem": problem, **({"events": event} if event else {})}
@@ -38,15 +38,15 @@ def add(
         raise FieldError(fault.field or "webhook", fault.text) from None
     with connect() as api:
         added = api.call(w.WebhookAdded, "POST", "/webhooks", body=body)
-    show.tell(output, added, lambda: show.out.say(f"secret: {added.secret}"))
+    show.tell(output, added, f"secret: {added.secret}")
 
 
 @app.command("list")
-def list_command(output: Output = show.OutputFormat.TABLE) -> None:
+def list_command(output: Output = TABLE) -> None:
     """All webhooks, and how they go."""
     with connect() as api:
         reply = api.call(w.WebhooksReply, "GET", "/webhooks")
-    show.tell(output, reply, lambda: show.out.print(_webhooks(reply)))
+    show.tell(output, reply, _webhooks(reply))
 
 
 @app.command("remove")
@@ -57,11 +57,11 @@ def remove(name: Name) -> None:
 
 
 @app.command("ping")
-def ping(name: Name, output: Output = show.OutputFormat.TABLE) -> None:
+def ping(name: Name, output: Output = TABLE) -> None:
     """Send a call that is about nothing; `judgectl webhook deliveries` shows what became of it."""
     with connect() as api:
         delivery = api.call(w.Delivery, "POST", f"/webhooks/{quote(name, safe='')}/ping")
-    show.tell(output, delivery, lambda: show.out.say(delivery.id))
+    show.tell(output, delivery, delivery.id)
 
 
 @app.command("deliveries")
@@ -69,25 +69,22 @@ def deliveries(
     webhook: Annotated[str | None, typer.Option(help="Of this webhook.")] = None,
     state: Annotated[str | None, typer.Option(help=", ".join(get_args(w.State)))] = None,
     submission: Annotated[str | None, typer.Option(help="About this submission.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=500)] = 50,
-    before: Annotated[str | None, typer.Option(help="Page on: the id that the page before ended with.")] = None,
-    output: Output = show.OutputFormat.TABLE,
+    limit: Limit = 50,
+    before: Before = None,
+    output: Output = TABLE,
 ) -> None:
     """Calls to receivers and what became of them, newest first; they are kept for seven days."""
     filters = {"webhook": webhook, "state": state, "submission": submission, "before": before}
-    params = {name: value for name, value in filters.items() if value is not None}
     with connect() as api:
-        reply = api.call(w.DeliveriesReply, "GET", "/deliveries", params={**params, "limit": limit})
-    show.tell(output, reply, lambda: show.out.print(_deliveries(reply)))
-    if reply.next and output.for_people:
-        show.err.say(f"more with --before {reply.next}", "dim")
+        reply = api.call(w.DeliveriesReply, "GET", "/deliveries", params={**filters, "limit": limit})
+    show.tell(output, reply, _deliveries(reply), next_page=reply.next)
 
 
 @app.command("resend")
 def resend(
     delivery: Annotated[str | None, typer.Argument(metavar="[ID]", help="A delivery's id.")] = None,
     webhook: Annotated[str | None, typer.Option(help="All of this webhook that were given up.")] = None,
-    output: Output = show.OutputFormat.TABLE,
+    output: Output = TABLE,
 ) -> None:
     """Send one delivery again, whatever became of it, or all of a webhook that were given up."""
     if (delivery is None) == (webhook is None):
@@ -98,15 +95,14 @@ def resend(
         raise UsageError(f"'{delivery or webhook}' is no id of a delivery and no name of a webhook") from None
     with connect() as api:
         reply = api.call(w.Resent, "POST", "/deliveries/resend", body=body)
-    show.tell(output, reply, lambda: show.out.say(f"{reply.count} sent again"))
+    show.tell(output, reply, f"{reply.count} sent again")
 
 
 def _webhooks(reply: w.WebhooksReply) -> show.Grid:
     table = show.grid("name", "url…", "events…", "of…", "waiting>!", "given up>!", "last try¶")
     for webhook in reply.webhooks:
-        of = ", ".join(
-            filter(None, [webhook.user and f"user {webhook.user}", webhook.problem and f"problem {webhook.problem}"])
-        )
+        conditions = [webhook.user and f"user {webhook.user}", webhook.problem and f"problem {webhook.problem}"]
+        of = ", ".join(filter(None, conditions))
         events = " ".join(event.rpartition(".")[2] for event in webhook.events)
         failed = f"{webhook.failed} + {webhook.dropped} dropped" if webhook.dropped else str(webhook.failed)
         table.add_row(webhook.name, webhook.url, events, of or "all", str(webhook.waiting), failed, webhook.last)
@@ -125,7 +121,7 @@ def _deliveries(reply: w.DeliveriesReply) -> show.Grid:
             delivery.submission or "-",
             delivery.state,
             str(delivery.tries),
-            at[:19].replace("T", " "),
+            show.utc(at),
             status_text[:120],
         )
     return table

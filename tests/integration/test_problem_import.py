@@ -328,7 +328,7 @@ def test_the_same_content_is_uploaded_once(cluster: Cluster, tmp_path: Path) -> 
         first = try_out(api, one).uploaded
         assert first.bytes > 9_000_000 and first.blobs > 300
         second = try_out(api, one).uploaded
-        assert (second.blobs, second.known_count) == (0, first.blobs + first.known_count)
+        assert (second.blobs, second.present_count) == (0, first.blobs + first.present_count)
         info = import_package(api, one)
         assert info.tests == 302
     ctl(cluster, "problem", "export", "twice", tmp_path / "out")

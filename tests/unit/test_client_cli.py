@@ -283,6 +283,24 @@ def test_times_and_sizes() -> None:
     assert [screen.size(count) for count in (1, 1536, 1024**3)] == ["1 byte", "1.5 KiB", "1 GiB"]
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_list_fits_the_terminal(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = ["id", "what…", "language", "verdict!", "cpu", "memory", "created (UTC)"]
+    row = ["0123456789abcdef01234567", "shortest-path-in-a-cave" * 3, "python3 ", "TLE    ", "1.25 s", "11.8 MiB"]
+    row.append("2026-01-31 12:00:05")
+    screen.table(head, [row])
+    assert capsys.readouterr().out.splitlines()[1] == "  ".join(row), "a pipe gets every cell whole"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("NO_COLOR", "1")
+    screen.table(head, [row])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and max(map(len, lines)) <= width
+    assert lines[1].startswith(row[0]) and "TLE" in lines[1] and "…" in lines[1]
+
+
 # --- Competitive Companion -------------------------------------------------------------------------------------
 
 PAYLOAD: dict[str, Any] = {

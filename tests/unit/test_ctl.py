@@ -15,7 +15,7 @@ import sys
 import threading
 import types
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ import judge
 from judge.common.errors import ConfigError, FieldError, NotFoundError, UnavailableError, UsageError
 from judge.ctl import api, context, examples, main, show, sources, submit
 from judge.ctl.fleet.ansible import Sources
-from judge.ctl.text import duration
+from judge.ctl.text import duration, size
 from judge.model import messages as m
 from judge.problems.examples import load_examples
 
@@ -99,14 +99,13 @@ def test_no_context_says_how_to_make_one(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize(("text", "value"), [("64M", 64 << 20), ("1G", 1 << 30), ("2048", 2048), ("1KiB", 1024)])
 def test_sizes(text: str, value: int) -> None:
-    assert main.parse_size(text) == value
-    assert main.parse_size(None) is None
+    assert size(text, "--memory") == value
 
 
 @pytest.mark.parametrize("text", ["", "M", "-1M", "1.5G", "1T"])
 def test_bad_sizes(text: str) -> None:
     with pytest.raises(UsageError, match="--memory"):
-        main.parse_size(text)
+        size(text, "--memory")
 
 
 @pytest.mark.parametrize(("text", "value"), [("90s", 90), ("30m", 1800), ("2h", 7200), ("1d", 86400)])
@@ -176,8 +175,10 @@ class Uploads:
     def __init__(self) -> None:
         self.blobs: dict[str, bytes] = {}
 
-    def put_blob(self, sha: str, content: Callable[[], io.BytesIO]) -> None:
-        self.blobs[sha] = content().read()
+    def put_content(self, data: bytes) -> str:
+        sha = hashlib.sha256(data).hexdigest()
+        self.blobs[sha] = data
+        return sha
 
 
 @pytest.mark.parametrize("data", [b"", b" ", b"\n\n", "42 é\r\n".encode(), b"\xff\xfe", b"\xc3", b"x" * (1024**2 + 1)])

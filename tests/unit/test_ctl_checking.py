@@ -7,8 +7,6 @@ import pytest
 from judge.common.errors import UsageError
 from judge.ctl.problem import checking
 from judge.model import messages as m
-from judge.problems.examples import Example
-from judge.problems.expectations import Candidate
 from tests.support.gateway import make_task
 
 
@@ -34,8 +32,7 @@ def row(*verdicts: m.Verdict) -> checking.CheckRow:
     ]
     worst = next((one for one in verdicts if one is not m.Verdict.AC), m.Verdict.AC)
     task = make_task(verdict=worst, result=m.Result(tests=tests))
-    example = Example("", Candidate("check of answers", b"", "", []), m.Submission(language="c", check="answers"))
-    return checking.CheckRow(example, task, "answers")
+    return checking.CheckRow("check of answers", task, "answers")
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -12,16 +12,22 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from judge.config.allowance import Allowance
-from judge.ctl import people, show, webhook
-from judge.ctl.grids import Column, fit
+from judge.ctl import examples, people, rejudge, show, trail, webhook
+from judge.ctl.columns import Column, fit
+from judge.ctl.fleet import drift, hosts, units, versions
+from judge.ctl.problem.rows import SubmissionRow, table_of
 from judge.ctl.problem.showing import problems_table
-from judge.ctl.rejudge_show import changes_table
+from judge.ctl.rejudge import changes_table
 from judge.model import messages as m
 from judge.model import people as p
 from judge.model import webhooks as w
-from judge.model.overview import Whoami
+from judge.model.audit import AuditEntry
+from judge.model.overview import ExecutorState, Whoami
 from judge.model.problem import ProblemInfo
-from judge.model.rejudging import Outcome, RejudgeChange
+from judge.model.rejudging import Outcome, RejudgeChange, RejudgeFilter, RejudgeState, Rejudging
+from judge.problems.examples import Example
+from judge.problems.expectations import CURRENT, Candidate
+from tests.support.gateway import make_task
 
 
 def screen(width: int = 80) -> show.Screen:
@@ -114,6 +120,61 @@ def test_every_list_fits_and_keeps_its_ids(name: str, width: int) -> None:
     assert lines[1].startswith(name.strip())
 
 
+def other_tables() -> dict[str, show.Grid]:
+    """Every table that is no list of things with ids, with long names."""
+    host, path = "executor-1.judging.example.org", "/sys/kernel/mm/transparent_hugepage/khugepaged/defrag"
+    candidate = Candidate("accepted/shortest-path-with-a-heap.py", b"x", "python3", [CURRENT[0]])
+    submission = m.Submission(language="python3", source="x")
+    task = make_task(verdict=m.Verdict.AC, result=m.Result(cpu=1.25, memory=12345678, score=87.5))
+    row = SubmissionRow(Example("shortest-path", candidate, submission), task, 2.0)
+    rejudging = Rejudging(
+        id=123, filter=RejudgeFilter(problem=["shortest-path"]), reason="a wrong answer file " * 5, user="ada",
+        created="2026-01-01T00:00:00Z", state=RejudgeState.FINISHED, settled=False, total=12345, done=12345,
+    )  # fmt: skip
+    unit = units.UnitRow(host, "judge-etcd-proxy.service", "restarting", "activating", "auto-restart", 1e6, 99)
+    machine = hosts.Machine(
+        host, ("executors", "gateways"), "2001:db8::1:2:3", reachable=True, os="Debian", release="1"
+    )
+    webhook_state = w.Webhook(
+        name="scores-of-our-course", url="https://example.org/" + "x" * 90, events=list(w.EVENTS), waiting=1, failed=2,
+        dropped=3, created="2026", last="connection refused " * 5,
+    )  # fmt: skip
+    entry = AuditEntry(
+        id=ID, at="2026-01-31T12:00:05Z", actor="ada.lovelace@example.edu", action="submission.behalf",
+        object="shortest-path", outcome="done", origin="2001:db8::1", gateway=host, details={"reason": "x" * 80},
+        role="admin", trace="t", call="c",
+    )  # fmt: skip
+    return {
+        "units": units.table([unit]),
+        "hosts": hosts.table([machine]),
+        "versions": versions.table([versions.VersionRow(host, kind, "6.12.1") for kind in versions.COLUMNS]),
+        "drift": drift.table([drift.Difference(host, "kernel", path, "never", "always", "/etc/tmpfiles.d/judge.conf")]),
+        "submissions": table_of([row]),
+        "examples": examples.table([row]),
+        "rejudgings": rejudge.table_of([rejudging]),
+        "matrix": rejudge.matrix_table({before: dict.fromkeys(VERDICTS, 12345) for before in VERDICTS}),
+        "webhooks": webhook._webhooks(w.WebhooksReply(webhooks=[webhook_state])),
+        "audit": trail.table([entry]),
+        "executors": show.executors_table([ExecutorState(name=host, reported="2026", alive=True, executing=3)]),
+        "services": show.services_table([{"name": "etcd-proxy", "state": "RUNNING", "pid": 7, "reason": "x " * 90}]),
+    }
+
+
+VERDICTS = [verdict.value for verdict in m.Verdict]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("name", [*other_tables()])
+def test_every_other_table_fits(name: str, width: int) -> None:
+    on = screen(width)
+    table = other_tables()[name]
+    on.print(table)
+    lines = shown(on).splitlines()
+    assert max(map(cell_len, lines)) <= width
+    whole = [column.title for column in table.columns if column.kind == "whole"]
+    assert all(title in lines[0] for title in whole), "what matters is neither left out nor beyond the edge"
+
+
 @pytest.mark.parametrize("name", [*listings()])
 def test_a_pipe_gets_every_cell_whole(name: str) -> None:
     on = show.Screen(file=io.StringIO(), color_system=None)
@@ -142,12 +203,15 @@ def test_columns_fit_where_whole_ones_do(columns: list[tuple[Any, int]], width: 
     kinds = [Column(f"c{at}", kind) for at, (kind, _) in enumerate(columns)]
     natural = [max(2, size) for _, size in columns]
     widths = fit(kinds, natural, width)
-    assert all(got == size for one, got, size in zip(kinds, widths, natural, strict=True) if one.kind == "whole")
-    assert all(got in {0, size} for one, got, size in zip(kinds, widths, natural, strict=True) if one.kind == "plain")
-    assert all(got <= size for got, size in zip(widths, natural, strict=True))
-    whole = [size for one, size in zip(kinds, natural, strict=True) if one.kind == "whole"]
-    shown = [got for got in widths if got]
+    results = list(zip(kinds, widths, natural, strict=True))
+    whole = [size for column, _, size in results if column.kind == "whole"]
     if sum(whole) + 2 * (len(whole) - 1) <= width:
+        assert all(got == size for column, got, size in results if column.kind == "whole")
+    assert all(got in {0, size} for column, got, size in results if column.kind == "plain")
+    assert all(got >= min(8, size) for column, got, size in results if column.kind == "whole")
+    assert all(got <= size for got, size in zip(widths, natural, strict=True))
+    shown = [got for got in widths if got]
+    if sum(min(8, size) for size in whole) + 2 * (len(whole) - 1) <= width:
         assert sum(shown) + 2 * (len(shown) - 1) <= width
     if sum(natural) + 2 * (len(natural) - 1) <= width:
         assert widths == natural, "nothing is left out or cut without need"

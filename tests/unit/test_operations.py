@@ -147,7 +147,7 @@ def test_the_archive_holds_what_hosts_said_and_no_secret_of_the_controller(tmp_p
     cleaned = support.clean(texts, tmp_path / "secrets")
     assert cleaned == {"j1/journal.txt": f"a {redaction.MASK} b {redaction.MASK} c\n"}
     path = tmp_path / "case.tar.gz"
-    support.write(path, support.SupportContent(cleaned, {"j2": "it did not answer"}))
+    support.write(path, cleaned, {"j2": "it did not answer"})
     with tarfile.open(path) as archive:
         assert sorted(archive.getnames()) == ["case/j1/journal.txt", "case/silent.txt"]
     assert path.stat().st_mode & 0o077 == 0

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from judge.common.errors import FieldError, NotFoundError, UsageError
 from judge.ctl import rejudge as ctl
-from judge.ctl import rejudge_show, show
 from judge.gateway.api.rejudge import number_of
 from judge.gateway.pages import rejudge as rejudge_pages
 from judge.gateway.trace import trace_of
@@ -193,7 +192,7 @@ def test_counts_and_matrix_miss_nobody(cells: list[dict[str, Any]]) -> None:
     assert found["waiting"] + found["running"] + found["done"] == total
     matrix = rejudge_views.matrix(cells)
     assert sum(sum(row.values()) for row in matrix.values()) == total
-    assert len(rejudge_show.matrix_table(matrix).rows) == len(matrix)
+    assert len(ctl.matrix_table(matrix).rows) == len(matrix)
 
 
 def test_a_verdict_that_was_replaced_twice_is_compared_with_the_right_one() -> None:
@@ -281,7 +280,7 @@ def test_what_is_left_out_is_said(capsys):
         id=3, filter=RejudgeFilter(), reason="x", user="ada", created="2026-01-01T00:00:00Z",
         state=RejudgeState.RUNNING, settled=False, total=2, skipped=1,
     )  # fmt: skip
-    rejudge_show.print_one(one, show.OutputFormat.TABLE)
+    ctl.print_words(one)
     assert "1 more matches, but is left out: part of another rejudging" in capsys.readouterr().out
-    rejudge_show.print_one(one.model_copy(update={"skipped": 0}), show.OutputFormat.TABLE)
+    ctl.print_words(one.model_copy(update={"skipped": 0}))
     assert "left out" not in capsys.readouterr().out

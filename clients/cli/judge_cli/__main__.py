@@ -23,7 +23,6 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise instead of printing the usage."""
         raise UsageError(f"{message}; '{self.prog} --help' shows what is expected")
 
 
@@ -40,33 +39,36 @@ def login(arguments: Arguments) -> int:
     from judge_cli.gateway import Gateway
 
     server = access.checked_server(arguments.server)
-    wanted = access.Access(server, access.ask_token(server, arguments.token_file), arguments.ca)
-    person = Gateway(wanted).json("GET", "/whoami")
-    file = access.store(wanted)
-    screen.say(f"logged in at {server} as {person['user']}; {file} says so")
+    new_access = access.Access(server, access.ask_token(server, arguments.token_file), arguments.ca)
+    user = Gateway(new_access).json("GET", "/whoami")["user"]
+    file = access.store(new_access)
+    screen.say(f"logged in at {server} as {user}; {file} says so")
     return 0
 
 
 def problems(arguments: Arguments) -> int:
     """List the problems."""
     reply = _gateway().json("GET", "/problems")
-    rows = [[one["name"], one["title"], f"{one['limits']['cpu']:g} s", one["kind"]] for one in reply["problems"]]
-    _tell(arguments, reply, lambda: screen.table(["problem", "title", "time limit", "type"], rows))
+    rows = [
+        [problem["name"], problem["title"], f"{problem['limits']['cpu']:g} s", problem["kind"]]
+        for problem in reply["problems"]
+    ]
+    _tell(arguments, reply, lambda: screen.table(["problem", "title…", "time limit", "type"], rows))
     return 0
 
 
 def download(arguments: Arguments) -> int:
     """Write statement and samples of problems into folders."""
-    from judge_cli import problems as on_disk
+    from judge_cli import problems as folders
 
     gateway = _gateway()
     names = arguments.problem
     if arguments.all:
-        names = [one["name"] for one in gateway.json("GET", "/problems")["problems"]]
+        names = gateway.problem_names()
     if not names:
         raise UsageError("name the problems to download, or --all")
     for name in names:
-        screen.say(f"{on_disk.download(gateway, name, arguments.to)} written")
+        screen.say(f"{folders.download(gateway, name, arguments.to)} written")
     return 0
 
 
@@ -90,10 +92,10 @@ def submit(arguments: Arguments) -> int:
     gateway = _gateway()
     problem = arguments.problem or settings.problem
     if not problem:
-        names = [one["name"] for one in gateway.json("GET", "/problems")["problems"]]
-        problem = project.guess_problem(arguments.file[0] if arguments.file else settings.folder, names)
-    fields = {"problem": problem, "language": arguments.language or settings.language}
-    fields["entry"] = arguments.entry or settings.entry
+        place = arguments.file[0] if arguments.file else settings.folder
+        problem = project.guess_problem(place, gateway.problem_names())
+    language, entry = arguments.language or settings.language, arguments.entry or settings.entry
+    fields = {"problem": problem, "language": language, "entry": entry}
     try:
         task = gateway.submit({key: value for key, value in fields.items() if value}, contents)
     except KeyboardInterrupt:
@@ -128,7 +130,7 @@ def list_own(arguments: Arguments) -> int:
     query = {"user": gateway.json("GET", "/whoami")["user"], "limit": str(arguments.limit)}
     query |= {"problem": arguments.problem} if arguments.problem else {}
     reply = gateway.json("GET", "/submissions", query=query)
-    head = ["id", "what", "language", "verdict", "cpu", "memory", "created (UTC)"]
+    head = ["id", "what…", "language", "verdict!", "cpu", "memory", "created (UTC)"]
     _tell(arguments, reply, lambda: screen.table(head, map(row, reply["tasks"])))
     return 0
 
@@ -155,54 +157,56 @@ def _tell(arguments: Arguments, data: Any, in_words: Any) -> None:
 
 
 def parser() -> Parser:
-    """The command line."""
     main_parser = Parser(prog="judge-cli", description=__doc__)
     main_parser.add_argument("--version", action="version", version=f"judge-cli {VERSION}")
     commands = main_parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, run: Any, *, output: bool = False) -> Parser:
-        added: Parser = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
-        added.set_defaults(run=run)
+        parser: Parser = commands.add_parser(name, help=run.__doc__, description=run.__doc__)
+        parser.set_defaults(run=run)
         if output:
-            added.add_argument("--output", "-o", choices=["table", "json"], default="table", help="json for programs")
-        return added
+            parser.add_argument("--output", "-o", choices=["table", "json"], default="table", help="json for programs")
+        return parser
 
-    added = command("login", login)
-    added.add_argument("server", metavar="URL", help="the address of the gateway, such as https://judge.example.org")
-    added.add_argument("--token-file", type=Path, help="a file with the token; default: asked for, or read from a pipe")
-    added.add_argument("--ca", type=Path, help="trust only this CA; default: the authorities of this machine")
+    subparser = command("login", login)
+    subparser.add_argument(
+        "server", metavar="URL", help="the address of the gateway, such as https://judge.example.org"
+    )
+    subparser.add_argument(
+        "--token-file", type=Path, help="a file with the token; default: asked for, or read from a pipe"
+    )
+    subparser.add_argument("--ca", type=Path, help="trust only this CA; default: the authorities of this machine")
     command("problems", problems, output=True)
-    added = command("download", download)
-    added.add_argument("problem", nargs="*", help="names of problems")
-    added.add_argument("--all", action="store_true", help="all problems")
-    added.add_argument("--to", type=Path, default=Path(), help="write their folders into this one; default: here")
-    added = command("test", test)
-    _add_program(added)
-    added = command("submit", submit, output=True)
-    _add_program(added)
-    added.add_argument("--problem", "-p", help="default: judge.toml, else what file or folder are called like")
-    added.add_argument("--entry", help="of several files: the one to start, or the class with main")
-    added.add_argument("--no-wait", action="store_true", help="print the id and do not follow it")
-    added = command("follow", follow, output=True)
-    added.add_argument("id", help="the id of a submission; the last 7 characters are enough")
-    added = command("list", list_own, output=True)
-    added.add_argument("--problem", "-p", help="only those to this problem")
-    added.add_argument("--limit", "-n", type=int, default=20, help="at most so many; default: 20")
-    added = command("listen", listen)
-    added.add_argument("--port", type=int, default=10043, help="of 127.0.0.1; default: 10043")
-    added.add_argument("--to", type=Path, default=Path(), help="write the folders into this one; default: here")
+    subparser = command("download", download)
+    subparser.add_argument("problem", nargs="*", help="names of problems")
+    subparser.add_argument("--all", action="store_true", help="all problems")
+    subparser.add_argument("--to", type=Path, default=Path(), help="write their folders into this one; default: here")
+    subparser = command("test", test)
+    _add_program(subparser)
+    subparser = command("submit", submit, output=True)
+    _add_program(subparser)
+    subparser.add_argument("--problem", "-p", help="default: judge.toml, else what file or folder are called like")
+    subparser.add_argument("--entry", help="of several files: the one to start, or the class with main")
+    subparser.add_argument("--no-wait", action="store_true", help="print the id and do not follow it")
+    subparser = command("follow", follow, output=True)
+    subparser.add_argument("id", help="the id of a submission; the last 7 characters are enough")
+    subparser = command("list", list_own, output=True)
+    subparser.add_argument("--problem", "-p", help="only those to this problem")
+    subparser.add_argument("--limit", "-n", type=int, default=20, help="at most so many; default: 20")
+    subparser = command("listen", listen)
+    subparser.add_argument("--port", type=int, default=10043, help="of 127.0.0.1; default: 10043")
+    subparser.add_argument("--to", type=Path, default=Path(), help="write the folders into this one; default: here")
     return main_parser
 
 
-def _add_program(added: argparse.ArgumentParser) -> None:
-    added.add_argument(
+def _add_program(subparser: argparse.ArgumentParser) -> None:
+    subparser.add_argument(
         "file", nargs="*", type=Path, help="a file, several, or a folder; default: `files` of judge.toml"
     )
-    added.add_argument("--language", "-l", help="default: judge.toml, else what the file's suffix says")
+    subparser.add_argument("--language", "-l", help="default: judge.toml, else what the file's suffix says")
 
 
 def run(argv: list[str]) -> int:
-    """Run a command; the exit code."""
     try:
         arguments = parser().parse_args(argv)
         code: int = arguments.run(arguments)
@@ -227,7 +231,6 @@ def run(argv: list[str]) -> int:
 
 
 def main() -> None:
-    """Run judge-cli."""
     screen.prepare()
     sys.exit(run(sys.argv[1:]))
 

@@ -41,9 +41,9 @@ def read_payload(data: bytes, server: str = "") -> Posted:
         raise UsageError(f"the body is no payload of Competitive Companion ({type(exc).__name__})") from None
     if len(tests) > _TESTS:
         raise UsageError(f"'{name[:80]}' has {len(tests)} samples; at most {_TESTS} are taken")
-    own = _OWN_PAGE.fullmatch(url.path) if server and url.netloc == urlsplit(server).netloc else None
-    folder = own[1] if own else re.sub(r"[^A-Za-z0-9_+-]+", "-", name).strip("-")[:60]
-    return Posted(folder or "problem", own[1] if own else "", seconds if 0 < seconds < 3600 else 0.0, tests)
+    page = _OWN_PAGE.fullmatch(url.path) if server and url.netloc == urlsplit(server).netloc else None
+    folder = page[1] if page else re.sub(r"[^A-Za-z0-9_+-]+", "-", name).strip("-")[:60]
+    return Posted(folder or "problem", page[1] if page else "", seconds if 0 < seconds < 3600 else 0.0, tests)
 
 
 def save(posted: Posted, to: Path) -> Path:
@@ -54,8 +54,8 @@ def save(posted: Posted, to: Path) -> Path:
     for path in (folder / project.SAMPLES).glob("*"):
         if path.suffix in {".in", ".ans"}:
             path.unlink()
-    for number, (given, answer) in enumerate(posted.tests, 1):
-        problems.write(folder / project.SAMPLES / f"{number}.in", given)
+    for number, (input_data, answer) in enumerate(posted.tests, 1):
+        problems.write(folder / project.SAMPLES / f"{number}.in", input_data)
         problems.write(folder / project.SAMPLES / f"{number}.ans", answer)
     return folder
 
@@ -81,9 +81,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Take a problem, from the extension or a program; pages of the Web are refused."""
         host = self.headers.get("Host", "").partition(":")[0]
-        origin = self.headers.get(
-            "Origin", ""
-        )  # browsers name it in each POST; a page in a sandbox has the origin "null"
+        # Browsers name it in each POST; a page in a sandbox has the origin "null".
+        origin = self.headers.get("Origin", "")
         length = self.headers.get("Content-Length", "")
         if host not in {"127.0.0.1", "localhost"} or (origin and not _EXTENSION.fullmatch(origin)):
             self._answer(403, "only Competitive Companion and programs of this machine may post here")
@@ -113,7 +112,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def listen(port: int, to: Path, server: str) -> None:
-    """Take problems until Ctrl-C."""
     with Listener(port, to, server) as listener:
         place = listener.server_address[1]
         screen.note(f"listening on 127.0.0.1:{place}; press the button of Competitive Companion, Ctrl-C ends it")

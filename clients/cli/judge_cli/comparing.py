@@ -12,8 +12,8 @@ _LINES, _CHARACTERS, _CONTEXT, _SHOWN = 300, 200, 3, 40
 
 def agrees(output: str, answer: str) -> bool:
     """Whether the words are the same, numbers with a point nearly so; a problem's own validator may say otherwise."""
-    ours, theirs = output.split(), answer.split()
-    return len(ours) == len(theirs) and all(map(_same, ours, theirs))
+    tokens, answers = output.split(), answer.split()
+    return len(tokens) == len(answers) and all(map(_same, tokens, answers))
 
 
 def _same(token: str, answer: str) -> bool:
@@ -29,11 +29,11 @@ def difference(output: str, answer: str) -> Iterator[str]:
     """Lines of a unified diff from the answer to the output, from the first line that differs."""
     import difflib  # noqa: PLC0415 - most commands start without it
 
-    ours, theirs = ([line.rstrip() for line in text.rstrip().split("\n")] for text in (output, answer))
-    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False)))
+    texts = [[line.rstrip() for line in text.rstrip().split("\n")] for text in (answer, output)]
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False)))
     begin = max(0, same - _CONTEXT)
-    was, now = ([line[:_CHARACTERS] for line in lines[begin : begin + _LINES]] for lines in (theirs, ours))
-    lines = list(difflib.unified_diff(was, now, "answer", "output", n=_CONTEXT, lineterm=""))
+    before, after = ([line[:_CHARACTERS] for line in text[begin : begin + _LINES]] for text in texts)
+    lines = list(difflib.unified_diff(before, after, "answer", "output", n=_CONTEXT, lineterm=""))
     yield from [line for line in lines if not line.startswith("@@")][:_SHOWN]
     if begin:
         yield f"(from line {begin + 1} on)"

@@ -31,20 +31,20 @@ def follow(gateway: Gateway, task_id: str) -> dict[str, Any] | None:
 
 def _interruptible(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The same, read by another thread: on Windows Ctrl-C does not end a thread's wait for the network."""
-    ended: queue.Queue[dict[str, Any] | BaseException | None] = queue.Queue()
+    items: queue.Queue[dict[str, Any] | BaseException | None] = queue.Queue()
 
     def read() -> None:
         try:
             for event in events:
-                ended.put(event)
-            ended.put(None)
+                items.put(event)
+            items.put(None)
         except BaseException as exc:  # noqa: BLE001 - raised by the thread that waits
-            ended.put(exc)
+            items.put(exc)
 
     threading.Thread(target=read, daemon=True).start()
     while True:
         try:
-            item = ended.get(timeout=0.2)
+            item = items.get(timeout=0.2)
         except queue.Empty:
             continue
         if item is None:
@@ -55,7 +55,6 @@ def _interruptible(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]
 
 
 def exit_code(task: dict[str, Any] | None) -> int:
-    """The exit code of a command that has followed a submission."""
     if task is None:
         return EXIT_INTERRUPTED
     if task.get("verdict"):
@@ -95,25 +94,26 @@ def row(task: dict[str, Any]) -> list[str]:
 
 
 def subject(submission: dict[str, Any]) -> str:
-    """A few words about what was submitted."""
     return str(submission.get("problem") or submission.get("filename") or submission.get("command") or "-")
 
 
 def _data_of(gateway: Gateway, task: dict[str, Any], name: str) -> tuple[str | None, str | None]:
     """Input and answer of a test as far as they are disclosed: of a sample, or of the submission's own test."""
-    own = next((test for test in task["submission"].get("tests", []) if test["name"] == name), None)
-    if own is None and task.get("problem"):
+    data = next((test for test in task["submission"].get("tests", []) if test["name"] == name), None)
+    if data is None and task.get("problem"):
         problem = gateway.json("GET", address("problems", task["problem"]["name"]))
         if problem["hash"] == task["problem"]["hash"]:
-            own = next((one for one in problem["samples"] if one["name"] == name.removeprefix("sample/")), None)
-    return (own.get("input"), own.get("answer")) if own else (None, None)
+            data = next(
+                (sample for sample in problem["samples"] if sample["name"] == name.removeprefix("sample/")), None
+            )
+    return (data.get("input"), data.get("answer")) if data else (None, None)
 
 
-def _show_test(test: dict[str, Any], given: str | None, answer: str | None) -> None:
-    if given:
-        lines = given.rstrip("\n").split("\n")
-        shortened = [f"… ({len(lines)} lines)"] if len(lines) > _INPUT_LINES else []
-        _quote("input", lines[:_INPUT_LINES] + shortened)
+def _show_test(test: dict[str, Any], input_text: str | None, answer: str | None) -> None:
+    if input_text:
+        lines = input_text.rstrip("\n").split("\n")
+        rest = [f"… ({len(lines)} lines)"] if len(lines) > _INPUT_LINES else []
+        _quote("input", lines[:_INPUT_LINES] + rest)
     if answer is not None and test["verdict"] == "WA":
         _quote("difference", list(comparing.difference(test.get("output", ""), answer)))
     elif test.get("output"):

@@ -9,7 +9,7 @@ import ssl
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from judge_cli import VERSION
@@ -51,12 +51,14 @@ class Gateway:
                 raise ClientError(f"{path} has more than {_LARGEST} bytes")
             return data, answer.headers.get_content_type()
 
+    def problem_names(self) -> list[str]:
+        return [problem["name"] for problem in self.json("GET", "/problems")["problems"]]
+
     def submit(self, fields: Mapping[str, str], files: Sequence[tuple[str, bytes]]) -> dict[str, Any]:
         """Submit; the idempotency key makes it one submission however often the call is repeated."""
         body, media = form(fields, files)
         headers = {"Content-Type": media, "Idempotency-Key": os.urandom(16).hex()}
-        task: dict[str, Any] = self.json("POST", "/submissions", body=body, headers=headers)
-        return task
+        return cast("dict[str, Any]", self.json("POST", "/submissions", body=body, headers=headers))
 
     def whole_id(self, text: str) -> str:
         """The id of a submission, also by its last characters; UsageError."""
@@ -75,7 +77,7 @@ class Gateway:
         return str(ids[0])
 
     def events(self, task: str) -> Iterator[dict[str, Any]]:
-        """The changes of a submission until it is done, each told once: a stream that broke goes on where it was."""
+        """The changes of a submission until it is done, each once: a stream that broke goes on where it was."""
         last = ""
         while True:
             headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
@@ -153,7 +155,6 @@ def address(*parts: str) -> str:
 
 
 def form(fields: Mapping[str, str], files: Sequence[tuple[str, bytes]]) -> tuple[bytes, str]:
-    """A multipart form and its media type."""
     boundary = os.urandom(16).hex()
     parts = [(f'name="{name}"', value.encode()) for name, value in fields.items()]
     for name, data in files:

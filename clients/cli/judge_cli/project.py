@@ -15,7 +15,7 @@ from judge_cli.errors import UsageError
 FILE = "judge.toml"
 SAMPLES = "samples"
 _KEYS = {"problem": str, "language": str, "entry": str, "files": list, "time_limit": float}
-_WANTED = {str: 'a text in "quotes"', list: 'file names as ["a.cpp", "b.cpp"]', float: "a number, such as 2.0"}
+_EXPECTED = {str: 'a text in "quotes"', list: 'file names as ["a.cpp", "b.cpp"]', float: "a number, such as 2.0"}
 # In a folder with a judge.toml these come with the problem, and are no part of the program.
 _NOT_THE_PROGRAM = {FILE, SAMPLES, "attachments", "statement.html", "statement.pdf", "statement.md", "statement.tex"}
 _LEFT_BEHIND = {"__MACOSX", "__pycache__", "Thumbs.db", "desktop.ini"}
@@ -51,12 +51,14 @@ def parse(text: str, name: str) -> dict[str, Any]:
         kind = _KEYS.get(key)
         if kind is None or not equals:
             raise UsageError(f"{name}:{number}: '{key[:40]}' is no setting; expected one of {', '.join(_KEYS)} = VALUE")
-        read = _value(value)
-        if kind is float and type(read) is int:
-            read = float(read)
-        if type(read) is not kind or (isinstance(read, list) and not all(isinstance(item, str) for item in read)):
-            raise UsageError(f"{name}:{number}: {key}: expected {_WANTED[kind]}")
-        settings[key] = read
+        setting = _value(value)
+        if kind is float and type(setting) is int:
+            setting = float(setting)
+        if type(setting) is not kind or (
+            isinstance(setting, list) and not all(isinstance(item, str) for item in setting)
+        ):
+            raise UsageError(f"{name}:{number}: {key}: expected {_EXPECTED[kind]}")
+        settings[key] = setting
     return settings
 
 
@@ -66,8 +68,8 @@ def _value(text: str) -> Any:
         value, quote, rest = text[1:].partition("'")
         return value if quote and rest.strip()[:1] in {"", "#"} else None
     with contextlib.suppress(ValueError):
-        read, end = json.JSONDecoder().raw_decode(text)
-        return read if text[end:].strip()[:1] in {"", "#"} else None
+        value, end = json.JSONDecoder().raw_decode(text)
+        return value if text[end:].strip()[:1] in {"", "#"} else None
     return None
 
 

@@ -54,8 +54,6 @@ LANGUAGES = {
 
 
 class Outcome(NamedTuple):
-    """What one run came to."""
-
     verdict: str
     seconds: float
     output: str = ""
@@ -73,7 +71,6 @@ def guess_language(files: Sequence[Path], language: str = "") -> Language:
 
 
 def sources_of(files: Sequence[Path], language: Language) -> list[Path]:
-    """The files of a language among those of a program."""
     return [path for path in files if path.suffix.lower() in language.suffixes]
 
 
@@ -120,21 +117,20 @@ def _command(pattern: Sequence[str], placeholders: dict[str, str], sources: Sequ
 
 
 def _compiles(command: Sequence[str]) -> bool:
-    """Compile, and print what the compiler says."""
-    done = subprocess.run(
+    result = subprocess.run(
         command, check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    if done.stdout.strip():
-        screen.say(done.stdout.decode("utf-8", "replace").rstrip())
-    return done.returncode == 0
+    if result.stdout.strip():
+        screen.say(result.stdout.decode("utf-8", "replace").rstrip())
+    return result.returncode == 0
 
 
-def _sample(command: Sequence[str], name: str, given: Path, expected: Path, limit: float) -> Outcome:
+def _sample(command: Sequence[str], name: str, stdin: Path, answer_file: Path, limit: float) -> Outcome:
     """Run one sample and print its line, and what differs."""
-    answer = expected.read_text(encoding="utf-8", errors="replace")
-    outcome = run(command, given, limit)
+    answer = answer_file.read_text(encoding="utf-8", errors="replace")
+    outcome = run(command, stdin, limit)
     if outcome.verdict == "AC" and not comparing.agrees(outcome.output, answer):
-        outcome = Outcome("WA", outcome.seconds, outcome.output, outcome.error)
+        outcome = outcome._replace(verdict="WA")
     screen.say(f"{outcome.verdict}  {name}  {screen.seconds(outcome.seconds)}", screen.colour_codes(outcome.verdict))
     if outcome.verdict == "WA":
         for line in comparing.difference(outcome.output, answer):
@@ -144,9 +140,9 @@ def _sample(command: Sequence[str], name: str, given: Path, expected: Path, limi
     return outcome
 
 
-def run(command: Sequence[str], given: Path, limit: float) -> Outcome:
+def run(command: Sequence[str], input_file: Path, limit: float) -> Outcome:
     """Run a program on a file for `limit` seconds at most; its output is bounded."""
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as error, given.open("rb") as stdin:
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as error, input_file.open("rb") as stdin:
         begin = time.monotonic()
         process = subprocess.Popen(command, stdin=stdin, stdout=output, stderr=error)
         verdict = ""

@@ -61,12 +61,10 @@ def coloured(text: str, codes: str) -> str:
 
 
 def say(text: str = "", codes: str = "") -> None:
-    """Print lines on standard output."""
     sys.stdout.write(coloured(visible(text), codes) + "\n")
 
 
 def note(text: str) -> None:
-    """Print a sentence on standard error."""
     sys.stderr.write(visible(text) + "\n")
 
 
@@ -98,10 +96,23 @@ def size(count: int) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows in columns; a cell that is a known verdict has its colour."""
-    lines = [list(head), *([visible(cell).replace("\n", " ") for cell in row] for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    """Print rows in columns, which fit a terminal; a cell that is a known verdict has its colour."""
+    import shutil  # noqa: PLC0415 - most commands start without both
+
+    from judge_cli.columns import Column, fit  # noqa: PLC0415
+
+    columns = [Column.read(name, first=at == 0) for at, name in enumerate(head)]
+    lines = [
+        [column.title for column in columns],
+        *([visible(cell).replace("\n", " ") for cell in row] for row in rows),
+    ]
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
+    if sys.stdout.isatty():
+        widths = fit(columns, widths, shutil.get_terminal_size().columns)
     for line in lines:
-        padded = [cell.ljust(width) for cell, width in zip(line, widths, strict=True)]
-        cells = [coloured(text, colour_codes(cell)) for text, cell in zip(padded, line, strict=True)]
+        cells = [
+            coloured((cell if len(cell) <= width else f"{cell[: width - 1]}…").ljust(width), colour_codes(cell))
+            for cell, width in zip(line, widths, strict=True)
+            if width
+        ]
         sys.stdout.write("  ".join(cells).rstrip() + "\n")

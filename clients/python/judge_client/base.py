@@ -1,4 +1,4 @@
-"""What both clients do alike: requests, answers, what is tried again and what is kept. Nothing here sends."""
+"""What both clients do alike: requests, answers, what is tried again, and a cache. Nothing here sends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from judge_client.coding import decode, encode
 from judge_client.errors import BY_STATUS, JudgeError, UnavailableError
 
 AGAIN = frozenset({429, 503, 504})
-_KEPT, _KEPT_BYTES = 256, 256 * 1024
+_CACHED, _CACHED_BYTES = 256, 256 * 1024
 _LONGEST = 60.0  # seconds between two tries
 
 
@@ -35,16 +35,15 @@ class Ask:
     key: str | None = None
     keyed: bool = False
     good: frozenset[int] = frozenset()
-    kept: bytes = b""
+    cached: bytes = b""
 
 
 def address(template: str, **places: object) -> str:
-    """A path with its parameters in it."""
     return template.format(**{name: quote(str(value), safe="") for name, value in places.items()})
 
 
 class Base:
-    """The place of the gateway, who asks, and what is kept of its answers."""
+    """The place of the gateway, who asks, and a cache of its answers."""
 
     def __init__(
         self,
@@ -61,18 +60,18 @@ class Base:
         `pace` seconds, then after twice as many each time, or after as many as the gateway says.
         """
         self.url = (url or os.environ.get("JUDGE", "http://127.0.0.1:8080")).rstrip("/")
-        known = token if token is not None else os.environ.get("TOKEN", "")
+        bearer = token if token is not None else os.environ.get("TOKEN", "")
         self.headers = {"Accept": "application/json", "User-Agent": "judge-client"}
-        if known:
-            self.headers["Authorization"] = f"Bearer {known}"
+        if bearer:
+            self.headers["Authorization"] = f"Bearer {bearer}"
         self.timeout, self.tries, self.pace = timeout, max(1, tries), pace
-        self._kept: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[str, bytes]] = OrderedDict()
 
     def _request(self, ask: Ask) -> dict[str, Any]:
         """The arguments of httpx's request. Tries of one call share them, and so its idempotency key."""
         headers = dict(self.headers)
-        given: dict[str, Any] = {"method": ask.method, "url": f"{self.url}{ask.path}", "headers": headers}
-        given["params"] = {
+        request: dict[str, Any] = {"method": ask.method, "url": f"{self.url}{ask.path}", "headers": headers}
+        request["params"] = {
             name: str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in ask.query.items()
             if value is not None
@@ -81,40 +80,40 @@ class Base:
             headers["Idempotency-Key"] = ask.key or uuid.uuid4().hex
         if ask.content is not None:
             headers["Content-Type"] = "application/octet-stream"
-            given["content"] = ask.content
+            request["content"] = ask.content
         elif ask.body is not None:
             headers["Content-Type"] = "application/json"
-            given["content"] = json.dumps(encode(ask.body)).encode()
-        if ask.method == "GET" and (kept := self._kept.get(self._name(given))):
-            headers["If-None-Match"], ask.kept = kept
-        return given
+            request["content"] = json.dumps(encode(ask.body)).encode()
+        if ask.method == "GET" and (entry := self._cache.get(self._name(request))):
+            headers["If-None-Match"], ask.cached = entry
+        return request
 
     @staticmethod
-    def _name(given: Mapping[str, Any]) -> str:
-        return str(httpx.URL(given["url"], params=given["params"]))
+    def _name(request: Mapping[str, Any]) -> str:
+        return str(httpx.URL(request["url"], params=request["params"]))
 
     def _delay(self, ask: Ask, answer: httpx.Response | httpx.TransportError, attempt: int) -> float | None:
         """Seconds until this call is made again; None: it is not."""
         status = answer.status_code if isinstance(answer, httpx.Response) else 503
         if attempt + 1 >= self.tries or status not in AGAIN or status in ask.good:
             return None
-        told = _retry(answer) if isinstance(answer, httpx.Response) else None
-        wait = told if told is not None else min(self.pace * 2**attempt, _LONGEST)
+        retry = _retry(answer) if isinstance(answer, httpx.Response) else None
+        wait = retry if retry is not None else min(self.pace * 2**attempt, _LONGEST)
         return None if wait > _LONGEST else wait + random.random() * self.pace  # noqa: S311 - no secret
 
-    def _read(self, ask: Ask, given: Mapping[str, Any], answer: httpx.Response | httpx.TransportError) -> Any:
+    def _read(self, ask: Ask, request: Mapping[str, Any], answer: httpx.Response | httpx.TransportError) -> Any:
         """The content of an answer; JudgeError for a refusal, or when there was none."""
         if isinstance(answer, httpx.TransportError):
             raise UnavailableError(f"{self.url} does not answer: {answer}") from answer
-        name, content = self._name(given), answer.content
+        name, content = self._name(request), answer.content
         if answer.status_code == 304:
-            content = ask.kept
+            content = ask.cached
         elif not (answer.is_success or answer.status_code in ask.good):
             raise refusal(answer)
-        elif ask.method == "GET" and (tag := answer.headers.get("ETag")) and len(content) <= _KEPT_BYTES:
-            self._kept[name] = (tag, content)
-            while len(self._kept) > _KEPT:
-                self._kept.popitem(last=False)
+        elif ask.method == "GET" and (tag := answer.headers.get("ETag")) and len(content) <= _CACHED_BYTES:
+            self._cache[name] = (tag, content)
+            while len(self._cache) > _CACHED:
+                self._cache.popitem(last=False)
         if ask.reply is bytes:
             return content
         if ask.reply is bool:
@@ -137,12 +136,12 @@ def refusal(answer: httpx.Response) -> JudgeError:
         body = answer.json()
     except ValueError:
         body = None
-    told = body if isinstance(body, dict) else {}
+    fields = body if isinstance(body, dict) else {}
     return BY_STATUS.get(answer.status_code, JudgeError)(
-        str(told.get("error") or told.get("detail") or f"{answer.status_code} {answer.reason_phrase}"),
+        str(fields.get("error") or fields.get("detail") or f"{answer.status_code} {answer.reason_phrase}"),
         status=answer.status_code,
-        code=str(told.get("code", "")),
-        field=told.get("field"),
+        code=str(fields.get("code", "")),
+        field=fields.get("field"),
         retry=_retry(answer),
         request=answer.headers.get("X-Request-Id", ""),
         body=body,

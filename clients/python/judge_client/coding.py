@@ -25,13 +25,13 @@ def decode(hint: Any, value: Any) -> Any:
         return _message(hint, value)
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is list and isinstance(value, list):
-        return [decode(inner[0], one) for one in value]
+        return [decode(inner[0], item) for item in value]
     if origin is dict and isinstance(value, dict):
-        return {key: decode(inner[1], one) for key, one in value.items()}
+        return {key: decode(inner[1], item) for key, item in value.items()}
     if origin in {typing.Union, types.UnionType}:
-        several = [one for one in inner if one is not type(None)]
-        if len(several) == 1 or all(typing.get_origin(one) is None for one in several[1:]):
-            return decode(several[0], value)
+        kinds = [kind for kind in inner if kind is not type(None)]
+        if len(kinds) == 1 or all(typing.get_origin(kind) is None for kind in kinds[1:]):
+            return decode(kinds[0], value)
     return float(value) if hint is float and type(value) is int else value
 
 
@@ -39,21 +39,21 @@ def _message(model: Any, value: Any) -> Any:
     if not isinstance(value, dict):
         raise TypeError(f"{model.__name__} is not an object")
     hints = _hints(model)
-    return model(**{name: decode(hints[name], given) for name, given in value.items() if name in hints})
+    return model(**{name: decode(hints[name], item) for name, item in value.items() if name in hints})
 
 
 def encode(value: Any) -> Any:
     """A message as what becomes JSON; fields that are as they are by default are left out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            field.name: encode(given)
+            field.name: encode(item)
             for field in dataclasses.fields(value)
-            if (given := getattr(value, field.name)) != _default(field)
+            if (item := getattr(value, field.name)) != _default(field)
         }
     if isinstance(value, list | tuple):
-        return [encode(one) for one in value]
+        return [encode(item) for item in value]
     if isinstance(value, dict):
-        return {key: encode(one) for key, one in value.items()}
+        return {key: encode(item) for key, item in value.items()}
     return value
 
 

@@ -21,7 +21,6 @@ class Core(Base):
     """The synchronous one; a `with` closes it."""
 
     def __init__(self, *args: Any, transport: httpx.BaseTransport | None = None, **more: Any) -> None:
-        """As Base; `transport` sends in place of httpx's own."""
         super().__init__(*args, **more)
         self._http = httpx.Client(timeout=self.timeout, transport=transport)
 
@@ -34,27 +33,26 @@ class Core(Base):
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
         self._http.close()
 
     def _ask(self, ask: Ask) -> Any:
-        given, attempt = self._request(ask), 0
+        request, attempt = self._request(ask), 0
         while True:
             answer: httpx.Response | httpx.TransportError
             try:
-                answer = self._http.request(**given)
+                answer = self._http.request(**request)
             except httpx.TransportError as exc:
                 answer = exc
             delay = self._delay(ask, answer, attempt)
             if delay is None:
-                return self._read(ask, given, answer)
+                return self._read(ask, request, answer)
             time.sleep(delay)
             attempt += 1
 
     def _listen(self, ask: Ask) -> Iterator[Event]:
-        given, parser = self._request(ask), Parser()
-        given["headers"]["Accept"] = "text/event-stream"
-        with self._http.stream(**given, timeout=httpx.Timeout(self.timeout, read=None)) as answer:
+        request, parser = self._request(ask), Parser()
+        request["headers"]["Accept"] = "text/event-stream"
+        with self._http.stream(**request, timeout=httpx.Timeout(self.timeout, read=None)) as answer:
             if not answer.is_success:
                 answer.read()
                 raise refusal(answer)
@@ -64,9 +62,9 @@ class Core(Base):
 
     def _each(self, page: Callable[[Any], Any], items: str, begin: Any) -> Iterator[Any]:
         while True:
-            found = page(begin)
-            yield from getattr(found, items)
-            begin = found.next
+            reply = page(begin)
+            yield from getattr(reply, items)
+            begin = reply.next
             if begin is None:
                 return
 
@@ -75,7 +73,6 @@ class AsyncCore(Base):
     """The asynchronous one; an `async with` closes it."""
 
     def __init__(self, *args: Any, transport: httpx.AsyncBaseTransport | None = None, **more: Any) -> None:
-        """As Base; `transport` sends in place of httpx's own."""
         super().__init__(*args, **more)
         self._http = httpx.AsyncClient(timeout=self.timeout, transport=transport)
 
@@ -88,27 +85,26 @@ class AsyncCore(Base):
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._http.aclose()
 
     async def _ask(self, ask: Ask) -> Any:
-        given, attempt = self._request(ask), 0
+        request, attempt = self._request(ask), 0
         while True:
             answer: httpx.Response | httpx.TransportError
             try:
-                answer = await self._http.request(**given)
+                answer = await self._http.request(**request)
             except httpx.TransportError as exc:
                 answer = exc
             delay = self._delay(ask, answer, attempt)
             if delay is None:
-                return self._read(ask, given, answer)
+                return self._read(ask, request, answer)
             await asyncio.sleep(delay)
             attempt += 1
 
     async def _listen(self, ask: Ask) -> AsyncIterator[Event]:
-        given, parser = self._request(ask), Parser()
-        given["headers"]["Accept"] = "text/event-stream"
-        async with self._http.stream(**given, timeout=httpx.Timeout(self.timeout, read=None)) as answer:
+        request, parser = self._request(ask), Parser()
+        request["headers"]["Accept"] = "text/event-stream"
+        async with self._http.stream(**request, timeout=httpx.Timeout(self.timeout, read=None)) as answer:
             if not answer.is_success:
                 await answer.aread()
                 raise refusal(answer)
@@ -118,9 +114,9 @@ class AsyncCore(Base):
 
     async def _each(self, page: Callable[[Any], Any], items: str, begin: Any) -> AsyncIterator[Any]:
         while True:
-            found = await page(begin)
-            for one in getattr(found, items):
-                yield one
-            begin = found.next
+            reply = await page(begin)
+            for item in getattr(reply, items):
+                yield item
+            begin = reply.next
             if begin is None:
                 return

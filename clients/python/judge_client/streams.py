@@ -17,10 +17,7 @@ class Event:
 
 
 class Parser:
-    """Makes events of lines."""
-
     def __init__(self) -> None:
-        """No line has come yet."""
         self._id = ""
         self._kind = ""
         self._data: list[str] = []
@@ -42,7 +39,7 @@ class Parser:
         if not data:
             return None
         try:
-            known = json.loads(data)
+            content = json.loads(data)
         except ValueError:
-            known = {"text": data}
-        return Event(self._id, kind, known if isinstance(known, dict) else {"value": known})
+            content = {"text": data}
+        return Event(self._id, kind, content if isinstance(content, dict) else {"value": content})

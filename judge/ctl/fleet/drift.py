@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from judge.common.errors import JudgeError, UnavailableError, UsageError
+from judge.common.errors import UnavailableError, UsageError
 from judge.common.text import one_line
 from judge.ctl import show
 from judge.ctl.fleet import ansible
 from judge.ctl.fleet.ansible import Sources
-from judge.ctl.fleet.machines import FleetHost, Reply
+from judge.ctl.fleet.machines import FleetHost, Reply, output_of
 
 # Of what our files set, what the kernel has now; a value that cannot be set here (a container) is nobody's drift.
 SCRIPT = r"""
@@ -57,17 +57,13 @@ class Difference:
 
 
 def of_kernel(member: FleetHost, reply: Reply) -> list[Difference]:
-    """Read a host's answer to SCRIPT; UnavailableError when there is none."""
-    if isinstance(reply, JudgeError):
-        raise UnavailableError(f"{member.name}: {reply}")
-    if reply.code != 0:
-        message = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
-        raise UnavailableError(f"{member.name}: its kernel cannot be asked: {message}")
-    return parse(reply.out, member.name)
+    try:
+        return parse(output_of(reply, "its kernel"), member.name)
+    except UnavailableError as exc:
+        raise UnavailableError(f"{member.name}: {exc}") from None
 
 
 def parse(text: str, host: str) -> list[Difference]:
-    """The lines that SCRIPT prints, those that differ."""
     rows = []
     for line in text.split("\n"):
         words = line.split("\t")
@@ -125,13 +121,12 @@ def differences(entry: dict[str, Any]) -> list[Difference]:
 
 
 def together(files: Iterable[Difference], kernel: Sequence[Difference]) -> list[Difference]:
-    """All differences; a file that is unchanged, and whose values the kernel has otherwise, is told by these."""
-    told = {(one.host, one.task) for one in kernel}
-    return [*(one for one in files if one.diff or (one.host, one.what) not in told), *kernel]
+    """All differences; a file that is unchanged, and whose values the kernel has otherwise, is not one more."""
+    kernel_files = {(row.host, row.task) for row in kernel}
+    return [*(row for row in files if row.diff or (row.host, row.what) not in kernel_files), *kernel]
 
 
 def table(rows: Iterable[Difference]) -> show.Grid:
-    """Host, kind, what differs, what is wanted and what there is, the task or file that says so."""
     grid = show.grid("host", "kind", "what!", "wanted…", "found…", "by…")
     for row in rows:
         grid.add_row(row.host, row.kind, row.what, row.wanted, row.found, row.task)

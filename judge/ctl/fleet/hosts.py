@@ -10,10 +10,10 @@ from pathlib import PurePosixPath
 from rich.text import Text
 
 from judge.common import clock
-from judge.common.errors import JudgeError
+from judge.common.errors import UnavailableError
 from judge.common.text import one_line, size
 from judge.ctl import show
-from judge.ctl.fleet.machines import FleetHost, Reply
+from judge.ctl.fleet.machines import FleetHost, Reply, fields_of, output_of
 from judge.ctl.fleet.ssh_target import Target
 from judge.ctl.text import age
 
@@ -64,24 +64,17 @@ class Machine:
 
 
 def machine(member: FleetHost, reply: Reply) -> Machine:
-    """Read a host's answer to SCRIPT."""
     address = member.login.address if isinstance(member.login, Target) else member.host.address
     base = (member.name, member.host.groups, address)
-    if isinstance(reply, JudgeError):
-        return Machine(*base, reachable=False, reason=one_line(str(reply)))
-    if reply.code != 0:
-        message = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
-        return Machine(*base, reachable=False, reason=f"it cannot be asked: {message}")
-    return parse(reply.out, *base)
+    try:
+        return parse(output_of(reply), *base)
+    except UnavailableError as exc:
+        return Machine(*base, reachable=False, reason=str(exc))
 
 
 def parse(text: str, name: str, groups: tuple[str, ...], address: str) -> Machine:
     """The lines KEY=VALUE that SCRIPT prints; what is missing or odd stays unknown."""
-    fields: dict[str, str] = {}
-    for line in text.split("\n"):
-        key, equals, value = line.partition("=")
-        if equals:
-            fields.setdefault(key, one_line(value.strip()))
+    fields = fields_of(text)
     uptime = _numbers(fields.get("uptime", ""))
     disk = [int(number) for number in _numbers(fields.get("disk", ""), skip=1)]
     cpus = _numbers(fields.get("cpus", ""))
@@ -119,7 +112,6 @@ def _ends(text: str) -> tuple[int, str] | None:
 
 
 def _numbers(text: str, skip: int = 0) -> list[float]:
-    """The numbers that a line begins with, after some words."""
     numbers = []
     for word in text.split()[skip:]:
         if not word.replace(".", "", 1).isdecimal() or not word.isascii() or len(word) > 18:
@@ -136,7 +128,6 @@ def _boot(fields: Mapping[str, str]) -> str:
 
 
 def table(machines: Sequence[Machine]) -> show.Grid:
-    """Host, groups, address, state, system, uptime, load, free disk, release, boot."""
     grid = show.grid("host", "groups…", "address", "state!", "system", "up>", "load>", "disk free>", "release", "boot")
     releases = {row.release for row in machines if row.reachable}
     for row in machines:

@@ -140,7 +140,6 @@ def parse_list(text: str, source: str, inventory_dir: str) -> Inventory:
 
 
 def _members(groups: Mapping[str, Any], name: str, above: set[str]) -> set[str]:
-    """The hosts of a group and of its children."""
     body = groups.get(name, {})
     inner = (_members(groups, child, {*above, name}) for child in body.get("children", []) if child not in above)
     return {str(host) for host in body.get("hosts", [])}.union(*inner)

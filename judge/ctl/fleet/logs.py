@@ -131,7 +131,6 @@ class JournalEntry:
     cursor: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """The entry for programs."""
         return {
             "time": when(self.time).isoformat(),
             "host": self.host,
@@ -142,7 +141,6 @@ class JournalEntry:
 
 
 def when(time: int) -> datetime.datetime:
-    """Microseconds since 1970 as UTC."""
     return datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(microseconds=time)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from judge.common import clock
-from judge.common.errors import ConfigError, DeadlineError, JudgeError
+from judge.common.errors import ConfigError, DeadlineError, JudgeError, UnavailableError
+from judge.common.text import one_line
 from judge.ctl.fleet.inventory import Host
 from judge.ctl.fleet.ssh import CommandResult, JumpHosts, SshConnection
 from judge.ctl.fleet.ssh_target import Target, target
@@ -26,7 +27,6 @@ class FleetHost:
 
     @property
     def name(self) -> str:
-        """Its name in the inventory."""
         return self.host.name
 
     @property
@@ -38,7 +38,6 @@ class FleetHost:
 
 
 def _with_login(host: Host) -> FleetHost:
-    """A host with its login, or with the fault in its settings."""
     try:
         return FleetHost(host, target(host))
     except ConfigError as exc:
@@ -48,9 +47,27 @@ def _with_login(host: Host) -> FleetHost:
 Reply = CommandResult | JudgeError
 
 
-class Fleet:
-    """The hosts that a command is about."""
+def output_of(reply: Reply, subject: str = "it") -> str:
+    """The output of a host's script; UnavailableError says in one line why there is none."""
+    if isinstance(reply, JudgeError):
+        raise UnavailableError(one_line(str(reply)))
+    if reply.code != 0:
+        message = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
+        raise UnavailableError(f"{subject} cannot be asked: {message}")
+    return reply.out
 
+
+def fields_of(text: str) -> dict[str, str]:
+    """The lines KEY=VALUE of an answer; of a repeated key the first."""
+    fields: dict[str, str] = {}
+    for line in text.split("\n"):
+        key, equals, value = line.partition("=")
+        if equals:
+            fields.setdefault(key, one_line(value.strip()))
+    return fields
+
+
+class Fleet:
     def __init__(self, hosts: Sequence[Host], timeout: float) -> None:
         """`timeout` in seconds is what each host has for login and answer."""
         self.members = [_with_login(host) for host in hosts]

@@ -48,8 +48,6 @@ class CommandResult:
 
 
 class SshConnection:
-    """A login on one host."""
-
     def __init__(self, target: Target, timeout: float, jumps: JumpHosts) -> None:
         """Log in within `timeout` seconds; UnavailableError or ConfigError says in one sentence why not."""
         self.target = target
@@ -150,7 +148,6 @@ class SshConnection:
         return CommandResult(code, out.decode(errors="replace"), stream.errors())
 
     def stream(self, script: str, timeout: float, *, root: bool = False) -> Stream:
-        """Start a script of /bin/sh whose output is read as it comes."""
         command = f"/bin/sh -c {shlex.quote(script)}"
         if root and self.target.user != "root":
             command = f"sudo -n -- {command}"
@@ -164,11 +161,9 @@ class SshConnection:
 
     @property
     def alive(self) -> bool:
-        """Return whether the connection still stands, as far as is known."""
         return self._transport.is_active()
 
     def close(self) -> None:
-        """End it; commands that still run lose their output."""
         self._transport.close()
         if self._proxy:
             self._proxy.close()
@@ -204,7 +199,6 @@ class ProxyCommand:
         return ""
 
     def close(self) -> None:
-        """End it."""
         self.socket.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -252,15 +246,12 @@ class JumpHosts:
             host.lock.release()
 
     def close(self) -> None:
-        """End them all."""
         for host in list(self._hosts.values()):
             if host.connection:
                 host.connection.close()
 
 
 class Stream:
-    """A running command's output."""
-
     def __init__(self, channel: paramiko.Channel, target: Target) -> None:
         self._channel = channel
         self._target = target
@@ -321,11 +312,9 @@ class Stream:
         return self._channel.exit_status
 
     def errors(self) -> str:
-        """The command's standard error."""
         return self._errors.decode(errors="replace")
 
     def close(self) -> None:
-        """End it."""
         self._channel.close()
 
 

@@ -11,7 +11,6 @@ import json
 import shlex
 import tarfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from judge.common import clock, files
@@ -48,14 +47,6 @@ json.dump(found, sys.stdout)
 """
 
 
-@dataclass(frozen=True)
-class SupportContent:
-    """The archive's content by its names there, and the hosts that said nothing."""
-
-    texts: dict[str, str]
-    silent: dict[str, str]
-
-
 def script() -> str:
     """The script for each host, run as root: it asks, and removes the host's own secrets from the answers."""
     source = Path(redaction.__file__).read_text(encoding="utf-8")
@@ -64,7 +55,6 @@ def script() -> str:
 
 
 def of_host(name: str, out: str) -> dict[str, str]:
-    """The files of a host's answer; ConfigError when it is none."""
     try:
         texts = json.loads(out)
     except ValueError:
@@ -83,11 +73,11 @@ def clean(texts: Mapping[str, str], secrets_directory: Path | None, more: Iterab
     return cleaned
 
 
-def write(path: Path, case: SupportContent) -> None:
-    """The archive; 0600, and at its place only when it is whole."""
+def write(path: Path, texts: Mapping[str, str], silent: Mapping[str, str]) -> None:
+    """The archive of texts by their names there, and of the hosts that said nothing; 0600, in place only when whole."""
     folder = path.name.removesuffix(".tar.gz")
     buffer = io.BytesIO()
-    texts = {**case.texts, "silent.txt": "".join(f"{name}: {why}\n" for name, why in case.silent.items())}
+    texts = {**texts, "silent.txt": "".join(f"{name}: {why}\n" for name, why in silent.items())}
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, text in sorted(texts.items()):
             data = text.encode()

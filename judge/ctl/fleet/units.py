@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from judge.common import kinds
-from judge.common.errors import JudgeError
-from judge.common.text import one_line, size
+from judge.common.errors import UnavailableError
+from judge.common.text import size
 from judge.ctl import show
 from judge.ctl.fleet.inventory import Host
-from judge.ctl.fleet.machines import FleetHost, Reply
+from judge.ctl.fleet.machines import FleetHost, Reply, fields_of, output_of
 from judge.ctl.text import age
 
 PROPERTIES = (
@@ -53,12 +53,10 @@ def script(host: Host) -> str:
 
 def units(member: FleetHost, reply: Reply) -> list[UnitRow]:
     """Read a host's answer, faults first; one row with the reason when there is none."""
-    if isinstance(reply, JudgeError):
-        return [UnitRow(member.name, "", fault="unreachable", status=one_line(str(reply)))]
-    if reply.code != 0:
-        message = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
-        return [UnitRow(member.name, "", fault="unreachable", status=f"systemd cannot be asked: {message}")]
-    return parse(reply.out, member.name, expected(member.host))
+    try:
+        return parse(output_of(reply, "systemd"), member.name, expected(member.host))
+    except UnavailableError as exc:
+        return [UnitRow(member.name, "", fault="unreachable", status=str(exc))]
 
 
 def parse(text: str, host: str, unit_names: Sequence[str]) -> list[UnitRow]:
@@ -66,11 +64,7 @@ def parse(text: str, host: str, unit_names: Sequence[str]) -> list[UnitRow]:
     uptime: float | None = None
     blocks: dict[str, dict[str, str]] = {}
     for block in text.split("\n\n"):
-        fields: dict[str, str] = {}
-        for line in block.split("\n"):
-            key, equals, value = line.partition("=")
-            if equals:
-                fields.setdefault(key, one_line(value))
+        fields = fields_of(block)
         words = fields.get("uptime", "").split()
         if uptime is None and words and words[0].replace(".", "", 1).isdecimal():
             uptime = float(words[0])
@@ -130,7 +124,6 @@ def _memory(text: str | None) -> int | None:
 
 
 def table(rows: Sequence[UnitRow]) -> show.Grid:
-    """Host, unit, state, since, restarts, memory, status line."""
     grid = show.grid("host", "unit!", "state!", "for>", "restarts>", "memory>", "status¶")
     for row in rows:
         style = "bold red" if row.fault else "green" if row.active in _RUNNING else "yellow"

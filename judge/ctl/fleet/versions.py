@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from judge.common import kinds
-from judge.common.errors import JudgeError
-from judge.common.text import one_line
+from judge.common.errors import UnavailableError
 from judge.ctl import show
-from judge.ctl.fleet.machines import FleetHost, Reply
+from judge.ctl.fleet.machines import FleetHost, Reply, fields_of, output_of
 
 # Needs root, to see which program a process runs; changes nothing.
 SCRIPT = r"""
@@ -60,21 +59,16 @@ class VersionRow:
 
 def rows(member: FleetHost, reply: Reply) -> list[VersionRow]:
     """Read a host's answer to SCRIPT; one row with the reason when there is none."""
-    if isinstance(reply, JudgeError):
-        return [VersionRow(member.name, "", reason=one_line(str(reply)))]
-    if reply.code != 0:
-        message = one_line(reply.err.strip().rpartition("\n")[2]) or f"exit code {reply.code}"
-        return [VersionRow(member.name, "", reason=f"it cannot be asked: {message}")]
-    return parse(reply.out, member.name)
+    try:
+        return parse(output_of(reply), member.name)
+    except UnavailableError as exc:
+        return [VersionRow(member.name, "", reason=str(exc))]
 
 
 def parse(text: str, host: str) -> list[VersionRow]:
     """The lines that SCRIPT prints; services of one release are told together, those of another one by name."""
-    fields: dict[str, str] = {}
-    for line in text.split("\n"):
-        key, equals, value = line.partition("=")
-        if equals and re.fullmatch(r"(?:installed|running|replaced)\.[a-z.-]+", key):
-            fields.setdefault(key, one_line(value.strip()))
+    known_keys = re.compile(r"(?:installed|running|replaced)\.[a-z.-]+")
+    fields = {key: value for key, value in fields_of(text).items() if known_keys.fullmatch(key)}
     version_rows = []
     for component in COLUMNS:
         installed, running = fields.get(f"installed.{component}", ""), fields.get(f"running.{component}", "")

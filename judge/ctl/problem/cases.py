@@ -11,19 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import ValidationError
-from rich.text import Text
 
 from judge.common.errors import UsageError
 from judge.common.text import several
 from judge.ctl import show
 from judge.ctl.api import Api
 from judge.ctl.problem.checking import CheckOutcome, show_line
-from judge.ctl.problem.rows import ExampleRow
 from judge.ctl.problem.trial import Present, Trial
 from judge.model import messages as m
 from judge.model.problem import FileIndex, ProblemManifest, ProblemProgram, ProblemTest, ProblemType
-from judge.problems.examples import Example
-from judge.problems.expectations import Candidate
 from judge.problems.package import Package
 
 # So many outputs are handed in together, and so many bytes of them: what every cluster takes.
@@ -63,20 +59,11 @@ class Cases:
 
 
 @dataclass
-class CaseRow(ExampleRow):
-    """Some cases of a folder and their task."""
-
+class CaseRow:
+    label: str
+    task: m.Task
     cases: Cases
     names: list[str]
-
-    @property
-    def wrong(self) -> str:
-        """Nothing is expected of them together."""
-        return ""
-
-    def as_json(self) -> dict[str, Any]:
-        """The row for programs."""
-        return {"check": self.cases.folder, "id": self.task.id, "verdict": self.task.verdict}
 
 
 def found_in(package: Package) -> list[Cases]:
@@ -84,7 +71,7 @@ def found_in(package: Package) -> list[Cases]:
     if package.manifest.package is None:
         return []
     index = FileIndex.model_validate_json(package.read(package.manifest.package)).files
-    case_folders = []
+    folders = []
     for folder, kind in sorted(_KINDS.items()):
         paths = sorted(path for path in index if path.startswith(f"data/{folder}/"))
         cases = Cases(folder, kind, settings=any(path.endswith(".yaml") for path in paths))
@@ -92,8 +79,8 @@ def found_in(package: Package) -> list[Cases]:
             if all(f"{base}.{suffix}" in index for suffix in kind.files):
                 cases.files[base.removeprefix("data/")] = {suffix: index[f"{base}.{suffix}"] for suffix in kind.files}
         if cases.files:
-            case_folders.append(cases)
-    return case_folders
+            folders.append(cases)
+    return folders
 
 
 def run(api: Api, package: Package, folders: Sequence[Cases], available: Present, *, quiet: bool) -> CheckOutcome:
@@ -107,10 +94,8 @@ def run(api: Api, package: Package, folders: Sequence[Cases], available: Present
                 f"{several(len(cases.files), 'case')} of data/{cases.folder} {verb} kept and not run: {why}"
             )
             continue
-        languages = [program.language for program in programs if program.language]
-        missing = next((language for language in languages if not available.takes(language)), None)
-        if missing is not None or not available.any:
-            outcome.left_out[f"cases of data/{cases.folder}"] = available.why(missing)
+        if why := available.lacks(programs):
+            outcome.left_out[f"cases of data/{cases.folder}"] = why
             continue
         for names in _groups(package, cases):
             _try(api, package, cases, names, outcome, quiet=quiet)
@@ -142,7 +127,6 @@ def _flags(test: ProblemTest, subject: str) -> str:
 
 
 def _groups(package: Package, cases: Cases) -> Iterator[list[str]]:
-    """Names of cases that are tried together."""
     if cases.kind.subject != "outputs":
         yield list(cases.files)
         return
@@ -164,9 +148,7 @@ def _try(api: Api, package: Package, cases: Cases, names: list[str], outcome: Ch
     try:
         submission = _submission(package, cases, names)
         with Trial.of(api, _manifest(package.manifest, cases, names)) as trial:
-            example = Example("", Candidate(label, b"", "", []), submission)
-            row = CaseRow(example, trial.hand_in(submission), cases, names)
-            judged = trial.follow([row], table_of, quiet=quiet)
+            judged = trial.follow([CaseRow(label, trial.hand_in(submission), cases, names)], table_of, quiet=quiet)
             outcome.left_out |= trial.left_out
     except (UsageError, ValidationError) as exc:
         outcome.notes.append(f"{len(names)} {label} are kept and not run: {show_line(str(exc))}")
@@ -177,13 +159,13 @@ def _try(api: Api, package: Package, cases: Cases, names: list[str], outcome: Ch
 
 def _manifest(manifest: ProblemManifest, cases: Cases, names: Sequence[str]) -> ProblemManifest:
     """The problem with these cases as its only tests, and nothing that scores them."""
-    flag_fields: dict[str, Any] = {}
+    flags: dict[str, Any] = {}
     for first_test in manifest.tests[:1]:  # they are alike in this
-        flag_fields = {"flags": first_test.flags, "input_flags": first_test.input_flags}
-    tests = [
-        ProblemTest(name=name, input=files["in"], answer=files.get("ans", files["in"]), **flag_fields)
-        for name, files in ((name, cases.files[name]) for name in names)
-    ]
+        flags = {"flags": first_test.flags, "input_flags": first_test.input_flags}
+    tests = []
+    for name in names:
+        files = cases.files[name]
+        tests.append(ProblemTest(name=name, input=files["in"], answer=files.get("ans", files["in"]), **flags))
     update: dict[str, Any] = {
         "tests": tests, "groups": [], "graders": [], "grader": None, "task": None, "static_validator": None,
         "static_tests": [], "languages": [], "statements": [], "package": None,
@@ -201,7 +183,6 @@ def _submission(package: Package, cases: Cases, names: Sequence[str]) -> m.Submi
 
 
 def _judge(row: CaseRow, outcome: CheckOutcome) -> None:
-    """Turn the results of some cases into sentences."""
     kind, result = row.cases.kind, row.task.result or m.Result()
     tests = {test.name: test for test in result.tests}
     missing = [name for name in row.names if name not in tests]
@@ -226,8 +207,7 @@ def _judge(row: CaseRow, outcome: CheckOutcome) -> None:
 
 
 def table_of(rows: Sequence[CaseRow]) -> show.Grid:
-    """Folder, verdict, cases."""
     grid = show.grid("cases", "verdict", "tests>")
     for row in rows:
-        grid.add_row(row.cases.folder, show.verdict_text(row.task), Text(str(len(row.names))))
+        grid.add_row(row.cases.folder, show.verdict_text(row.task), str(len(row.names)))
     return grid

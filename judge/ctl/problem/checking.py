@@ -5,19 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-from rich.text import Text
+from typing import Literal
 
 from judge.common.errors import UsageError
 from judge.ctl import show
 from judge.ctl.api import Api
-from judge.ctl.problem.rows import ExampleRow
 from judge.ctl.problem.trial import Present, Trial
 from judge.model import messages as m
 from judge.model.problem import ProblemManifest, ProblemProgram
-from judge.problems.examples import Example
-from judge.problems.expectations import Candidate
 
 Kind = Literal["inputs", "answers"]
 # The name of a validator in what an executor says of a test.
@@ -55,30 +50,20 @@ class CheckOutcome:
 
 
 @dataclass
-class CheckRow(ExampleRow):
+class CheckRow:
     """One check and its task. `builds`: of answers where nobody is asked about any, but programs are built."""
 
-    kind: Kind = "inputs"
+    label: str
+    task: m.Task
+    kind: Kind
     builds: bool = False
-
-    @property
-    def wrong(self) -> str:
-        """Nothing is expected of it."""
-        return ""
-
-    def as_json(self) -> dict[str, Any]:
-        """The row for programs."""
-        return {"check": self.kind, "id": self.task.id, "verdict": self.task.verdict}
 
 
 def programs(manifest: ProblemManifest) -> dict[Kind, list[ProblemProgram]]:
     """The programs that look at a problem's inputs, and at its answers; none: there is nothing to check."""
-    programs_by_kind: dict[Kind, list[ProblemProgram]] = {}
-    if manifest.input_validators:
-        programs_by_kind["inputs"] = manifest.input_validators
-    if answers := [*_submission_programs(manifest), *_built(manifest)]:
-        programs_by_kind["answers"] = answers
-    return programs_by_kind
+    answers = [*_submission_programs(manifest), *_built(manifest)]
+    by_kind: dict[Kind, list[ProblemProgram]] = {"inputs": manifest.input_validators, "answers": answers}
+    return {kind: kind_programs for kind, kind_programs in by_kind.items() if kind_programs}
 
 
 def _submission_programs(manifest: ProblemManifest) -> list[ProblemProgram]:
@@ -103,19 +88,14 @@ def check(api: Api, manifest: ProblemManifest, available: Present, *, quiet: boo
     with Trial.of(api, manifest) as trial:
         rows = []
         for kind, kind_programs in programs(manifest).items():
-            languages = [program.language for program in kind_programs if program.language]
-            missing = next(
-                (program_language for program_language in languages if not available.takes(program_language)), None
-            )
-            if missing is not None or not available.any:
-                outcome.left_out[f"check of {kind}"] = available.why(missing)
-                continue
             label = f"check of {kind}"
-            language = next(iter(languages), None)
+            if why := available.lacks(kind_programs):
+                outcome.left_out[label] = why
+                continue
+            language = next((program.language for program in kind_programs if program.language), None)
             submission = m.Submission(language=language, check=kind, mode="full")
-            example = Example("", Candidate(label, b"", language or "", []), submission)
             builds = kind == "answers" and not _submission_programs(manifest)
-            rows.append(CheckRow(example, trial.hand_in(submission), kind, builds))
+            rows.append(CheckRow(label, trial.hand_in(submission), kind, builds))
         for row in trial.follow(rows, table_of, quiet=quiet):
             _judge(row, outcome)
         outcome.left_out |= trial.left_out
@@ -123,7 +103,6 @@ def check(api: Api, manifest: ProblemManifest, available: Present, *, quiet: boo
 
 
 def _judge(row: CheckRow, outcome: CheckOutcome) -> None:
-    """Turn the results of one check into sentences."""
     result = row.task.result or m.Result()
     if row.builds and row.task.verdict is m.Verdict.AC:
         outcome.notes.append("the package's programs that judge submissions compile")
@@ -171,12 +150,9 @@ def show_line(text: str) -> str:
 
 
 def table_of(rows: Sequence[CheckRow]) -> show.Grid:
-    """Check, verdict, tests."""
     grid = show.grid("check", "verdict", "tests>")
     for row in rows:
-        grid.add_row(
-            row.kind, show.verdict_text(row.task), Text(str(len(row.task.result.tests)) if row.task.result else "")
-        )
+        grid.add_row(row.kind, show.verdict_text(row.task), str(len(row.task.result.tests)) if row.task.result else "")
     return grid
 
 
@@ -185,9 +161,7 @@ def refuse(name: str, outcome: CheckOutcome) -> None:
     if outcome.broken:
         raise UsageError(f"{name}: is not imported: {outcome.broken[0]}; mend it (--no-check does not try it)")
     if outcome.refused:
-        most = 50
-        rest = [f"… and {len(outcome.refused) - most} more tests"] if len(outcome.refused) > most else []
-        lines = [*outcome.refused[:most], *rest]
-        count = len(outcome.refused)
+        count, most = len(outcome.refused), 50
+        rest = [f"… and {count - most} more tests"] if count > most else []
         head = f"{name}: is not imported: its own validators refuse {count} of its tests; --no-check does not ask them"
-        raise UsageError("\n".join([head, *lines]))
+        raise UsageError("\n".join([head, *outcome.refused[:most], *rest]))

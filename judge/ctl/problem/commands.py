@@ -4,30 +4,70 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, cast
 from urllib.parse import quote
 
 import typer
 
 from judge.common import clock
-from judge.common.errors import EXIT_LEFT_OUT, UsageError
-from judge.ctl import checkup, show
+from judge.common.errors import EXIT_FAILED, EXIT_LEFT_OUT, UsageError
+from judge.common.text import decimal, several
+from judge.ctl import show
 from judge.ctl.api import connect
-from judge.ctl.options import Output
-from judge.ctl.problem import exporting, importing, showing, verifying
+from judge.ctl.options import TABLE, Output, check_choice
+from judge.ctl.problem import cases, checking, exporting, importing, making, showing, uploading, verifying
+from judge.ctl.problem.trial import present
 from judge.ctl.text import moment
 from judge.model.problem import ProblemInfo, ProblemsReply
 from judge.model.visibility import ProblemFields, Visibility
 from judge.problems.importers.draft import ImporterWords
+from judge.problems.package import Package, manifest_bytes
+from judge.problems.reading import formats
+from judge.problems.reading.checks import Checked, check_package
+from judge.problems.reading.findings import Findings, Level
+from judge.problems.timing import MOST
 
 app = typer.Typer(help="Problem packages (Kattis/ICPC format).", no_args_is_help=True)
-TABLE = show.OutputFormat.TABLE
-app.command("check")(checkup.problem_check)
 
 Check = Annotated[bool, typer.Option("--check/--no-check", help="Run the package's validators on its own tests first.")]
+Dialect = Annotated[
+    str,
+    typer.Option(
+        "--dialect", metavar="kattis|domjudge", help="How a legacy package is read, instead of what is detected in it."
+    ),
+]
+Origin = Annotated[
+    str | None,
+    typer.Option("--from", metavar="FORMAT", help="The format of the packages, instead of what is detected."),
+]
+Memory = Annotated[
+    int | None, typer.Option("--memory", metavar="MIB", help="The memory limit, for packages of other formats.")
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option("--time-limit", metavar="SECONDS", help="The CPU limit of a test, instead of the package's own."),
+]
+_STYLES: dict[Level, str] = {"error": "bold red", "warning": "yellow", "note": "dim"}
+
+
+def dialect_of(name: str) -> formats.Dialect:
+    """The value of --dialect; UsageError for one that there is not."""
+    if name not in {"", *formats.DIALECTS}:
+        raise UsageError(f"--dialect: '{name[:40]}' is not known; choose one of {', '.join(formats.DIALECTS)}")
+    return cast("formats.Dialect", name)
+
+
+def limit_of(seconds: float | None) -> float | None:
+    """The value of --time-limit; UsageError for one that cannot be."""
+    if seconds is not None and not 0 < seconds <= MOST:
+        raise UsageError(
+            f"--time-limit: {decimal(seconds)} is no time limit; give seconds above 0, {decimal(MOST)} at most"
+        )
+    return seconds
 
 
 @contextlib.contextmanager
@@ -44,13 +84,97 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@app.command("check")
+def problem_check(
+    paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")],
+    dialect: Dialect = "",
+    origin: Origin = None,
+    memory: Memory = None,
+    time_limit: TimeLimit = None,
+    run: Annotated[bool, typer.Option("--run", help="Run the package's validators on its own tests, too.")] = False,
+    output: Output = TABLE,
+) -> None:
+    """Say everything that is wrong with packages, or merely unusual, at once; only --run needs a cluster.
+
+    Exit code 1 when there is an error: import would refuse the package, or it contradicts the format. Exit code 4 when
+    there is none, and --run could not run something for want of an executor.
+    """
+    dialect_name, limit = dialect_of(dialect), limit_of(time_limit)
+    results, passed = [], True
+    for path in paths:
+        if not path.exists():
+            raise UsageError(f"{path}: there is no such directory or ZIP archive")
+        options = ImporterWords(format=origin, memory=memory, time_limit=limit)
+        with contextlib.ExitStack() as stack:
+            checked_package = check_package(path, time_limit=limit, dialect=dialect_name, options=options)
+            if checked_package.plan is not None:
+                stack.callback(checked_package.plan.close)
+            quiet = not output.for_people
+            if checked_package.plan is not None and run and not checked_package.findings.errors:
+                made_files = stack.enter_context(
+                    making.made_files(stack.enter_context(connect()), checked_package.plan, quiet=quiet)
+                )
+                options = replace(options, products=made_files)
+                checked_package = check_package(path, time_limit=limit, dialect=dialect_name, options=options)
+            if checked_package.package is not None:
+                package = stack.enter_context(checked_package.package)
+                if run:
+                    passed = _run(package, checked_package.findings, quiet=quiet) and passed
+        results.append(checked_package)
+    rows = [
+        {"package": result.name, "level": finding.level, "text": finding.text}
+        for result in results
+        for finding in result.findings.all
+    ]
+
+    show.tell(output, rows, lambda: _print_findings(results))
+    failed = any(result.findings.errors for result in results)
+    raise typer.Exit(EXIT_FAILED if failed else 0 if passed else EXIT_LEFT_OUT)
+
+
+def _run(package: Package, findings: Findings, *, quiet: bool) -> bool:
+    """Have an executor run the package's validators on its tests, and note what they say; False: it lacks something."""
+    name = package.manifest.name
+    folders = cases.found_in(package)
+    if not checking.programs(package.manifest) and not folders:
+        findings.note(f"{name}: has no validator that could look at its tests")
+        return True
+    with connect() as api:
+        uploading.upload(api, package, [manifest_bytes(package.manifest)], quiet=quiet)
+        available = present(api)
+        outcome = checking.check(api, package.manifest, available, quiet=quiet)
+        outcome.add(cases.run(api, package, folders, available, quiet=quiet))
+    for sentence in [*outcome.broken, *outcome.refused]:
+        findings.error(f"{name}: {sentence}")
+    for sentence in [*outcome.warnings, *(f"{subject}: not done: {why}" for subject, why in outcome.left_out.items())]:
+        findings.warning(f"{name}: {sentence}")
+    for sentence in [*outcome.notes, outcome.words]:
+        if sentence:
+            findings.note(f"{name}: {sentence}")
+    return not outcome.left_out
+
+
+def _print_findings(results: Sequence[Checked]) -> None:
+    for result in results:
+        findings = result.findings
+        for level, style in _STYLES.items():
+            for finding in findings.all:
+                if finding.level == level:
+                    show.out.say(f"{level}: {finding.text}", style)
+        if findings.left_out:
+            show.out.say(f"… and {findings.left_out} more", "dim")
+        errors, warnings = (sum(finding.level == level for finding in findings.all) for level in ("error", "warning"))
+        words = f"{result.name}: {several(errors, 'error')}, {several(warnings, 'warning')}"
+        show.out.say(words, "bold red" if errors else "bold green")
+
+
 @app.command("import")
 def problem_import(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR|ZIP...", help="Problem packages.")],
-    time_limit: checkup.TimeLimit = None,
-    dialect: checkup.Dialect = "",
-    origin: checkup.Origin = None,
-    memory: checkup.Memory = None,
+    time_limit: TimeLimit = None,
+    dialect: Dialect = "",
+    origin: Origin = None,
+    memory: Memory = None,
     check: Check = True,
     visible: Annotated[
         bool | None,
@@ -64,21 +188,20 @@ def problem_import(
     without a time limit gets one by its accepted submissions, which are judged first. Exit code 4 when all
     are imported, and something could not be tried for want of an executor.
     """
-    limit, chosen, quiet = checkup.limit_of(time_limit), checkup.dialect_of(dialect), not output.for_people
-    asked = ImporterWords(format=origin, memory=memory, time_limit=limit)
-    how = importing.Reading(time_limit=limit, dialect=chosen, asked=asked)
-    known = [how.look(path) for path in paths]
-    done = []
+    limit, quiet = limit_of(time_limit), not output.for_people
+    options = ImporterWords(format=origin, memory=memory, time_limit=limit)
+    reading = importing.Reading(time_limit=limit, dialect=dialect_of(dialect), options=options)
+    packages = [reading.look(path) for path in paths]
+    imports = []
     with _interruptible(), connect() as api:
-        for path, package_known in zip(paths, known, strict=True):
-            with how.whole(api, path, package_known, quiet=quiet) as package:
-                tried = importing.try_out(api, package, check=check, page=True, quiet=quiet)
-                done.append((importing.register(api, tried.manifest, visible=visible), tried))
-            showing.print_tried(tried)
-    infos = [info for info, _ in done]
-    answer = [tried.as_json(info) for info, tried in done]
-    show.tell(output, answer, lambda: show.out.print(showing.problems_table(infos)))
-    raise typer.Exit(EXIT_LEFT_OUT if any(tried.lacking for _, tried in done) else 0)
+        for path, package_read in zip(paths, packages, strict=True):
+            with reading.whole(api, path, package_read, quiet=quiet) as package:
+                outcome = importing.try_out(api, package, check=check, page=True, quiet=quiet)
+                imports.append((importing.register(api, outcome.manifest, visible=visible), outcome))
+            showing.print_outcome(outcome)
+    answer = [outcome.as_json(info) for info, outcome in imports]
+    show.tell(output, answer, showing.problems_table([info for info, _ in imports]))
+    raise typer.Exit(EXIT_LEFT_OUT if any(outcome.lacking for _, outcome in imports) else 0)
 
 
 @app.command("list")
@@ -86,16 +209,16 @@ def problem_list(output: Output = TABLE) -> None:
     """List the cluster's problems."""
     with connect() as api:
         reply = api.call(ProblemsReply, "GET", "/problems")
-    show.tell(output, reply, lambda: show.out.print(showing.problems_table(reply.problems)))
+    show.tell(output, reply, showing.problems_table(reply.problems))
 
 
 @app.command("show")
 def problem_show(name: str, output: Output = TABLE) -> None:
     """Show one problem: its kind, limits and where they come from, validator and groups."""
     with connect() as api:
-        found = exporting.find(api, name)
-        manifest = exporting.manifest_of(api, found)
-    show.tell(output, showing.as_json(found, manifest), lambda: showing.print_problem(found, manifest))
+        info = exporting.find(api, name)
+        manifest = exporting.manifest_of(api, info)
+    show.tell(output, importing.as_json(info, manifest), lambda: showing.print_problem(info, manifest))
 
 
 @app.command("publish")
@@ -129,7 +252,7 @@ def problem_owners(
 def _change(names: list[str], fields: ProblemFields, output: show.OutputFormat) -> None:
     with connect() as api:
         infos = [api.call(ProblemInfo, "PUT", f"/problems/{quote(name, safe='')}", body=fields) for name in names]
-    show.tell(output, infos, lambda: show.out.print(showing.problems_table(infos)))
+    show.tell(output, infos, showing.problems_table(infos))
 
 
 @app.command("export")
@@ -145,7 +268,7 @@ def problem_export(
     with connect() as api:
         count = exporting.export(api, name, place)
     written = {"problem": name, "target": str(place), "files": count}
-    show.tell(output, written, lambda: show.out.say(f"{name}: {count} files written to {place}"))
+    show.tell(output, written, f"{name}: {count} files written to {place}")
 
 
 @app.command("verify")
@@ -154,10 +277,10 @@ def problem_verify(
     name: Annotated[str | None, typer.Option("--as", help="Import the package under this name as well.")] = None,
     priority: Annotated[str, typer.Option(help="high, normal or low.")] = "low",
     infer: Annotated[bool, typer.Option("--infer", help="Infer the time limit, even if there is one.")] = False,
-    time_limit: checkup.TimeLimit = None,
-    dialect: checkup.Dialect = "",
-    origin: checkup.Origin = None,
-    memory: checkup.Memory = None,
+    time_limit: TimeLimit = None,
+    dialect: Dialect = "",
+    origin: Origin = None,
+    memory: Memory = None,
     check: Check = True,
     output: Output = TABLE,
 ) -> None:
@@ -166,19 +289,17 @@ def problem_verify(
     A package is judged without being imported, unless --as says under which name. Exit code 1 when any differs, 4 when
     none does and some could not be judged for want of an executor.
     """
-    choices: dict[str, verifying.Priority] = {"high": "high", "normal": "normal", "low": "low"}
-    if priority not in choices:
-        raise UsageError(f"--priority: '{priority}' is not known; choose high, normal or low")
+    check_choice("--priority", priority, "high", "normal", "low")
     if infer and time_limit is not None:
         raise UsageError("--infer: is given together with --time-limit; give one of the two")
     options = verifying.VerifyOptions(
         name=name,
-        priority=choices[priority],
+        priority=cast("verifying.Priority", priority),
         infer=infer,
         check=check,
-        time_limit=checkup.limit_of(time_limit),
-        dialect=checkup.dialect_of(dialect),
-        options=ImporterWords(format=origin, memory=memory, time_limit=checkup.limit_of(time_limit)),
+        time_limit=limit_of(time_limit),
+        dialect=dialect_of(dialect),
+        options=ImporterWords(format=origin, memory=memory, time_limit=limit_of(time_limit)),
         quiet=not output.for_people,
     )
     with _interruptible(), connect() as api:

@@ -27,7 +27,6 @@ def find(api: Api, name: str) -> ProblemInfo:
 
 
 def manifest_of(api: Api, info: ProblemInfo) -> ProblemManifest:
-    """The manifest that a problem is judged by."""
     try:
         return ProblemManifest.model_validate_json(api.get_content(info.hash))
     except ValidationError:

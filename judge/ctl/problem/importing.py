@@ -11,8 +11,8 @@ from typing import Any
 from judge.ctl import statements
 from judge.ctl.api import Api
 from judge.ctl.problem import checking, inferring, making, uploading
-from judge.ctl.problem.trial import Present, memory_warnings, present
-from judge.ctl.problem.uploading import Uploaded
+from judge.ctl.problem.trial import memory_warnings, present
+from judge.ctl.problem.uploading import UploadOutcome
 from judge.model.problem import ProblemImport, ProblemInfo, ProblemManifest
 from judge.problems import expectations
 from judge.problems.importers.draft import ImporterWords
@@ -22,7 +22,7 @@ from judge.problems.reading.formats import Dialect
 
 
 @dataclass
-class Tried:
+class TrialOutcome:
     """A package that is uploaded and ready to be registered: its manifest, and what is to be said of it.
 
     `left_out`: submissions and checks that no executor could take, or that do not count, with the reason; `lacking`:
@@ -30,24 +30,25 @@ class Tried:
     """
 
     manifest: ProblemManifest
-    uploaded: Uploaded
-    there: Present
+    uploaded: UploadOutcome
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     lacking: bool = False
 
     def as_json(self, info: ProblemInfo) -> dict[str, Any]:
-        """The outcome of an import, for programs."""
-        origin = self.manifest.limit_origin
         return {
-            **info.model_dump(mode="json"),
-            "limit_origin": origin.model_dump(mode="json") if origin else None,
+            **as_json(info, self.manifest),
             "notes": self.notes,
             "warnings": self.warnings,
             "left_out": self.left_out,
-            "uploaded": uploading.as_data(self.uploaded),
+            "uploaded": self.uploaded.as_json(),
         }
+
+
+def as_json(info: ProblemInfo, manifest: ProblemManifest) -> dict[str, Any]:
+    origin = manifest.limit_origin
+    return {**info.model_dump(mode="json"), "limit_origin": origin.model_dump(mode="json") if origin else None}
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,12 @@ class Reading:
     name: str | None = None
     time_limit: float | None = None
     dialect: Dialect = ""
-    asked: ImporterWords | None = None
+    options: ImporterWords | None = None
 
     def read(self, path: Path) -> Package:
         """A package with its submissions.yaml checked as well; errors as `read_package`."""
         package = read_package(
-            path, name=self.name, time_limit=self.time_limit, dialect=self.dialect, options=self.asked
+            path, name=self.name, time_limit=self.time_limit, dialect=self.dialect, options=self.options
         )
         expectations.read_rules(package)
         return package
@@ -76,49 +77,48 @@ class Reading:
             return None
 
     @contextlib.contextmanager
-    def whole(self, api: Api, path: Path, known: Package | None = None, *, quiet: bool = True) -> Iterator[Package]:
-        """The package, with its tests made on the cluster where they are still to be made; it is closed behind it.
+    def whole(self, api: Api, path: Path, looked: Package | None = None, *, quiet: bool = True) -> Iterator[Package]:
+        """The package, with its tests made on the cluster where they are still to be made; it is closed at the end.
 
-        `known` is what `look` has said of it.
+        `looked`: the result of `look`.
         """
         with contextlib.ExitStack() as stack:
             try:
-                package = known or self.read(path)
+                package = looked or self.read(path)
             except UnmadeError as unmade:
                 made = stack.enter_context(making.made_files(api, unmade.plan, quiet=quiet))
-                package = replace(self, asked=replace(self.asked or ImporterWords(), products=made)).read(path)
+                package = replace(self, options=replace(self.options or ImporterWords(), products=made)).read(path)
             yield stack.enter_context(package)
 
 
 def try_out(
     api: Api, package: Package, *, check: bool = True, infer: bool = False, page: bool = False, quiet: bool = True
-) -> Tried:
+) -> TrialOutcome:
     """Upload a package, check its tests, and infer its limit when it has none (or `infer` says so); register nothing.
 
     `page`: make its statements in LaTeX HTML as well. UsageError when its own validators refuse a test, PackageError
     when no limit can be inferred.
     """
-    inferring_too = infer or package.infer
-    there = present(api)
-    notes = statements.convert(api, package) if page and there.any else []
+    available = present(api)
+    notes = statements.convert(api, package) if page and available.any else []
     uploaded = uploading.upload(api, package, [manifest_bytes(package.manifest)], quiet=quiet)
-    warnings = memory_warnings(package.manifest, there)
-    tried = Tried(package.manifest, uploaded, there, [*package.notes, *notes], warnings)
+    warnings = memory_warnings(package.manifest, available)
+    outcome = TrialOutcome(package.manifest, uploaded, [*package.notes, *notes], warnings)
     if check and checking.programs(package.manifest):
-        checked = checking.check(api, package.manifest, there, quiet=quiet)
-        checking.refuse(package.manifest.name, checked)
-        tried.warnings += checked.warnings
-        tried.left_out |= checked.left_out
-        tried.lacking |= bool(checked.left_out)
-        tried.notes += [*checked.notes, *([checked.words] if checked.words else [])]
-    if inferring_too:
-        inferred = inferring.infer(api, package, there, quiet=quiet)
+        checks = checking.check(api, package.manifest, available, quiet=quiet)
+        checking.refuse(package.manifest.name, checks)
+        outcome.warnings += checks.warnings
+        outcome.left_out |= checks.left_out
+        outcome.lacking |= bool(checks.left_out)
+        outcome.notes += [*checks.notes, *filter(None, [checks.words])]
+    if infer or package.infer:
+        inferred = inferring.infer(api, package, available, quiet=quiet)
         package.manifest, package.infer = inferred.manifest, False
-        tried.manifest = inferred.manifest
-        tried.warnings += inferred.warnings
-        tried.left_out |= inferred.left_out
-        tried.lacking |= inferred.incomplete
-    return tried
+        outcome.manifest = inferred.manifest
+        outcome.warnings += inferred.warnings
+        outcome.left_out |= inferred.left_out
+        outcome.lacking |= inferred.incomplete
+    return outcome
 
 
 def register(api: Api, manifest: ProblemManifest, *, visible: bool | None = None) -> ProblemInfo:

@@ -20,14 +20,13 @@ from judge.problems.package import Package
 
 
 @dataclass
-class Inferred:
-    """The manifest with its limit and where that comes from, the rows that were judged, and what is to be said.
+class InferOutcome:
+    """The manifest with its limit and where that comes from, and what is to be said.
 
     `left_out`: those that do not count, with the reason; `incomplete`: some of them for want of an executor.
     """
 
     manifest: ProblemManifest
-    rows: list[SubmissionRow] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     incomplete: bool = False
@@ -53,34 +52,32 @@ def with_limit(manifest: ProblemManifest, cpu: float, origin: LimitOrigin | None
 
 
 def by_hand(manifest: ProblemManifest, seconds: float) -> ProblemManifest:
-    """The manifest with a limit that somebody gave."""
     return with_limit(manifest, seconds, LimitOrigin(how="hand"))
 
 
-def infer(api: Api, package: Package, available: Present, *, quiet: bool) -> Inferred:
+def infer(api: Api, package: Package, available: Present, *, quiet: bool) -> InferOutcome:
     """Judge the submissions that bound the limit from below, set it, and check those that must be too slow.
 
     The package's blobs are uploaded. PackageError when there is nothing to infer from, or no limit fits; nothing is
     registered. What is under way is cancelled when it ends early.
     """
     if not package.manifest.traits.has_program:  # nothing of what is handed in runs
-        return Inferred(with_limit(package.manifest, 1.0))
+        return InferOutcome(with_limit(package.manifest, 1.0))
     runnable = [candidate for candidate in candidates(package, load_table()) if not candidate.skipped]
     name, margins = package.manifest.name, timing.margins(package.yaml)
     lower = [candidate for candidate in runnable if candidate.bound == LOWER]
     if not lower:
         msg = f"{name}: has no time limit, and no accepted submission to infer one from; give it with --time-limit"
         raise PackageError(msg)
-    inferred = Inferred(package.manifest)
+    inferred = InferOutcome(package.manifest)
     with Trial.of(api, with_limit(package.manifest, timing.PROVISIONAL)) as trial:
-        rows = hand_in(package, trial, lower, available)
-        inferred.rows = trial.follow(rows, table_of, quiet=quiet)
+        rows = trial.follow(hand_in(package, trial, lower, available), table_of, quiet=quiet)
         inferred.left_out |= trial.left_out
         inferred.incomplete = bool(trial.left_out)
     for path, why in trial.refused.items():
         inferred.warnings.append(f"{path}: does not count for the time limit: {why}")
         inferred.left_out[path] = why
-    times = _times(inferred)
+    times = _times(rows, inferred)
     if not times:
         why = "; ".join(f"{path}: {reason}" for path, reason in [*inferred.left_out.items()][:3])
         raise PackageError(f"{name}: has no time limit, and none can be inferred ({why}); give it with --time-limit")
@@ -99,14 +96,13 @@ def infer(api: Api, package: Package, available: Present, *, quiet: bool) -> Inf
         resolution=margins.resolution,
     )
     inferred.manifest = with_limit(package.manifest, limit, origin)
-    origin.too_slow = _check_slow(
-        api,
-        package,
-        inferred,
-        [candidate for candidate in runnable if candidate.bound == UPPER],
-        available,
-        quiet=quiet,
-    )
+    slow_candidates = [candidate for candidate in runnable if candidate.bound == UPPER]
+    if slow_candidates:
+        rows, missing = over_limit(api, package, inferred.manifest, slow_candidates, available, quiet=quiet)
+        inferred.left_out |= missing
+        inferred.incomplete |= bool(missing)
+        origin.too_slow = {row.label: round((row.task.result or m.Result()).cpu, 6) for row in rows}
+        inferred.warnings += [warning for row in rows for warning in slow_warnings(row, margins)]
     origin.left_out = sorted(inferred.left_out)
     return inferred
 
@@ -131,48 +127,19 @@ def hand_in(
     return rows
 
 
-def _times(inferred: Inferred) -> dict[str, float]:
+def _times(rows: Sequence[SubmissionRow], inferred: InferOutcome) -> dict[str, float]:
     """CPU seconds, as the problem's own limit counts them, of those that did what is expected; warns of others."""
     table, times = load_table(), {}
-    for row in inferred.rows:
+    for row in rows:
         candidate, result = row.example.candidate, row.task.result or m.Result()
-        if any(test.verdict is m.Verdict.TLE for test in result.tests):
-            limit = decimal(timing.PROVISIONAL)
-            msg = f"{candidate.path}: needs more than {limit} s on a test; give the limit with --time-limit"
-            raise PackageError(f"{inferred.manifest.name}: {msg}")
+        if row.too_slow:
+            fault = f"{candidate.path}: needs more than {decimal(timing.PROVISIONAL)} s on a test"
+            raise PackageError(f"{inferred.manifest.name}: {fault}; give the limit with --time-limit")
         if row.wrong:
             inferred.warnings.append(f"{candidate.path}: does not count for the time limit: {row.wrong}")
             inferred.left_out[candidate.path] = row.wrong
             continue
         times[candidate.path] = candidate.slowest(result) / table[candidate.language].cpu_multiplier
-    return times
-
-
-def _check_slow(
-    api: Api,
-    package: Package,
-    inferred: Inferred,
-    slow_candidates: Sequence[Candidate],
-    available: Present,
-    *,
-    quiet: bool,
-) -> dict[str, float]:
-    """Judge those that must be too slow under the raised limit; their CPU seconds by path."""
-    if not slow_candidates:
-        return {}
-    margins = timing.margins(package.yaml)
-    rows, missing = over_limit(
-        api, package, inferred.manifest, slow_candidates, available, margins=margins, quiet=quiet
-    )
-    inferred.left_out |= missing
-    inferred.incomplete |= bool(missing)
-    times = {}
-    for row in rows:
-        result = row.task.result or m.Result()
-        times[row.example.candidate.path] = round(result.cpu, 6)
-        warning = slow_warning(row, margins)
-        if warning:
-            inferred.warnings.append(warning)
     return times
 
 
@@ -183,14 +150,13 @@ def over_limit(
     slow_candidates: Sequence[Candidate],
     available: Present,
     *,
-    margins: timing.Margins,
     quiet: bool,
 ) -> tuple[list[SubmissionRow], dict[str, str]]:
     """Judge submissions under the limit times `to_slow`, each up to the test that decides; rows, and what was left out.
 
     A row's task is its `beyond`, too.
     """
-    raised = margins.slow(manifest.limits.cpu)
+    raised = timing.margins(package.yaml).slow(manifest.limits.cpu)
     table = load_table()
     with Trial.of(api, with_limit(manifest, raised)) as trial:
         rows = hand_in(package, trial, slow_candidates, available, mode="lazy")
@@ -204,13 +170,11 @@ def over_limit(
         return rows, trial.left_out
 
 
-def slow_warning(row: SubmissionRow, margins: timing.Margins) -> str:
-    """The warning that a too slow submission is not slow enough; empty when it is, or another verdict ended it."""
+def slow_warnings(row: SubmissionRow, margins: timing.Margins) -> list[str]:
+    """The warning that a too slow submission is not slow enough; none when it is, or another verdict ended it."""
     if row.beyond is None or row.excess is None or row.beyond.verdict is m.Verdict.TLE:
-        return ""
+        return []
     seconds = row.excess * row.limit
     comparison = "within the time limit" if seconds <= row.limit else f"only {row.excess:.2f} times the time limit"
-    return (
-        f"{row.example.candidate.path}: takes {seconds:.2f} s at most, {comparison}; the package wants more than "
-        f"{decimal(margins.to_slow)} times it ({margins.slow_by})"
-    )
+    demand = f"the package wants more than {decimal(margins.to_slow)} times it ({margins.slow_by})"
+    return [f"{row.label}: takes {seconds:.2f} s at most, {comparison}; {demand}"]

@@ -20,12 +20,9 @@ from judge.common.errors import PackageError, UnavailableError
 from judge.common.text import decimal
 from judge.ctl import show
 from judge.ctl.api import Api
-from judge.ctl.problem.rows import ExampleRow
 from judge.ctl.problem.trial import Present, Trial, present
 from judge.languages.table import BOX
 from judge.model import messages as m
-from judge.problems.examples import Example
-from judge.problems.expectations import Candidate
 from judge.problems.importers.draft import Content, MadeFiles, read
 from judge.problems.importers.making import MOST, MakingStep, PackageProgram, Plan
 from judge.problems.tree import CHUNK, MAX_FILE_BYTES, MAX_TOTAL_BYTES, clean
@@ -110,25 +107,18 @@ class PlanBatch:
 
     @property
     def words(self) -> str:
-        """For people."""
         last = self.first + len(self.tests) - 1
         return f"making test {self.first}" if last == self.first else f"making tests {self.first} to {last}"
 
 
 @dataclass
-class _BatchRow(ExampleRow):
-    """A batch and its task."""
-
+class _BatchRow:
+    label: str
+    task: m.Task
     batch: PlanBatch
-
-    @property
-    def wrong(self) -> str:
-        """Nothing is expected of it."""
-        return ""
 
 
 def batches(plan: Plan) -> list[PlanBatch]:
-    """All tests of a plan, some at a time."""
     plan_batches: list[PlanBatch] = []
     room = 0
     for number, steps in enumerate(plan.tests[:MOST], 1):
@@ -148,14 +138,14 @@ def _hand_in(trial: Trial, plan: Plan, batch: PlanBatch) -> _BatchRow:
         sha = trial.api.put_content(file.read())
     tests = [m.Test(name="make", input_blob=sha)]
     submission = m.Submission(command=_COMMAND, tests=tests, limits=_LIMITS)
-    example = Example("", Candidate(batch.words, b"", "", []), submission)
-    return _BatchRow(example, trial.hand_in(submission, problem=None, problem_hash=None, priority="normal"), batch)
+    task = trial.hand_in(submission, problem=None, problem_hash=None, priority="normal")
+    return _BatchRow(batch.words, task, batch)
 
 
 def _table(rows: Sequence[_BatchRow]) -> show.Grid:
     grid = show.grid("tests", "verdict")
     for row in rows:
-        grid.add_row(row.batch.words, show.verdict_text(row.task))
+        grid.add_row(row.label, show.verdict_text(row.task))
     return grid
 
 
@@ -348,7 +338,6 @@ def _take(api: Api, task: m.Task, batch: PlanBatch, folder: Path, paths: dict[st
 
 
 def _most(verdict: m.Verdict | None, run: m.TestResult | None) -> str:
-    """The limit that was passed."""
     if verdict is m.Verdict.TLE:
         waited = run is not None and run.wall >= (_LIMITS.wall or 0)
         return (
@@ -360,7 +349,6 @@ def _most(verdict: m.Verdict | None, run: m.TestResult | None) -> str:
 
 
 def fault(task: m.Task, batch: PlanBatch) -> str:
-    """The reason why a batch was not made."""
     result = task.result or m.Result()
     run = result.tests[0] if result.tests else None
     if task.verdict in _TOO_MUCH:

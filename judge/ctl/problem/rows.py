@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from rich.text import Text
 
@@ -14,12 +14,21 @@ from judge.model import messages as m
 from judge.problems.examples import Example
 
 
+class LabelledRow(Protocol):
+    task: m.Task
+
+    @property
+    def label(self) -> str: ...
+
+
 @dataclass
 class ExampleRow:
-    """One example and its task."""
-
     example: Example
     task: m.Task
+
+    @property
+    def label(self) -> str:
+        return self.example.candidate.path
 
     @property
     def wrong(self) -> str:
@@ -30,11 +39,14 @@ class ExampleRow:
 
     @property
     def right(self) -> bool:
-        """Return whether its outcome is what its folder stands for."""
         return not self.wrong
 
+    def mark(self) -> Text:
+        if not self.task.done:
+            return Text("")
+        return Text("✓", style="green") if self.right else Text("✗", style="bold red")
+
     def as_json(self) -> dict[str, Any]:
-        """The row for programs."""
         result = self.task.result or m.Result()
         return {
             "id": self.task.id,
@@ -63,12 +75,14 @@ class SubmissionRow(ExampleRow):
     raised: float = 0.0
 
     @property
+    def too_slow(self) -> bool:
+        return any(test.verdict is m.Verdict.TLE for test in (self.task.result or m.Result()).tests)
+
+    @property
     def margin(self) -> float | None:
         """The limit as a multiple of its CPU time; None when it did not run or ran into the limit."""
         result = self.task.result
-        if result is None or not result.cpu or any(test.verdict is m.Verdict.TLE for test in result.tests):
-            return None
-        return self.limit / result.cpu
+        return None if result is None or not result.cpu or self.too_slow else self.limit / result.cpu
 
     @property
     def excess(self) -> float | None:
@@ -80,7 +94,6 @@ class SubmissionRow(ExampleRow):
         return self.beyond.result.cpu / self.limit if self.beyond.verdict is m.Verdict.AC else None
 
     def as_json(self) -> dict[str, Any]:
-        """The row for programs."""
         result = self.task.result or m.Result()
         return {
             "id": self.task.id,
@@ -99,12 +112,10 @@ class SubmissionRow(ExampleRow):
 
 
 def left_out(path: str, language: str, why: str) -> dict[str, Any]:
-    """The row for programs of a submission that was not judged."""
     return {"submission": path, "language": language, "verdict": None, "right": None, "wrong": "", "left_out": why}
 
 
 def table_of(rows: Sequence[SubmissionRow]) -> show.Grid:
-    """Submission, language, verdict, score, expected, CPU, margin, and what is wrong."""
     scored = any(row.task.result is not None and row.task.result.score is not None for row in rows)
     score = ["score>"] if scored else []
     grid = show.grid(
@@ -112,9 +123,6 @@ def table_of(rows: Sequence[SubmissionRow]) -> show.Grid:
     )
     for row in rows:
         result = row.task.result
-        mark = Text("")
-        if row.task.done:
-            mark = Text("✗", style="bold red") if row.wrong else Text("✓", style="green")
         points = [show.points(result.score) if result else ""] if scored else []
         grid.add_row(
             row.example.candidate.path,
@@ -122,7 +130,7 @@ def table_of(rows: Sequence[SubmissionRow]) -> show.Grid:
             show.verdict_text(row.task),
             *points,
             row.example.candidate.description,
-            mark,
+            row.mark(),
             show.seconds(result.cpu) if result else "",
             f"{decimal(row.limit)} s",
             _margin(row),

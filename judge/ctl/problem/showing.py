@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.table import Table
 from rich.text import Text
 
@@ -11,28 +9,27 @@ from judge.common import clock
 from judge.common.text import decimal, size
 from judge.ctl import show
 from judge.ctl.problem import inferring
-from judge.ctl.problem.importing import Tried
+from judge.ctl.problem.importing import TrialOutcome
 from judge.languages.table import allows, load_table, more_than
 from judge.model.problem import IoiTask, ProblemInfo, ProblemManifest, ProblemProgram
 
 
 def problems_table(infos: list[ProblemInfo]) -> show.Grid:
-    """A list of problems."""
-    marks = [one.visibility.words(clock.wall()) if one.visibility is not None else "" for one in infos]
-    marked = ["visible…"] if any(marks) else []
+    audiences = [info.visibility.words(clock.wall()) if info.visibility is not None else "" for info in infos]
+    visible = ["visible…"] if any(audiences) else []
     columns = ("kind", "tests>", "cpu limit>", "memory>", "content", "imported (UTC)")
-    table = show.grid("problem", "title…", *marked, *columns)
-    for one, mark in zip(infos, marks, strict=True):
+    table = show.grid("problem", "title…", *visible, *columns)
+    for info, audience in zip(infos, audiences, strict=True):
         table.add_row(
-            one.name,
-            one.title,
-            *([mark or "to everyone"] if marked else []),
-            one.kind,
-            str(one.tests),
-            f"{decimal(one.limits.cpu)} s",
-            size(one.limits.memory),
-            one.hash[:12],
-            one.imported[:19].replace("T", " "),
+            info.name,
+            info.title,
+            *([audience or "to everyone"] if visible else []),
+            info.kind,
+            str(info.tests),
+            f"{decimal(info.limits.cpu)} s",
+            size(info.limits.memory),
+            info.hash[:12],
+            show.utc(info.imported),
         )
     return table
 
@@ -51,7 +48,7 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
         ("kind", info.kind),
         ("format", f"{manifest.format}{read_as}{made_of}"),
         ("content", info.hash),
-        ("imported (UTC)", info.imported[:19].replace("T", " ")),
+        ("imported (UTC)", show.utc(info.imported)),
         ("visible", (info.visibility.words(clock.wall()) or "to everyone") if info.visibility is not None else ""),
         ("owners", ", ".join(info.owners)),
         ("tests", f"{len(manifest.tests)}, {samples} of them samples"),
@@ -90,12 +87,10 @@ def print_problem(info: ProblemInfo, manifest: ProblemManifest) -> None:
         show.out.print(groups)
     if manifest.graders:
         graders = show.grid("group", "on reject", "verdict!", "score", "range")
-        for one in manifest.graders:
-            low, high = (
-                ("-inf" if one.low is None else decimal(one.low)),
-                ("inf" if one.high is None else decimal(one.high)),
-            )
-            graders.add_row(one.name or "data", one.on_reject, one.verdict, one.score, f"{low} to {high}")
+        for grader in manifest.graders:
+            low = "-inf" if grader.low is None else decimal(grader.low)
+            high = "inf" if grader.high is None else decimal(grader.high)
+            graders.add_row(grader.name or "data", grader.on_reject, grader.verdict, grader.score, f"{low} to {high}")
         show.out.print(graders)
 
 
@@ -112,36 +107,28 @@ def _more_words(manifest: ProblemManifest) -> str:
     """The languages whose programs get more memory than the limit, as their rows in the built-in table say."""
     table = load_table()
     names = [name for name, row in table.items() if row.family == name and allows(manifest.languages, name, table)]
-    found: dict[int, list[str]] = {}
-    for title, own in more_than(manifest.limits, names, table):
-        found.setdefault(own.memory, []).append(title)
-    return "; ".join(f"{size(memory)} in {', '.join(titles)}" for memory, titles in sorted(found.items()))
+    titles_by_memory: dict[int, list[str]] = {}
+    for title, limits in more_than(manifest.limits, names, table):
+        titles_by_memory.setdefault(limits.memory, []).append(title)
+    return "; ".join(f"{size(memory)} in {', '.join(titles)}" for memory, titles in sorted(titles_by_memory.items()))
 
 
 def _task_words(task: IoiTask) -> str:
-    """The kind of an IOI task, with its files, processes and manager."""
     files = [f"{what} {name}" for what, name in (("reads", task.input_file), ("writes", task.output_file)) if name]
     talks = [f"{task.processes} processes"] if task.processes > 1 else []
     managed = [f"manager {_programs(task.manager)}"] if task.manager else []
     return ", ".join([task.kind, *files, *talks, *managed])
 
 
-def as_json(info: ProblemInfo, manifest: ProblemManifest) -> dict[str, Any]:
-    """The same for programs."""
-    origin = manifest.limit_origin
-    return {**info.model_dump(mode="json"), "limit_origin": origin.model_dump(mode="json") if origin else None}
-
-
-def print_tried(tried: Tried) -> None:
+def print_outcome(outcome: TrialOutcome) -> None:
     """Print the notes and warnings about a package that was imported, on stderr."""
-    name = tried.manifest.name
-    show.err.say(f"{name}: {tried.uploaded.words}", "dim")
-    for note in tried.notes:
+    name = outcome.manifest.name
+    show.err.say(f"{name}: {outcome.uploaded.words}", "dim")
+    for note in outcome.notes:
         show.err.say(f"note: {note}", "dim")
-    words = inferring.origin_words(tried.manifest)
-    if words:
-        show.err.say(f"{name}: time limit {decimal(tried.manifest.limits.cpu)} s, {words}")
-    for path, why in sorted(tried.left_out.items()):
+    if words := inferring.origin_words(outcome.manifest):
+        show.err.say(f"{name}: time limit {decimal(outcome.manifest.limits.cpu)} s, {words}")
+    for path, why in sorted(outcome.left_out.items()):
         show.err.say(f"left out {path}: {why}", "yellow")
-    for line in tried.warnings:
+    for line in outcome.warnings:
         show.err.say(f"! {line}", "yellow")

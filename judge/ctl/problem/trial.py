@@ -7,11 +7,10 @@ when this ends early (Ctrl-C, an error) is cancelled, too.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self, TypeVar
 
-from rich.live import Live
 from rich.text import Text
 
 from judge.common import clock
@@ -19,10 +18,10 @@ from judge.common.errors import JudgeError, UnavailableError
 from judge.common.text import size
 from judge.ctl import show, submit
 from judge.ctl.api import Api
-from judge.ctl.problem.rows import ExampleRow
+from judge.ctl.problem.rows import LabelledRow
 from judge.languages.table import load_table
 from judge.model import messages as m
-from judge.model.problem import ProblemManifest
+from judge.model.problem import ProblemManifest, ProblemProgram
 from judge.problems.memory import required_memory
 from judge.problems.package import manifest_bytes
 
@@ -30,7 +29,7 @@ from judge.problems.package import manifest_bytes
 _LOOK, _PATIENCE = 2.0, 12.0
 # Seconds for which cancelling may keep somebody who wants to leave.
 _FAREWELL = 10.0
-R = TypeVar("R", bound=ExampleRow)
+R = TypeVar("R", bound=LabelledRow)
 
 
 @dataclass(frozen=True)
@@ -48,8 +47,12 @@ class Present:
         """Return whether one of them takes a submission in this language; None needs none."""
         return self.any and (not language or language in self.languages)
 
+    def lacks(self, programs: Iterable[ProblemProgram]) -> str:
+        """The reason why none takes a submission that is judged by these programs; empty if one does."""
+        missing = next((program.language for program in programs if not self.takes(program.language)), None)
+        return self.why(missing) if missing or not self.any else ""
+
     def why(self, language: str | None) -> str:
-        """The reason why none takes it, for people."""
         return f"no executor has {language}" if self.any and language else "no executor takes work"
 
 
@@ -108,7 +111,6 @@ class Trial:
             self.cancel()
 
     def cancel(self) -> None:
-        """Cancel what is open, as far as the cluster answers."""
         deadline, before = clock.Deadline(_FAREWELL), self.api.timeout
         self.api.timeout = 2.0
         try:
@@ -122,30 +124,21 @@ class Trial:
 
     def follow(self, rows: Sequence[R], table: Callable[[Sequence[R]], show.Grid], *, quiet: bool) -> list[R]:
         """Follow rows to their ends, on a terminal in a live table; those that were judged, in their order."""
-        waiting = {row.task.id: row for row in rows if not row.task.done}
         dropped_tasks = _DroppedTasks(self.api)
-        live = Live(table(rows), console=show.out, auto_refresh=False, transient=True)
-        if show.out.is_terminal and not quiet:
-            live.start()
-        try:
-            while waiting:
-                for row in list(waiting.values())[:9]:
-                    hold = {} if row.task.id != next(iter(waiting)) else {"wait": submit.POLL}
-                    row.task = self.api.get(row.task.id, version=row.task.version, **hold)
-                for row in dropped_tasks.look(list(waiting.values())):
-                    self.left_out[row.example.candidate.path] = dropped_tasks.present.why(row.task.submission.language)
-                    row.task = self._give_up(row.task)
-                for task, row in list(waiting.items()):
-                    if row.task.done:
-                        del waiting[task]
-                        self._open.pop(task, None)
-                        if not live.is_started and not quiet:
-                            _show_progress(row, len(rows) - len(waiting), len(rows))
-                if live.is_started:
-                    live.update(table(rows), refresh=True)
-        finally:
-            live.stop()
-        return [row for row in rows if row.example.candidate.path not in self.left_out]
+
+        def give_up(waiting: Sequence[R]) -> None:
+            for row in dropped_tasks.look(waiting):
+                self.left_out[row.label] = dropped_tasks.present.why(row.task.submission.language)
+                row.task = self._give_up(row.task)
+            for row in waiting:
+                if row.task.done:
+                    self._open.pop(row.task.id, None)
+
+        def tell(verdict: Text, row: R) -> None:
+            show.err.say(verdict.append(f" {row.label}"))
+
+        submit.follow_rows(self.api, rows, table, tell, quiet=quiet, give_up=give_up)
+        return [row for row in rows if row.label not in self.left_out]
 
     def _give_up(self, task: m.Task) -> m.Task:
         try:
@@ -180,8 +173,3 @@ class _DroppedTasks:
             if not row.task.executor and self._since.setdefault(row.task.id, clock.Deadline(_PATIENCE)).over:
                 rows.append(row)
         return [row for row in rows if not row.task.done]
-
-
-def _show_progress(row: ExampleRow, done_count: int, total: int) -> None:
-    line = Text(f"[{done_count}/{total}] ").append_text(show.verdict_text(row.task))
-    show.err.say(line.append(f" {row.example.candidate.path}"))

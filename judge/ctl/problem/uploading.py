@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import io
 import shutil
@@ -30,25 +29,27 @@ _LINE, _PLACE = 5.0, 120.0
 
 
 @dataclass(frozen=True)
-class Uploaded:
+class UploadOutcome:
     """The blobs that were sent, in `seconds`, and how many the cluster had already."""
 
     blobs: int
     bytes: int
-    known_count: int
+    present_count: int
     seconds: float
 
     @property
     def words(self) -> str:
-        """One line for people."""
         if not self.blobs:
-            return f"nothing to upload, the cluster has all {self.known_count} files"
+            return f"nothing to upload, the cluster has all {self.present_count} files"
         rate = size(int(self.bytes / max(self.seconds, 0.001)))
-        rest = f"; it had {self.known_count}" if self.known_count else ""
+        rest = f"; it had {self.present_count}" if self.present_count else ""
         return f"uploaded {self.blobs} files, {size(self.bytes)} in {self.seconds:.1f} s ({rate}/s){rest}"
 
+    def as_json(self) -> dict[str, Any]:
+        return {"blobs": self.blobs, "bytes": self.bytes, "known": self.present_count, "seconds": self.seconds}
 
-def upload(api: Api, package: Package, more: Sequence[bytes] = (), *, quiet: bool = True) -> Uploaded:
+
+def upload(api: Api, package: Package, more: Sequence[bytes] = (), *, quiet: bool = True) -> UploadOutcome:
     """Upload those of a package's blobs, and of `more` contents, that the cluster does not have.
 
     Neither a large blob nor all of them are ever in memory. PackageError when a file has changed since it was read.
@@ -63,14 +64,16 @@ def upload(api: Api, package: Package, more: Sequence[bytes] = (), *, quiet: boo
         return io.BytesIO(extra[sha]) if sha in extra else package.open(sha)
 
     with _telling(sum(missing_sizes.values()), quiet) as sent:
-        _in_parallel(
-            [
-                functools.partial(_send, api, [(sha, missing_sizes[sha]) for sha in group], content, sent)
-                for group in packs.plan(missing_sizes)
-            ]
-        )
+        pool = ThreadPoolExecutor(_WORKERS, "upload")
+        try:
+            groups = [[(sha, missing_sizes[sha]) for sha in group] for group in packs.plan(missing_sizes)]
+            jobs = [pool.submit(_send, api, group, content, sent) for group in groups]
+            for job in wait(jobs, return_when=FIRST_EXCEPTION).done:
+                job.result()
+        finally:  # the first that fails, or Ctrl-C, ends the rest
+            pool.shutdown(wait=False, cancel_futures=True)
     seconds = clock.monotonic() - started
-    return Uploaded(len(missing_sizes), sum(missing_sizes.values()), len(sizes) - len(missing_sizes), seconds)
+    return UploadOutcome(len(missing_sizes), sum(missing_sizes.values()), len(sizes) - len(missing_sizes), seconds)
 
 
 def _size(blob: Path | bytes) -> int:
@@ -80,17 +83,6 @@ def _size(blob: Path | bytes) -> int:
         return blob.stat().st_size
     except OSError as exc:
         raise PackageError(f"{blob}: cannot be read: {exc.strerror}") from None
-
-
-def _in_parallel(work: Sequence[Callable[[], None]]) -> None:
-    """Do all of it, some at a time; the first that fails, or Ctrl-C, ends the rest."""
-    pool = ThreadPoolExecutor(_WORKERS, "upload")
-    try:
-        finished_futures, _ = wait([pool.submit(job) for job in work], return_when=FIRST_EXCEPTION)
-        for future in finished_futures:
-            future.result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _send(
@@ -105,7 +97,12 @@ def _send(
                 with content(name) as file:
                     api.request("PUT", f"/blobs/{name}", content=file, sent=sent)
             else:
-                api.request("PUT", "/blobs/pack", content=_pack(group, content))
+                pack = io.BytesIO(packs.head(group))
+                pack.seek(0, io.SEEK_END)
+                for sha, _ in group:
+                    with content(sha) as file:
+                        shutil.copyfileobj(file, pack)
+                api.request("PUT", "/blobs/pack", content=pack)
                 sent(sum(size for _, size in group))
         except LimitError:
             if deadline.over:
@@ -113,15 +110,6 @@ def _send(
             clock.sleep(1.0)
         else:
             return
-
-
-def _pack(group: list[tuple[str, int]], content: Callable[[str], IO[bytes]]) -> IO[bytes]:
-    body = io.BytesIO()
-    body.write(packs.head(group))
-    for sha, _ in group:
-        with content(sha) as file:
-            shutil.copyfileobj(file, body)
-    return body
 
 
 @contextlib.contextmanager
@@ -135,34 +123,17 @@ def _telling(total: int, quiet: bool) -> Iterator[Callable[[int], None]]:
             task = progress.add_task("", total=total)
             yield lambda count: progress.advance(task, count)
     else:
-        yield _Lines(total)
+        bytes_sent, started = 0, clock.monotonic()
+        next_line = started + _LINE
 
+        def tell(count: int) -> None:
+            nonlocal bytes_sent, next_line
+            bytes_sent += count
+            now = clock.monotonic()
+            if now >= next_line:
+                next_line = now + _LINE
+                rate = max(1.0, bytes_sent / (now - started))
+                rest = f"{size(int(rate))}/s, {max(0.0, (total - bytes_sent) / rate):.0f} s left"
+                show.err.say(f"uploaded {size(bytes_sent)} of {size(total)}, {rest}")
 
-class _Lines:
-    """Bytes, speed and time left as lines, where there is no terminal."""
-
-    def __init__(self, total: int) -> None:
-        self._total, self._bytes_sent = total, 0
-        self._started = self._last = clock.monotonic()
-
-    def __call__(self, count: int) -> None:
-        self._bytes_sent += count
-        now = clock.monotonic()
-        if now - self._last < _LINE:
-            return
-        self._last = now
-        rate = max(1.0, self._bytes_sent / (now - self._started))
-        seconds_left = max(0.0, (self._total - self._bytes_sent) / rate)
-        show.err.say(
-            f"uploaded {size(self._bytes_sent)} of {size(self._total)}, {size(int(rate))}/s, {seconds_left:.0f} s left"
-        )
-
-
-def as_data(uploaded: Uploaded) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "blobs": uploaded.blobs,
-        "bytes": uploaded.bytes,
-        "known": uploaded.known_count,
-        "seconds": uploaded.seconds,
-    }
+        yield tell

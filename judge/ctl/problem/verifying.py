@@ -19,7 +19,7 @@ from judge.languages.table import load_table
 from judge.model import messages as m
 from judge.model.problem import ProblemInfo, Verification, VerifiedRow
 from judge.problems import timing
-from judge.problems.expectations import LOWER, UPPER, Candidate, candidates
+from judge.problems.expectations import LOWER, UPPER, candidates
 from judge.problems.folders import folder_of
 from judge.problems.importers.draft import ImporterWords
 from judge.problems.package import Package
@@ -31,7 +31,7 @@ _MOST_ROWS = 1000
 
 
 @dataclass
-class Verified:
+class VerifyOutcome:
     """The outcome of a verification; `warnings` do not make it fail, `faults` beside the rows' do.
 
     `left_out`: what no executor could take, by path, with the reason; `skipped` cannot be judged anywhere.
@@ -48,12 +48,10 @@ class Verified:
 
     @property
     def right(self) -> bool:
-        """Return whether everything that was judged is as the package says."""
         return not self.faults and not any(row.wrong for row in self.rows)
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the command."""
         if not self.right:
             return EXIT_FAILED
         return EXIT_LEFT_OUT if self.left_out else 0
@@ -79,19 +77,16 @@ class VerifyOptions:
 
     def check_for_problem(self) -> None:
         """UsageError for an option that says how a package is read, which a problem of the cluster has been already."""
-        importer_options = self.options or ImporterWords()
-        given_options = {
-            "--as": self.name,
-            "--dialect": self.dialect or None,
-            "--from": importer_options.format,
-            "--memory": importer_options.memory,
-        }
-        word = next((word for word, value in given_options.items() if value is not None), None)
-        if word is not None:
-            raise UsageError(f"{word}: is for packages that are imported; leave it out for a problem of the cluster")
+        importer = self.options or ImporterWords()
+        values = (self.name, self.dialect or None, importer.format, importer.memory)
+        for option, value in zip(("--as", "--dialect", "--from", "--memory"), values, strict=True):
+            if value is not None:
+                raise UsageError(
+                    f"{option}: is for packages that are imported; leave it out for a problem of the cluster"
+                )
 
 
-def verify(api: Api, target: str, options: VerifyOptions) -> Verified:
+def verify(api: Api, target: str, options: VerifyOptions) -> VerifyOutcome:
     """Judge a package's own submissions, every test of them, and compare with what the package says.
 
     `target` is a directory or archive, which is judged without being registered (unless `options.name` says as what),
@@ -101,14 +96,7 @@ def verify(api: Api, target: str, options: VerifyOptions) -> Verified:
     if path.exists():
         reading = importing.Reading(options.name, options.time_limit, options.dialect, options.options)
         with reading.whole(api, path, quiet=options.quiet) as package:
-            trial_result = importing.try_out(
-                api, package, check=options.check, infer=options.infer, quiet=options.quiet
-            )
-            verified = _verify(api, package, options)
-            _take_over(verified, trial_result)
-            if options.name is not None:
-                _keep(api, verified, importing.register(api, package.manifest))
-            return verified
+            return _verify_trial(api, package, options, check=options.check, register=options.name is not None)
     options.check_for_problem()
     with tempfile.TemporaryDirectory(prefix="judge-verify-") as directory:
         folder = Path(directory) / "package"
@@ -118,25 +106,30 @@ def verify(api: Api, target: str, options: VerifyOptions) -> Verified:
         # As it was read at import: what somebody said of its dialect cannot be detected in its files.
         with importing.Reading(target, dialect=manifest.dialect).read(folder) as package:
             package.manifest, package.infer = manifest, False
-            if options.time_limit is not None or options.infer:
-                return _verify_judged(api, package, options)
+            if options.time_limit is not None:
+                package.manifest = inferring.by_hand(package.manifest, options.time_limit)
+            if options.time_limit is not None or options.infer:  # the new limit is the problem's own from then on
+                return _verify_trial(api, package, options, check=False, register=True)
             verified = _verify(api, package, options)
             _keep(api, verified, info)
             return verified
 
 
-def _verify_judged(api: Api, package: Package, options: VerifyOptions) -> Verified:
-    """Verify a problem of the cluster with another time limit, which is its own from then on."""
-    if options.time_limit is not None:
-        package.manifest = inferring.by_hand(package.manifest, options.time_limit)
-    trial_result = importing.try_out(api, package, check=False, infer=options.infer, quiet=options.quiet)
+def _verify_trial(api: Api, package: Package, options: VerifyOptions, *, check: bool, register: bool) -> VerifyOutcome:
+    """Upload a package as an import would, verify it, and let its name stand for it if it is to be registered."""
+    trial = importing.try_out(api, package, check=check, infer=options.infer, quiet=options.quiet)
     verified = _verify(api, package, options)
-    _take_over(verified, trial_result)
-    _keep(api, verified, importing.register(api, package.manifest))
+    verified.warnings[:0] = [warning for warning in trial.warnings if warning not in verified.warnings]
+    verified.left_out = {**trial.left_out, **verified.left_out}
+    verified.notes += trial.notes
+    if words := inferring.origin_words(trial.manifest):
+        verified.notes.append(f"time limit {decimal(trial.manifest.limits.cpu)} s, {words}")
+    if register:
+        _keep(api, verified, importing.register(api, package.manifest))
     return verified
 
 
-def _keep(api: Api, verified: Verified, info: ProblemInfo) -> None:
+def _keep(api: Api, verified: VerifyOutcome, info: ProblemInfo) -> None:
     """Have the cluster keep what came of it, for the problem's page; a problem that has changed meanwhile has none."""
     body = Verification(
         problem=info.name,
@@ -166,19 +159,10 @@ def _stored_row(row: SubmissionRow) -> VerifiedRow:
     )
 
 
-def _take_over(verified: Verified, trial_result: importing.Tried) -> None:
-    verified.warnings[:0] = [warning for warning in trial_result.warnings if warning not in verified.warnings]
-    verified.left_out = {**trial_result.left_out, **verified.left_out}
-    verified.notes += trial_result.notes
-    words = inferring.origin_words(trial_result.manifest)
-    if words:
-        verified.notes.append(f"time limit {decimal(trial_result.manifest.limits.cpu)} s, {words}")
-
-
-def _verify(api: Api, package: Package, options: VerifyOptions) -> Verified:
+def _verify(api: Api, package: Package, options: VerifyOptions) -> VerifyOutcome:
     """Judge at the manifest as it is; its blobs are uploaded."""
     all_candidates, available = candidates(package, load_table()), present(api)
-    verified = Verified(
+    verified = VerifyOutcome(
         package.manifest.name, languages={candidate.path: candidate.language for candidate in all_candidates}
     )
     verified.warnings += memory_warnings(package.manifest, available)
@@ -193,40 +177,30 @@ def _verify(api: Api, package: Package, options: VerifyOptions) -> Verified:
     if "accepted" not in judged | {folder_of(path) for path in verified.left_out}:
         verified.faults.append("the package has no accepted submission that can be judged here")
     margins = timing.margins(package.yaml)
-    _measure_slow(api, package, verified, available, margins, options)
+    _measure_slow(api, package, verified, available, quiet=options.quiet)
     _check_margins(verified, margins)
     return verified
 
 
-def _measure_slow(
-    api: Api, package: Package, verified: Verified, available: Present, margins: timing.Margins, options: VerifyOptions
-) -> None:
+def _measure_slow(api: Api, package: Package, verified: VerifyOutcome, available: Present, *, quiet: bool) -> None:
     """Measure how far beyond the limit those are that must be too slow, and were: judge them under a raised limit."""
     slow = {
-        row.example.candidate.path: row
+        row.label: row
         for row in verified.rows
-        if row.example.candidate.bound == UPPER and row.task.verdict is not None and _too_slow(row)
+        if row.example.candidate.bound == UPPER and row.task.verdict is not None and row.too_slow
     }
-    slow_candidates: list[Candidate] = [row.example.candidate for row in slow.values()]
-    if not slow_candidates:
+    if not slow:
         return
-    rows, missing = inferring.over_limit(
-        api, package, package.manifest, slow_candidates, available, margins=margins, quiet=options.quiet
-    )
+    slow_candidates = [row.example.candidate for row in slow.values()]
+    rows, missing = inferring.over_limit(api, package, package.manifest, slow_candidates, available, quiet=quiet)
     verified.left_out |= {path: f"beyond the limit: {why}" for path, why in missing.items()}
     for row in rows:
-        slow_row = slow[row.example.candidate.path]
+        slow_row = slow[row.label]
         slow_row.beyond, slow_row.raised = row.beyond, row.raised
-        warning = inferring.slow_warning(slow_row, margins)
-        if warning:
-            verified.warnings.append(warning)
+        verified.warnings += inferring.slow_warnings(slow_row, timing.margins(package.yaml))
 
 
-def _too_slow(row: SubmissionRow) -> bool:
-    return any(test.verdict is m.Verdict.TLE for test in (row.task.result or m.Result()).tests)
-
-
-def _check_margins(verified: Verified, margins: timing.Margins) -> None:
+def _check_margins(verified: VerifyOutcome, margins: timing.Margins) -> None:
     """The format's safety margin: accepted submissions must stay well below the limit. Warned of, as hosts differ."""
     for row in verified.rows:
         candidate = row.example.candidate
@@ -237,8 +211,7 @@ def _check_margins(verified: Verified, margins: timing.Margins) -> None:
             )
 
 
-def print_verified(verified: Verified) -> None:
-    """The table, and what else there is to say."""
+def print_verified(verified: VerifyOutcome) -> None:
     show.out.print(table_of(verified.rows))
     for line in verified.notes:
         show.out.say(line, "dim")

@@ -1,0 +1,1 @@
+../../clients/cli/judge_cli/columns.py
