@@ -158,6 +158,9 @@ def test_a_flood_does_not_fill_this_machine(server: SshServer, tmp_path: Path) -
     flood = f"head -c {3 * MOST} /dev/zero | tr '\\0' x; head -c {3 * MOST} /dev/zero >&2"
     answer = ask(inventory(tmp_path, e1=server.variables()), flood)["e1"]
     assert (len(answer.out), len(answer.err)) == (MOST, MOST)
+    with fleet(inventory(tmp_path, e1=server.variables())) as hosts:
+        answer = hosts.ask(lambda _: flood, most=2 * MOST)["e1"]
+    assert isinstance(answer, CommandResult) and len(answer.out) == 2 * MOST, "`support` takes more than a table does"
 
 
 # --- jump hosts -------------------------------------------------------------------------------------------------------

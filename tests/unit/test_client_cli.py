@@ -328,6 +328,11 @@ def test_half_a_character_is_refused_before_anything_is_written() -> None:
         companion.read_payload(json.dumps(PAYLOAD | {"tests": [{"input": "\ud800", "output": ""}]}).encode())
 
 
+def test_a_time_limit_beyond_all_numbers_is_refused() -> None:
+    with pytest.raises(errors.UsageError, match="no payload"):
+        companion.read_payload(json.dumps(PAYLOAD | {"timeLimit": 10**400}).encode())
+
+
 def test_a_problem_of_the_gateway_keeps_its_name() -> None:
     own = json.dumps(PAYLOAD | {"url": "https://judge.example.org/problems/hello"}).encode()
     assert companion.read_payload(own, "https://judge.example.org")[:2] == ("hello", "hello")

@@ -343,6 +343,13 @@ def test_any_answer_gives_a_row_for_every_expected_unit(text: str) -> None:
         json.dumps(asdict(one))
 
 
+@pytest.mark.parametrize("uptime", ["9" * 400, "1" * 20 + ".0", "٣.0", "inf", "-1", "1e9"])
+def test_an_absurd_uptime_ends_no_table(uptime: str) -> None:
+    rows = units.parse(BLOCKS.replace("1000.50", uptime), "e1", [])
+    assert all(row.since is None for row in rows)
+    drawn(units.table(rows))
+
+
 # --- machines ---------------------------------------------------------------------------------------------------------
 
 ANSWER = """os="Debian GNU/Linux 13 (trixie)"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from prometheus_client import REGISTRY
 
 from judge.common import clock
-from judge.common.errors import JudgeError
+from judge.common.errors import ConfigError, JudgeError
 from judge.common.pki.authority import Authority
 from judge.config import Tls
 from judge.ctl.fleet import drift, hosts, redaction, support, versions
@@ -168,6 +168,24 @@ def test_what_runs_on_hosts_needs_nothing_of_ours(tmp_path: Path) -> None:
     assert done.stdout == f"x {redaction.MASK} y\n"
     assert "/usr/bin/python3 -c" in support.script() and sys.version_info >= (3, 11)
     assert support.of_host("j1", json.dumps({"units.txt": "a", "else": "b"})) == {"j1/units.txt": "a"}
+
+
+@pytest.mark.parametrize("answer", ["", "[]", "[" * 100_000, '{"units.txt": '])
+def test_an_answer_of_a_host_that_is_none_ends_nobody_elses(answer: str) -> None:
+    with pytest.raises(ConfigError, match="j1: its answer is no JSON of its files"):
+        support.of_host("j1", answer)
+
+
+def test_long_journals_are_cut_to_what_an_answer_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "journal").write_text("ü" * 30_000 + "the end")
+    monkeypatch.setattr(support, "COMMANDS", {"journal.txt": f"cat {tmp_path}/journal", "units.txt": "echo up"})
+    monkeypatch.setattr(support, "ANSWER_BYTES", 40_000)
+    script = support.script().replace("/etc/judge", str(tmp_path / "absent"))
+    out = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    assert len(out) <= 40_000
+    texts = support.of_host("e1", out)
+    assert texts["e1/journal.txt"].endswith("the end") and len(texts["e1/journal.txt"]) > 1000
+    assert texts["e1/units.txt"] == "up\n"
 
 
 def test_secrets_that_are_planted_everywhere_are_nowhere_in_what_leaves_a_host(

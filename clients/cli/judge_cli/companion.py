@@ -37,7 +37,7 @@ def read_payload(data: bytes, server: str = "") -> Posted:
         name, url = str(payload["name"]), urlsplit(str(payload.get("url", "")))
         tests = [(str(test["input"]).encode(), str(test["output"]).encode()) for test in payload["tests"]]
         seconds = float(payload.get("timeLimit") or 0) / 1000
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as exc:
         raise UsageError(f"the body is no payload of Competitive Companion ({type(exc).__name__})") from None
     if len(tests) > _TESTS:
         raise UsageError(f"'{name[:80]}' has {len(tests)} samples; at most {_TESTS} are taken")
@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if host not in {"127.0.0.1", "localhost"} or (origin and not _EXTENSION.fullmatch(origin)):
             self._answer(403, "only Competitive Companion and programs of this machine may post here")
-        elif not (length.isascii() and length.isdecimal()) or int(length) > _BODY_BYTES:
+        elif not re.fullmatch("[0-9]{1,9}", length) or int(length) > _BODY_BYTES:
             self._answer(413, f"a body needs its length, of at most {_BODY_BYTES} bytes")
         else:
             try:

@@ -280,7 +280,7 @@ def support(
     silent: dict[str, str] = {}
     with fleet_of(which, sources, timeout) as fleet:
         replies = fleet.ask(lambda _: looks.SCRIPT, root=True)
-        for name, reply in fleet.ask(lambda _: cases.script(), root=True).items():
+        for name, reply in fleet.ask(lambda _: cases.script(), root=True, most=cases.ANSWER_BYTES).items():
             try:
                 if isinstance(reply, JudgeError):
                     raise reply

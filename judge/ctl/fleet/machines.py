@@ -11,7 +11,7 @@ from judge.common import clock
 from judge.common.errors import ConfigError, DeadlineError, JudgeError, UnavailableError
 from judge.common.text import one_line
 from judge.ctl.fleet.inventory import Host
-from judge.ctl.fleet.ssh import CommandResult, JumpHosts, SshConnection
+from judge.ctl.fleet.ssh import MOST, CommandResult, JumpHosts, SshConnection
 from judge.ctl.fleet.ssh_target import Target, target
 
 _AT_ONCE = 32  # logins at a time: each takes some 50 ms of this machine's processor
@@ -75,17 +75,17 @@ class Fleet:
         self.jumps = JumpHosts()
         self._open: dict[str, SshConnection] = {}
 
-    def ask(self, script: Callable[[Host], str], *, root: bool = False) -> dict[str, Reply]:
+    def ask(self, script: Callable[[Host], str], *, root: bool = False, most: int = MOST) -> dict[str, Reply]:
         """Run each host's script; its answer, or why there is none, by name in the order of the hosts.
 
-        `root`: through sudo where the login is another user's.
+        `root`: through sudo where the login is another user's. `most`: bytes of an answer.
         """
         turn = threading.Semaphore(_AT_ONCE)
         replies: queue.SimpleQueue[tuple[str, Reply]] = queue.SimpleQueue()
 
         def work(member: FleetHost) -> None:
             with turn:
-                replies.put((member.name, self._ask_member(member, script(member.host), root=root)))
+                replies.put((member.name, self._ask_member(member, script(member.host), root=root, most=most)))
 
         for member in self.members:
             threading.Thread(target=work, args=(member,), name=f"ssh {member.name}", daemon=True).start()
@@ -103,13 +103,13 @@ class Fleet:
             replies[name] = reply
         return replies
 
-    def _ask_member(self, member: FleetHost, script: str, *, root: bool) -> Reply:
+    def _ask_member(self, member: FleetHost, script: str, *, root: bool, most: int) -> Reply:
         deadline = clock.Deadline(self.timeout)
         try:
             connection = self._open.get(member.name)
             if connection is None or not connection.alive:
                 connection = self._open[member.name] = SshConnection(member.target, deadline.left(), self.jumps)
-            return connection.run(script, deadline.left(), root=root)
+            return connection.run(script, deadline.left(), root=root, most=most)
         except JudgeError as exc:
             old_connection = self._open.pop(member.name, None)
             if old_connection:

@@ -134,16 +134,16 @@ class SshConnection:
             msg += f"; try '{self.target.command}', and name the key in ansible_ssh_private_key_file"
         raise UnavailableError(msg)
 
-    def run(self, script: str, timeout: float, *, root: bool = False) -> CommandResult:
+    def run(self, script: str, timeout: float, *, root: bool = False, most: int = MOST) -> CommandResult:
         """Run a script of /bin/sh to its end; UnavailableError when the host dies, DeadlineError after `timeout` s.
 
-        `root`: through sudo where the login is another user's. More than MOST bytes of output are cut off.
+        `root`: through sudo where the login is another user's. More than `most` bytes of output are cut off.
         """
         deadline = clock.Deadline(timeout)
         stream = self.stream(script, deadline.left(), root=root)
         out = bytearray()
         for data in stream.read(timeout, deadline):
-            out += data[: MOST - len(out)]
+            out += data[: most - len(out)]
         code = stream.exit_code(deadline.left())
         return CommandResult(code, out.decode(errors="replace"), stream.errors())
 

@@ -17,7 +17,8 @@ from judge.common import clock, files
 from judge.common.errors import ConfigError, JudgeError
 from judge.ctl.fleet import redaction
 
-MOST = 3 * 1024**2  # bytes of one text: of a longer one its end
+MOST = 3 * 1024**2  # characters of one text: of a longer one its end
+ANSWER_BYTES = 16 * 1024**2  # of all texts of a host: of longer ones their ends
 # Commands that are run on each host; each command's output is one file of the archive.
 COMMANDS: Mapping[str, str] = {
     "system.txt": "cat /etc/os-release; uname -a; uptime; free -m; df -h; nproc; timedatectl 2>/dev/null",
@@ -43,22 +44,30 @@ for name, command in commands.items():
     except subprocess.TimeoutExpired:
         text = "(it did not end within 60 s)"
     found[name] = masked(text, needles)[-most:]  # in this order: half a secret would not be known
-json.dump(found, sys.stdout)
+answer = json.dumps(found)
+while len(answer) > ANSWER_BYTES:
+    most //= 2
+    answer = json.dumps({name: text[-most:] for name, text in found.items()})
+sys.stdout.write(answer)
 """
 
 
 def script() -> str:
     """The script for each host, run as root: it asks, and removes the host's own secrets from the answers."""
     source = Path(redaction.__file__).read_text(encoding="utf-8")
-    program = f"{source}\nCOMMANDS = {json.dumps(dict(COMMANDS))!r}\nMOST = {MOST}\n{_RUN}"
+    program = (
+        f"{source}\nCOMMANDS = {json.dumps(dict(COMMANDS))!r}\nMOST = {MOST}\nANSWER_BYTES = {ANSWER_BYTES}\n{_RUN}"
+    )
     return f"LC_ALL=C.UTF-8 exec /usr/bin/python3 -c {shlex.quote(program)}"
 
 
 def of_host(name: str, out: str) -> dict[str, str]:
     try:
         texts = json.loads(out)
-    except ValueError:
-        raise ConfigError(f"{name}: its answer is no JSON: {out[:200]!r}") from None
+    except (ValueError, RecursionError):
+        texts = None
+    if not isinstance(texts, dict):
+        raise ConfigError(f"{name}: its answer is no JSON of its files: {out[:200]!r}")
     return {f"{name}/{file}": str(text) for file, text in texts.items() if file in COMMANDS}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,9 +66,9 @@ def parse(text: str, host: str, unit_names: Sequence[str]) -> list[UnitRow]:
     blocks: dict[str, dict[str, str]] = {}
     for block in text.split("\n\n"):
         fields = fields_of(block)
-        words = fields.get("uptime", "").split()
-        if uptime is None and words and words[0].replace(".", "", 1).isdecimal():
-            uptime = float(words[0])
+        seconds = re.match(r"[0-9]{1,12}(\.[0-9]{1,9})? ", fields.get("uptime", ""))
+        if uptime is None and seconds:
+            uptime = float(seconds[0])
         if fields.get("Id"):
             blocks.setdefault(fields["Id"], fields)
     for name in unit_names:
