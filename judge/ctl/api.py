@@ -71,12 +71,12 @@ class Api:
         content: IO[bytes] | None = None,
         headers: dict[str, str] | None = None,
         read: Callable[[httpx.Response], Any] = httpx.Response.read,
-        sent: Callable[[int], None] = lambda _: None,
+        progress: Callable[[int], None] = lambda _: None,
     ) -> httpx.Response:
         """One call under /api/v1, repeated while the gateway or its judicators do not answer (all calls may be).
 
         Of several gateways the first that answers is asked from then on. `content` is sent piece by piece, and `read`
-        takes a good answer so: neither is ever in memory as a whole. `sent` gets the number of bytes as they go out.
+        takes a good answer so: neither is ever in memory as a whole. `progress` gets the number of bytes sent.
         """
         deadline = clock.Deadline(self.timeout)
         silent: set[str] = set()
@@ -89,7 +89,7 @@ class Api:
             by_address = self.context.name and server in self.context.alternatives
             options["extensions"] = {"sni_hostname": self.context.name} if by_address else {}
             if content is not None:
-                options["content"] = _pieces(content, sent)
+                options["content"] = _pieces(content, progress)
             try:
                 with self._http.stream(method, f"{server}/api/v1{path}", **options) as response:
                     (read if response.is_success else httpx.Response.read)(response)
@@ -315,10 +315,10 @@ def _unreadable(context: Context, why: str) -> ConfigError:
     return ConfigError(f"{context.ca}: CA of {context.source} cannot be read: {why}")
 
 
-def _pieces(content: IO[bytes], sent: Callable[[int], None]) -> Iterator[bytes]:
+def _pieces(content: IO[bytes], progress: Callable[[int], None]) -> Iterator[bytes]:
     content.seek(0)
     while piece := content.read(_PIECE):
-        sent(len(piece))
+        progress(len(piece))
         yield piece
 
 

@@ -74,28 +74,6 @@ def with_problems(api: Api, submissions: Sequence[m.Submission], files: Sequence
     ]
 
 
-def judge_examples(api: Api, directory: Path, *, quiet: bool, present: bool = False) -> JudgedExamples:
-    """Import the folder's problems, hand in its submissions, and follow them all to their verdicts.
-
-    `present`: leave out those whose language no live executor has; otherwise they wait until one has it.
-    """
-    examples = load_examples(directory)
-    runnable = examples.examples
-    left_out: list[Example] = []
-    if present:
-        languages = {entry["name"] for entry in api.request("GET", "/languages").json()["languages"]}
-        runnable, left_out = split(runnable, languages)
-    for package in examples.packages:
-        import_package(api, package)
-    rows = [ExampleRow(example, api.submit(example.submission.keyed())) for example in runnable]
-
-    def tell(verdict: Text, row: ExampleRow) -> None:
-        show.out.say(verdict.append(f" {row.task.submission.language or 'command'} {show.subject(row.task)}"))
-
-    submit.follow_rows(api, rows, table, tell, quiet=quiet)
-    return JudgedExamples(rows, left_out)
-
-
 def table(rows: Sequence[ExampleRow]) -> show.Grid:
     grid = show.grid("submission", "language", "verdict!", "expected!", "!", "cpu>", "memory>", "executor", "latency>")
     for row in rows:
@@ -123,8 +101,22 @@ def examples(
 
     Exit code 1 when any verdict differs.
     """
+    example_set = load_examples(directory)
+    runnable: list[Example] = example_set.examples
+    left_out: list[Example] = []
+
+    def tell(verdict: Text, row: ExampleRow) -> None:
+        show.out.say(verdict.append(f" {row.task.submission.language or 'command'} {show.subject(row.task)}"))
+
     with connect() as api:
-        judged = judge_examples(api, directory, quiet=not output.for_people, present=present)
+        if present:
+            languages = {entry["name"] for entry in api.request("GET", "/languages").json()["languages"]}
+            runnable, left_out = split(runnable, languages)
+        for package in example_set.packages:
+            import_package(api, package)
+        rows = [ExampleRow(example, api.submit(example.submission.keyed())) for example in runnable]
+        submit.follow_rows(api, rows, table, tell, quiet=not output.for_people)
+    judged = JudgedExamples(rows, left_out)
 
     def print_all() -> None:
         show.out.print(table(judged.rows))

@@ -29,7 +29,7 @@ def command():
         for _ in range(20000):
             show.out.say("x" * 100)
     elif what == "json":
-        show.print_json({"a": "é" * 100000})
+        show.print_data(show.OutputFormat.JSON, {"a": "é" * 100000})
     elif what == "error":
         raise UsageError("näive · is wrong")
     elif what == "name":

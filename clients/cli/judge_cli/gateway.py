@@ -72,8 +72,8 @@ class Gateway:
         newest = self.json("GET", "/submissions", query={"limit": "500"})["tasks"]
         ids = [task["id"] for task in newest if task["id"].endswith(end)]
         if len(ids) != 1:
-            what = "is the end of several ids" if ids else "is the end of no id among the newest 500"
-            raise UsageError(f"'{text}' {what}; give the whole id")
+            fault = "is the end of several ids" if ids else "is the end of no id among the newest 500"
+            raise UsageError(f"'{text}' {fault}; give the whole id")
         return str(ids[0])
 
     def events(self, task: str) -> Iterator[dict[str, Any]]:
@@ -106,9 +106,9 @@ class Gateway:
         headers: Mapping[str, str] | None = None,
     ) -> HTTPResponse:
         """A good answer, to be closed; ClientError for a refusal, or if there is none within `patience` seconds."""
-        sent = {"Accept": "application/json", "User-Agent": f"judge-cli/{VERSION}", **(headers or {})}
+        all_headers = {"Accept": "application/json", "User-Agent": f"judge-cli/{VERSION}", **(headers or {})}
         # The answer alone then holds the connection.
-        sent |= {"Authorization": f"Bearer {self.access.token}", "Connection": "close"}
+        all_headers |= {"Authorization": f"Bearer {self.access.token}", "Connection": "close"}
         target = f"/api/v1{path}" + (f"?{urlencode(query)}" if query else "")
         deadline = time.monotonic() + patience
         while True:
@@ -116,7 +116,7 @@ class Gateway:
             try:
                 connection.connect()
                 connection.sock.settimeout(_SILENCE_SECONDS)
-                connection.request(method, target, body, sent)
+                connection.request(method, target, body, all_headers)
                 answer = connection.getresponse()
                 if 200 <= answer.status < 300:
                     return answer

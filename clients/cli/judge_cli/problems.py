@@ -102,13 +102,13 @@ def _write_statement(gateway: Gateway, problem: dict[str, Any], folder: Path) ->
 
     text = _PICTURE.sub(picture, statement["html"])
     samples = {sample["name"]: sample_html(sample) for sample in problem["samples"]}
-    shown = _SAMPLE.sub(lambda match: samples.pop(match[1], ""), text)
+    html = _SAMPLE.sub(lambda match: samples.pop(match[1], ""), text)
     page = _PAGE.format(
         language=escape(statement["language"]),
         title=escape(problem["title"] or problem["name"]),
         seconds=problem["limits"]["cpu"],
         memory=screen.size(problem["limits"]["memory"]),
-        html=shown + "".join(samples.values()),
+        html=html + "".join(samples.values()),
     )
     write(folder / "statement.html", page.encode())
 

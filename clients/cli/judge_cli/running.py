@@ -66,8 +66,8 @@ def guess_language(files: Sequence[Path], language: str = "") -> Language:
     for name, row in LANGUAGES.items():
         if name.rstrip("0123456789") == family if family else sources_of(files, row):
             return row
-    what = f"language '{language}'" if language else str(files[0])
-    raise UsageError(f"{what}: cannot be run here; this client runs {', '.join(LANGUAGES)}")
+    subject = f"language '{language}'" if language else str(files[0])
+    raise UsageError(f"{subject}: cannot be run here; this client runs {', '.join(LANGUAGES)}")
 
 
 def sources_of(files: Sequence[Path], language: Language) -> list[Path]:

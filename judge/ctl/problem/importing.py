@@ -77,17 +77,17 @@ class Reading:
             return None
 
     @contextlib.contextmanager
-    def whole(self, api: Api, path: Path, looked: Package | None = None, *, quiet: bool = True) -> Iterator[Package]:
+    def whole(self, api: Api, path: Path, complete: Package | None = None, *, quiet: bool = True) -> Iterator[Package]:
         """The package, with its tests made on the cluster where they are still to be made; it is closed at the end.
 
-        `looked`: the result of `look`.
+        `complete`: the result of `look`.
         """
         with contextlib.ExitStack() as stack:
             try:
-                package = looked or self.read(path)
+                package = complete or self.read(path)
             except UnmadeError as unmade:
-                made = stack.enter_context(making.made_files(api, unmade.plan, quiet=quiet))
-                package = replace(self, options=replace(self.options or ImporterWords(), products=made)).read(path)
+                files = stack.enter_context(making.made_files(api, unmade.plan, quiet=quiet))
+                package = replace(self, options=replace(self.options or ImporterWords(), products=files)).read(path)
             yield stack.enter_context(package)
 
 

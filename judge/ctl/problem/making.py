@@ -68,8 +68,8 @@ def make(api: Api, plan: Plan, folder: Path, *, quiet: bool = True) -> MadeFiles
     waiting = batches(plan)
     with Trial(api, "", "") as trial:
         while waiting:
-            now, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
-            rows = trial.follow([_hand_in(trial, plan, batch) for batch in now], _table, quiet=quiet)
+            together, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
+            rows = trial.follow([_hand_in(trial, plan, batch) for batch in together], _table, quiet=quiet)
             if trial.left_out:
                 raise UnavailableError(f"{plan.tree.label}: its tests were to be made, and no executor takes work now")
             retries: list[PlanBatch] = []

@@ -111,10 +111,6 @@ class SubmissionRow(ExampleRow):
         }
 
 
-def left_out(path: str, language: str, why: str) -> dict[str, Any]:
-    return {"submission": path, "language": language, "verdict": None, "right": None, "wrong": "", "left_out": why}
-
-
 def table_of(rows: Sequence[SubmissionRow]) -> show.Grid:
     scored = any(row.task.result is not None and row.task.result.score is not None for row in rows)
     score = ["score>"] if scored else []

@@ -114,7 +114,7 @@ def _more_words(manifest: ProblemManifest) -> str:
 
 
 def _task_words(task: IoiTask) -> str:
-    files = [f"{what} {name}" for what, name in (("reads", task.input_file), ("writes", task.output_file)) if name]
+    files = [f"{verb} {name}" for verb, name in (("reads", task.input_file), ("writes", task.output_file)) if name]
     talks = [f"{task.processes} processes"] if task.processes > 1 else []
     managed = [f"manager {_programs(task.manager)}"] if task.manager else []
     return ", ".join([task.kind, *files, *talks, *managed])

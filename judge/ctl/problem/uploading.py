@@ -63,11 +63,11 @@ def upload(api: Api, package: Package, more: Sequence[bytes] = (), *, quiet: boo
     def content(sha: str) -> IO[bytes]:
         return io.BytesIO(extra[sha]) if sha in extra else package.open(sha)
 
-    with _telling(sum(missing_sizes.values()), quiet) as sent:
+    with _telling(sum(missing_sizes.values()), quiet) as progress:
         pool = ThreadPoolExecutor(_WORKERS, "upload")
         try:
             groups = [[(sha, missing_sizes[sha]) for sha in group] for group in packs.plan(missing_sizes)]
-            jobs = [pool.submit(_send, api, group, content, sent) for group in groups]
+            jobs = [pool.submit(_send, api, group, content, progress) for group in groups]
             for job in wait(jobs, return_when=FIRST_EXCEPTION).done:
                 job.result()
         finally:  # the first that fails, or Ctrl-C, ends the rest
@@ -86,7 +86,7 @@ def _size(blob: Path | bytes) -> int:
 
 
 def _send(
-    api: Api, group: list[tuple[str, int]], content: Callable[[str], IO[bytes]], sent: Callable[[int], None]
+    api: Api, group: list[tuple[str, int]], content: Callable[[str], IO[bytes]], progress: Callable[[int], None]
 ) -> None:
     """Send one group of `packs.plan`, with its sizes; waits for a place at the gateway."""
     deadline = clock.Deadline(_PLACE)
@@ -95,7 +95,7 @@ def _send(
         try:
             if size > packs.PACK_BYTES:
                 with content(name) as file:
-                    api.request("PUT", f"/blobs/{name}", content=file, sent=sent)
+                    api.request("PUT", f"/blobs/{name}", content=file, progress=progress)
             else:
                 pack = io.BytesIO(packs.head(group))
                 pack.seek(0, io.SEEK_END)
@@ -103,7 +103,7 @@ def _send(
                     with content(sha) as file:
                         shutil.copyfileobj(file, pack)
                 api.request("PUT", "/blobs/pack", content=pack)
-                sent(sum(size for _, size in group))
+                progress(sum(size for _, size in group))
         except LimitError:
             if deadline.over:
                 raise

@@ -13,7 +13,7 @@ from judge.common.text import decimal, several
 from judge.ctl import show
 from judge.ctl.api import Api
 from judge.ctl.problem import exporting, importing, inferring
-from judge.ctl.problem.rows import SubmissionRow, left_out, table_of
+from judge.ctl.problem.rows import SubmissionRow, table_of
 from judge.ctl.problem.trial import Present, Trial, memory_warnings, present
 from judge.languages.table import load_table
 from judge.model import messages as m
@@ -58,7 +58,11 @@ class VerifyOutcome:
 
     def as_json(self) -> list[dict[str, Any]]:
         """The rows for programs, those that were left out last."""
-        missing = [left_out(path, self.languages.get(path, ""), why) for path, why in sorted(self.left_out.items())]
+        unjudged: dict[str, Any] = {"verdict": None, "right": None, "wrong": ""}
+        missing = [
+            {"submission": path, "language": self.languages.get(path, ""), **unjudged, "left_out": why}
+            for path, why in sorted(self.left_out.items())
+        ]
         return [*(row.as_json() for row in self.rows), *missing]
 
 
